@@ -1,46 +1,60 @@
-"""Edits one key of config.toml: checked, shown as a diff, written whole, a backup kept (A20)."""
+"""Edits one key of config.toml: checked, shown as a diff, written whole, a backup kept (A20); shows
+a config without its secrets.
+"""
 
-import fcntl
-import os
+import json
+import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from difflib import unified_diff
+from functools import reduce
 from pathlib import Path
 
+import tomli_w
 import tomlkit
 from pydantic import BaseModel
+from tomlkit.container import OutOfOrderTableProxy
 from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import AbstractTable
 
 from daemon.core import value
 from daemon.core.errors import ConfigError, UsageError
 from daemon.settings.dotted_keys import (
     KeyPath,
     find_changes,
+    find_nearest,
     format_key,
+    get_child,
+    iter_leaves,
     parse_key,
     parse_literals,
     replace_value,
 )
-from daemon.settings.load import LoadedConfig, Parse
-from daemon.settings.masking import is_reference, mask_text, set_value_in_text
-from daemon.settings.paths import write_private_file
+from daemon.settings.load import C, LoadedConfig, Parse
+from daemon.settings.paths import lock_folder, write_private_file
 from daemon.settings.toml_file import read_text
-from daemon.settings.validation_errors import is_secret_key
+from daemon.settings.validation_errors import (
+    MASK,
+    MASK_NEW,
+    find_credentials,
+    is_secret_key,
+    mask_credentials,
+)
 
 BACKUPS = ("bak", "bak.1", "bak.2")
-UNGUARDED_KEYS: frozenset[KeyPath] = frozenset(
-    ("agent", name)
-    for name in (
-        "effort",
-        "while_busy",
-        "on_stall",
-        "summary_strategy",
-        "context_window",
-        "check_claims",
-        "reflect",
+UNGUARDED_KEYS = frozenset(
+    (
+        "agent.effort",
+        "agent.while_busy",
+        "agent.on_stall",
+        "agent.summary_strategy",
+        "agent.context_window",
+        "agent.check_claims",
+        "agent.reflect",
     )
 )
+REFERENCE_PATTERN = re.compile(r"secret:[A-Za-z0-9_.-]+|\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+TomlTable = tomlkit.TOMLDocument | AbstractTable | OutOfOrderTableProxy
 
 
 @value
@@ -65,7 +79,7 @@ class ConfigChange:
         """Keys that only the owner changes, by their full path: all but a few that are merely
         taste.
         """
-        return tuple(format_key(steps) for steps in self.keys if steps not in UNGUARDED_KEYS)
+        return tuple(key for key in map(format_key, self.keys) if key not in UNGUARDED_KEYS)
 
     @property
     def exposed_keys(self) -> tuple[str, ...]:
@@ -74,7 +88,10 @@ class ConfigChange:
         return tuple(
             format_key(steps)
             for steps in self.keys
-            if is_secret_key(".".join(steps)) and _is_plain_secret(_get_at(raw, steps))
+            if is_secret_key(".".join(steps))
+            and isinstance(text := reduce(get_child, steps, raw), str)
+            and text
+            and not is_reference(text)
         )
 
 
@@ -101,7 +118,13 @@ class ConfigEditor:
 
     def _plan_value(self, steps: KeyPath, value: object) -> ConfigChange:
         before = read_text(self.path)
-        raw = tomllib.loads(self._check_toml(before))
+        try:
+            tomlkit.parse(before)
+        except (TOMLKitError, RecursionError) as error:
+            raise ConfigError(
+                f"{self.path}: is not TOML: {error}. Mend it by hand, or: aidaemon config restore"
+            ) from error
+        raw = tomllib.loads(before)
         wanted = replace_value(raw, steps, value)
         if not isinstance(wanted, Mapping):
             raise UsageError(f"{format_key(steps)} is no key of a file")
@@ -111,20 +134,7 @@ class ConfigEditor:
                 f"{self.path}: {format_key(steps)}: cannot be changed by itself as it is "
                 "written; edit it by hand"
             )
-        return ConfigChange(
-            before,
-            self.parse(after, self.path),
-            tuple(find_changes(raw, wanted)),
-        )
-
-    def _check_toml(self, text: str) -> str:
-        try:
-            tomlkit.parse(text)
-        except (TOMLKitError, RecursionError) as error:
-            raise ConfigError(
-                f"{self.path}: is not TOML: {error}. Mend it by hand, or: aidaemon config restore"
-            ) from error
-        return text
+        return ConfigChange(before, self.parse(after, self.path), tuple(find_changes(raw, wanted)))
 
     def write(self, change: ConfigChange) -> None:
         """Replace the file in one step; what it held is its newest backup. Raises ConfigError when
@@ -150,8 +160,7 @@ class ConfigEditor:
     def _replace_file(self, before: str, after: str) -> None:
         if before == after:
             return
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _lock_folder(self.path.parent):
+        with lock_folder(self.path.parent):
             if read_text(self.path) != before:
                 raise ConfigError(
                     f"{self.path}: somebody else has just changed it; nothing was written. "
@@ -164,27 +173,118 @@ class ConfigEditor:
             write_private_file(self.path.resolve(), after)
 
 
-@contextmanager
-def _lock_folder(folder: Path) -> Iterator[None]:
-    """One writer at a time, whatever process it is in."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def set_value_in_text(text: str, steps: KeyPath, value: object) -> str:
+    """The text with this value at this place; None takes out what is there. Raises ConfigError for
+    what TOML cannot hold.
+    """
+    document = tomlkit.parse(text)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+        set_value(document, steps, value)
+        return tomlkit.dumps(document)
+    except (TOMLKitError, TypeError, ValueError, KeyError, IndexError) as error:
+        raise ConfigError(f"{format_key(steps)}: cannot hold this: {error}") from error
 
 
-def _get_at(value: object, steps: KeyPath) -> object:
-    for step in steps:
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-            value = value[int(step)]
+def set_value(document: tomlkit.TOMLDocument, steps: KeyPath, value: object) -> None:
+    """The same in a document. Raises TypeError and its like where there is no such place."""
+    place: object = document
+    for position, step in enumerate(steps, 1):
+        key: int | str = int(step) if isinstance(place, list) else step
+        if not isinstance(place, list | TomlTable):
+            raise TypeError(f"{step} stands in no table")
+        if position < len(steps):
+            if isinstance(place, TomlTable) and step not in place:
+                place[step] = tomlkit.table()
+            place = place[key]
+        elif value is not None:
+            place[key] = value
+        elif isinstance(place, list) or step in place:
+            del place[key]
+
+
+def is_reference(text: str) -> bool:
+    """It only says where the value is."""
+    return bool(REFERENCE_PATTERN.fullmatch(text))
+
+
+def render_value(loaded: LoadedConfig[C], key: str, *, expanded: bool = True) -> str:
+    """The value in force at this key, or a whole section; the whole config for "". Raises
+    UsageError for a key there is not.
+
+    Without `expanded` a value that stands elsewhere is shown as the file names it: `secret:NAME`,
+    `${NAME}`.
+    """
+    value: object = loaded.config.model_dump(mode="json")
+    raw: object = tomllib.loads(loaded.text)
+    for part in key.split(".") if key else ():
+        value, raw = get_child(value, part), get_child(raw, part)
+        if value is None:
+            near = find_nearest(type(loaded.config), key)
+            raise UsageError(
+                f"{loaded.path}: there is no key {key!r}"
+                + (f"; did you mean {near}?" if near else "")
+            )
+    value = _mask(value, raw, key, expanded)
+    if isinstance(value, Mapping):
+        return tomli_w.dumps(value).rstrip()
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _mask(value: object, raw: object, key: str, expanded: bool) -> object:
+    if isinstance(value, Mapping):
+        return {
+            name: _mask(inner, get_child(raw, name), f"{key}.{name}" if key else name, expanded)
+            for name, inner in value.items()
+            if inner is not None
+        }
+    if isinstance(value, list):
+        return [
+            _mask(inner, get_child(raw, index), f"{key}.{index}", expanded)
+            for index, inner in enumerate(value)
+        ]
+    written = raw if isinstance(raw, str) else ""
+    if REFERENCE_PATTERN.search(written) and not expanded:
+        return written if not is_secret_key(key) or is_reference(written) else MASK
+    if value and (written.startswith("secret:") or is_secret_key(key)):
+        return MASK
+    return mask_credentials(value) if isinstance(value, str) else value
+
+
+def mask_text(text: str, known: str | None = None) -> str:
+    """The file's text with every secret left out; one that does not stand in the text `known` is
+    marked as new.
+
+    Of a text that is not TOML no value is shown at all.
+    """
+    try:
+        document = tomlkit.parse(text)
+    except (TOMLKitError, RecursionError):
+        return re.sub(r"=.*", f"= {MASK}", text)
+    known = text if known is None else known
+    before = [value for _, value in _find_secrets(known)]
+    for steps, value in _find_secrets(text):
+        set_value(document, steps, MASK if value in before else MASK_NEW)
+    return mask_credentials(tomlkit.dumps(document), {MASK, *find_credentials(known)})
+
+
+def _find_secrets(text: str) -> list[tuple[KeyPath, str]]:
+    try:
+        leaves = list(iter_leaves(tomllib.loads(text)))
+    except (ValueError, RecursionError):
+        return []
+    return [
+        (steps, str(value))
+        for steps, (_, value) in leaves
+        if is_secret_key(".".join(steps)) and value and not is_reference(str(value))
+    ]
+
+
+def replace_sections(text: str, source: str, sections: Sequence[str]) -> str:
+    """The text with these sections as they are in the other text."""
+    document, other = tomlkit.parse(text), tomlkit.parse(source)
+    for name in sections:
+        if name in other:
+            document[name] = other[name]
         else:
-            return None
-    return value
-
-
-def _is_plain_secret(value: object) -> bool:
-    return isinstance(value, str) and bool(value) and not is_reference(value)
+            document.pop(name, None)
+    return tomlkit.dumps(document)

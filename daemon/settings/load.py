@@ -1,8 +1,11 @@
-"""Loads a TOML file as a model; `${NAME}` and `secret:NAME` are filled in."""
+"""Loads a TOML file as a model; `${NAME}` and `secret:NAME` are filled in. The config that last
+worked replaces one that does not (A8).
+"""
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from contextlib import suppress
+from dataclasses import field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -10,22 +13,35 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from daemon.core import value
-from daemon.settings.toml_file import NON_FINITE, config_error, find_non_finite, parse_table
+from daemon.core.errors import ConfigError, ErrorClass
+from daemon.settings.paths import write_private_file
+from daemon.settings.toml_file import (
+    NON_FINITE,
+    config_error,
+    find_non_finite,
+    parse_table,
+    read_text,
+)
 from daemon.settings.validation_errors import explain_errors
 
 C = TypeVar("C", bound=BaseModel, covariant=True)
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET = "secret:"
+UNSET = "the environment variable {} is not set; export it before the start"
 MIN_MASKED_CHARS = 4
+CONFIG_ERRORS = (ErrorClass.AUTH, ErrorClass.NOT_FOUND)
 
 
 @value
 class LoadedConfig(Generic[C]):
-    """A valid config. `text` is the TOML as read, nothing filled in."""
+    """A valid config. `text` is the TOML as read, nothing filled in; `notice` tells the owner when
+    it is not the one in the file.
+    """
 
     config: C = field(repr=False)
     text: str = field(repr=False)
     path: Path
+    notice: str = ""
 
 
 Parse = Callable[[str, Path], LoadedConfig[C]]
@@ -80,14 +96,18 @@ class _Interpolator:
         match given:
             case str() if given.startswith(SECRET):
                 name = given.removeprefix(SECRET)
-                if name not in self._secrets:
-                    near = get_close_matches(name, self._secrets, n=1)
-                    expected = f'expected a line {name} = "..." in secrets.toml'
-                    hint = f'did you mean "{SECRET}{near[0]}"?' if near else expected
-                    self.errors.append((key, f"there is no secret named {name!r}; {hint}"))
-                return self._remember(self._secrets.get(name, given), given)
+                near = get_close_matches(name, self._secrets, n=1)
+                expected = f'expected a line {name} = "..." in secrets.toml'
+                hint = f'did you mean "{SECRET}{near[0]}"?' if near else expected
+                missing = f"there is no secret named {name!r}; {hint}"
+                return self._fill(self._secrets.get(name), given, key, missing)
             case str():
-                return VARIABLE.sub(lambda match: self._expand_variable(match, key), given)
+                return VARIABLE.sub(
+                    lambda found: self._fill(
+                        self._env.get(found[1]), found[0], key, UNSET.format(found[1])
+                    ),
+                    given,
+                )
             case list():
                 return [self.expand(item, f"{key}.{index}") for index, item in enumerate(given)]
             case dict():
@@ -96,14 +116,59 @@ class _Interpolator:
             case _:
                 return given
 
-    def _expand_variable(self, match: re.Match[str], key: str) -> str:
-        name, written = match[1], match[0]
-        if name not in self._env:
-            unset = f"the environment variable {name} is not set; export it before the start"
-            self.errors.append((key, unset))
-        return self._remember(self._env.get(name, written), written)
-
-    def _remember(self, found: str, written: str) -> str:
+    def _fill(self, found: str | None, written: str, key: str, missing: str) -> str:
+        if found is None:
+            self.errors.append((key, missing))
+            return written
         if len(found) >= MIN_MASKED_CHARS:
             self._filled[found] = written
         return found
+
+
+def save_last_good(path: Path, text: str) -> None:
+    """Keep the text of the running config, which has just had a successful model call."""
+    with suppress(OSError):
+        if path.read_bytes() == text.encode():
+            return
+    write_private_file(path, text)
+
+
+def read_last_good(path: Path) -> str | None:
+    """The text kept; None when no config has worked yet."""
+    try:
+        return path.read_bytes().decode()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def choose_config(path: Path, lastgood: Path, parse: Parse[C]) -> LoadedConfig[C]:
+    """The file if it loads, else the last good one. Raises ConfigError when neither loads."""
+    try:
+        return parse(read_text(path), path)
+    except ConfigError as fault:
+        return load_last_good(path, str(fault), lastgood, parse)
+
+
+def load_last_good(path: Path, fault: str, lastgood: Path, parse: Parse[C]) -> LoadedConfig[C]:
+    """The last good config, with a notice of the file's fault. Raises ConfigError without one."""
+    text = read_last_good(lastgood)
+    if text is None:
+        raise ConfigError(fault)
+    try:
+        loaded = parse(text, lastgood)
+    except ConfigError as second:
+        message = f"{fault}\nThe last good config does not load either:\n{second}"
+        raise ConfigError(message) from second
+    notice = (
+        f"{path} is not in use. Its fault:\n{fault}\n"
+        f"The daemon runs on the last good config instead ({lastgood}). Nothing was changed: "
+        "correct the file (aidaemon config check shows what is wrong) and start again."
+    )
+    return replace(loaded, notice=notice)
+
+
+def should_fall_back(running: str, lastgood: str | None, first_call_error: ErrorClass) -> bool:
+    """Whether an edit since the config last worked made the first model call of a start fail."""
+    return lastgood not in (None, running) and first_call_error in CONFIG_ERRORS

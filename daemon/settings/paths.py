@@ -1,9 +1,10 @@
 """Where files are under HOME (http.md, "Files under HOME"); private files, replaced whole."""
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-from daemon.core import value
 
 
 def write_private_file(path: Path, text: str) -> None:
@@ -22,73 +23,40 @@ def write_private_file(path: Path, text: str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    _fsync_folder(path.parent)
-
-
-def _fsync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+    folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """One writer at a time, whatever process it is in. Creates the folder."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(handle)
 
 
-@value
 class Paths:
     """HOME and the config file; every other place follows from them."""
 
-    home: Path
-    config: Path
-
-    @property
-    def lastgood(self) -> Path:
-        """The text of the config that last worked (A8)."""
-        return self.home / "config.toml.lastgood"
-
-    @property
-    def secrets(self) -> Path:
-        """Names and values of secrets, readable by the owner alone."""
-        return self.home / "secrets.toml"
-
-    @property
-    def journal(self) -> Path:
-        """The journal."""
-        return self.home / "journal.db"
-
-    @property
-    def memory(self) -> Path:
-        """The memory's own database."""
-        return self.home / "memory.db"
-
-    @property
-    def daemon(self) -> Path:
-        """Where a running daemon says its pid and address."""
-        return self.home / "daemon.json"
-
-    @property
-    def agents(self) -> Path:
-        """Agents' specs, a TOML file each."""
-        return self.home / "agents"
-
-    @property
-    def undo(self) -> Path:
-        """Former content of workspace files that tools changed (F8)."""
-        return self.home / "undo"
-
-    @property
-    def inbox(self) -> Path:
-        """Files that came with messages."""
-        return self.home / "files" / "inbox"
-
-    @property
-    def outbox(self) -> Path:
-        """Copies of files on their way to a conversation."""
-        return self.home / "files" / "outbox"
-
-    @property
-    def logs(self) -> Path:
-        """Log files."""
-        return self.home / "logs"
+    def __init__(self, home: Path, config: Path) -> None:
+        self.home, self.config = home, config
+        self.lastgood = home / "config.toml.lastgood"  # the text of the config that last worked
+        self.secrets = home / "secrets.toml"  # readable by the owner alone
+        self.journal = home / "journal.db"
+        self.memory = home / "memory.db"
+        self.daemon = home / "daemon.json"  # pid and address of a running daemon
+        self.agents = home / "agents"  # a TOML file each
+        self.undo = home / "undo"  # former content of workspace files that tools changed (F8)
+        self.inbox = home / "files" / "inbox"  # files that came with messages
+        self.outbox = home / "files" / "outbox"  # copies of files on their way to a conversation
+        self.logs = home / "logs"
 
     def make_home(self) -> None:
         """Create HOME, for the owner alone; one that is there is left as it is."""

@@ -1,31 +1,44 @@
-"""The secret store HOME/secrets.toml, readable by its owner only."""
+"""The secret store HOME/secrets.toml, readable by its owner only; secrets in use stay out of logs
+and of other processes.
+"""
 
-import fcntl
+import ctypes
+import logging
 import os
 import re
 import stat
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tomli_w
+from pydantic import BaseModel
 
 from daemon.addons import missing_package_error
 from daemon.core import value
 from daemon.core.errors import ConfigError, SecretRefused
-from daemon.settings.paths import write_private_file
+from daemon.core.redaction import Redactor
+from daemon.settings.paths import lock_folder, write_private_file
+from daemon.settings.validation_errors import find_credentials, is_secret_key
 
+if TYPE_CHECKING:
+    from types import ModuleType
+
+log = logging.getLogger(__name__)
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 HOST = re.compile(r"([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 PORT = re.compile(r"(?<=[^:]):[0-9]{1,5}$")
-if TYPE_CHECKING:
-    from daemon.settings.keyring_store import KeyringStore
-
 ENTRY_KEYS = {"value", "hosts", "keyring"}
+PR_SET_DUMPABLE = 4
+HEADER_OR_VARIABLE = re.compile(r"(^|[._])(headers|env)\.[^.]+$")
+SECRET_NAME = re.compile(
+    r"auth|cookie|credential|dsn|key|pass|pwd|secret|signature|token", re.IGNORECASE
+)
 
 
 @value
@@ -55,7 +68,12 @@ class SecretStore:
         """
         try:
             with self.path.open("rb") as file:
-                self._check_mode(stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                if mode & 0o077:
+                    raise ConfigError(
+                        f"{self.path}: others can read it (mode {mode:o}), expected 600. Run: "
+                        f"chmod 600 {self.path}"
+                    )
                 found = tomllib.load(file)
         except FileNotFoundError:
             return {}
@@ -69,7 +87,10 @@ class SecretStore:
 
     def read_values(self) -> dict[str, str]:
         """All values by name. Raises ConfigError."""
-        return {name: self._resolve_value(entry) for name, entry in self.list_entries().items()}
+        return {
+            name: self._read_keyring(name) if entry.keyring else entry.value
+            for name, entry in self.list_entries().items()
+        }
 
     def get_for_host(self, name: str, host: str) -> str:
         """The value, to be sent to this `host` or `host:port`. What is bound to a host may go to
@@ -93,7 +114,7 @@ class SecretStore:
             raise SecretRefused(
                 f"the secret {name!r} may be sent {bound}, not to {host}; nothing was sent"
             )
-        return self._resolve_value(entry)
+        return self._read_keyring(name) if entry.keyring else entry.value
 
     def put(
         self, name: str, value: str, hosts: Sequence[str] = (), *, keyring: bool = False
@@ -106,72 +127,77 @@ class SecretStore:
                 f"{name!r} is no name for a secret; expected letters, digits, '_', '-', '.'"
             )
         bound = tuple(dict.fromkeys(check_host(host) for host in hosts))
-        with self._lock():
-            kept = self.list_entries()
+        with lock_folder(self.path.parent):
+            entries = self.list_entries()
             if keyring:
-                self._open_keyring().put(name, value)
-            elif name in kept and kept[name].keyring:
-                self._open_keyring().delete(name)
-            self._write({**kept, name: SecretEntry(name, "" if keyring else value, bound, keyring)})
+                with self._open_keyring() as (backend, service):
+                    backend.set_password(service, name, value)
+            else:
+                self._delete_from_keyring(entries.get(name))
+            entries[name] = SecretEntry(name, "" if keyring else value, bound, keyring)
+            self._write(entries)
 
     def delete(self, name: str) -> bool:
         """Forget it; False when there is no such secret. Raises ConfigError."""
         if not self.path.parent.exists():
             return False
-        with self._lock():
-            kept = self.list_entries()
-            entry = kept.pop(name, None)
-            if entry is None:
-                return False
-            if entry.keyring:
-                self._open_keyring().delete(name)
-            self._write(kept)
-        return True
-
-    @contextmanager
-    def _lock(self) -> Iterator[None]:
-        """Two who change it at once would undo each other's change."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(folder)
+        with lock_folder(self.path.parent):
+            entries = self.list_entries()
+            if entry := entries.pop(name, None):
+                self._delete_from_keyring(entry)
+                self._write(entries)
+        return entry is not None
 
     def _write(self, entries: Mapping[str, SecretEntry]) -> None:
-        write_private_file(
-            self.path,
-            tomli_w.dumps({name: _entry_to_toml(entry) for name, entry in entries.items()}),
-        )
+        tables: dict[str, object] = {}
+        for name, entry in entries.items():
+            held = {"keyring": True} if entry.keyring else {"value": entry.value}
+            plain = not (entry.hosts or entry.keyring)
+            tables[name] = entry.value if plain else {**held, "hosts": list(entry.hosts)}
+        write_private_file(self.path, tomli_w.dumps(tables))
 
-    def _resolve_value(self, entry: SecretEntry) -> str:
-        if not entry.keyring:
-            return entry.value
-        value = self._open_keyring().get(entry.name)
-        if value is None:
+    def _read_keyring(self, name: str) -> str:
+        with self._open_keyring() as (backend, service):
+            found: str | None = backend.get_password(service, name)
+        if found is None:
             raise ConfigError(
-                f"{self.path}: {entry.name} is said to be in the keyring, but it is not there; "
-                f"expected: aidaemon secret set {entry.name} --keyring"
+                f"{self.path}: {name} is said to be in the keyring, but it is not there; "
+                f"expected: aidaemon secret set {name} --keyring"
             )
-        return value
+        return found
 
-    def _open_keyring(self) -> "KeyringStore":
+    def _delete_from_keyring(self, entry: SecretEntry | None) -> None:
+        if entry and entry.keyring:
+            with self._open_keyring() as (backend, service):
+                backend.delete_password(service, entry.name)
+
+    @contextmanager
+    def _open_keyring(self) -> Iterator[tuple["ModuleType", str]]:
+        """The desktop's keyring, and the name that this HOME goes by there."""
         try:
-            from daemon.settings.keyring_store import KeyringStore  # lazy: an optional package
+            import keyring  # lazy: an optional package
+            from keyring.errors import (  # lazy: an optional package
+                KeyringError,
+                PasswordDeleteError,
+            )
         except ModuleNotFoundError as error:
             raise missing_package_error("the keyring", error) from error
-        return KeyringStore(f"aidaemon {self.path.parent}")
+        try:
+            yield keyring, f"aidaemon {self.path.parent}"
+        except PasswordDeleteError:
+            return  # it is not there
+        except KeyringError as error:
+            words = str(error).partition(". ")[0].strip() or type(error).__name__
+            raise ConfigError(
+                f"the keyring cannot be used here: {words}. Servers have none as a rule: leave "
+                "--keyring out, and the secret is "
+                "kept in secrets.toml, which only you can read"
+            ) from error
 
     def _parse_entry(self, name: str, raw: object) -> SecretEntry:
-        if isinstance(raw, str):
-            return SecretEntry(name, raw)
-        table = raw if isinstance(raw, dict) else {}
-        value, hosts, keyring = (
-            table.get("value", ""),
-            table.get("hosts", []),
-            table.get("keyring", False),
-        )
+        table = {"value": raw} if isinstance(raw, str) else raw if isinstance(raw, dict) else {}
+        value, hosts = table.get("value", ""), table.get("hosts", [])
+        keyring = table.get("keyring", False)
         in_order = isinstance(value, str) and isinstance(hosts, list) and isinstance(keyring, bool)
         if not in_order or not table.keys() <= ENTRY_KEYS or ("value" in table) == keyring:
             raise ConfigError(
@@ -179,22 +205,11 @@ class SecretStore:
                 'value = "..." and hosts = ["..."]'
                 " (a name with a dot in it stands in quotes)"
             )
-        return SecretEntry(
-            name, value, tuple(self._parse_host(name, host) for host in hosts), keyring
-        )
-
-    def _parse_host(self, name: str, host: object) -> str:
         try:
-            return check_host(host if isinstance(host, str) else "")
+            bound = tuple(check_host(host if isinstance(host, str) else "") for host in hosts)
         except ConfigError as error:
             raise ConfigError(f"{self.path}: {name}.hosts: {error}") from error
-
-    def _check_mode(self, mode: int) -> None:
-        if mode & 0o077:
-            raise ConfigError(
-                f"{self.path}: others can read it (mode {mode:o}), expected 600. Run: chmod "
-                f"600 {self.path}"
-            )
+        return SecretEntry(name, value, bound, keyring)
 
 
 def check_host(host: str) -> str:
@@ -217,8 +232,88 @@ def normalize_host(host: str) -> str:
     return host.lower().removesuffix(".")
 
 
-def _entry_to_toml(entry: SecretEntry) -> object:
-    if not (entry.hosts or entry.keyring):
-        return entry.value
-    held = {"keyring": True} if entry.keyring else {"value": entry.value}
-    return {**held, "hosts": list(entry.hosts)}
+class RedactingFormatter(logging.Formatter):
+    """Another formatter's lines, tracebacks and all, without secrets."""
+
+    def __init__(self, inner: logging.Formatter, redactor: Redactor) -> None:
+        super().__init__()
+        self.inner, self.redactor = inner, redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The whole of what is written."""
+        return self.redactor.redact_text(self.inner.format(record))
+
+
+def redact_logs(redactor: Redactor) -> None:
+    """From now on, in every place where this process logs to."""
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(RedactingFormatter(handler.formatter or logging.Formatter(), redactor))
+
+
+def disable_core_dumps() -> None:
+    """No other process of the same user can read this one's memory or environment, and no crash
+    leaves them on disk.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+@dataclass(slots=True)
+class ActiveSecrets:
+    """Names by value, of the config and the store, which is read again when it has changed; what
+    was a secret once stays one until the next start.
+    """
+
+    secrets: SecretStore
+    names: Mapping[str, str] = field(repr=False)
+    _stamp: tuple[int, int, int] | None = None
+
+    def __call__(self) -> Mapping[str, str]:
+        """The same mapping as long as nothing changed."""
+        try:
+            found = self.secrets.path.stat()
+        except OSError:
+            return self.names
+        if self._stamp != (stamp := (found.st_mtime_ns, found.st_size, found.st_ino)):
+            self._stamp = stamp  # first, for what is read is logged
+            try:
+                stored = self.secrets.read_values()
+                self.names = {**self.names, **{value: name for name, value in stored.items()}}
+            except ConfigError as error:
+                log.warning("secrets that were added since the start are not known: %s", error)
+        return self.names
+
+
+def find_config_secrets(config: BaseModel | None) -> dict[str, str]:
+    """The config's own secrets: the dotted key of each by its value.
+
+    Of a header the word behind `Bearer`; most headers, and most variables of a program, are no
+    secrets at all.
+    """
+    found: dict[str, str] = {}
+    for key, text in _iter_secret_texts(config, "", secret=False):
+        if not HEADER_OR_VARIABLE.search(key):
+            found[text.strip()] = key
+        elif text.strip() and SECRET_NAME.search(key.rsplit(".", 1)[-1]):
+            found[text.split()[-1]] = key
+    found.pop("", None)
+    return found
+
+
+def _iter_secret_texts(value: object, key: str, *, secret: bool) -> Iterator[tuple[str, str]]:
+    """Every text that stands where its key says that it is nobody's business, with the key."""
+    inner: list[tuple[object, object, bool]] = []
+    match value:
+        case str() if secret or is_secret_key(key):
+            yield key, value
+        case str() if "://" in value:
+            yield from ((key, found) for found in find_credentials(value))
+        case BaseModel():
+            fields = type(value).model_fields.items()
+            inner = [(name, getattr(value, name), secret or not info.repr) for name, info in fields]
+        case Mapping():
+            inner = [(name, item, secret) for name, item in value.items()]
+        case list() | tuple():
+            inner = [(index, item, secret) for index, item in enumerate(value)]
+    for name, item, is_secret in inner:
+        yield from _iter_secret_texts(item, f"{key}.{name}" if key else f"{name}", secret=is_secret)

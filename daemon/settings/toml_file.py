@@ -3,10 +3,12 @@
 import math
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from daemon.core.errors import ConfigError
+from daemon.settings.dotted_keys import iter_leaves
 
 MAX_LINE = 2000
 NON_FINITE = "found no finite number, expected one; for no limit see config.toml.example"
@@ -32,53 +34,34 @@ def parse_table(text: str, path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {_add_position(str(error), text)}") from error
+        message, lines = str(error), text.split("\n")
+        place, reason = POSITION.search(message), POSITION.sub("", message)
+        at_end = str(len(lines)), str(len(lines[-1]) + 1)
+        line, column = place.groups() if place and place[1] else at_end
+        reason = f"is not TOML: {reason[:1].lower()}{reason[1:]}"
+        raise ConfigError(f"{path}: line {line}, column {column}: {reason}") from error
     except RecursionError as error:
         raise ConfigError(f"{path}: is nested too deeply") from error
     except ValueError as error:  # a number of thousands of digits is no mistake to tomllib
         raise ConfigError(f"{path}: a number in it has too many digits") from error
 
 
-def find_non_finite(value: object, key: str = "") -> Iterator[str]:
+def find_non_finite(table: Mapping[str, object]) -> list[str]:
     """Keys of numbers like `inf`: the journal holds JSON, which knows none."""
-    match value:
-        case float() if not math.isfinite(value):
-            yield key
-        case dict():
-            for name, inner in value.items():
-                yield from find_non_finite(inner, f"{key}.{name}" if key else str(name))
-        case list():
-            for index, inner in enumerate(value):
-                yield from find_non_finite(inner, f"{key}.{index}")
-        case _:
-            pass
+    return [
+        ".".join(steps)
+        for steps, (_, value) in iter_leaves(table)
+        if isinstance(value, float) and not math.isfinite(value)
+    ]
 
 
 def config_error(path: Path, faults: Sequence[tuple[str, str]]) -> ConfigError:
-    """All faults of a file, (key, what is wrong), one a line."""
-    return ConfigError(
-        "\n".join(
-            _one_line(f"{path}: {key}: {fault}" if key else f"{path}: {fault}")
-            for key, fault in faults
-        )
-    )
-
-
-def _one_line(text: str) -> str:
-    """Keys and names of files may hold anything; what is told of them is one line, and not without
-    end.
+    """All faults of a file, (key, what is wrong), one a line: keys and names of files may hold
+    anything.
     """
-    shown = "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode()
-        for sign in text[:MAX_LINE]
-    )
-    return shown if len(text) <= MAX_LINE else f"{shown}..."
-
-
-def _add_position(message: str, text: str) -> str:
-    """tomllib's message with its place in front: `line 3, column 7: is not TOML: ...`."""
-    place = POSITION.search(message)
-    reason = POSITION.sub("", message)
-    lines = text.split("\n")
-    line, column = (place[1], place[2]) if place and place[1] else (len(lines), len(lines[-1]) + 1)
-    return f"line {line}, column {column}: is not TOML: {reason[:1].lower()}{reason[1:]}"
+    lines: list[str] = []
+    for key, fault in faults:
+        text = f"{path}: {key}: {fault}" if key else f"{path}: {fault}"
+        shown = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        lines.append("".join(islice(shown, MAX_LINE)) + ("..." if len(text) > MAX_LINE else ""))
+    return ConfigError("\n".join(lines))

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from daemon import VERSION
-from daemon.settings.model_keys import find_nearest, get_child, list_names
+from daemon.settings.dotted_keys import find_nearest, get_child, list_names
 
 SECRET_KEYS = re.compile(
     r"(^|_)(token|secret|password|api_key|headers|env)$|^tokens$", re.IGNORECASE
@@ -24,21 +24,15 @@ MASK, MASK_NEW = "***", "*** (new)"
 QUERY_SECRET = re.compile(
     r"([?&][\w.-]*(?:auth|key|pass|secret|sig|token)[\w.-]*=)([^&#\s\"']+)", re.IGNORECASE
 )
+REQUIRED = "a value; the key is required here"
 EXPECTED = {
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
     "string_type": "text in quotes",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "dict_type": "a table",
-    "model_type": "a table",
-    "missing": "a value; the key is required here",
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a table"),
     "greater_than": "more than {gt}",
     "greater_than_equal": "{ge} or more",
     "less_than": "less than {lt}",
@@ -46,11 +40,9 @@ EXPECTED = {
     "string_too_short": "text that is not empty",
     "too_short": "a list of {min_length} or more",
     "too_long": "a list of {max_length} at most",
-    "literal_error": "{expected}",
-    "enum": "{expected}",
+    **dict.fromkeys(("literal_error", "enum"), "{expected}"),
     "union_tag_invalid": "{expected_tags}",
-    "union_tag_not_found": "a value; the key is required here",
-    "model_attributes_type": "a table",
+    **dict.fromkeys(("missing", "union_tag_not_found"), REQUIRED),
 }
 
 
@@ -88,68 +80,62 @@ def explain_errors(
     """
     found: dict[str, str] = {}
     for detail in error.errors(include_url=False):
-        steps = [*_strip_union_tags(detail["loc"], root, raw), *_find_named_key(detail, root, raw)]
-        key, value = _locate(steps, raw, absent=detail["type"] in MISSING_KEY_ERRORS)
-        found.setdefault(key, _describe(key, value, detail, root))
+        parents = _strip_union_tags(detail["loc"], root, raw)
+        steps = [*parents, *_find_named_key(detail, root, parents)]
+        absent = detail["type"] in MISSING_KEY_ERRORS
+        key: list[str] = []
+        value: object = raw
+        for index, step in enumerate(steps):
+            inner = get_child(value, step)
+            # The last step counts although nothing is written there.
+            if inner is not None or (absent and index == len(steps) - 1):
+                value = inner
+                key.append(step)
+        found.setdefault(".".join(key), _describe(".".join(key), value, detail, root))
     return list(found.items())
 
 
 def _strip_union_tags(
     steps: Sequence[str | int], root: type[BaseModel], raw: Mapping[str, object]
-) -> list[str | int]:
+) -> list[str]:
     """Without pydantic's own tags of unions: they are neither written there nor known."""
-    kept: list[str | int] = []
+    kept: list[str] = []
     value: object = raw
-    for step in steps:
+    for step in map(str, steps):
         inner = get_child(value, step)
-        if inner is not None or str(step) in list_names(root, [str(one) for one in kept]):
+        if inner is not None or step in list_names(root, kept):
             kept.append(step)
             value = inner
     return kept
 
 
-def _locate(
-    steps: Sequence[str | int], raw: Mapping[str, object], *, absent: bool
-) -> tuple[str, object]:
-    """The dotted key as it stands in the file, and what was written there; pydantic's own tags of
-    unions are left out.
-
-    With `absent` the last step counts although nothing is written there.
-    """
-    parts: list[str] = []
-    value: object = raw
-    for index, step in enumerate(steps):
-        inner = get_child(value, step)
-        if inner is not None or (absent and index == len(steps) - 1):
-            value = inner
-            parts.append(str(step))
-    return ".".join(parts), value
-
-
-def _find_named_key(
-    detail: ErrorDetails, root: type[BaseModel], raw: Mapping[str, object]
-) -> list[str]:
+def _find_named_key(detail: ErrorDetails, root: type[BaseModel], parents: list[str]) -> list[str]:
     """A check across keys speaks for the table; its message begins with the key it is about."""
     if detail["type"] in UNION_TAG_ERRORS:
         return [str(detail.get("ctx", {})["discriminator"]).strip("'")]
     name = detail["msg"].removeprefix("Value error, ").partition(" ")[0]
-    known = list_names(root, [str(step) for step in _strip_union_tags(detail["loc"], root, raw)])
-    return [name] if detail["type"] == "value_error" and name in known else []
+    is_named = detail["type"] == "value_error" and name in list_names(root, parents)
+    return [name] if is_named else []
 
 
 def _describe(key: str, value: object, detail: ErrorDetails, root: type[BaseModel]) -> str:
     if detail["type"] == "extra_forbidden":
-        return _describe_unknown(key, value, root)
+        near = find_nearest(root, key)
+        known = ", ".join(list_names(root, key.split(".")[:-1]))
+        what = "section" if isinstance(value, Mapping | list) else "key"
+        hint = f"did you mean {near}?" if near else f"known here: {known}"
+        return f"is a {what} that this version ({VERSION}) does not know; {hint}"
     context = detail.get("ctx", {})
-    template = EXPECTED.get(detail["type"])
-    wanted = (
-        f"expected {template.format(**context)}"
-        if template
-        else detail["msg"].removeprefix("Value error, ")
-    )
+    wanted = detail["msg"].removeprefix("Value error, ")
+    if template := EXPECTED.get(detail["type"]):
+        wanted = f"expected {template.format(**context)}"
     if value is None:
         return wanted
-    return f"found {_render_value(key, value)}, {wanted}{_suggest_choice(value, context)}"
+    expected = context.get("expected", context.get("expected_tags", ""))
+    choices = re.findall(r"'([^']+)'", str(expected))
+    near = get_close_matches(value, choices, n=1) if isinstance(value, str) else []
+    hint = f'; did you mean "{near[0]}"?' if near else ""
+    return f"found {_render_value(key, value)}, {wanted}{hint}"
 
 
 def _render_value(key: str, value: object) -> str:
@@ -160,19 +146,3 @@ def _render_value(key: str, value: object) -> str:
     shown = mask_credentials(json.dumps(value, default=str, ensure_ascii=False))
     shown = shown if len(shown) <= MAX_VALUE_CHARS else f"{shown[:MAX_VALUE_CHARS]}..."
     return '"***"' if is_secret_key(key) and value != "" else shown
-
-
-def _suggest_choice(value: object, context: Mapping[str, object]) -> str:
-    choices = re.findall(
-        r"'([^']+)'", str(context.get("expected", context.get("expected_tags", "")))
-    )
-    near = get_close_matches(value, choices, n=1) if isinstance(value, str) else []
-    return f'; did you mean "{near[0]}"?' if near else ""
-
-
-def _describe_unknown(key: str, value: object, root: type[BaseModel]) -> str:
-    near = find_nearest(root, key)
-    known = ", ".join(list_names(root, key.split(".")[:-1]))
-    what = "section" if isinstance(value, Mapping | list) else "key"
-    hint = f"did you mean {near}?" if near else f"known here: {known}"
-    return f"is a {what} that this version ({VERSION}) does not know; {hint}"

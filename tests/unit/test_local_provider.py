@@ -160,7 +160,7 @@ async def test_a_body_that_the_engine_cannot_take_is_a_bad_request():
 
 
 async def test_a_piece_that_is_not_understood_ends_the_run_with_an_error():
-    async with local(Scripted(lambda _, on_chunk: on_chunk({"choices": "?"}))) as provider:
+    async with local(Scripted(lambda _, on_chunk: on_chunk({"choices": 7}))) as provider:
         with pytest.raises(ProviderError, match="not understood"):
             await provider.complete("model.gguf", HI)
 
