@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
@@ -62,7 +61,6 @@ def missing_package_error(what: str, error: ModuleNotFoundError) -> ConfigError:
     return ConfigError(f"{what} {needed}")
 
 
-@cache
-def _find_entry_points(group: str) -> Sequence[EntryPoint]:  # reads the metadata of every package
+def _find_entry_points(group: str) -> Sequence[EntryPoint]:
     points = entry_points(group=f"aidaemon.{group}")
     return [point for point in points if point.name not in BUILTIN[group]]

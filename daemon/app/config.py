@@ -24,11 +24,9 @@ from daemon.core.trust import Role
 from daemon.http.config import HttpConfig
 from daemon.loops.config import LoopsConfig
 from daemon.providers.config import ProviderConfig
-from daemon.settings.last_good import ConfigChoice, LastGood, choose_config
-from daemon.settings.load import LoadedConfig, Parse, parse_model
+from daemon.settings.load import LoadedConfig, Parse, choose_config, parse_model
 from daemon.settings.paths import Paths
-from daemon.settings.secret_values import ActiveSecrets, find_config_secrets
-from daemon.settings.secrets import SecretStore
+from daemon.settings.secrets import ActiveSecrets, SecretStore, find_config_secrets
 from daemon.settings.toml_file import read_text
 from daemon.store.pruning import StoreConfig
 from daemon.tools.config import ToolsConfig
@@ -137,9 +135,9 @@ def load_home_config(paths: Paths) -> Loaded:
     return make_parser(paths)(read_text(paths.config), paths.config)
 
 
-def load_or_last_good(paths: Paths) -> ConfigChoice[Config]:
+def load_or_last_good(paths: Paths) -> Loaded:
     """The config file, else the last good one with a notice (A8). Raises ConfigError."""
-    return choose_config(paths.config, LastGood(paths.lastgood), make_parser(paths))
+    return choose_config(paths.config, paths.lastgood, make_parser(paths))
 
 
 def make_redactor(paths: Paths, config: Config | None = None) -> Redactor:

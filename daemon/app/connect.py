@@ -45,15 +45,15 @@ async def connect(
     if client := find_running_daemon(paths):
         yield DaemonConnection(client, remote=True)
         return
-    choice = load_or_last_good(paths)
+    loaded = load_or_last_good(paths)
     with HomeLock(paths.home):
-        async with open_daemon(paths, choice, overrides) as daemon:
+        async with open_daemon(paths, loaded, overrides) as daemon:
             if warm:
-                daemon.warmup.start()
+                daemon.background.start(daemon.warm_up(), "warm-up")
             if session:
                 await daemon.sessions.recover(session)
             model = daemon.config.provider.get_model()
-            yield DaemonConnection(daemon.client, remote=False, model=model, notice=choice.notice)
+            yield DaemonConnection(daemon.client, remote=False, model=model, notice=loaded.notice)
 
 
 @asynccontextmanager

@@ -4,24 +4,30 @@ import asyncio
 import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from daemon.agent.answer_checks import AnswerChecker
 from daemon.agent.budgets import BudgetExtension, Budgets, DailyUsage
-from daemon.agent.context.builder import COMPACT, COMPACT_TOOLS, SYSTEM, ContextBuilder
+from daemon.agent.context.builder import COMPACT, COMPACT_TOOLS, SYSTEM, ContextBuilder, TurnContext
+from daemon.agent.context.history import ReadOnlySink
 from daemon.agent.final_messages import StopStats
 from daemon.agent.loop import AgentLoop
-from daemon.agent.models import AuxiliaryModel, ModelCaller, ModelRouting, RedactingChain
+from daemon.agent.models import (
+    AuxiliaryModel,
+    ModelCaller,
+    ModelChoice,
+    ModelRouting,
+    RedactingChain,
+)
 from daemon.agent.pre_call import PreCall
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.composite import CompositeRunner
 from daemon.agent.subagents.manager import SubagentManager, spawn_agent
+from daemon.app.adapters import MemoryRecall, OwnerNotifier
 from daemon.app.config import Config, Loaded, make_redactor
-from daemon.app.memory_recall import MemoryRecall
-from daemon.app.models import ModelRoutes, ModelWarmup
-from daemon.app.notifier import OwnerNotifier
-from daemon.app.runtime_config import ReloadHook, RuntimeConfig
+from daemon.app.runtime_config import ReloadHook, RuntimeConfig, build_choice
 from daemon.app.tools import ToolFactory, load_tools
 from daemon.client.local import LocalClient
 from daemon.commands.admin import AdminCommands, RuleCommands, UndoCommand
@@ -30,11 +36,12 @@ from daemon.commands.registry import CommandRunner
 from daemon.commands.sessions import SessionCommands
 from daemon.commands.status import StatusCommands
 from daemon.core import value
-from daemon.core.clock import BackgroundTasks, Clock, system_clock
+from daemon.core.clock import BackgroundTasks, system_clock
+from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.event_bus import EventBus
 from daemon.core.ids import NewId, new_id
-from daemon.core.redaction import Redactor
 from daemon.core.trust import Role
+from daemon.core.turn import Turn
 from daemon.gateway.downloads import AttachmentDownloader
 from daemon.loops.engine import LoopEngine
 from daemon.outbox.channel_supervisor import ChannelState
@@ -48,8 +55,6 @@ from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
 from daemon.sessions.turn_setup import TurnPreparer
 from daemon.sessions.worker import SessionDeps
-from daemon.settings.last_good import ConfigChoice
-from daemon.settings.load import LoadedConfig
 from daemon.settings.paths import Paths
 from daemon.store.journal import Store
 from daemon.store.pruning import keep_pruning
@@ -58,7 +63,6 @@ from daemon.tools.base import Tool
 from daemon.tools.config_tools import config_tools
 from daemon.tools.criteria_checks import CriteriaChecker
 from daemon.tools.mcp.pins import PinStore
-from daemon.tools.mcp.servers import ServerManager
 from daemon.tools.policy.approvals import new_token
 from daemon.tools.policy.gate import Judge, judge
 from daemon.tools.signature import bind
@@ -80,31 +84,21 @@ class Overrides:
     judge: Judge = judge
 
 
-@value
 class Daemon:
     """A running daemon, without a listener. `channel_states` and `config_roles`, by channel, are
     filled when channels are opened.
     """
 
-    paths: Paths
-    runtime: RuntimeConfig
-    clock: Clock
-    event_bus: EventBus
-    redactor: Redactor
-    new_id: NewId
-    store: Store
-    sessions: SessionManager
-    inbox: Inbox
-    commands: CommandRunner
-    approvals: ApprovalService
-    loops: LoopEngine
-    client: LocalClient
-    triggers: EventTrigger
-    warmup: ModelWarmup
-    servers: ServerManager | None
-    notifier: OwnerNotifier
-    channel_states: dict[str, ChannelState]
-    config_roles: dict[str, Mapping[str, Role]]
+    def __init__(
+        self, paths: Paths, loaded: Loaded, overrides: Overrides, stack: AsyncExitStack
+    ) -> None:
+        self.paths, self.overrides, self.stack = paths, overrides, stack
+        self.clock, self.event_bus, self.new_id = system_clock(), EventBus(), overrides.new_id
+        self.redactor = make_redactor(paths, loaded.config)
+        self.background = BackgroundTasks()
+        self.channel_states: dict[str, ChannelState] = {}
+        self.config_roles: dict[str, Mapping[str, Role]] = {}
+        self.runtime = RuntimeConfig(paths, loaded, self._make_reload_hooks())
 
     @property
     def config(self) -> Config:
@@ -116,36 +110,18 @@ class Daemon:
         if self.servers:
             await self.servers.ready(seconds)
 
-
-class DaemonBuilder:
-    """Builds one daemon."""
-
-    def __init__(
-        self,
-        paths: Paths,
-        choice: ConfigChoice[Config],
-        overrides: Overrides,
-        stack: AsyncExitStack,
-    ) -> None:
-        self.paths, self.choice, self.overrides, self.stack = paths, choice, overrides, stack
-        self.config, self.new_id = choice.loaded.config, overrides.new_id
-        self.clock, self.event_bus = system_clock(), EventBus()
-        self.redactor = make_redactor(paths, self.config)
-        self.channel_states: dict[str, ChannelState] = {}
-        self.config_roles: dict[str, Mapping[str, Role]] = {}
-
-    async def build(self) -> Daemon:
-        """Everything, ready to be started."""
+    async def open(self) -> None:
+        """Build everything, ready to be started."""
         config, clock = self.config, self.clock
         self.paths.make_home()
         store = self.store = await self.overrides.open_store(self.paths.journal)
         self.stack.push_async_callback(store.aclose)
         memory = self.memory = await Memory.open(self.paths.memory)
         self.stack.push_async_callback(memory.aclose)
+        self.stack.push_async_callback(self.background.aclose)
         if days := config.store.keep_days:
-            background = BackgroundTasks()
-            self.stack.push_async_callback(background.aclose)
-            background.start(keep_pruning(store, clock, days, self._list_cited_turns), "pruning")
+            pruning = keep_pruning(store, clock, days, self._list_cited_turns)
+            self.background.start(pruning, "pruning")
         usage = self.usage = DailyUsage(clock, config.budget)
         await usage.load(store)
         self.budgets = Budgets(store, usage)
@@ -154,8 +130,6 @@ class DaemonBuilder:
             store, self.event_bus, config.subagents, config.agent, agents, self.new_id
         )
         self.notifier = OwnerNotifier(store, clock, self.new_id, self._is_channel_up)
-        loaded, hooks = self.choice.loaded, self._make_reload_hooks()
-        self.runtime = RuntimeConfig(self.paths, loaded, hooks, self.notifier, self.choice.notice)
         await self._build_tools()
         agent = await self._build_agent()
         sessions = self.sessions = SessionManager(self._make_session_deps(agent))
@@ -169,7 +143,7 @@ class DaemonBuilder:
             self.event_bus,
             new_token,
         )
-        return self._connect()
+        self._connect()
 
     async def _list_cited_turns(self) -> set[str]:
         return {fact.source for fact in await self.memory.facts(1_000_000)}
@@ -215,9 +189,9 @@ class DaemonBuilder:
     async def _build_agent(self) -> AgentLoop:
         config, clock = self.config, self.clock
         prices = PriceList(config.provider.prices)
-        models = ModelRoutes(self.runtime, clock, self.stack)
+        choice = build_choice(config.provider, clock, self.stack)
         save = self.runtime.save_last_good
-        routes = ModelRouting(models.build_choice(), prices, self.usage, save, models.on_failure)
+        routes = ModelRouting(choice, prices, self.usage, save, self._load_last_good)
         local = config.provider.kind == "local"
         context = ContextBuilder(
             toolbox=self.registry,
@@ -233,8 +207,7 @@ class DaemonBuilder:
         self.rule_reader = RuleReader(chain, routes, self.budgets, self.store, clock, local)
         checks = CriteriaChecker(self.tools.sandbox)
         self.routes, self.recall = routes, MemoryRecall(self.memory, clock)
-        self.warmup = ModelWarmup(routes.choice.primary, context)
-        self.stack.push_async_callback(self.warmup.aclose)
+        self.context = context
         return AgentLoop(
             builder=context,
             model_caller=ModelCaller(
@@ -276,11 +249,11 @@ class DaemonBuilder:
             fetch=AttachmentDownloader(self.channel_states, InboxFolder(self.paths.inbox)),
         )
 
-    def _connect(self) -> Daemon:
+    def _connect(self) -> None:
         """What people ask of it: services, commands, client."""
         store, clock, sessions, loops = self.store, self.clock, self.sessions, self.loops
         services = SessionService(store, sessions, loops, self.agents)
-        approvals = ApprovalService(store, sessions, clock, self.new_id)
+        approvals = self.approvals = ApprovalService(store, sessions, clock, self.new_id)
         people = PeopleService(store, clock, sessions=sessions, config_roles=self.config_roles)
         groups = (
             StatusCommands(store, clock, self.routes, self.usage.today, self._describe_state),
@@ -290,9 +263,9 @@ class DaemonBuilder:
             RuleCommands(store, self.rules, self.rule_reader),
             UndoCommand(store, self.tools.files, self.new_id),
         )
-        commands = CommandRunner(store, clock, groups)
-        inbox = Inbox(store, sessions, clock, self.new_id, self.redactor)
-        client = LocalClient(
+        commands = self.commands = CommandRunner(store, clock, groups)
+        inbox = self.inbox = Inbox(store, sessions, clock, self.new_id, self.redactor)
+        self.client = LocalClient(
             store,
             inbox=inbox,
             commands=commands,
@@ -302,32 +275,32 @@ class DaemonBuilder:
             loops=loops,
             events=self.event_bus,
             problems=self._list_problems,
-            notice=lambda: self.runtime.notice,
+            notice=lambda: self.runtime.loaded.notice,
         )
-        triggers = EventTrigger(
+        self.triggers = EventTrigger(
             self.config.events, store, sessions, clock, self.new_id, self.redactor
         )
-        return Daemon(
-            paths=self.paths,
-            runtime=self.runtime,
-            clock=clock,
-            event_bus=self.event_bus,
-            redactor=self.redactor,
-            new_id=self.new_id,
-            store=store,
-            sessions=sessions,
-            inbox=inbox,
-            commands=commands,
-            approvals=approvals,
-            loops=loops,
-            client=client,
-            triggers=triggers,
-            warmup=self.warmup,
-            servers=self.servers,
-            notifier=self.notifier,
-            channel_states=self.channel_states,
-            config_roles=self.config_roles,
-        )
+
+    async def _load_last_good(self, kind: ErrorClass) -> tuple[ModelChoice, str] | None:
+        """The first call failed: the routes of the last good config, if they can take over."""
+        if not await self.runtime.fall_back(kind):
+            return None
+        notice = self.runtime.loaded.notice
+        await self.notifier(notice)
+        return build_choice(self.config.provider, self.clock, self.stack), notice
+
+    async def warm_up(self) -> None:
+        """Build a first request, and send it if the model is embedded.
+
+        Loading an embedded model stops the whole process for two or three seconds: better at the
+        start than during a conversation. A message that comes meanwhile goes next.
+        """
+        turn = Turn(id="warm-up", session="", sink=ReadOnlySink())
+        request = self.context.build_prompt(turn, TurnContext()).request
+        route = self.routes.choice.primary
+        if route.provider.name == "local":
+            with suppress(ProviderError):
+                await route.provider.complete(route.model, replace(request, max_tokens=1))
 
     def _is_channel_up(self, channel: str) -> bool:
         return channel in self.channel_states and self.channel_states[channel].up.is_set()
@@ -339,7 +312,8 @@ class DaemonBuilder:
 
     def _describe_state(self) -> list[str]:
         channels = [f"Channel {state.describe()}" for state in self.channel_states.values()]
-        return [*channels, *([f"Config: {self.runtime.notice}"] if self.runtime.notice else [])]
+        notice = self.runtime.loaded.notice
+        return [*channels, *([f"Config: {notice}"] if notice else [])]
 
     def _list_problems(self) -> list[str]:
         journal = [] if self.store.healthy else ["the journal cannot be written"]
@@ -349,13 +323,12 @@ class DaemonBuilder:
 
 @asynccontextmanager
 async def open_daemon(
-    paths: Paths, choice: ConfigChoice[Config] | Loaded, overrides: Overrides | None = None
+    paths: Paths, loaded: Loaded, overrides: Overrides | None = None
 ) -> AsyncIterator[Daemon]:
     """At the end running turns get `drain_seconds` to finish; cut ones resume later."""
-    if isinstance(choice, LoadedConfig):
-        choice = ConfigChoice(choice)
     async with AsyncExitStack() as stack:
-        daemon = await DaemonBuilder(paths, choice, overrides or Overrides(), stack).build()
+        daemon = Daemon(paths, loaded, overrides or Overrides(), stack)
+        await daemon.open()
         await daemon.commands.report_interrupted()
         try:
             yield daemon

@@ -1,16 +1,30 @@
-"""The config of a running daemon: shown, edited, reloaded (A20); the last good one kept (A8)."""
+"""The config of a running daemon: shown, edited, reloaded (A20); the last good one kept (A8); and
+its routes to models.
+"""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
 
+from daemon.addons import BUILTIN, load_class
+from daemon.agent.models import ModelChoice
 from daemon.app.config import Config, Loaded, load_home_config, make_parser
+from daemon.core.clock import Clock
 from daemon.core.errors import ConfigError, ErrorClass
+from daemon.providers.base import Provider
+from daemon.providers.chain import ModelRoute
+from daemon.providers.config import ProviderConfig
 from daemon.settings.dotted_keys import find_changes, format_key
-from daemon.settings.last_good import LastGood, load_last_good, should_fall_back
-from daemon.settings.load import LoadedConfig
+from daemon.settings.load import (
+    LoadedConfig,
+    load_last_good,
+    read_last_good,
+    save_last_good,
+    should_fall_back,
+)
 from daemon.settings.paths import Paths
 
 if TYPE_CHECKING:
@@ -24,24 +38,21 @@ ReloadHook = Callable[[Config], None]
 @dataclass(slots=True)
 class RuntimeConfig:
     """`reload_hooks` hand a section's new values to the parts that use them, from their next turn
-    on; other sections, and NEEDS_RESTART, wait for a restart. `notice` says why the config in use
-    is not the one in the file, and `tell_owner` tells it.
+    on; other sections, and NEEDS_RESTART, wait for a restart.
     """
 
     paths: Paths
     loaded: Loaded
     reload_hooks: Mapping[str, ReloadHook]
-    tell_owner: Callable[[str], Awaitable[None]]
-    notice: str = ""
     _saved: str | None = field(default=None, repr=False)
 
     def show(self, key: str) -> str:
         """What the file has at this key, secrets masked, and whether that holds already."""
-        from daemon.settings.masking import render_value  # lazy: tomlkit, 20 ms
+        from daemon.settings.edit import render_value  # lazy: tomlkit, 20 ms
 
         fresh = load_home_config(self.paths)
         in_file = render_value(fresh, key, expanded=False)
-        in_use = LoadedConfig(self.loaded.config, fresh.text, fresh.path)
+        in_use = replace(fresh, config=self.loaded.config)
         if render_value(in_use, key, expanded=False) == in_file:
             return in_file
         return f"{in_file}\n(so the file says; it holds after /reload, or a restart)"
@@ -76,14 +87,13 @@ class RuntimeConfig:
             updates["agent"] = fresh.config.agent.model_copy(update=drain)
         config = before.model_copy(update=updates)
         restart = [key for key in keys if key not in live]
-        text = fresh.text
+        text, notice = fresh.text, ""
         if restart:  # these values are not proven: they must not become part of the last good text
-            from daemon.settings.masking import replace_sections  # lazy: tomlkit, 20 ms
+            from daemon.settings.edit import replace_sections  # lazy: tomlkit, 20 ms
 
             text = replace_sections(self.loaded.text, fresh.text, list(sections))
-        else:
-            self.notice = ""
-        self.loaded = LoadedConfig(config, text, self.paths.config)
+            notice = self.loaded.notice
+        self.loaded = LoadedConfig(config, text, self.paths.config, notice)
         for section in sections:
             self.reload_hooks[section](config)
         return live, restart
@@ -93,35 +103,57 @@ class RuntimeConfig:
         text = self.loaded.text
         if text == self._saved:
             return
-        lastgood = LastGood(self.paths.lastgood)
         try:
-            await asyncio.to_thread(lastgood.save, text)
-        except (OSError, ConfigError) as error:
-            log.warning("%s could not be written: %s", lastgood.path, error)
+            await asyncio.to_thread(save_last_good, self.paths.lastgood, text)
+        except OSError as error:
+            log.warning("%s could not be written: %s", self.paths.lastgood, error)
         else:
             self._saved = text
 
     async def fall_back(self, kind: ErrorClass) -> bool:
         """The first model call failed. After an edit the last good [provider] takes over."""
-        lastgood = LastGood(self.paths.lastgood)
-        if not should_fall_back(self.loaded.text, lastgood.read(), kind):
+        path, lastgood = self.paths.config, self.paths.lastgood
+        if not should_fall_back(self.loaded.text, read_last_good(lastgood), kind):
             return False
-        fault = f"{self.paths.config}: [provider]: the first model call failed ({kind.value})"
+        fault = f"{path}: [provider]: the first model call failed ({kind.value})"
         try:
-            parse = make_parser(self.paths)
-            found = load_last_good(self.paths.config, fault, lastgood, parse)
+            found = load_last_good(path, fault, lastgood, make_parser(self.paths))
         except ConfigError as error:
             log.error("the last good config cannot take over: %s", error)
             return False
-        provider = {"provider": found.loaded.config.provider}
-        config = self.loaded.config.model_copy(update=provider)
-        self.loaded = LoadedConfig(config, found.loaded.text, lastgood.path)
-        self.notice = found.notice
+        provider = {"provider": found.config.provider}
+        self.loaded = replace(found, config=self.loaded.config.model_copy(update=provider))
         log.warning("%s", found.notice)
-        await self.tell_owner(found.notice)
         return True
 
     def _make_editor(self) -> "ConfigEditor":
         from daemon.settings.edit import ConfigEditor  # lazy: tomlkit, 20 ms
 
         return ConfigEditor(self.paths.config, make_parser(self.paths))
+
+
+def build_choice(config: ProviderConfig, clock: Clock, stack: AsyncExitStack) -> ModelChoice:
+    """The routes of [provider]; the stack closes their connections."""
+    routes: list[ModelRoute] = []
+    for entry in (config, *config.fallbacks):
+        name = entry.get_provider_name()
+        make = cast(Any, load_class("providers", name))  # an add-on's class: not known to types
+        if name == "local":
+            from daemon.ops.models import find_model_file  # lazy: downloads, 20 ms
+
+            made = make(locate=find_model_file, silence_s=config.timeout_s)
+        elif name in BUILTIN["providers"]:
+            made = make(
+                base_url=entry.base_url,
+                clock=clock,
+                api_key=entry.api_key,
+                timeout_s=config.timeout_s,
+                # Only for the primary: a key may be in them.
+                extra_headers=config.extra_headers if entry is config else {},
+            )
+        else:
+            made = make(entry)
+        provider = cast(Provider, made)
+        stack.push_async_callback(provider.aclose)
+        routes.append(ModelRoute(provider, entry.get_model()))
+    return ModelChoice(routes[0], tuple(routes[1:]), config.models.fast, config.models.smart)

@@ -16,8 +16,7 @@ from daemon.http.app import HttpServer, build_app
 from daemon.http.config import HttpConfig
 from daemon.http.resources import EventEndpoint
 from daemon.settings.paths import Paths, write_private_file
-from daemon.settings.secret_values import disable_core_dumps, redact_logs
-from daemon.settings.secrets import SecretStore
+from daemon.settings.secrets import SecretStore, disable_core_dumps, redact_logs
 from daemon.store.lock import HomeLock
 
 log = logging.getLogger(__name__)
@@ -34,13 +33,13 @@ async def serve(
     """
     raise_file_limit()
     disable_core_dumps()
-    choice = load_or_last_good(paths)
-    known = make_redactor(paths, choice.loaded.config)
-    redact_logs(known)
-    if choice.notice:
-        tell(known.redact_text(choice.notice))
+    loaded = load_or_last_good(paths)
+    redactor = make_redactor(paths, loaded.config)
+    redact_logs(redactor)
+    if loaded.notice:
+        tell(redactor.redact_text(loaded.notice))
     with HomeLock(paths.home):
-        async with open_daemon(paths, choice, overrides) as daemon:
+        async with open_daemon(paths, loaded, overrides) as daemon:
             await _run_until_signal(paths, daemon, tell)
     return 0
 
@@ -65,9 +64,9 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
             await daemon.sessions.recover()
             await daemon.loops.recover()
             tell(f"ready {url}")
-            daemon.warmup.start()
-            if daemon.runtime.notice:
-                await daemon.notifier(daemon.runtime.notice)
+            daemon.background.start(daemon.warm_up(), "warm-up")
+            if notice := daemon.runtime.loaded.notice:
+                await daemon.notifier(notice)
             await stop.wait()
             log.info(
                 "stopping: running turns get %g s to finish", daemon.config.agent.drain_seconds

@@ -1,4 +1,4 @@
-"""The tools of a daemon and the gate before them; where the workspace may lie; stored grants."""
+"""The tools of a daemon and the gate before them; where the workspace may lie."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,19 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from daemon.addons import list_addons, load_class
+from daemon.app.adapters import HostBoundSecrets, OwnerNotifier, StoredGrants
 from daemon.app.config import Config
-from daemon.app.notifier import OwnerNotifier
-from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.errors import ConfigError, SecretRefused
+from daemon.core.errors import ConfigError
 from daemon.core.event_bus import EventBus
 from daemon.core.ids import NewId
 from daemon.core.redaction import Redactor
-from daemon.core.rows import OUTSIDE_SCOPE, GrantRow
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
-from daemon.store.journal import Store, Tx
-from daemon.tools.base import Tool, ToolError
+from daemon.store.journal import Store
+from daemon.tools.base import Tool
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import RESERVED_FOLDERS
 from daemon.tools.executor import ToolExecutor
@@ -27,7 +25,6 @@ from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager, load_client
 from daemon.tools.policy.approvals import new_token
 from daemon.tools.policy.gate import Judge, PolicyGate
-from daemon.tools.policy.grants import GrantRequest, matching_grants
 from daemon.tools.policy.rules import RuleSet
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.background import BackgroundCommands
@@ -78,53 +75,6 @@ def load_tools() -> list[Tool]:
             except (LookupError, TypeError) as error:
                 raise ConfigError(f"tools: {name!r}: {error}") from error
     return found
-
-
-@value
-class StoredGrants:
-    """Grants of the session, of its chat, and of everywhere. A session with text from outside has
-    only what was granted to it.
-    """
-
-    store: Store
-    clock: Clock
-
-    async def use_grant(self, session: str, wanted: GrantRequest, call: str) -> bool:
-        """Whether a person has allowed this; one use of the grant is spent with the answer."""
-        now = self.clock.now()
-
-        def list_candidates(tx: Tx) -> list[GrantRow]:
-            held = tx.list_grants(session)
-            if wanted.untrusted:
-                held = [row for row in tx.list_grants(OUTSIDE_SCOPE) + held if row.session]
-            elif (own := tx.get_session(session)) and own.root:
-                held += tx.list_grants(own.root)
-            return matching_grants(held, wanted, now)
-
-        def use(tx: Tx) -> bool:
-            candidates = list_candidates(tx)
-            return tx.is_grant_used(call) or any(
-                tx.use_grant(row.id, call, now) for row in candidates
-            )
-
-        # Without a candidate nothing is written.
-        if not await self.store.read(lambda tx: tx.is_grant_used(call) or list_candidates(tx)):
-            return False
-        return await self.store.write(use)
-
-
-@value
-class HostBoundSecrets:
-    """Stored secrets, each for the hosts that it was stored for."""
-
-    stored: SecretStore
-
-    def value(self, name: str, host: str) -> str:
-        """The secret itself. Raises ToolError if it does not exist or is not for this host."""
-        try:
-            return self.stored.get_for_host(name, host)
-        except (ConfigError, SecretRefused) as error:
-            raise ToolError(str(error)) from error
 
 
 @dataclass(slots=True)

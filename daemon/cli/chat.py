@@ -75,7 +75,7 @@ def fetch_model(paths: Paths) -> None:
         from daemon.cli.model import ensure_model  # lazy: with it
 
     if find_running_daemon(paths) is None:
-        provider = load_or_last_good(paths).loaded.config.provider
+        provider = load_or_last_good(paths).config.provider
         if provider.kind == "local":
             ensure_model(provider.get_model())
 
@@ -123,7 +123,7 @@ async def _run_interactive(
     from daemon.app.config import make_redactor  # lazy: brings the config
     from daemon.cli.terminal.interactive import InteractiveChat  # lazy: brings rich
     from daemon.cli.terminal.screen import TerminalScreen  # lazy: brings prompt_toolkit
-    from daemon.settings.secret_values import redact_logs  # lazy: brings the config
+    from daemon.settings.secrets import redact_logs  # lazy: brings the config
 
     # log lines would break the screen
     paths.logs.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -11,8 +11,7 @@ from daemon.app.config import Loaded, load_config, make_parser
 from daemon.app.tools import resolve_workspace
 from daemon.cli.parsing import Actions
 from daemon.core.errors import ConfigError
-from daemon.settings.edit import BACKUPS, ConfigChange, ConfigEditor
-from daemon.settings.masking import render_value
+from daemon.settings.edit import BACKUPS, ConfigChange, ConfigEditor, render_value
 from daemon.settings.paths import Paths, resolve_paths
 from daemon.settings.secrets import SecretStore
 from daemon.store.lock import is_locked

@@ -52,7 +52,7 @@ async def _run(args: argparse.Namespace, paths: Paths) -> int:
     from daemon.store.sqlite import SqliteStore  # lazy: with it
     from daemon.tools.mcp.pins import PinStore  # lazy: with it
 
-    names = tuple(load_or_last_good(paths).loaded.config.mcp)
+    names = tuple(load_or_last_good(paths).config.mcp)
     with HomeLock(paths.home):
         async with aclosing(await SqliteStore.open(paths.journal)) as store:
             pins = PinStore(store)

@@ -188,18 +188,20 @@ def set_value_in_text(text: str, steps: KeyPath, value: object) -> str:
 def set_value(document: tomlkit.TOMLDocument, steps: KeyPath, value: object) -> None:
     """The same in a document. Raises TypeError and its like where there is no such place."""
     place: object = document
-    for position, step in enumerate(steps, 1):
-        key: int | str = int(step) if isinstance(place, list) else step
-        if not isinstance(place, list | TomlTable):
-            raise TypeError(f"{step} stands in no table")
-        if position < len(steps):
-            if isinstance(place, TomlTable) and step not in place:
-                place[step] = tomlkit.table()
-            place = place[key]
-        elif value is not None:
-            place[key] = value
-        elif isinstance(place, list) or step in place:
-            del place[key]
+    for step in steps[:-1]:
+        if isinstance(place, list):
+            place = place[int(step)]
+        elif isinstance(place, TomlTable):
+            place = place.setdefault(step, tomlkit.table())
+    step = steps[-1]
+    if isinstance(place, list):
+        place[int(step) : int(step) + 1] = [] if value is None else [value]
+    elif not isinstance(place, TomlTable):
+        raise TypeError(f"{step} stands in no table")
+    elif value is not None:
+        place[step] = value
+    elif step in place:
+        del place[step]
 
 
 def is_reference(text: str) -> bool:
@@ -261,9 +263,9 @@ def mask_text(text: str, known: str | None = None) -> str:
     except (TOMLKitError, RecursionError):
         return re.sub(r"=.*", f"= {MASK}", text)
     known = text if known is None else known
-    before = [value for _, value in _find_secrets(known)]
-    for steps, value in _find_secrets(text):
-        set_value(document, steps, MASK if value in before else MASK_NEW)
+    before = [secret for _, secret in _find_secrets(known)]
+    for steps, secret in _find_secrets(text):
+        set_value(document, steps, MASK if secret in before else MASK_NEW)
     return mask_credentials(tomlkit.dumps(document), {MASK, *find_credentials(known)})
 
 

@@ -1,13 +1,13 @@
 """A8 with /reload: what a reload brought is part of the last good config; a fallback is told."""
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import tomli_w
 
 from daemon.app.config import load_config
 from daemon.app.daemon import open_daemon
-from daemon.settings.last_good import ConfigChoice
 from daemon.settings.paths import Paths
 from tests.fakes.house import living, write_config
 from tests.fakes.openai import FakeOpenAI, says
@@ -53,8 +53,8 @@ async def test_a8_status_and_health_show_that_the_last_good_config_is_in_use(
 ) -> None:
     paths = write_config(tmp_path, model.base_url)
     loaded = load_config(paths.config, env={}, secrets={})
-    choice = ConfigChoice(loaded, "config.toml is not in use.")
-    async with open_daemon(paths, choice) as daemon:
+    loaded = replace(loaded, notice="config.toml is not in use.")
+    async with open_daemon(paths, loaded) as daemon:
         reply = (await daemon.client.send(SESSION, "/status")).reply
         assert "Config: config.toml is not in use." in reply
         health = await daemon.client.get_health()

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from daemon.app.config import Config, parse_config
-from daemon.settings.model_keys import iter_keys, list_names
+from daemon.settings.dotted_keys import iter_keys, list_names
 
 EXAMPLE = Path(__file__).parents[2] / "config.toml.example"
 TEXT = EXAMPLE.read_text()

@@ -13,15 +13,14 @@ import pytest
 from daemon.app.config import load_config, make_redactor, parse_config
 from daemon.core.errors import ConfigError
 from daemon.core.redaction import Redactor
-from daemon.settings.edit import ConfigEditor
-from daemon.settings.masking import mask_text, render_value
+from daemon.settings.edit import ConfigEditor, mask_text, render_value
 from daemon.settings.paths import resolve_paths
-from daemon.settings.secret_values import (
+from daemon.settings.secrets import (
     ActiveSecrets,
     RedactingFormatter,
+    SecretStore,
     find_config_secrets,
 )
-from daemon.settings.secrets import SecretStore
 
 CONFIG = """
 [provider]
@@ -186,7 +185,7 @@ def test_an_error_that_nobody_foresaw_shows_no_secret_with_and_without_debug(tmp
 
 
 def test_who_runs_beside_the_daemon_cannot_look_into_it():
-    code = "from daemon.settings.secret_values import disable_core_dumps; disable_core_dumps(); import ctypes; print(ctypes.CDLL(None).prctl(3))"
+    code = "from daemon.settings.secrets import disable_core_dumps; disable_core_dumps(); import ctypes; print(ctypes.CDLL(None).prctl(3))"
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -1,0 +1,144 @@
+"""What the parts of a daemon ask of others: notices to the owner, memory, grants, secrets."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+
+from daemon.access.chat_ids import NOTICE
+from daemon.core import value
+from daemon.core.clock import Clock
+from daemon.core.errors import ConfigError, SecretRefused
+from daemon.core.events import MemoryHit
+from daemon.core.ids import NewId
+from daemon.core.messages import ACKNOWLEDGEMENT
+from daemon.core.rows import OUTSIDE_SCOPE, GrantRow, OutboxRow, SessionRow
+from daemon.core.trust import Label
+from daemon.settings.secrets import SecretStore
+from daemon.store.journal import Store, Tx
+from daemon.tools.base import ToolError
+from daemon.tools.policy.grants import GrantRequest, matching_grants
+from memory.memory import Memory
+
+log = logging.getLogger(__name__)
+TERMINAL_CHANNEL = "terminal"
+MAX_HITS = 5
+RECALL_TIMEOUT_S = 2.0
+
+
+@value
+class OwnerNotifier:
+    """Posts a notice where the owner was last, on a channel that works if there is one; a log line
+    where there is no such place yet.
+    """
+
+    store: Store
+    clock: Clock
+    new_id: NewId
+    is_working: Callable[[str], bool] = lambda channel: True
+
+    async def __call__(self, text: str, not_on: str = "") -> None:
+        """On disk when this returns. `not_on` names the channel that it is about."""
+        if not await self.store.write(lambda tx: self.post_notice(tx, text, not_on)):
+            log.warning("nobody to tell yet: %s", text)
+
+    def post_notice(self, tx: Tx, text: str, not_on: str = "") -> bool:
+        """The same, together with what it is about; False when there is no such place yet."""
+        where = self._find_session(tx, not_on)
+        if where:
+            name = f"{NOTICE}{self.new_id()}"
+            tx.post_delivery(
+                OutboxRow(
+                    name, -1, where.id, where.channel, where.chat, "notice", text, self.clock.now()
+                )
+            )
+        return where is not None
+
+    def _find_session(self, tx: Tx, not_on: str) -> SessionRow | None:
+        """The owner's own chats, those of channels that work first; else their terminal, which
+        shows it when it is opened.
+        """
+        known = [row for chat in tx.list_owner_chats() if (row := tx.get_session(chat.session))]
+        rows = [row for row in known if row.channel != not_on]
+        working = [row for row in rows if self.is_working(row.channel)]
+        terminals = [
+            row
+            for row in tx.list_channel_sessions(TERMINAL_CHANNEL, 9)
+            if row.label is Label.TRUSTED
+        ]
+        return next(iter([*working, *terminals, *rows]), None)
+
+
+@value
+class MemoryRecall:
+    """A memory that is slow or broken never holds up an answer (A4, A5)."""
+
+    memory: Memory
+    clock: Clock
+
+    async def __call__(self, text: str) -> tuple[MemoryHit, ...]:
+        """Facts that fit a message; none for a mere greeting or thanks."""
+        if ACKNOWLEDGEMENT.fullmatch(text):
+            return ()
+        try:
+            async with asyncio.timeout(RECALL_TIMEOUT_S):
+                hits = await self.memory.recall(text, MAX_HITS)
+        except (TimeoutError, sqlite3.Error) as error:
+            log.warning("memory did not answer (%s); going on without", error or "too slow")
+            return ()
+        return tuple(MemoryHit(hit.id, hit.text, Label(hit.label), hit.owned) for hit in hits)
+
+    async def keep(self, text: str, turn: str, label: Label, owned: bool) -> None:
+        """Remember a reflection."""
+        now = self.clock.now()
+        try:
+            await self.memory.remember(text, at=now, source=turn, label=label.value, owned=owned)
+        except sqlite3.Error as error:
+            log.warning("memory could not keep the reflection of turn %s: %s", turn, error)
+
+
+@value
+class StoredGrants:
+    """Grants of the session, of its chat, and of everywhere. A session with text from outside has
+    only what was granted to it.
+    """
+
+    store: Store
+    clock: Clock
+
+    async def use_grant(self, session: str, wanted: GrantRequest, call: str) -> bool:
+        """Whether a person has allowed this; one use of the grant is spent with the answer."""
+        now = self.clock.now()
+
+        def list_candidates(tx: Tx) -> list[GrantRow]:
+            held = tx.list_grants(session)
+            if wanted.untrusted:
+                held = [row for row in tx.list_grants(OUTSIDE_SCOPE) + held if row.session]
+            elif (own := tx.get_session(session)) and own.root:
+                held += tx.list_grants(own.root)
+            return matching_grants(held, wanted, now)
+
+        def use(tx: Tx) -> bool:
+            candidates = list_candidates(tx)
+            return tx.is_grant_used(call) or any(
+                tx.use_grant(row.id, call, now) for row in candidates
+            )
+
+        # Without a candidate nothing is written.
+        if not await self.store.read(lambda tx: tx.is_grant_used(call) or list_candidates(tx)):
+            return False
+        return await self.store.write(use)
+
+
+@value
+class HostBoundSecrets:
+    """Stored secrets, each for the hosts that it was stored for."""
+
+    stored: SecretStore
+
+    def value(self, name: str, host: str) -> str:
+        """The secret itself. Raises ToolError if it does not exist or is not for this host."""
+        try:
+            return self.stored.get_for_host(name, host)
+        except (ConfigError, SecretRefused) as error:
+            raise ToolError(str(error)) from error
