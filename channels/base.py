@@ -111,43 +111,34 @@ class Host(Protocol):
         """Saved when it returns; in order per conversation; duplicates are dropped. Raises
         NotAccepted.
         """
-        ...
 
     async def press_button(self, press: ButtonPress) -> str:
         """What to show to who pressed (a toast, an ephemeral text). Raises NotAccepted."""
-        ...
 
     async def run_command(self, inbound: InboundMessage) -> str:
         """The reply to a slash command, which the platform wants at once; `text` begins with "/".
         Raises NotAccepted.
         """
-        ...
 
     async def load_cursor(self) -> str:
         """What `save_cursor` saved last; "" for nothing. Raises NotAccepted."""
-        ...
 
     async def save_cursor(self, cursor: str) -> None:
         """Remember how far this account has been read. Raises NotAccepted."""
-        ...
 
     async def list_conversations(self) -> Sequence[Address]:
         """Where this channel has talked before, latest first (200 at most): what to look through
         after a gap.
         """
-        ...
 
     def report_alive(self) -> None:
         """The platform has answered just now: a poll, a heartbeat, a message."""
-        ...
 
     def report_trouble(self, why: str) -> None:
         """It does not answer, or not as it should; repeated until `report_alive`."""
-        ...
 
     def list_commands(self) -> Sequence[tuple[str, str]]:
         """(name, help) of the chat commands, for the platform's own menu."""
-        ...
 
 
 class Channel(Protocol):
@@ -156,72 +147,58 @@ class Channel(Protocol):
     @property
     def name(self) -> str:
         """ "telegram", or "work/telegram" for the further account "work"."""
-        ...
 
     @property
     def capabilities(self) -> Capabilities: ...
 
     async def check(self) -> str:
         """Who we are there ("@my_bot"), asked now. Raises Revoked, RetryLater."""
-        ...
 
     async def run(self, host: Host) -> None:
         """Listen until cancelled; reconnects by itself, with growing pauses. Raises Revoked."""
-        ...
 
     def rate_limit(self, address: Address) -> RateLimit:
         """How fast one may write there."""
-        ...
 
     def render(self, text: str) -> Sequence[MessagePart]:
         """Markdown as parts that each fit into a message; always the same for the same text, at
         least one.
         """
-        ...
 
     async def send(self, message: OutboundMessage) -> str:
         """Send; the message's id. Raises Rejected, RetryLater, DeliveryUnknown, Revoked."""
-        ...
 
     async def edit(self, message_id: str, message: OutboundMessage) -> None:
         """Replace a message of ours, in text and buttons; repeating it does no harm. Raises as
         `send`.
         """
-        ...
 
     async def find(self, message: OutboundMessage, since: datetime) -> str:
         """The id of this message, if it was sent since then; "" when there is none, or the
         platform cannot tell. Raises RetryLater, Revoked.
         """
-        ...
 
     async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:
         """Show this unfinished markdown, in place of message `shown` ("" at first). The id of the
         message that shows it, which the finished text replaces by `edit`; "" where it goes away by
         itself. The end of a long one is enough. Raises as `send`.
         """
-        ...
 
     async def delete(self, address: Address, message_id: str) -> None:
         """Delete a message of ours; that it is gone already is no error. Raises as `send`."""
-        ...
 
     async def show_typing(self, address: Address, status: str = "") -> None:
         """Show that we are at work, and at what, where the platform has a place for it. Raises as
         `send`.
         """
-        ...
 
     async def mark_seen(self, address: Address, message_id: str) -> None:
         """Mark a person's message as seen and waiting, with a reaction. Raises as `send`."""
-        ...
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
         """Copy a file that came with a message; never more than `max_download`. Raises Rejected,
         RetryLater.
         """
-        ...
 
     async def aclose(self) -> None:
         """Close the connections; bounded in time."""
-        ...

@@ -90,7 +90,7 @@ class Discord:
         return RateLimit(5, 5.0)
 
     def render(self, text: str) -> Sequence[MessagePart]:
-        return render_parts(text, LIMIT)
+        return render_parts(text)
 
     async def send(self, message: OutboundMessage) -> str:
         """The same key soon again gives the same message (K13). Where it may not be a reply, it
@@ -135,7 +135,7 @@ class Discord:
 
     async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:
         """A message that is edited; of a long one the end is seen."""
-        part = render_parts(text.strip() or "…", LIMIT)[-1]
+        part = render_parts(text.strip() or "…")[-1]
         message = OutboundMessage(address, part, f"{key}/draft")
         if not shown:
             return await self.send(message)

@@ -61,19 +61,14 @@ def block_lines(
     deeper = "› " * (block.quote - 1)
     lead = deeper + " " * block.indent + (block.marker + " " if block.marker else "")
     line = []
-    for span in add_marks(block.spans, more):
-        first, *rest = span.text.split("\n")
-        line += [Span(first, span.marks, span.href)] if first else []
-        for part in rest:
-            yield lead, line
-            lead = deeper + " " * block.hang
-            line = [Span(part, span.marks, span.href)] if part else []
+    for span in block.spans:
+        for at, text in enumerate(span.text.split("\n")):
+            if at:
+                yield lead, line
+                lead, line = deeper + " " * block.hang, []
+            if text:
+                line.append(Span(text, span.marks | more, span.href))
     yield lead, line
-
-
-def add_marks(spans: Sequence[Span], more: frozenset[str]) -> Sequence[Span]:
-    """The spans, all with further marks."""
-    return [Span(span.text, span.marks | more, span.href) for span in spans] if more else spans
 
 
 def render_nested(
@@ -85,37 +80,31 @@ def render_nested(
     """The spans of a line with their signs, as few as possible, and none next to a space within.
     `between`: what has to be between two runs of text.
     """
-    parts = []
     used = [sign for sign in signs if any(sign[0] in span.marks for span in spans)]
+    parts = [] if used else [leaf(span) for span in spans]
     if used:
         mark, opening, closing = used[0]
         for is_marked, group in groupby(spans, key=lambda span: mark in span.marks):
             text = render_nested(list(group), used[1:], leaf, between)
-            core = text.strip()
-            parts.append(
-                text.replace(core, opening + core + closing, 1) if is_marked and core else text
-            )
-    else:
-        parts = [leaf(span) for span in spans]
+            core = text.strip() if is_marked else ""
+            parts.append(text.replace(core, opening + core + closing, 1) if core else text)
     if between is None:
         return "".join(parts)
-    joined = []
-    for part in parts:
-        joined += [between(joined[-1], part) if joined and joined[-1] and part else "", part]
-    return "".join(joined)
+    joined = ""
+    for part in filter(None, parts):
+        joined += (between(joined, part) if joined else "") + part
+    return joined
 
 
-def render_blocks(blocks: Sequence[Block], render: Callable[[Block], str]) -> str:
+def render_blocks(render: Callable[[Block], str], blocks: Sequence[Block]) -> str:
     """Blocks one below the other, where each line of a quote begins with a sign of its own."""
-    parts: list[str] = []
-    above: Block | None = None
-    for block in blocks:
+    text = ""
+    for above, block in zip((None, *blocks), blocks, strict=False):
         if above:
             within = above.quote and block.quote and "code" not in (above.kind, block.kind)
-            parts.append("\n> \n" if within and block.gap > 1 else "\n" * block.gap)
-        parts.append(render(block))
-        above = block
-    return "".join(parts)
+            text += "\n> \n" if within and block.gap > 1 else "\n" * block.gap
+        text += render(block)
+    return text
 
 
 def render_plain(blocks: Sequence[Block]) -> str:
@@ -123,17 +112,11 @@ def render_plain(blocks: Sequence[Block]) -> str:
     parts: list[str] = []
     for block in blocks:
         parts.append("\n" * block.gap if parts else "")
-        if not (block.quote or block.hang or any(span.href for span in block.spans)):
-            parts.append(block.text)
-            continue
         quote, lines = "> " if block.quote else "", []
         for lead, spans in block_lines(block):
-            text = "".join(map(_span_text, spans))
-            lines.append(quote + lead + text)
+            for span in spans:
+                is_shown = span.href in ("", span.text, f"mailto:{span.text}")
+                lead += span.text if is_shown else f"{span.text} ({span.href})"
+            lines.append(quote + lead)
         parts.append("\n".join(lines))
     return "".join(parts)
-
-
-def _span_text(span: Span) -> str:
-    text, href = span.text, span.href
-    return text if href in ("", text) or href == f"mailto:{text}" else f"{text} ({href})"

@@ -3,7 +3,7 @@ can be notified.
 """
 
 import re
-from collections.abc import Sequence
+from functools import partial
 
 from channels.markup.blocks import (
     BOLD,
@@ -16,7 +16,6 @@ from channels.markup.blocks import (
     render_nested,
 )
 from channels.markup.split import split_message
-from channels.message import MessagePart
 
 LIMIT = 2000
 MARKS = (
@@ -32,15 +31,6 @@ MENTION_ALL = re.compile("@(?=everyone|here)")
 AT_START = re.compile(r"^(\s*(?:\d+(?=\.\s))?)(#{1,3}|-#|[-+>]|>>>|(?<=\d)\.)(?=\s)")
 MAX_HEADING = 3
 MARKERS = {"•": "-", "☐": "- ☐", "☑": "- ☑"}
-
-
-def render_parts(markdown: str, limit: int = LIMIT) -> list[MessagePart]:
-    """The text in parts that each fit into one message, at least one."""
-    return split_message(markdown, _to_markdown, limit)
-
-
-def _to_markdown(blocks: Sequence[Block]) -> str:
-    return render_blocks(blocks, _render_block)
 
 
 def _render_block(block: Block) -> str:
@@ -81,3 +71,8 @@ def _render_span(span: Span) -> str:
 
 def _defuse(text: str) -> str:
     return PARTED.sub(rf"\g<0>{NO_WIDTH}", ESCAPED.sub(r"\\\g<0>", text))
+
+
+RENDER = partial(render_blocks, _render_block)
+render_parts = partial(split_message, render=RENDER, limit=LIMIT)
+"""The text in parts that each fit into one message, at least one."""

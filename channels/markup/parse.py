@@ -25,7 +25,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from channels.markup.blocks import BOLD, NO_MARKS, Block, Span, add_marks
+from channels.markup.blocks import BOLD, NO_MARKS, Block, Span
 from channels.markup.sanitize import escape_controls
 
 MAX_PARAGRAPH, MAX_BRACKETS = 16_000, 400
@@ -174,15 +174,18 @@ def _table_blocks(rows: list[list[Cell]], right: list[bool]) -> Iterable[Block]:
 def _table_cards(rows: list[list[Cell]]) -> Iterator[Block]:
     headers, *others = rows
     if not others:
-        spans = (span for cell in headers for span in (*add_marks(cell, BOLD), Span(" ")))
-        yield Block("text", tuple(spans))
+        yield Block("text", tuple(span for cell in headers for span in (*_bold(cell), Span(" "))))
     for row in others:
         gap = 2
         for at, (header, cell) in enumerate(zip(headers, row, strict=True)):
             if cell:
                 named = (*header, Span(": ")) if header else ()
-                yield Block("text", (*named, *add_marks(cell, NO_MARKS if at else BOLD)), gap=gap)
+                yield Block("text", (*named, *(cell if at else _bold(cell))), gap=gap)
                 gap = 1
+
+
+def _bold(spans: Cell) -> Cell:
+    return tuple(Span(span.text, span.marks | BOLD, span.href) for span in spans)
 
 
 MAX_LINK, MAX_SPOILERS, MAX_INDENT = 400, 200, 12
@@ -204,18 +207,15 @@ HOST = re.compile(
 
 def parse_blocks(markdown: str) -> list[Block]:
     """The text's blocks, from top to bottom; at least one, and never without anything to see."""
-    source = escape_controls(markdown)
+    source, parser = escape_controls(markdown), _BlockParser()
     if source.count("\n") > MAX_LINES:
-        blocks = [Block("text", (Span(source.strip("\n")),))]
+        parser.blocks.append(Block("text", (Span(source.strip("\n")),)))
     else:
-        parser = _BlockParser()
         for token in _parser().parse(source, {}):
             parser.parse(token)
-        blocks = parser.blocks
-    blocks = [block for block in blocks if block.marker or is_visible(block.text)]
-    if any(is_visible(block.text) for block in blocks):
-        return blocks
-    return [Block("text", (Span("(no text)"),))]
+    blocks = [block for block in parser.blocks if block.marker or is_visible(block.text)]
+    is_empty = not any(is_visible(block.text) for block in blocks)
+    return [Block("text", (Span("(no text)"),))] if is_empty else blocks
 
 
 def is_visible(text: str) -> bool:
@@ -242,8 +242,8 @@ class _BlockParser:
     quote: int = 0
     marker: str = ""
     line: int = 0
-    heading: int = 0
-    rows: list[list[Cell]] | None = None
+    level: int = 0
+    rows: list[list[Cell]] = field(default_factory=list)
     right: list[bool] = field(default_factory=list)
 
     def parse(self, token: Token) -> None:
@@ -253,22 +253,29 @@ class _BlockParser:
             case "inline":
                 self._paragraph(token)
             case "heading_open":
-                self.heading = int(token.tag[1])
+                self.level = int(token.tag[1])
             case "heading_close":
-                self.heading = 0
+                self.level = 0
             case "fence" | "code_block":
                 if self.marker:
                     self._add("text", token=token)
-                lang = next(iter(token.info.split()), "")
-                self._add("code", (Span(token.content.removesuffix("\n")),), token, lang=lang)
+                self._add("code", (Span(token.content.removesuffix("\n")),), token)
             case "hr":
                 self._add("text", (Span("──────────"),), token)
             case "blockquote_open" | "blockquote_close":
                 self.quote += token.nesting
+            case "tr_open":
+                self.rows.append([])
+            case "th_open":
+                self.right.append(str(token.attrs.get("style", "")).endswith("right"))
+            case "table_close" if self.rows:
+                for at, block in enumerate(_table_blocks(self.rows, self.right)):
+                    self._add(block.kind, block.spans, token, gap=block.gap if at else 0)
+                self.rows, self.right = [], []
             case _:
-                self._list_or_table(token)
+                self._list(token)
 
-    def _list_or_table(self, token: Token) -> None:
+    def _list(self, token: Token) -> None:
         match token.type:
             case "bullet_list_open" | "ordered_list_open":
                 above = self.lists[-1].hang if self.lists else 0
@@ -285,78 +292,60 @@ class _BlockParser:
                 here.hang = here.indent + len(self.marker) + 1
             case "list_item_close" if self.marker:
                 self._add("text", token=token)
-            case "tr_open":
-                self.rows = [*(self.rows or ()), []]
-            case "th_open":
-                self.right.append(str(token.attrs.get("style", "")).endswith("right"))
-            case "table_close" if self.rows:
-                for at, block in enumerate(_table_blocks(self.rows, self.right)):
-                    self._add(block.kind, block.spans, token, gap=block.gap if at else 0)
-                self.rows, self.right = None, []
 
     def _paragraph(self, token: Token) -> None:
         spans = parse_spans(token.children or [])
-        if self.heading:
-            self._add("heading", spans, token, level=self.heading)
-            return
-        if self.marker and spans and (task := TASK.match(spans[0].text)):
+        if self.marker and not self.level and spans and (task := TASK.match(spans[0].text)):
             box = "☐" if task[1] == " " else "☑"
             self.marker = box if self.marker == "•" else f"{self.marker} {box}"
             first = replace(spans[0], text=spans[0].text[task.end() :])
-            spans = merge_spans((first, *spans[1:]))
-        self._add("text", spans, token)
+            spans = (first, *spans[1:]) if first.text else spans[1:]
+        self._add("heading" if self.level else "text", spans, token)
 
     def _add(
-        self,
-        kind: str,
-        spans: tuple[Span, ...] = (),
-        token: Token | None = None,
-        *,
-        gap: int = 0,
-        level: int = 0,
-        lang: str = "",
+        self, kind: str, spans: Cell = (), token: Token | None = None, *, gap: int = 0
     ) -> None:
         """Below what is there, as near to it as it was written, unless `gap` says how far."""
         start, end = token.map if token and token.map else (self.line, self.line)
         above = self.blocks[-1].kind if self.blocks else ""
         is_near = start <= self.line or "code" in (kind, above) or above == "heading"
-        hang = self.lists[-1].hang if self.lists else 0
-        indent = self.lists[-1].indent if self.marker else hang
+        here = self.lists[-1] if self.lists else _List(0, False, 0)
+        indent = here.indent if self.marker else here.hang
+        lang = next(iter(token.info.split()), "") if token and kind == "code" else ""
         gap = gap or (1 if is_near else 2)
-        block = Block(kind, spans, gap, indent, self.marker, self.quote, level, lang)
+        block = Block(kind, spans, gap, indent, self.marker, self.quote, self.level, lang)
         self.blocks.append(block)
         self.marker, self.line = "", max(end, self.line)
 
 
-def parse_spans(children: Sequence[Token]) -> tuple[Span, ...]:
+def parse_spans(children: Sequence[Token]) -> Cell:
     """The spans of a paragraph."""
-    spans = []
-    marks = []
-    href = []
+    spans: list[Span] = []
+    marks: list[str] = []
+    href: list[str] = []
     for child in children:
         kind, _, side = child.type.rpartition("_")
+        style, link, text = frozenset(marks), href[-1] if href else "", child.content
         if kind in MARKS:
             marks.append(MARKS[kind]) if side == "open" else marks.remove(MARKS[kind])
         elif child.type == "link_open":
             href.append(str(child.attrs.get("href", "")))
         elif child.type == "link_close":
             _finish_link(spans, href.pop())
-        else:
-            spans += _token_spans(child, frozenset(marks), href[-1] if href else "")
-    return merge_spans(spans)
-
-
-def _token_spans(child: Token, marks: frozenset[str], href: str) -> list[Span]:
-    match child.type:
-        case "code_inline":
-            return [Span(child.content, marks | {"code"}, href)]
-        case "softbreak" | "hardbreak":
-            return [Span("\n", marks, href)]
-        case "image":
+        elif child.type == "code_inline":
+            spans.append(Span(text, style | {"code"}, link))
+        elif child.type in ("softbreak", "hardbreak"):
+            spans.append(Span("\n", style, link))
+        elif child.type == "image":
             source = str(child.attrs.get("src", ""))
-            return [Span(child.content or source, marks, href or source)]
-        case _:
-            return [Span(child.content, marks, href)] if href else _autolink(child.content, marks)
+            spans.append(Span(text or source, style, link or source))
+        else:
+            spans += [Span(text, style, link)] if link else _autolink(text, style)
+    merged = []
+    for (style, link), group in groupby(spans, key=lambda span: (span.marks, span.href)):
+        if text := "".join(span.text for span in group).replace(ESCAPED, ""):
+            merged.append(Span(text, style, link))
+    return tuple(merged)
 
 
 def _autolink(text: str, marks: frozenset[str]) -> list[Span]:
@@ -392,12 +381,3 @@ def _finish_link(spans: list[Span], href: str) -> None:
     is_elsewhere = named and not (real and named[1].lower() == real[1].lower())
     if len(href) > MAX_LINK or (is_elsewhere and " " not in label.strip()):
         spans.append(Span(f" ({href})"))
-
-
-def merge_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Neighbours of the same style as one; none is empty."""
-    merged = []
-    for (marks, href), group in groupby(spans, key=lambda span: (span.marks, span.href)):
-        if text := "".join(span.text for span in group).replace(ESCAPED, ""):
-            merged.append(Span(text, marks, href))
-    return tuple(merged)

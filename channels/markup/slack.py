@@ -3,7 +3,7 @@ accident is parted by a space of no width, and nothing in it can notify a person
 """
 
 import re
-from collections.abc import Sequence
+from functools import partial
 
 from channels.markup.blocks import (
     BOLD,
@@ -16,22 +16,12 @@ from channels.markup.blocks import (
     render_nested,
 )
 from channels.markup.split import split_message
-from channels.message import MessagePart
 
 LIMIT = 3800
 MARKS = (("bold", "*", "*"), ("italic", "_", "_"), ("strike", "~", "~"))
 ACCIDENTAL = re.compile(r"(?<![^\W_])([*_~`])(?=\S)")
 QUOTE_SIGN = re.compile(r"^(?=&gt;)", re.MULTILINE)
 SCHEMES = ("http://", "https://", "mailto:")
-
-
-def render_parts(markdown: str, limit: int = LIMIT) -> list[MessagePart]:
-    """The text in parts that each fit into one message, at least one."""
-    return split_message(markdown, _to_mrkdwn, limit)
-
-
-def _to_mrkdwn(blocks: Sequence[Block]) -> str:
-    return render_blocks(blocks, _render_block)
 
 
 def _render_block(block: Block) -> str:
@@ -71,3 +61,8 @@ def _defuse(text: str) -> str:
 
 def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+RENDER = partial(render_blocks, _render_block)
+render_parts = partial(split_message, render=RENDER, limit=LIMIT)
+"""The text in parts that each fit into one message, at least one."""

@@ -3,12 +3,12 @@ servers count the HTML, so that is held to the limit, too.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 from itertools import groupby
 
 from channels.markup.blocks import BOLD, NO_MARKS, Block, Span, block_lines, render_nested
 from channels.markup.split import split_message
-from channels.message import MessagePart
 
 LIMIT = 4096
 LONG_QUOTE = 500
@@ -20,11 +20,6 @@ TAGS = (
 )
 CODE = frozenset({"code"})
 SCHEMES = ("http://", "https://", "mailto:", "tg://")
-
-
-def render_parts(markdown: str, limit: int = LIMIT) -> list[MessagePart]:
-    """The text in parts that each fit into one message, at least one."""
-    return split_message(markdown, _to_html, limit)
 
 
 def _to_html(blocks: Sequence[Block]) -> str:
@@ -72,3 +67,7 @@ def _render_span(span: Span) -> str:
     if href.lower().startswith(SCHEMES):
         return f'<a href="{escape(href)}">{text}</a>'
     return f"{text} ({escape(href, quote=False)})"
+
+
+render_parts = partial(split_message, render=_to_html, limit=LIMIT)
+"""The text in parts that each fit into one message, at least one."""

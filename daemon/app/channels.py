@@ -13,7 +13,6 @@ from daemon.core.ids import split_channel
 from daemon.gateway.admission import Admission
 from daemon.gateway.buttons import ButtonHandler
 from daemon.gateway.host import ChannelHost
-from daemon.outbox.approval_messages import ApprovalMessages
 from daemon.outbox.channel_supervisor import (
     FAILING_S,
     REFUSED_PAUSE,
@@ -22,7 +21,7 @@ from daemon.outbox.channel_supervisor import (
     ChannelState,
     ChannelSupervisor,
 )
-from daemon.outbox.live_drafts import LiveDrafts
+from daemon.outbox.live_messages import ApprovalMessages, LiveDrafts
 from daemon.outbox.message import delete_stale_copies
 from daemon.outbox.sender import GIVE_UP_S, OutboxSender
 from daemon.tools.workspace.inbox_folder import InboxFolder

@@ -19,9 +19,8 @@ from daemon.access.chat_ids import NOTICE, parse_address
 from daemon.core.clock import BackgroundTasks, Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import OutboxRow
-from daemon.outbox.approval_messages import ApprovalMessages
 from daemon.outbox.channel_supervisor import ChannelState
-from daemon.outbox.live_drafts import LiveDrafts
+from daemon.outbox.live_messages import ApprovalMessages, LiveDrafts
 from daemon.outbox.message import (
     APPROVAL,
     FILE,

@@ -14,7 +14,7 @@ from daemon.core.event_bus import EventBus, TextDelta
 from daemon.core.rows import SessionRow
 from daemon.core.trust import Label
 from daemon.outbox.channel_supervisor import ChannelState
-from daemon.outbox.live_drafts import LiveDrafts
+from daemon.outbox.live_messages import LiveDrafts
 from daemon.store.sqlite import SqliteStore
 from tests.delivery.scripts import Slowly, hammer, smash
 from tests.delivery.stage import at_home

@@ -14,7 +14,7 @@ from channels.markup.parse import is_visible
 from channels.markup.sanitize import escape_controls, escape_markdown
 from channels.message import MessagePart
 
-Pieces = Callable[[str, int], list[MessagePart]]
+Pieces = Callable[..., list[MessagePart]]
 DIALECTS = [telegram.render_parts, slack.render_parts, discord.render_parts]
 LIMIT, WHOLE = 500, 10_000_000
 BITS = [
@@ -67,11 +67,11 @@ def squeezed(told: list[MessagePart]) -> str:
 @given(markdown=TEXTS)
 @settings(max_examples=150, deadline=None)
 def test_A13_every_piece_fits_and_nothing_is_lost(pieces: Pieces, markdown: str) -> None:
-    told = pieces(markdown, LIMIT)
+    told = pieces(markdown, limit=LIMIT)
     assert all(piece.plain.strip() and piece.text.strip() for piece in told)
     assert all(units(piece.plain) <= LIMIT and units(piece.text) <= LIMIT for piece in told)
-    assert squeezed(told) == squeezed(pieces(markdown, WHOLE))
-    assert told == pieces(markdown, LIMIT)
+    assert squeezed(told) == squeezed(pieces(markdown, limit=WHOLE))
+    assert told == pieces(markdown, limit=LIMIT)
 
 
 @dialects
@@ -86,7 +86,7 @@ def test_A13_every_word_arrives_in_order_whatever_stands_between(
     text = " ".join(
         word + (f" {bits[at]} " if at < len(bits) else "") for at, word in enumerate(words)
     )
-    told = "".join(piece.plain for piece in pieces(text, LIMIT))
+    told = "".join(piece.plain for piece in pieces(text, limit=LIMIT))
     at = 0
     for word in words:
         at = told.index(word, at) + len(word)
@@ -103,7 +103,7 @@ def inked(text: str) -> str:
 def test_A6_what_is_said_word_for_word_is_read_so(pieces: Pieces, text: str) -> None:
     words = inked(escape_controls(text))
     assume(words)
-    assert inked("".join(piece.plain for piece in pieces(escape_markdown(text), LIMIT))) == words
+    assert inked("".join(piece.plain for piece in pieces(escape_markdown(text), limit=LIMIT))) == words
 
 
 VERBATIM = {
@@ -119,7 +119,7 @@ VERBATIM = {
 @dialects
 @pytest.mark.parametrize("text", VERBATIM.values(), ids=VERBATIM)
 def test_A6_no_sign_is_taken_for_markup_nor_one_added(pieces: Pieces, text: str) -> None:
-    assert inked("".join(piece.plain for piece in pieces(escape_markdown(text), WHOLE))) == inked(
+    assert inked("".join(piece.plain for piece in pieces(escape_markdown(text), limit=WHOLE))) == inked(
         text
     )
 
@@ -150,7 +150,7 @@ class Tags(HTMLParser):
 @given(markdown=TEXTS)
 @settings(max_examples=250, deadline=None)
 def test_A13_telegrams_html_is_whole_and_reads_as_the_plain_text(markdown: str) -> None:
-    for piece in telegram.render_parts(markdown, LIMIT):
+    for piece in telegram.render_parts(markdown, limit=LIMIT):
         tags = Tags()
         tags.feed(piece.text)
         tags.close()
@@ -204,7 +204,7 @@ HOSTILE = {
 @pytest.mark.parametrize("markdown", HOSTILE.values(), ids=HOSTILE)
 def test_B5_13_hostile_markdown_takes_no_time(pieces: Pieces, markdown: str) -> None:
     before = time.process_time()
-    told = pieces(markdown, 2000)
+    told = pieces(markdown, limit=2000)
     assert time.process_time() - before < 3
     assert all(units(piece.plain) <= 2000 for piece in told)
 
@@ -215,7 +215,7 @@ def test_B5_13_hostile_markdown_takes_no_time(pieces: Pieces, markdown: str) -> 
 )
 def test_B5_13_nothing_of_hostile_markdown_is_lost(pieces: Pieces, kind: str) -> None:
     text = HOSTILE[kind][:20_000]
-    assert squeezed(pieces(text, 2000)) == squeezed(pieces(text, WHOLE))
+    assert squeezed(pieces(text, limit=2000)) == squeezed(pieces(text, limit=WHOLE))
 
 
 def test_what_is_nested_too_deep_is_still_there() -> None:

@@ -116,15 +116,16 @@ def test_a_heading_is_never_left_alone_at_the_end() -> None:
 def test_long_text_is_cut_between_paragraphs_then_sentences_then_words() -> None:
     paragraph = "A sentence of seven words is here. " * 40
     assert [
-        piece.plain for piece in render_parts(f"{paragraph}\n\n{paragraph}\n\n{paragraph}", 2000)
+        piece.plain
+        for piece in render_parts(f"{paragraph}\n\n{paragraph}\n\n{paragraph}", limit=2000)
     ] == [paragraph.strip()] * 3
-    assert all(piece.plain.endswith("here.") for piece in render_parts(paragraph * 3, 500))
-    assert all(piece.plain.endswith("word") for piece in render_parts("word " * 400, 500))
+    assert all(piece.plain.endswith("here.") for piece in render_parts(paragraph * 3, limit=500))
+    assert all(piece.plain.endswith("word") for piece in render_parts("word " * 400, limit=500))
 
 
 @pytest.mark.parametrize("letter", ["👨‍👩‍👧", "🇨🇭", "👍🏽", "é" + "\u0301", "क्षि", "❤️", "각"])
 def test_no_letter_is_cut_apart(letter: str) -> None:
-    for piece in render_parts(letter * 900, 501):
+    for piece in render_parts(letter * 900, limit=501):
         assert piece.plain == letter * (len(piece.plain) // len(letter))
 
 
