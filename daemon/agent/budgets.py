@@ -201,7 +201,7 @@ class Budgets:
             if short is None:
                 account.reserve(cost)
                 return
-            if not account.get_ancestor(short.budget).reservations:
+            if not short.reservations:
                 raise BudgetExceeded(short)
             self._settled.clear()
             await self._settled.wait()
@@ -225,7 +225,7 @@ class Budgets:
     def find_shortage(self, account: Budget) -> Shortage | None:
         """What has nothing left, from this account up."""
         self.daily.roll_over()
-        return account.find_exhausted()
+        return account.find_shortage()
 
 
 def compute_caps(limits: Limits) -> Caps:

@@ -4,8 +4,11 @@ settled after (F2).
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from daemon.core import value
+
+KINDS = ("sent", "tokens", "usd")
 
 
 @value
@@ -23,12 +26,9 @@ class Cost:
             self.usd + other.usd,
         )
 
-    def __sub__(self, other: "Cost") -> "Cost":
-        return Cost(
-            self.input_tokens - other.input_tokens,
-            self.output_tokens - other.output_tokens,
-            max(0.0, self.usd - other.usd),
-        )
+    def amounts(self) -> tuple[float, ...]:
+        """How much of each kind."""
+        return self.input_tokens, self.input_tokens + self.output_tokens, self.usd
 
 
 @value
@@ -41,11 +41,16 @@ class Caps:
     tokens: int | None = None
     usd: float | None = None
 
+    def amounts(self) -> tuple[float | None, ...]:
+        """How much of each kind."""
+        return self.input_tokens, self.tokens, self.usd
+
 
 @value
 class Shortage:
     """Which account stands in the way, of what kind, and what it has used up of how much; `missing`
-    is what there would have to be on top, for the call that was meant.
+    is what there would have to be on top, for the call that was meant. `reservations`: how many
+    calls may still give something back.
     """
 
     budget: str
@@ -53,6 +58,7 @@ class Shortage:
     used: float
     cap: float
     missing: float = 0.0
+    reservations: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -75,25 +81,23 @@ class Budget:
             yield account
             account = account.parent
 
-    def find_exhausted(self) -> Shortage | None:
-        """The first account, from here up, that has nothing left."""
-        return next(
-            (
-                short
-                for account in self.iter_ancestors()
-                if (short := account._check(Cost(), reached=True))
-            ),
-            None,
-        )
-
-    def find_shortage(self, cost: Cost) -> Shortage | None:
-        """The first account, from here up, in which this would go over the limit."""
-        return next(
-            (short for account in self.iter_ancestors() if (short := account._check(cost))), None
-        )
+    def find_shortage(self, cost: Cost | None = None) -> Shortage | None:
+        """The first account, from here up, in which this would go over the limit; without a cost,
+        the first that has nothing left.
+        """
+        for account in self.iter_ancestors():
+            spent = account.spent.amounts()
+            used = spent if cost is None else (account.spent + account.reserved + cost).amounts()
+            for kind, cap, gone, wanted in zip(
+                KINDS, account.caps.amounts(), spent, used, strict=True
+            ):
+                if cap is not None and (wanted > cap or (wanted == cap and cost is None)):
+                    left = account.reservations
+                    return Shortage(account.name, kind, gone, cap, wanted - cap, left)
+        return None
 
     def reserve(self, cost: Cost) -> None:
-        """Set it aside, all the way up. Ask `short` before, with no await in between."""
+        """Set it aside, all the way up. Ask `find_shortage` before, with no await in between."""
         for account in self.iter_ancestors():
             account.reserved += cost
             account.reservations += 1
@@ -101,53 +105,22 @@ class Budget:
     def settle(self, held: Cost, actual: Cost) -> None:
         """The call is over: this is what it cost."""
         for account in self.iter_ancestors():
-            account.reserved -= held
+            rest = account.reserved
+            account.reserved = Cost(
+                rest.input_tokens - held.input_tokens,
+                rest.output_tokens - held.output_tokens,
+                max(0.0, rest.usd - held.usd),
+            )
             account.spent += actual
             account.reservations -= 1
 
     def compute_remaining(self) -> Caps:
         """The least that any account from here up has left; None where none has a limit."""
-        remaining = [account._remaining() for account in self.iter_ancestors()]
-        return Caps(
-            min(
-                (one.input_tokens for one in remaining if one.input_tokens is not None),
-                default=None,
-            ),
-            min((one.tokens for one in remaining if one.tokens is not None), default=None),
-            min((one.usd for one in remaining if one.usd is not None), default=None),
-        )
-
-    def get_ancestor(self, name: str) -> "Budget":
-        """The account of this name, from here up. Raises KeyError."""
+        least: list[Any] = [None] * len(KINDS)
         for account in self.iter_ancestors():
-            if account.name == name:
-                return account
-        raise KeyError(name)
-
-    def _remaining(self) -> Caps:
-        used, caps = self.spent + self.reserved, self.caps
-        return Caps(
-            None if caps.input_tokens is None else max(0, caps.input_tokens - used.input_tokens),
-            None
-            if caps.tokens is None
-            else max(0, caps.tokens - used.input_tokens - used.output_tokens),
-            None if caps.usd is None else max(0.0, caps.usd - used.usd),
-        )
-
-    def _check(self, cost: Cost, *, reached: bool = False) -> Shortage | None:
-        used = self.spent if reached else self.spent + self.reserved + cost
-        spent = self.spent
-        table = (
-            ("sent", self.caps.input_tokens, used.input_tokens, spent.input_tokens),
-            (
-                "tokens",
-                self.caps.tokens,
-                used.input_tokens + used.output_tokens,
-                spent.input_tokens + spent.output_tokens,
-            ),
-            ("usd", self.caps.usd, used.usd, spent.usd),
-        )
-        for kind, cap, wanted, gone in table:
-            if cap is not None and (wanted > cap or (reached and wanted >= cap)):
-                return Shortage(self.name, kind, gone, cap, wanted - cap)
-        return None
+            used = (account.spent + account.reserved).amounts()
+            for at, cap in enumerate(account.caps.amounts()):
+                if cap is not None:
+                    rest = max(0, cap - used[at])
+                    least[at] = rest if least[at] is None else min(rest, least[at])
+        return Caps(*least)
