@@ -1,7 +1,6 @@
 """Composition root: builds a daemon from a config; one stack closes all parts."""
 
 import asyncio
-import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -54,7 +53,6 @@ from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
 from daemon.sessions.turn_setup import TurnPreparer
-from daemon.sessions.worker import SessionDeps
 from daemon.settings.paths import Paths
 from daemon.store.journal import Store
 from daemon.store.pruning import keep_pruning
@@ -132,7 +130,16 @@ class Daemon:
         self.notifier = OwnerNotifier(store, clock, self.new_id, self._is_channel_up)
         await self._build_tools()
         agent = await self._build_agent()
-        sessions = self.sessions = SessionManager(self._make_session_deps(agent))
+        sessions = self.sessions = SessionManager(
+            store=store,
+            live=self.event_bus,
+            clock=self.clock,
+            agent=agent,
+            preparer=TurnPreparer(self.agents, self.recall),
+            budgets=self.budgets,
+            children=self.subagents,
+            fetch=AttachmentDownloader(self.channel_states, InboxFolder(self.paths.inbox)),
+        )
         self.loops = LoopEngine(
             store,
             sessions,
@@ -228,25 +235,6 @@ class Daemon:
             composite=CompositeRunner(self.subagents, clock.now),
             stop_stats=stops,
             clock=clock,
-        )
-
-    def _make_session_deps(self, agent: AgentLoop) -> SessionDeps:
-        agents, may_ask = self.agents, asyncio.Event()
-        may_ask.set()
-        return SessionDeps(
-            store=self.store,
-            live=self.event_bus,
-            clock=self.clock,
-            agent=agent,
-            preparer=TurnPreparer(agents, lambda: agents.defaults, self.recall),
-            budgets=self.budgets,
-            children=self.subagents,
-            effort=lambda: agents.defaults.effort,
-            while_busy=lambda: agents.defaults.while_busy,
-            owner=f"{os.getpid()}",
-            stopping=asyncio.Event(),
-            approvals_pending=may_ask,
-            fetch=AttachmentDownloader(self.channel_states, InboxFolder(self.paths.inbox)),
         )
 
     def _connect(self) -> None:

@@ -2,29 +2,52 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from daemon.agent.budgets import Budgets
 from daemon.agent.context.history import History
+from daemon.agent.loop import AgentLoop
+from daemon.agent.subagents.manager import SubagentManager
 from daemon.agent.turn_control import TurnControl
+from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
-from daemon.core.event_bus import Quarantined
+from daemon.core.event_bus import EventBus, Quarantined
 from daemon.core.rows import InboxRow, SessionRow
-from daemon.sessions.recovery import MIN_BLAME, Lease
-from daemon.sessions.worker import SessionDeps, SessionWorker
-from daemon.store.journal import Tx
+from daemon.sessions.turn_setup import TurnPreparer
+from daemon.sessions.worker import FetchFiles, SessionWorker
+from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
 MAINTENANCE_INTERVAL_S = 0.5
 IDLE_WORKER_S = 300.0
+MIN_BLAME = 0.25
 HEALTH_LEASE = "health"
 
 
 @dataclass(slots=True)
 class SessionManager:
-    """The only owner of workers and their tasks."""
+    """The only owner of workers and their tasks.
 
-    deps: SessionDeps
+    `fetch` brings in the files of a message and describes them for the model; it may be called
+    again for the same message. `owned_turns`: accepted by this process and not finished.
+    `crash_share`: the blame for a crash is divided among the sessions that were active, each has
+    a quarter at least, or no message would ever be set aside.
+    """
+
+    store: Store
+    live: EventBus
+    clock: Clock
+    agent: AgentLoop
+    preparer: TurnPreparer
+    budgets: Budgets
+    children: SubagentManager
+    fetch: FetchFiles
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    approvals_pending: bool = True
+    owned_turns: set[str] = field(default_factory=set)
+    crash_share: float = 1.0
     _workers: dict[str, SessionWorker] = field(default_factory=dict)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _idle_since: dict[str, float] = field(default_factory=dict)
@@ -34,11 +57,7 @@ class SessionManager:
         """Made when it is first needed."""
         worker = self._workers.get(session.id)
         if worker is None:
-            lease = Lease(session.id, self.deps.owner)
-            worker = SessionWorker(
-                session, self.deps, lease, self.deliver_child, self.finish_children
-            )
-            self._workers[session.id] = worker
+            worker = self._workers[session.id] = SessionWorker(session, self)
         return worker
 
     def find_awake(self, session: str) -> SessionRow | None:
@@ -62,7 +81,7 @@ class SessionManager:
         worker = self.worker_of(session)
         if not stream:
             worker.unstreamed.add(row.turn)
-        self.deps.owned_turns.add(row.turn)
+        self.owned_turns.add(row.turn)
         worker.push(row)
         self._wake(worker)
 
@@ -73,7 +92,7 @@ class SessionManager:
             row = tx.get_turn_input(turn_id)
             return row, tx.get_session(row.session) if row else None
 
-        row, session = await self.deps.store.read(look)
+        row, session = await self.store.read(look)
         if row and session and row.state == "new":
             self.deliver(session, row, stream=False)
 
@@ -81,7 +100,7 @@ class SessionManager:
         """The turn has ended, on disk: its sub-agents are stopped now, and the report that it
         makes is delivered.
         """
-        self.deps.children.running.pop(turn_id, None)
+        self.children.running.pop(turn_id, None)
 
         def look(tx: Tx) -> tuple[list[tuple[SessionRow, str]], str]:
             children = [row for row in tx.list_children(turn_id) if not row.done]
@@ -92,7 +111,7 @@ class SessionManager:
             own = tx.get_child(turn_id)
             return found, own.report if own else ""
 
-        stopped, report = await self.deps.store.read(look)
+        stopped, report = await self.store.read(look)
         for session, child in stopped:
             self.cancel(session, child, "its parent has ended")
         if report:
@@ -100,7 +119,7 @@ class SessionManager:
 
     def owns_turn(self, turn_id: str) -> bool:
         """This process has accepted the turn, and publishes its end."""
-        return turn_id in self.deps.owned_turns
+        return turn_id in self.owned_turns
 
     def drop(self, row: InboxRow, why: str) -> None:
         """A message is not to be worked on, and the journal says so. One in no queue is about to
@@ -115,8 +134,8 @@ class SessionManager:
         for queue in queues:
             for waiting in [one for one in queue if one.id == row.id]:
                 queue.remove(waiting)
-                self.deps.owned_turns.discard(row.turn)
-                self.deps.live.publish(row.turn, Quarantined(why))
+                self.owned_turns.discard(row.turn)
+                self.live.publish(row.turn, Quarantined(why))
                 return
         self.cancel(worker.session, row.turn, why)
 
@@ -149,7 +168,7 @@ class SessionManager:
                 worker.control.pause()
             else:
                 worker.control.resume()
-            self.deps.children.update_waiting(worker.running.id)
+            self.children.update_waiting(worker.running.id)
         if not session.paused:
             self._wake(worker)
 
@@ -163,7 +182,8 @@ class SessionManager:
             rows = [row for session in ids if (row := tx.get_session(session))]
             return rows, _count_active_sessions(tx, rows)
 
-        rows, self.deps.crash_blame.active_sessions = await self.deps.store.read(look)
+        rows, active = await self.store.read(look)
+        self.crash_share = max(MIN_BLAME, 1 / max(1, active))
         for row in rows:
             self._wake(self.worker_of(row))
         self._maintenance = asyncio.create_task(self._maintain(), name="sessions-maintenance")
@@ -173,7 +193,7 @@ class SessionManager:
         """Start nothing new, let running turns finish for so long, then cut them: the next start
         resumes them.
         """
-        self.deps.stopping.set()
+        self.stopping.set()
         if self._maintenance:
             self._maintenance.cancel()
         tasks, running = list(self._tasks.values()), []
@@ -191,13 +211,13 @@ class SessionManager:
         if not cut:
             return
         try:  # an orderly stop is no crash
-            await self.deps.store.write(lambda tx: [tx.reset_attempts(turn) for turn in cut])
+            await self.store.write(lambda tx: [tx.reset_attempts(turn) for turn in cut])
         except StoreUnavailable:
             log.warning("the orderly stop of %d turns could not be written", len(cut))
 
     def _wake(self, worker: SessionWorker) -> None:
         name = worker.session.id
-        if name not in self._tasks and not self.deps.stopping.is_set() and not worker.idle:
+        if name not in self._tasks and not self.stopping.is_set() and not worker.idle:
             self._tasks[name] = asyncio.create_task(self._drive(worker), name=f"session {name}")
 
     async def _drive(self, worker: SessionWorker) -> None:
@@ -214,31 +234,29 @@ class SessionManager:
             raise
         finally:
             self._tasks.pop(name, None)
-            self._idle_since[name] = self.deps.clock.monotonic()
+            self._idle_since[name] = self.clock.monotonic()
 
     async def _maintain(self) -> None:
         while True:
             await asyncio.sleep(MAINTENANCE_INTERVAL_S)
             self._sweep_workers()
             try:
-                if (
-                    not self.deps.store.healthy
-                ):  # retried without traffic, so that it is healthy soon
-                    await self.deps.store.write(self._probe)
+                if not self.store.healthy:  # retried without traffic, so that it is healthy soon
+                    await self.store.write(self._probe)
                     log.info("the journal can be written again")
-                if self.deps.approvals_pending.is_set():
+                if self.approvals_pending:
                     await self._wake_expired()
             except StoreUnavailable as exc:
                 log.debug("the journal is not available: %s", exc)
 
     def _probe(self, tx: Tx) -> None:
-        tx.claim_session(HEALTH_LEASE, self.deps.owner)
+        tx.claim_session(HEALTH_LEASE, str(os.getpid()))
 
     async def _wake_expired(self) -> None:
         """Turns whose question nobody answered in time continue without an answer."""
-        self.deps.approvals_pending.clear()  # before the read: a new question sets it again
+        self.approvals_pending = False  # before the read: a new question sets it again
 
-        now = self.deps.clock.now()
+        now = self.clock.now()
 
         def look(tx: Tx) -> tuple[bool, list[tuple[SessionRow, str]]]:
             pending = tx.list_approvals("pending")
@@ -246,20 +264,20 @@ class SessionManager:
             return bool(pending), [(session, row.turn) for session, row in rows if session]
 
         try:
-            pending, expired = await self.deps.store.read(look)
+            pending, expired = await self.store.read(look)
         except StoreUnavailable:
-            self.deps.approvals_pending.set()
+            self.approvals_pending = True
             raise
         for session, turn in expired:
             self.wake_turn(session, turn)
         if pending:
-            self.deps.approvals_pending.set()
+            self.approvals_pending = True
 
     def _sweep_workers(self) -> None:
         """Drop workers that were idle for a while, for the journal has it all; wake those that
         failed.
         """
-        horizon = self.deps.clock.monotonic() - IDLE_WORKER_S
+        horizon = self.clock.monotonic() - IDLE_WORKER_S
         for name, since in list(self._idle_since.items()):
             worker = self._workers.get(name)
             if name in self._tasks:

@@ -29,8 +29,7 @@ COMPOSED_CHANNELS = (AGENT, LOOP_CHANNEL)
 class TurnPreparer:
     """Makes the first event of a turn. A trivial message needs no memories."""
 
-    specs: AgentRegistry
-    defaults: Callable[[], AgentConfig]
+    agents: AgentRegistry
     recall: Callable[[str], Awaitable[Sequence[MemoryHit]]]
     _cached: dict[str, tuple[AgentSpec, AgentConfig, TurnSpec, Limits]] = field(
         default_factory=dict
@@ -51,7 +50,7 @@ class TurnPreparer:
         error, intent, memories = "", None, ()
         try:
             spec, limits = self._settings_of(
-                self.specs.get(child.agent if child else session.agent)
+                self.agents.get(child.agent if child else session.agent)
             )
         except ConfigError as exc:
             spec, limits, error = TurnSpec(agent=session.agent), Limits(), str(exc)
@@ -93,7 +92,7 @@ class TurnPreparer:
 
     def _settings_of(self, spec: AgentSpec) -> tuple[TurnSpec, Limits]:
         """Cached while neither its file nor the config changes."""
-        defaults, made = self.defaults(), self._cached.get(spec.name)
+        defaults, made = self.agents.defaults, self._cached.get(spec.name)
         if made is None or made[0] is not spec or made[1] is not defaults:
             made = (spec, defaults, spec.turn_spec(defaults), spec.limits(defaults))
             self._cached[spec.name] = made

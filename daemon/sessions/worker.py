@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
+import os
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING
 
-from daemon.agent.budgets import Budgets
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import (
     History,
@@ -18,36 +19,40 @@ from daemon.agent.context.history import (
     sum_progress,
 )
 from daemon.agent.final_messages import describe_end
-from daemon.agent.loop import AgentLoop
-from daemon.agent.subagents.manager import SubagentManager
 from daemon.agent.turn_control import TurnControl
-from daemon.core import value
-from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
-from daemon.core.event_bus import EventBus, Quarantined, TurnFinished
-from daemon.core.events import Answer, ApprovalAnswered, Stop, TurnEnded, TurnResumed, UserSaid
+from daemon.core.event_bus import Quarantined, TurnFinished
+from daemon.core.events import (
+    Answer,
+    ApprovalAnswered,
+    ChildSpawned,
+    RecordedEvent,
+    Stop,
+    TurnEnded,
+    TurnResumed,
+    UserSaid,
+)
 from daemon.core.provenance import TrustContext
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.turn import Turn
-from daemon.sessions.recovery import (
-    MAX_ATTEMPTS,
-    QUARANTINE_NOTICE,
-    CrashBlame,
-    DeliverChild,
-    JournalSink,
-    Lease,
-    Opening,
-    start_attempt,
-)
 from daemon.sessions.turn_setup import (
     AGENT,
-    TurnPreparer,
     load_inherited_sources,
     serves_another,
 )
-from daemon.store.journal import Store, Tx
+from daemon.store.journal import Tx
+
+if TYPE_CHECKING:
+    from daemon.sessions.manager import SessionManager
 
 log = logging.getLogger(__name__)
+FIRST_WAIT, MAX_WAIT = 0.2, 2.0
+MAX_ATTEMPTS = 3
+SUSPECT_ATTEMPTS, SUSPECT_DELAY_S = 2, 2.0
+QUARANTINE_NOTICE = (
+    "This message is set aside: processing it failed {tries} times without progress. Nothing else"
+    " is affected. `aidaemon show {turn}` shows how far it came; rephrase it to try again."
+)
 FETCH_TIMEOUT_S = 120.0
 FETCH_TIMED_OUT = (
     "[The files of this message could not be fetched in time. They can be sent again.]"
@@ -57,46 +62,21 @@ LOOP_PREFIX = "loop:"
 FetchFiles = Callable[[InboxRow], Awaitable[str]]
 
 
-@value
-class SessionDeps:
-    """What every worker needs. `stopping` is set when the daemon stops, `approvals_pending` while
-    a question is open.
-
-    `owned_turns`: accepted by this process and not finished. `fetch` brings in the files of a
-    message and describes them for the model; it may be called again for the same message.
-    """
-
-    store: Store
-    live: EventBus
-    clock: Clock
-    agent: AgentLoop
-    preparer: TurnPreparer
-    budgets: Budgets
-    children: SubagentManager
-    effort: Callable[[], str]
-    while_busy: Callable[[], Literal["steer", "queue"]]
-    owner: str
-    stopping: asyncio.Event
-    approvals_pending: asyncio.Event
-    fetch: FetchFiles
-    owned_turns: set[str] = field(default_factory=set)
-    crash_blame: CrashBlame = field(default_factory=CrashBlame)
-
-
 @dataclass(slots=True)
 class SessionWorker:
     """One session's queue. It reads the journal once, when it wakes; after that it is told what
     happens.
 
-    `unattempted`: inputs, and `interrupted`: turns, that a former daemon left; it may have died
-    of one. `failures`: how often a turn failed in this process, and at which progress.
+    `epoch`: its lease on the session, taken with its first write, fences former owners. `opening`:
+    the row of a turn that begins, written with its first events. `unattempted`: inputs, and
+    `interrupted`: turns, that a former daemon left; it may have died of one. `failures`: how often
+    a turn failed in this process, and at which progress.
     """
 
     session: SessionRow
-    deps: SessionDeps
-    lease: Lease
-    deliver_child: DeliverChild
-    finish_children: DeliverChild
+    manager: "SessionManager"
+    epoch: int = 0
+    opening: TurnRow | None = None
     history: History | None = None
     inputs: deque[InboxRow] = field(default_factory=deque)
     wakes: deque[str] = field(default_factory=deque)
@@ -126,7 +106,7 @@ class SessionWorker:
             return None
         if control.sender != sender or any(row.sender == sender for row in self.inputs):
             return None
-        return control if self.deps.while_busy() == "steer" else None
+        return control if self.manager.preparer.agents.defaults.while_busy == "steer" else None
 
     @property
     def idle(self) -> bool:
@@ -139,7 +119,7 @@ class SessionWorker:
         """
         if self.history is None:
             await self._load()
-        while (job := self._next_job()) and not self.deps.stopping.is_set():
+        while (job := self._next_job()) and not self.manager.stopping.is_set():
             if isinstance(job, str):
                 self.wakes.remove(job)
                 await self._run_guarded(job, None)
@@ -173,7 +153,7 @@ class SessionWorker:
                 cancels = {name: why for name in names if (why := tx.get_cancel_reason(name))}
                 return session, load_history(tx, session), turns, rows, cancels
 
-            found = await self.deps.store.read(look)
+            found = await self.manager.store.read(look)
             if self.session is before:  # else a command changed it meanwhile
                 break
         self.session, self.history, unfinished, rows, cancels = found
@@ -197,7 +177,7 @@ class SessionWorker:
         """Run one job; one that fails is tried again, and set aside after three failures without
         progress.
         """
-        store = self.deps.store
+        store = self.manager.store
         try:
             known = turn_id in self.failures and await store.read(lambda tx: tx.get_turn(turn_id))
             if row and not known:
@@ -218,7 +198,7 @@ class SessionWorker:
             count = count + 1 if progress == before else 1
             self.failures[turn_id] = (progress, count)
             self._park(turn_id)
-            if self.deps.stopping.is_set():
+            if self.manager.stopping.is_set():
                 raise
             if count < MAX_ATTEMPTS:
                 self._requeue(turn_id, row)
@@ -229,7 +209,7 @@ class SessionWorker:
                 self._requeue(turn_id, row)
                 raise
         finally:
-            self.running = self.control = None
+            self.running = self.control = self.opening = None
 
     def _requeue(self, turn_id: str, row: InboxRow | None) -> None:
         if row:
@@ -239,38 +219,38 @@ class SessionWorker:
 
     async def _quarantine(self, turn_id: str) -> None:
         notice = QUARANTINE_NOTICE.format(tries=MAX_ATTEMPTS, turn=turn_id)
-        now = self.deps.clock.now()
-        await self.deps.store.write(lambda tx: tx.quarantine(turn_id, now, notice))
+        now = self.manager.clock.now()
+        await self.manager.store.write(lambda tx: tx.quarantine(turn_id, now, notice))
         log.error(
             "turn %s of %s is set aside after %d attempts", turn_id, self.session.id, MAX_ATTEMPTS
         )
-        self.deps.live.publish(turn_id, Quarantined(notice))
+        self.manager.live.publish(turn_id, Quarantined(notice))
         if self.running:
-            self.deps.budgets.close(self.running)
+            self.manager.budgets.close(self.running)
         self._forget_turn(turn_id)
-        await self.finish_children(turn_id)
+        await self.manager.finish_children(turn_id)
 
     async def _begin(self, row: InboxRow) -> None:
-        deps, files = self.deps, ""
+        manager, files = self.manager, ""
         if row.attachments and row.turn not in self.cancels:
             control = self.fetching[row.turn] = TurnControl(asyncio.get_running_loop().time)
             try:
-                files = await fetch_files(row, deps.fetch, control)
+                files = await fetch_files(row, manager.fetch, control)
             finally:
                 del self.fetching[row.turn]
         if row.id in self.unattempted:
             self.unattempted.discard(row.id)
-            if not await self._may_start(row.turn, 0, deps.crash_blame):
+            if not await self._may_start(row.turn, 0, manager.crash_share):
                 return
         child, spec = None, None
         if row.channel == AGENT:
-            child, spec = await deps.store.read(lambda tx: load_parent(tx, row.turn))
+            child, spec = await manager.store.read(lambda tx: load_parent(tx, row.turn))
         history, parent = self._visible_history(), child.parent if child else ""
-        said, error = await deps.preparer.first_event(
+        said, error = await manager.preparer.first_event(
             self.session, row, history, files, child, spec
         )
-        now = deps.clock.now()
-        begun = TurnRow(
+        now = manager.clock.now()
+        self.opening = TurnRow(
             row.turn,
             self.session.id,
             parent,
@@ -281,28 +261,69 @@ class SessionWorker:
             agent=said.terms.agent,
         )
 
-        def opening(tx: Tx, epoch: int) -> None:
-            tx.begin_turn(begun, epoch)
-            tx.add_attempt(row.turn, turn.progress)
-
-        turn = Turn(
-            id=row.turn, session=self.session.id, sink=self._make_sink(opening), parent=parent
-        )
+        turn = Turn(id=row.turn, session=self.session.id, sink=self, parent=parent)
         turn.record(said, now)
         if error:
             text = f"I cannot begin: {error}\nYour message is kept."
             turn.record(TurnEnded(Stop.FAILED, "agent", text), now)
         await self._run(turn, row.sender)
 
-    async def _may_start(self, turn_id: str, progress: int, blame: CrashBlame | None) -> bool:
-        """False when it is set aside now, or the daemon stops."""
-        deps = self.deps
-        attempts = await start_attempt(
-            deps.store, self.lease, turn_id, progress, deps.stopping, blame
-        )
-        if attempts is not None and attempts > MAX_ATTEMPTS:
+    async def _may_start(self, turn_id: str, progress: int, blame: float | None = None) -> bool:
+        """Count an attempt at this progress, over restarts too. False when the turn is set aside
+        now, or the daemon stops.
+
+        `blame`: the former daemon may have died of this turn. One that it may have died of twice
+        waits until others had their turn.
+        """
+        store, stopping = self.manager.store, self.manager.stopping
+        tries = await store.read(lambda tx: tx.count_attempts(turn_id)) if blame else 0.0
+        if tries >= SUSPECT_ATTEMPTS and await wait_for_stop(stopping, SUSPECT_DELAY_S):
+            return False
+
+        def work(tx: Tx) -> tuple[int, float]:
+            return self._claim(tx), tx.add_attempt(turn_id, progress, blame or 1.0)
+
+        self.epoch, attempts = await store.write(work)
+        if attempts > MAX_ATTEMPTS:
             await self._quarantine(turn_id)
-        return attempts is not None and attempts <= MAX_ATTEMPTS
+        return attempts <= MAX_ATTEMPTS
+
+    def _claim(self, tx: Tx) -> int:
+        return self.epoch or tx.claim_session(self.session.id, str(os.getpid()))
+
+    async def append(self, turn_id: str, recorded: Sequence[RecordedEvent]) -> None:
+        """Write a turn's events; durable when it returns. On a full disk it retries until the disk
+        is writable: no tool runs before its event is written. Raises Fenced; StoreUnavailable only
+        when the daemon stops.
+        """
+        manager, wait = self.manager, FIRST_WAIT
+
+        def work(tx: Tx) -> int:
+            epoch = self._claim(tx)
+            if self.opening:
+                tx.begin_turn(self.opening, epoch)
+                tx.add_attempt(turn_id, self.running.progress if self.running else 0)
+            tx.append_events(self.session.id, epoch, turn_id, recorded)
+            return epoch
+
+        while True:
+            try:
+                self.epoch = await manager.store.write(work)
+                break
+            except StoreUnavailable as exc:
+                if manager.stopping.is_set():
+                    raise
+                log.error("the journal cannot be written (%s); the turn waits", exc)
+            await wait_for_stop(manager.stopping, wait)
+            wait = min(wait * 2, MAX_WAIT)
+        self.opening = None
+        if any(isinstance(entry.event, UserSaid | TurnResumed) for entry in recorded):
+            manager.live.announce_turn(self.session.id, turn_id)
+        for entry in recorded:
+            manager.live.publish(turn_id, entry)
+        for entry in recorded:
+            if isinstance(entry.event, ChildSpawned):
+                await manager.deliver_child(entry.event.child)
 
     def _visible_history(self) -> History:
         """Each attempt of a loop starts without one (C1)."""
@@ -316,11 +337,11 @@ class SessionWorker:
         def look(tx: Tx) -> tuple[Turn, list[ApprovalRow], int]:
             row, events = tx.get_turn(turn_id), tx.list_events(turn_id)
             parent = row.parent if row else ""
-            turn = rebuild_turn(turn_id, self.session.id, events, self._make_sink(), parent)
+            turn = rebuild_turn(turn_id, self.session.id, events, self, parent)
             asked = [row for name in turn.waiting if (row := tx.get_approval(turn_id, name))]
             return turn, asked, sum_progress(tx, turn)
 
-        turn, approvals, progress = await self.deps.store.read(look)
+        turn, approvals, progress = await self.manager.store.read(look)
         if (
             turn.ended or not turn.events
         ):  # over; or its message, still queued, meets the same cancel
@@ -328,29 +349,29 @@ class SessionWorker:
         answers = [answer for row in approvals if (answer := self._answer_event(row))]
         if turn.suspended and not answers and turn_id not in self.cancels:
             return
-        blame = self.deps.crash_blame if turn_id in self.interrupted else None
+        blame = self.manager.crash_share if turn_id in self.interrupted else None
         self.interrupted.discard(turn_id)
         if not await self._may_start(turn_id, progress, blame):
             return
         why = "answered" if answers else "stopped" if turn_id in self.cancels else "restart"
         for event in (TurnResumed(why, self._visible_history().label), *answers):
-            turn.record(event, self.deps.clock.now())
+            turn.record(event, self.manager.clock.now())
         for child in turn.children.values():
             if child.returned is None:
-                await self.deliver_child(child.spawned.child)
+                await self.manager.deliver_child(child.spawned.child)
         first = turn.events[0].event
         await self._run(turn, first.sender if isinstance(first, UserSaid) else "")
 
     def _answer_event(self, row: ApprovalRow) -> ApprovalAnswered | None:
         if row.state == "answered" and row.answer:
             return ApprovalAnswered(row.call_id, row.answer, row.answered_by, row.reason)
-        if row.expires <= self.deps.clock.now():
+        if row.expires <= self.manager.clock.now():
             return ApprovalAnswered(row.call_id, Answer.EXPIRED, "", "nobody answered in time")
         return None
 
     async def _run(self, turn: Turn, sender: str) -> None:
-        deps = self.deps
-        control = TurnControl(deps.clock.monotonic, sender)
+        manager = self.manager
+        control = TurnControl(manager.clock.monotonic, sender)
         control.start_clock(turn.spent.seconds)
         control.steers.extend(self.parked_steers.pop(turn.id, []))
         if self.session.paused:
@@ -358,40 +379,40 @@ class SessionWorker:
         if why := self.cancels.get(turn.id):
             control.cancel(why)
         self.running, self.control = turn, control
-        deps.children.register_running(turn, control)
-        account = await deps.budgets.open(turn)
+        manager.children.register_running(turn, control)
+        account = await manager.budgets.open(turn)
         session, history = self.session, self._visible_history()
         texts = history.texts
         if serves_another(session, turn):
-            texts = await deps.store.read(lambda tx: load_inherited_sources(tx, session, turn))
+            texts = await manager.store.read(lambda tx: load_inherited_sources(tx, session, turn))
         context = TurnContext(
             TrustContext(session.label, texts, not session.has_no_approver, session.root),
             history.window,
             tuple(history.offers),
             session.model,
-            session.effort or turn.spec.effort or deps.effort(),
+            session.effort or turn.spec.effort or manager.preparer.agents.defaults.effort,
             turn.id not in self.unstreamed,
             account,
         )
-        await deps.agent.run(turn, context, control)
+        await manager.agent.run(turn, context, control)
         if turn.suspended:
             self._park(turn.id)
-            deps.approvals_pending.set()
-            deps.children.hold_ancestors(turn.id)
+            manager.approvals_pending = True
+            manager.children.hold_ancestors(turn.id)
             if turn.id in self.cancels:
                 self.wakes.append(turn.id)
             return
         log.info("turn %s of %s ended: %s", turn.id, self.session.id, describe_end(turn))
         if self.history and not is_cleared(turn.events[0].at, self.session):
             self.history.add(turn)
-        deps.budgets.close(turn)
+        manager.budgets.close(turn)
         self.inputs.extendleft(reversed([replace(row, steers="") for row in control.take_steers()]))
         self._forget_turn(turn.id)
-        deps.live.publish(turn.id, TurnFinished(turn))
+        manager.live.publish(turn.id, TurnFinished(turn))
         if turn.children or turn.parent:
-            await self.finish_children(turn.id)
+            await self.manager.finish_children(turn.id)
         else:
-            deps.children.running.pop(turn.id, None)
+            manager.children.running.pop(turn.id, None)
 
     def _park(self, turn_id: str) -> None:
         """Texts to a turn that does not end now, and a stop, wait until it is resumed."""
@@ -402,17 +423,18 @@ class SessionWorker:
                 self.cancels[turn_id] = control.cancel_reason
 
     def _forget_turn(self, turn_id: str) -> None:
-        self.deps.owned_turns.discard(turn_id)
+        self.manager.owned_turns.discard(turn_id)
         self.cancels.pop(turn_id, None)
         self.failures.pop(turn_id, None)
         self.unstreamed.discard(turn_id)
         self.inputs.extend(self.parked_steers.pop(turn_id, []))
 
-    def _make_sink(self, opening: Opening | None = None) -> JournalSink:
-        deps = self.deps
-        return JournalSink(
-            deps.store, self.lease, deps.live, deps.stopping, self.deliver_child, opening
-        )
+
+async def wait_for_stop(stopping: asyncio.Event, seconds: float) -> bool:
+    """Wait so long; True when the daemon stops meanwhile."""
+    with suppress(TimeoutError):
+        return await asyncio.wait_for(stopping.wait(), seconds)
+    return False
 
 
 async def fetch_files(

@@ -36,7 +36,7 @@ Fetch = Callable[[InboxRow], Awaitable[str]]
 
 def connect(it: Living, fetch: Fetch) -> None:
     """What the house does when it has channels."""
-    it.house.sessions.deps = replace(it.house.sessions.deps, fetch=fetch)
+    it.house.sessions.fetch = fetch
 
 
 @asynccontextmanager

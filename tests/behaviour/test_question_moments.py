@@ -70,7 +70,7 @@ async def test_f2_what_a_day_has_cost_is_the_same_after_a_restart_though_nobody_
     config = {"budget": {"daily_usd": 100.0}}
     async with living(tmp_path, model, config) as it:
         assert (await it.ask("go")).stop_reason == "failed"
-        before = it.house.sessions.deps.budgets.daily.account.spent
+        before = it.house.sessions.budgets.daily.account.spent
     async with living(tmp_path, model, config) as it:
-        after = it.house.sessions.deps.budgets.daily.account.spent
+        after = it.house.sessions.budgets.daily.account.spent
     assert (before.input_tokens, before.usd) == (after.input_tokens, after.usd) and before.usd > 0

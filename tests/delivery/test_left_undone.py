@@ -185,7 +185,7 @@ async def test_what_is_about_to_begin_when_its_sender_is_removed_is_not_worked_o
         return ""
 
     async with at_home(tmp_path, model, channel) as house:
-        house.sessions.deps = replace(house.sessions.deps, fetch=slowly)
+        house.sessions.fetch = slowly
         await let_in(house, channel)
         await channel.say(
             "look", STRANGER, attachments=(Attachment("document", "a.txt", "text/plain", 5, "r"),)
