@@ -68,7 +68,7 @@ class AdminCommands:
 
     async def mcp(self, call: CommandCall) -> str:
         """See services.admin."""
-        names = self.servers.names() if self.servers else ()
+        names = tuple(self.servers.configs) if self.servers else ()
         return await answer_mcp(call.argument, self.pins, names, self.servers)
 
     async def reload(self, call: CommandCall) -> str:

@@ -1,18 +1,18 @@
 """config_get and config_set: the assistant's own config, changed with a yes to the diff (A20)."""
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from daemon.core.errors import ConfigError, UsageError
 from daemon.core.trust import Effect
-from daemon.tools.base import Tool, ToolError
+from daemon.tools.base import Arguments, Tool, ToolError
 from daemon.tools.signature import bind, tool
 
 if TYPE_CHECKING:
     from daemon.settings.edit import ConfigChange
 
+UNCHANGED = "Nothing was changed."
 Value = str | int | float | bool | list | dict | None
 
 
@@ -46,32 +46,29 @@ async def config_set(settings: ConfigFile, _untrusted_source: bool, key: str, va
     """Change one of the assistant's own settings, for example agent.max_iterations;
     null: back to the default.
     """
+    plan = await asyncio.to_thread(_plan_change, settings, key, value)
+    if _untrusted_source and plan.guarded_keys:
+        raise ToolError(
+            f"{', '.join(plan.guarded_keys)} can be changed only where nothing from outside has"
+            " been read: nothing was changed. The owner can do it in a fresh conversation"
+            " (/clear), or with aidaemon config set"
+        )
     try:
-        plan = await asyncio.to_thread(_plan_change, settings, key, value)
-        if _untrusted_source and plan.guarded_keys:
-            raise ToolError(
-                f"{', '.join(plan.guarded_keys)} can be changed only where nothing from outside has"
-                " been read: nothing was changed. The owner can do it in a fresh conversation"
-                " (/clear), or with aidaemon config set"
-            )
         return await asyncio.to_thread(settings.write_change, key, value)
     except (ConfigError, UsageError) as error:
-        raise ToolError(f"{error}\nNothing was changed.") from error
+        raise ToolError(f"{error}\n{UNCHANGED}") from error
 
 
 def config_tools(settings: ConfigFile) -> list[Tool]:
     """Both tools. A bad value is refused before anybody is asked; a person is shown the diff."""
     reading, writing = bind((config_get, config_set), {ConfigFile: settings})
 
-    def check(arguments: Mapping[str, object]) -> None:
+    def check(arguments: Arguments) -> None:
         if writing.check:
             writing.check(arguments)
-        try:
-            _plan_change(settings, str(arguments["key"]), arguments["value"])
-        except (ConfigError, UsageError) as error:
-            raise ToolError(f"{error}\nNothing was changed.") from error
+        _plan_change(settings, str(arguments["key"]), arguments["value"])
 
-    def preview(arguments: Mapping[str, object]) -> str:
+    def preview(arguments: Arguments) -> str:
         try:
             plan = settings.plan_change(str(arguments.get("key")), arguments.get("value"))
         except (ConfigError, UsageError) as error:
@@ -82,7 +79,10 @@ def config_tools(settings: ConfigFile) -> list[Tool]:
 
 
 def _plan_change(settings: ConfigFile, key: str, value: object) -> "ConfigChange":
-    plan = settings.plan_change(key, value)
+    try:
+        plan = settings.plan_change(key, value)
+    except (ConfigError, UsageError) as error:
+        raise ToolError(f"{error}\n{UNCHANGED}") from error
     if plan.exposed_keys:
         raise ToolError(
             f"{', '.join(plan.exposed_keys)}: a secret does not get into the config this way. "

@@ -348,10 +348,6 @@ class McpSession:
     session: ClientSession
     wire: Connection
 
-    async def wait_lost(self) -> str:
-        """Wait for the end of the connection; its reason."""
-        return await self.wire.wait_closed()
-
     async def list_tools(self) -> tuple[ServerTool, ...]:
         """All tools that the server offers now. Raises NotSent."""
         found: list[ServerTool] = []
@@ -381,21 +377,19 @@ class McpSession:
                 request, ANSWER_TYPE, request_read_timeout_seconds=ANSWER_S
             )
         except MCPError as error:
-            return self._refusal(error)
+            code = error.code
+            if code in (NOT_REACHED, REFUSED):
+                raise NotSent(self.wire.why) from error
+            if code not in LOST_CODES:
+                return ToolOutput(f"{error.message} (code {code})", is_error=True)
+            why = self.wire.why or "the connection broke off"
+            late = f"no answer within {ANSWER_S:g} s"
+            raise NoAnswer(late if code == REQUEST_TIMEOUT else why) from error
         except SDK_ERRORS as error:
             raise NoAnswer(_describe_error(error)) from error
         if isinstance(answer, types.InputRequiredResult):
             return ToolOutput(INPUT_REFUSED, is_error=True)
         return ToolOutput(_answer_text(answer), bool(answer.is_error))
-
-    def _refusal(self, error: MCPError) -> ToolOutput:
-        if error.code in (NOT_REACHED, REFUSED):
-            raise NotSent(self.wire.why) from error
-        if error.code == REQUEST_TIMEOUT:
-            raise NoAnswer(f"no answer within {ANSWER_S:g} s") from error
-        if error.code in LOST_CODES:
-            raise NoAnswer(self.wire.why or "the connection broke off") from error
-        return ToolOutput(f"{error.message} (code {error.code})", is_error=True)
 
 
 def _server_tool(tool: types.Tool) -> ServerTool:

@@ -63,7 +63,6 @@ class ToolListing:
     pins: ServerPins
     usable: tuple[ServerTool, ...] = ()
     disabled: tuple[ServerTool, ...] = ()
-    first: bool = False
 
 
 def compare_tools(
@@ -79,7 +78,7 @@ def compare_tools(
         for one in offered
     }
     if pins is None:
-        return ToolListing(ServerPins(made, salt=salt), tuple(offered), first=True)
+        return ToolListing(ServerPins(made, salt=salt), tuple(offered))
     approved = pins.approved
     waiting = {
         name: pin

@@ -20,7 +20,6 @@ from daemon.tools.base import ToolOutput
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.pins import (
     PinStore,
-    ServerPins,
     ToolListing,
     compare_tools,
     escape_hidden,
@@ -123,10 +122,6 @@ class ServerManager:
         """Why a server's tools cannot be used now, by its name."""
         return {name: server.problem for name, server in self._servers.items() if server.problem}
 
-    def names(self) -> tuple[str, ...]:
-        """All configured servers."""
-        return tuple(self.configs)
-
     async def approve(self, server: str, code: str, tools: Sequence[str] = ()) -> tuple[str, ...]:
         """See PinStore.approve; the tools can be called at once. KeyError for an unknown server."""
         return await self._servers[server].approve(code, tools)
@@ -142,8 +137,7 @@ class McpServer:
     problem: str = "not started yet"
     tried: asyncio.Event = field(default_factory=asyncio.Event)
     _listing: ToolListing | None = None
-    _session: "McpSession | None" = None
-    _connected: asyncio.Event = field(default_factory=asyncio.Event)
+    _session: "asyncio.Future[McpSession]" = field(default_factory=asyncio.Future)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _refresh_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _notified_at: float = -NOTIFY_EVERY_S
@@ -190,12 +184,12 @@ class McpServer:
         try:
             self._changed.clear()
             await self._refresh(session)
-            self._session, self.problem = session, ""
-            self._connected.set()
+            self._session.set_result(session)
+            self.problem = ""
             self.tried.set()
             async with asyncio.TaskGroup() as group:
                 watching = group.create_task(self._watch(session))
-                why = await session.wait_lost()
+                why = await session.wire.wait_closed()
                 watching.cancel()
         except AidaemonError as error:
             return str(error)
@@ -236,10 +230,20 @@ class McpServer:
         before, self._listing = self._listing, listing
         if not before or (before.usable, before.disabled) != (listing.usable, listing.disabled):
             self._publish(listing)
-        if listing.first:
+        if known is None:
             names = ", ".join(map(escape_hidden, offered))
             log.info("MCP server %s is new; its tools are accepted: %s", self.name, names)
-        await self._notify_owner(listing.pins)
+        now, new = self.manager.clock.monotonic(), listing.pins
+        # Once for each change, and rarely: a server must not be able to talk to the owner.
+        recent = now - self._notified_at < NOTIFY_EVERY_S
+        if recent or new.code in ("", new.notified_code):
+            return
+        self._notified_at = now
+        await pins.keep(self.name, replace(new, notified_code=new.code))
+        await self.manager.notify(
+            f"The MCP server {self.name} has changed its tools. What is changed or new is"
+            f" switched off until you approve it:\n{render_change(self.name, new)}"
+        )
 
     def _publish(self, listing: ToolListing) -> None:
         tools = [
@@ -251,60 +255,37 @@ class McpServer:
         if taken := self.manager.registry.replace_source(f"mcp {self.name}", tools):
             log.warning("MCP server %s: names already in use: %s", self.name, ", ".join(taken))
 
-    async def _notify_owner(self, pins: ServerPins) -> None:
-        """Once for each change, and rarely: a server must not be able to talk to the owner."""
-        now = self.manager.clock.monotonic()
-        recent = now - self._notified_at < NOTIFY_EVERY_S
-        if recent or pins.code in ("", pins.notified_code):
-            return
-        self._notified_at = now
-        await self.manager.pins.keep(self.name, replace(pins, notified_code=pins.code))
-        await self.manager.notify(
-            f"The MCP server {self.name} has changed its tools. What is changed or new is"
-            f" switched off until you approve it:\n{render_change(self.name, pins)}"
-        )
-
     async def call(self, tool: ServerTool, arguments: Mapping[str, object]) -> ToolOutput:
         """Call once; before that, tools that may have changed are listed again."""
-        session = await self._wait_session()
-        try:
-            return await self._call_session(session, tool, arguments)
-        except NotSent:
-            self._drop_session(session)
-        return await self._call_session(await self._wait_session(), tool, arguments)
-
-    async def _call_session(
-        self, session: "McpSession", tool: ServerTool, arguments: Mapping[str, object]
-    ) -> ToolOutput:
-        await self._refresh_if_changed(session)
-        if self._listing and tool not in self._listing.usable:
-            raise ToolChanged(describe_disabled(self.name, tool.name))
-        return await session.call_tool(tool.name, arguments)
+        was_tried = False
+        while True:
+            try:
+                session = await asyncio.wait_for(asyncio.shield(self._session), WAIT_SESSION_S)
+            except TimeoutError:
+                raise NotSent(f"its MCP server {self.name} is not there") from None
+            try:
+                await self._refresh_if_changed(session)
+                if self._listing and tool not in self._listing.usable:
+                    raise ToolChanged(describe_disabled(self.name, tool.name))
+                return await session.call_tool(tool.name, arguments)
+            except NotSent:
+                self._drop_session(session)
+                if was_tried:
+                    raise
+                was_tried = True
 
     def _drop_session(self, session: "McpSession") -> None:
-        if self._session is session:
-            self._session = None
-            self._connected.clear()
-
-    async def _wait_session(self) -> "McpSession":
-        """The session; a broken connection gets a moment to come back."""
-        try:
-            async with asyncio.timeout(WAIT_SESSION_S):
-                await self._connected.wait()
-        except TimeoutError:
-            raise NotSent(f"its MCP server {self.name} is not there") from None
-        if self._session is None:
-            raise NotSent(f"its MCP server {self.name} has just gone")
-        return self._session
+        if self._session.done() and self._session.result() is session:
+            self._session = asyncio.Future()
 
     async def approve(self, code: str, tools: Sequence[str] = ()) -> tuple[str, ...]:
         """See PinStore.approve."""
         async with self._refresh_lock:
             names = await self.manager.pins.approve(self.name, code, tools)
             self._changed.set()
-        if self._session:
+        if self._session.done():
             with suppress(AidaemonError):
-                await self._refresh_if_changed(self._session)
+                await self._refresh_if_changed(self._session.result())
         return names
 
 
