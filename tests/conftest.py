@@ -7,7 +7,7 @@ from hypothesis import settings
 
 os.environ["AIDAEMON_FROZEN_VALUES"] = "1"  # before anything of ours is imported
 
-settings.register_profile("default", deadline=None, derandomize=True)
+settings.register_profile("default", deadline=None, derandomize=True, max_examples=60)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile("default")
 

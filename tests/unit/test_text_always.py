@@ -6,7 +6,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as some
 
 from channels.markup import discord, slack, telegram
@@ -65,7 +65,6 @@ def squeezed(told: list[MessagePart]) -> str:
 
 @dialects
 @given(markdown=TEXTS)
-@settings(max_examples=150, deadline=None)
 def test_A13_every_piece_fits_and_nothing_is_lost(pieces: Pieces, markdown: str) -> None:
     told = pieces(markdown, limit=LIMIT)
     assert all(piece.plain.strip() and piece.text.strip() for piece in told)
@@ -79,7 +78,6 @@ def test_A13_every_piece_fits_and_nothing_is_lost(pieces: Pieces, markdown: str)
     words=some.lists(some.from_regex(r"\A[a-z0-9]{1,12}\Z"), min_size=1, max_size=300),
     bits=some.lists(some.sampled_from(BITS)),
 )
-@settings(max_examples=100, deadline=None)
 def test_A13_every_word_arrives_in_order_whatever_stands_between(
     pieces: Pieces, words: list[str], bits: list[str]
 ) -> None:
@@ -99,11 +97,12 @@ def inked(text: str) -> str:
 
 @dialects
 @given(text=SAID)
-@settings(max_examples=150, deadline=None)
 def test_A6_what_is_said_word_for_word_is_read_so(pieces: Pieces, text: str) -> None:
     words = inked(escape_controls(text))
     assume(words)
-    assert inked("".join(piece.plain for piece in pieces(escape_markdown(text), limit=LIMIT))) == words
+    assert (
+        inked("".join(piece.plain for piece in pieces(escape_markdown(text), limit=LIMIT))) == words
+    )
 
 
 VERBATIM = {
@@ -119,9 +118,9 @@ VERBATIM = {
 @dialects
 @pytest.mark.parametrize("text", VERBATIM.values(), ids=VERBATIM)
 def test_A6_no_sign_is_taken_for_markup_nor_one_added(pieces: Pieces, text: str) -> None:
-    assert inked("".join(piece.plain for piece in pieces(escape_markdown(text), limit=WHOLE))) == inked(
-        text
-    )
+    assert inked(
+        "".join(piece.plain for piece in pieces(escape_markdown(text), limit=WHOLE))
+    ) == inked(text)
 
 
 class Tags(HTMLParser):
@@ -148,7 +147,6 @@ class Tags(HTMLParser):
 
 
 @given(markdown=TEXTS)
-@settings(max_examples=250, deadline=None)
 def test_A13_telegrams_html_is_whole_and_reads_as_the_plain_text(markdown: str) -> None:
     for piece in telegram.render_parts(markdown, limit=LIMIT):
         tags = Tags()
@@ -160,7 +158,6 @@ def test_A13_telegrams_html_is_whole_and_reads_as_the_plain_text(markdown: str) 
 
 
 @given(markdown=TEXTS)
-@settings(max_examples=250, deadline=None)
 def test_A13_nobody_is_called_by_what_a_model_writes(markdown: str) -> None:
     for piece in slack.render_parts(markdown):
         assert re.fullmatch(
