@@ -57,7 +57,9 @@ async def run_channels(
     await asyncio.to_thread(InboxFolder(daemon.paths.inbox).remove_unfinished)
     await delete_stale_copies(store, daemon.paths.outbox)
     for one in accounts:
-        daemon.channel_states[one.name] = await _open_channel(daemon, one, times)
+        await asyncio.to_thread(one.import_channel)
+        state = ChannelState(one.create_channel(), daemon.clock, times.silent_s, times.ailing_s)
+        daemon.channel_states[one.name] = state
         daemon.config_roles[one.name] = one.list_roles()
     drafts = LiveDrafts(
         store, daemon.clock, daemon.event_bus, daemon.sessions.find_awake, daemon.channel_states
@@ -73,7 +75,21 @@ async def run_channels(
         daemon.paths.outbox,
         times.give_up_s,
     )
-    hosts = {one.name: _make_host(daemon, one) for one in accounts}
+    people, clock = Directory(store, daemon.clock), daemon.clock
+    buttons = ButtonHandler(store, clock, daemon.approvals)
+    hosts: dict[str, ChannelHost] = {}
+    for name, roles in daemon.config_roles.items():
+        account, kind = split_channel(name)
+        hosts[name] = ChannelHost(
+            daemon.channel_states[name],
+            store,
+            clock,
+            daemon.inbox,
+            daemon.commands,
+            buttons,
+            Admission(name, (kind, account), roles, people, store, clock, daemon.new_id),
+            daemon.redactor,
+        )
     supervisor = ChannelSupervisor(
         daemon.channel_states,
         hosts,
@@ -85,7 +101,7 @@ async def run_channels(
     daemon.event_bus.turn_listeners.extend(followers)
     drafts.start()
     await approvals.start()
-    await apply_removals(Directory(store, daemon.clock), daemon.config_roles)
+    await apply_removals(people, daemon.config_roles)
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(sender.run(), name="outbox"),
@@ -102,30 +118,3 @@ async def run_channels(
             await asyncio.gather(
                 drafts.aclose(), approvals.aclose(), *(one.aclose() for one in hosts.values())
             )
-
-
-async def _open_channel(
-    daemon: Daemon, one: ConfiguredAccount, times: ChannelTimeouts
-) -> ChannelState:
-    await asyncio.to_thread(one.import_channel)
-    channel = one.create_channel()
-    return ChannelState(channel, daemon.clock, times.silent_s, times.ailing_s)
-
-
-def _make_host(daemon: Daemon, one: ConfiguredAccount) -> ChannelHost:
-    store, people = daemon.store, Directory(daemon.store, daemon.clock)
-    account, kind = split_channel(one.name)
-    roles = daemon.config_roles[one.name]
-    admission = Admission(
-        one.name, (kind, account), roles, people, store, daemon.clock, daemon.new_id
-    )
-    return ChannelHost(
-        daemon.channel_states[one.name],
-        daemon.store,
-        daemon.clock,
-        daemon.inbox,
-        daemon.commands,
-        ButtonHandler(daemon.store, daemon.clock, daemon.approvals),
-        admission,
-        daemon.redactor,
-    )

@@ -2,10 +2,9 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 
 from daemon.agent.answer_checks import AnswerChecker
 from daemon.agent.budgets import BudgetExtension, Budgets, DailyUsage
@@ -25,25 +24,21 @@ from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.composite import CompositeRunner
 from daemon.agent.subagents.manager import SubagentManager, spawn_agent
 from daemon.app.adapters import MemoryRecall, OwnerNotifier
-from daemon.app.config import Config, Loaded, make_redactor
-from daemon.app.runtime_config import ReloadHook, RuntimeConfig, build_choice
-from daemon.app.tools import ToolFactory, load_tools
+from daemon.app.config import Config, Loaded
+from daemon.app.runtime_config import build_choice
+from daemon.app.tools import Overrides, ToolOwner
 from daemon.client.local import LocalClient
 from daemon.commands.admin import AdminCommands, RuleCommands, UndoCommand
 from daemon.commands.approvals import ApprovalCommands
 from daemon.commands.registry import CommandRunner
 from daemon.commands.sessions import SessionCommands
 from daemon.commands.status import StatusCommands
-from daemon.core import value
-from daemon.core.clock import BackgroundTasks, system_clock
+from daemon.core.clock import BackgroundTasks
 from daemon.core.errors import ErrorClass, ProviderError
-from daemon.core.event_bus import EventBus
-from daemon.core.ids import NewId, new_id
 from daemon.core.trust import Role
 from daemon.core.turn import Turn
 from daemon.gateway.downloads import AttachmentDownloader
 from daemon.loops.engine import LoopEngine
-from daemon.outbox.channel_supervisor import ChannelState
 from daemon.providers.chain import ProviderChain
 from daemon.providers.prices import PriceList
 from daemon.services.admin import PeopleService
@@ -54,63 +49,28 @@ from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
 from daemon.sessions.turn_setup import TurnPreparer
 from daemon.settings.paths import Paths
-from daemon.store.journal import Store
 from daemon.store.pruning import keep_pruning
-from daemon.store.sqlite import SqliteStore
-from daemon.tools.base import Tool
 from daemon.tools.config_tools import config_tools
 from daemon.tools.criteria_checks import CriteriaChecker
+from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.policy.approvals import new_token
-from daemon.tools.policy.gate import Judge, judge
 from daemon.tools.signature import bind
 from daemon.tools.workspace.inbox_folder import InboxFolder
-from daemon.tools.workspace.send_file import MAX_SEND_BYTES
 from daemon.triggers.events import EventTrigger
 from memory.memory import Memory
 
 
-@value
-class Overrides:
-    """What a test may replace. Another judge is for the negative control of the security tests;
-    nothing that a user can set leads here.
+class Daemon(ToolOwner):
+    """A running daemon, without a listener. `config_roles`, by channel, are filled when channels
+    are opened.
     """
-
-    tools: Sequence[Tool] = ()
-    open_store: Callable[[Path], Awaitable[Store]] = SqliteStore.open
-    new_id: NewId = new_id
-    judge: Judge = judge
-
-
-class Daemon:
-    """A running daemon, without a listener. `channel_states` and `config_roles`, by channel, are
-    filled when channels are opened.
-    """
-
-    def __init__(
-        self, paths: Paths, loaded: Loaded, overrides: Overrides, stack: AsyncExitStack
-    ) -> None:
-        self.paths, self.overrides, self.stack = paths, overrides, stack
-        self.clock, self.event_bus, self.new_id = system_clock(), EventBus(), overrides.new_id
-        self.redactor = make_redactor(paths, loaded.config)
-        self.background = BackgroundTasks()
-        self.channel_states: dict[str, ChannelState] = {}
-        self.config_roles: dict[str, Mapping[str, Role]] = {}
-        self.runtime = RuntimeConfig(paths, loaded, self._make_reload_hooks())
-
-    @property
-    def config(self) -> Config:
-        """The config in use."""
-        return self.runtime.loaded.config
-
-    async def wait_for_servers(self, seconds: float) -> None:
-        """Wait until MCP servers have listed their tools: a turn that begins now finds them."""
-        if self.servers:
-            await self.servers.ready(seconds)
 
     async def open(self) -> None:
         """Build everything, ready to be started."""
         config, clock = self.config, self.clock
+        self.background, self.config_roles = BackgroundTasks(), dict[str, Mapping[str, Role]]()
+        self.runtime.on_reload = self._apply_config
         self.paths.make_home()
         store = self.store = await self.overrides.open_store(self.paths.journal)
         self.stack.push_async_callback(store.aclose)
@@ -128,14 +88,15 @@ class Daemon:
             store, self.event_bus, config.subagents, config.agent, agents, self.new_id
         )
         self.notifier = OwnerNotifier(store, clock, self.new_id, self._is_channel_up)
-        await self._build_tools()
-        agent = await self._build_agent()
+        spawn = bind([spawn_agent], {SubagentManager: self.subagents})
+        executor = await self.build_tools(memory, [*spawn, *config_tools(self.runtime)])
+        agents.set_tools(self.registry.names())
         sessions = self.sessions = SessionManager(
             store=store,
             live=self.event_bus,
-            clock=self.clock,
-            agent=agent,
-            preparer=TurnPreparer(self.agents, self.recall),
+            clock=clock,
+            agent=await self._build_agent(executor),
+            preparer=TurnPreparer(agents, self.recall),
             budgets=self.budgets,
             children=self.subagents,
             fetch=AttachmentDownloader(self.channel_states, InboxFolder(self.paths.inbox)),
@@ -144,7 +105,7 @@ class Daemon:
             store,
             sessions,
             agents,
-            CriteriaChecker(self.tools.sandbox),
+            CriteriaChecker(self.sandbox),
             clock,
             self.new_id,
             self.event_bus,
@@ -155,45 +116,13 @@ class Daemon:
     async def _list_cited_turns(self) -> set[str]:
         return {fact.source for fact in await self.memory.facts(1_000_000)}
 
-    def _make_reload_hooks(self) -> dict[str, ReloadHook]:
-        def reload_agent(config: Config) -> None:
-            self.agents.set_defaults(config.agent)
-            self.subagents.defaults = config.agent
+    def _apply_config(self, config: Config) -> None:
+        """After a reload: new turns use it."""
+        self.agents.set_defaults(config.agent)
+        self.subagents.defaults, self.subagents.config = config.agent, config.subagents
+        self.usage.set_config(config.budget)
 
-        def reload_subagents(config: Config) -> None:
-            self.subagents.config = config.subagents
-
-        return {
-            "agent": reload_agent,
-            "budget": lambda config: self.usage.set_config(config.budget),
-            "subagents": reload_subagents,
-        }
-
-    async def _build_tools(self) -> None:
-        self.tools = ToolFactory(
-            self.paths,
-            self.config,
-            self.store,
-            self.clock,
-            self.event_bus,
-            self.redactor,
-            self.new_id,
-            self.stack,
-            self._get_upload_limit,
-        )
-        await self.tools.open()
-        more = [
-            *bind([spawn_agent], {SubagentManager: self.subagents}),
-            *config_tools(self.runtime),
-            *load_tools(),
-            *self.overrides.tools,
-        ]
-        self.registry = self.tools.create_registry(self.memory, more)
-        self.agents.set_tools(self.registry.names())
-        self.rules = await self.tools.load_rules(self.registry)
-        self.servers = await self.tools.start_servers(self.registry, self.notifier)
-
-    async def _build_agent(self) -> AgentLoop:
+    async def _build_agent(self, executor: ToolExecutor) -> AgentLoop:
         config, clock = self.config, self.clock
         prices = PriceList(config.provider.prices)
         choice = build_choice(config.provider, clock, self.stack)
@@ -212,7 +141,7 @@ class Daemon:
         await stops.load(self.store, list(self.agents.names()))
         auxiliary = AuxiliaryModel(chain, routes, self.budgets, clock)
         self.rule_reader = RuleReader(chain, routes, self.budgets, self.store, clock, local)
-        checks = CriteriaChecker(self.tools.sandbox)
+        checks = CriteriaChecker(self.sandbox)
         self.routes, self.recall = routes, MemoryRecall(self.memory, clock)
         self.context = context
         return AgentLoop(
@@ -225,7 +154,7 @@ class Daemon:
                 clock=clock,
                 new_seed=lambda: secrets.randbits(31),
             ),
-            tools=self.tools.create_executor(self.registry, self.rules, self.overrides.judge),
+            tools=executor,
             budgets=self.budgets,
             pre_call=PreCall(context, auxiliary, routes, clock),
             answer_checker=AnswerChecker(checks, auxiliary, self.recall.keep, clock, new_token),
@@ -249,7 +178,7 @@ class Daemon:
             ApprovalCommands(approvals),
             AdminCommands(people, self.runtime.reload, PinStore(store), self.servers),
             RuleCommands(store, self.rules, self.rule_reader),
-            UndoCommand(store, self.tools.files, self.new_id),
+            UndoCommand(store, self.files, self.new_id),
         )
         commands = self.commands = CommandRunner(store, clock, groups)
         inbox = self.inbox = Inbox(store, sessions, clock, self.new_id, self.redactor)
@@ -292,11 +221,6 @@ class Daemon:
 
     def _is_channel_up(self, channel: str) -> bool:
         return channel in self.channel_states and self.channel_states[channel].up.is_set()
-
-    def _get_upload_limit(self, channel: str) -> int:
-        """Bytes of a file that it takes; a channel that is not connected may take them later."""
-        state = self.channel_states.get(channel)
-        return state.channel.capabilities.max_upload if state else MAX_SEND_BYTES
 
     def _describe_state(self) -> list[str]:
         channels = [f"Channel {state.describe()}" for state in self.channel_states.values()]

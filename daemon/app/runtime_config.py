@@ -4,7 +4,7 @@ its routes to models.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from daemon.settings.edit import ConfigChange, ConfigEditor
 
 log = logging.getLogger(__name__)
+LIVE_SECTIONS = ("agent", "budget", "subagents")
 NEEDS_RESTART = ("agent.drain_seconds",)
-ReloadHook = Callable[[Config], None]
 
 
 @dataclass(slots=True)
 class RuntimeConfig:
-    """`reload_hooks` hand a section's new values to the parts that use them, from their next turn
-    on; other sections, and NEEDS_RESTART, wait for a restart.
+    """`on_reload` hands the LIVE_SECTIONS to the parts that use them, from their next turn on;
+    other sections, and NEEDS_RESTART, wait for a restart.
     """
 
     paths: Paths
     loaded: Loaded
-    reload_hooks: Mapping[str, ReloadHook]
+    on_reload: Callable[[Config], None] = lambda config: None
     _saved: str | None = field(default=None, repr=False)
 
     def show(self, key: str) -> str:
@@ -79,7 +79,7 @@ class RuntimeConfig:
         before = self.loaded.config
         places = find_changes(before.model_dump(mode="json"), fresh.config.model_dump(mode="json"))
         keys = [format_key(steps) for steps in places]
-        live = [k for k in keys if k.split(".")[0] in self.reload_hooks and k not in NEEDS_RESTART]
+        live = [k for k in keys if k.split(".")[0] in LIVE_SECTIONS and k not in NEEDS_RESTART]
         sections = dict.fromkeys(key.split(".")[0] for key in live)
         updates: dict[str, object] = {name: getattr(fresh.config, name) for name in sections}
         if "agent" in updates:
@@ -94,8 +94,7 @@ class RuntimeConfig:
             text = replace_sections(self.loaded.text, fresh.text, list(sections))
             notice = self.loaded.notice
         self.loaded = LoadedConfig(config, text, self.paths.config, notice)
-        for section in sections:
-            self.reload_hooks[section](config)
+        self.on_reload(config)
         return live, restart
 
     async def save_last_good(self) -> None:

@@ -1,22 +1,25 @@
 """The tools of a daemon and the gate before them; where the workspace may lie."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from daemon.addons import list_addons, load_class
 from daemon.app.adapters import HostBoundSecrets, OwnerNotifier, StoredGrants
-from daemon.app.config import Config
-from daemon.core.clock import Clock
+from daemon.app.config import Config, Loaded, make_redactor
+from daemon.app.runtime_config import RuntimeConfig
+from daemon.core import value
+from daemon.core.clock import system_clock
 from daemon.core.errors import ConfigError
 from daemon.core.event_bus import EventBus
-from daemon.core.ids import NewId
-from daemon.core.redaction import Redactor
+from daemon.core.ids import NewId, new_id
+from daemon.outbox.channel_supervisor import ChannelState
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
 from daemon.store.journal import Store
+from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import RESERVED_FOLDERS
@@ -24,9 +27,8 @@ from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager, load_client
 from daemon.tools.policy.approvals import new_token
-from daemon.tools.policy.gate import Judge, PolicyGate
+from daemon.tools.policy.gate import Judge, PolicyGate, judge
 from daemon.tools.policy.rules import RuleSet
-from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.background import BackgroundCommands
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.shell.tool import Shell
@@ -39,7 +41,7 @@ from daemon.tools.workspace.command_effects import CommandEffects
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.fs import Workspace
 from daemon.tools.workspace.inbox_folder import INBOX
-from daemon.tools.workspace.send_file import FileSender, send_file
+from daemon.tools.workspace.send_file import MAX_SEND_BYTES, FileSender, send_file
 from memory.memory import Memory
 
 
@@ -77,102 +79,103 @@ def load_tools() -> list[Tool]:
     return found
 
 
-@dataclass(slots=True)
-class ToolFactory:
-    """Builds the tools. `upload_limit`: bytes of a file that a channel takes."""
+@value
+class Overrides:
+    """What a test may replace. Another judge is for the negative control of the security tests;
+    nothing that a user can set leads here.
+    """
 
-    paths: Paths
-    config: Config
+    tools: Sequence[Tool] = ()
+    open_store: Callable[[Path], Awaitable[Store]] = SqliteStore.open
+    new_id: NewId = new_id
+    judge: Judge = judge
+
+
+class ToolOwner:
+    """The part of a daemon that has its tools, and the gate before them. `channel_states`, by
+    channel, are filled when channels are opened.
+    """
+
     store: Store
-    clock: Clock
-    live: EventBus
-    redactor: Redactor
-    new_id: NewId
-    stack: AsyncExitStack
-    upload_limit: Callable[[str], int]
-    sandbox: Sandbox = field(init=False)
-    files: FileStore = field(init=False)
-    terminal: Shell = field(init=False)
+    notifier: OwnerNotifier
 
-    async def open(self) -> None:
-        """Probe the sandbox; record the effects of commands that a crash cut."""
-        config = self.config.tools
+    def __init__(
+        self, paths: Paths, loaded: Loaded, overrides: Overrides, stack: AsyncExitStack
+    ) -> None:
+        self.paths, self.overrides, self.stack = paths, overrides, stack
+        self.clock, self.event_bus, self.new_id = system_clock(), EventBus(), overrides.new_id
+        self.redactor = make_redactor(paths, loaded.config)
+        self.channel_states: dict[str, ChannelState] = {}
+        self.runtime = RuntimeConfig(paths, loaded)
+        self.servers: ServerManager | None = None
+
+    @property
+    def config(self) -> Config:
+        """The config in use."""
+        return self.runtime.loaded.config
+
+    async def wait_for_servers(self, seconds: float) -> None:
+        """Wait until MCP servers have listed their tools: a turn that begins now finds them."""
+        if self.servers:
+            await self.servers.ready(seconds)
+
+    async def build_tools(self, memory: Memory, more: Sequence[Tool]) -> ToolExecutor:
+        """All tools; MCP servers start in the background, theirs come later. Raises ConfigError."""
+        config, shell, stack = self.config.tools, self.config.tools.shell, self.stack
         place = resolve_workspace(self.paths, config.workspace)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.sandbox = await Sandbox.open(place)
+        self.sandbox = sandbox = await Sandbox.open(place)
         beside = {INBOX: self.paths.inbox}
-        workspace = Workspace(
-            self.sandbox.workspace, max_chars=config.shell.max_output_chars, mounts=beside
-        )
+        workspace = Workspace(sandbox.workspace, max_chars=shell.max_output_chars, mounts=beside)
         self.files = await FileStore.open(workspace, self.paths.undo, self.store, self.clock.now)
-        traces, background = (
-            CommandEffects(self.files, self.clock.monotonic),
-            BackgroundCommands(
-                config.shell.background,
-                config.shell.background_minutes * 60,
-                config.shell.max_output_chars,
-            ),
+        effects = CommandEffects(self.files, self.clock.monotonic)
+        await effects.recover()  # of commands that a crash cut
+        background = BackgroundCommands(
+            shell.background, shell.background_minutes * 60, shell.max_output_chars
         )
-        await traces.recover()
-        self.stack.push_async_callback(background.aclose)
+        stack.push_async_callback(background.aclose)
         guarded = tuple(config.protected_paths)
-        self.terminal = Shell(
-            self.sandbox, config.shell, guarded, self.redactor, traces, background
-        )
-
-    def create_registry(self, memories: Memory, more: Sequence[Tool]) -> ToolRegistry:
-        """All tools but those of MCP servers, which come later."""
-        return build_tools(
-            config=self.config.tools,
-            terminal=self.terminal,
+        terminal = Shell(sandbox, shell, guarded, self.redactor, effects, background)
+        self.registry = build_tools(
+            config=config,
+            terminal=terminal,
             files=self.files,
-            memories=memories,
-            more=[*self._make_own_tools(), *more],
+            memories=memory,
+            more=[*self._make_own_tools(), *load_tools(), *more, *self.overrides.tools],
         )
-
-    async def start_servers(
-        self, registry: ToolRegistry, tell: OwnerNotifier
-    ) -> ServerManager | None:
-        """The MCP servers, starting in the background; None without any. Raises ConfigError."""
-        if not self.config.mcp:
-            return None
-        manager = ServerManager(
-            configs=self.config.mcp,
-            connect=await asyncio.to_thread(load_client),
-            registry=registry,
-            pins=PinStore(self.store),
-            sandbox=self.sandbox,
-            notify=tell,
-            clock=self.clock,
-            folder=self.paths.home / "mcp",
-        )
-        self.stack.push_async_callback(manager.aclose)
-        manager.start()
-        return manager
-
-    async def load_rules(self, tools: ToolRegistry) -> RuleSet:
-        """The rules of the journal, for the gate."""
-        rules = RuleSet(tools)
+        self.rules = RuleSet(self.registry)
         for row in await self.store.read(lambda tx: tx.list_rules()):
-            rules.put(row)
-        return rules
+            self.rules.put(row)
+        if self.config.mcp:
+            self.servers = ServerManager(
+                configs=self.config.mcp,
+                connect=await asyncio.to_thread(load_client),
+                registry=self.registry,
+                pins=PinStore(self.store),
+                sandbox=sandbox,
+                notify=self.notifier,
+                clock=self.clock,
+                folder=self.paths.home / "mcp",
+            )
+            stack.push_async_callback(self.servers.aclose)
+            self.servers.start()
+        return self._make_executor(guarded)
 
-    def create_executor(self, tools: ToolRegistry, rules: RuleSet, judge: Judge) -> ToolExecutor:
-        """Runs tools, behind the gate."""
+    def _make_executor(self, guarded: tuple[str, ...]) -> ToolExecutor:
         config = self.config.tools
         gate = PolicyGate(
-            registry=tools,
+            registry=self.registry,
             grants=StoredGrants(self.store, self.clock),
-            rules=rules,
+            rules=self.rules,
             approvals=config.approvals,
-            protected_paths=tuple(config.protected_paths),
+            protected_paths=guarded,
             contacts=self._list_contacts,
-            judge=judge,
+            judge=self.overrides.judge,
         )
         return ToolExecutor(
-            registry=tools,
+            registry=self.registry,
             gate=gate,
-            live=self.live,
+            live=self.event_bus,
             clock=self.clock,
             new_token=new_token,
             approval_minutes=config.approval_minutes,
@@ -181,21 +184,23 @@ class ToolFactory:
         )
 
     def _list_contacts(self) -> Sequence[str]:
-        return tuple(
-            address for addresses in self.config.contacts.values() for address in addresses
-        )
+        return tuple(chain.from_iterable(self.config.contacts.values()))
 
     def _make_own_tools(self) -> list[Tool]:
-        config = self.config.tools
-        client = WebClient(config.http)
+        config, redact = self.config.tools, self.redactor.redact_text
+        client, secrets = WebClient(config.http), SecretStore(self.paths.secrets)
+        sender = FileSender(
+            self.files.workspace, self.paths.outbox, self.store, self.new_id, self._get_upload_limit
+        )
         parts: dict[type, object] = {
             PageReader: PageReader(client, config.web.max_chars),
             WebSearch: WebSearch(make_engine(config.web, client), config.web.results),
-            HttpRequests: HttpRequests(
-                client, HostBoundSecrets(SecretStore(self.paths.secrets)), self.redactor.redact_text
-            ),
-            FileSender: FileSender(
-                self.files.workspace, self.paths.outbox, self.store, self.new_id, self.upload_limit
-            ),
+            HttpRequests: HttpRequests(client, HostBoundSecrets(secrets), redact),
+            FileSender: sender,
         }
         return bind([web_search, web_fetch, http_request, send_file], parts)
+
+    def _get_upload_limit(self, channel: str) -> int:
+        """Bytes of a file that it takes; a channel that is not connected may take them later."""
+        state = self.channel_states.get(channel)
+        return state.channel.capabilities.max_upload if state else MAX_SEND_BYTES
