@@ -19,7 +19,7 @@ from daemon.agent.models import (
     ModelRouting,
     RedactingChain,
 )
-from daemon.agent.pre_call import PreCall
+from daemon.agent.pre_call import PreCall, classify_by_rules
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.composite import CompositeRunner
 from daemon.agent.subagents.manager import SubagentManager, spawn_agent
@@ -35,6 +35,7 @@ from daemon.commands.sessions import SessionCommands
 from daemon.commands.status import StatusCommands
 from daemon.core.clock import BackgroundTasks
 from daemon.core.errors import ErrorClass, ProviderError
+from daemon.core.messages import Usage
 from daemon.core.trust import Role
 from daemon.core.turn import Turn
 from daemon.gateway.downloads import AttachmentDownloader
@@ -49,6 +50,7 @@ from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
 from daemon.sessions.turn_setup import TurnPreparer
 from daemon.settings.paths import Paths
+from daemon.store.codec import SCHEMA, UnreadableEvent, decode
 from daemon.store.pruning import keep_pruning
 from daemon.tools.config_tools import config_tools
 from daemon.tools.criteria_checks import CriteriaChecker
@@ -59,6 +61,9 @@ from daemon.tools.signature import bind
 from daemon.tools.workspace.inbox_folder import InboxFolder
 from daemon.triggers.events import EventTrigger
 from memory.memory import Memory
+
+# The events of every turn.
+FIRST_EVENTS = ("UserSaid", "Classified", "ModelAsked", "ModelReplied", "TurnEnded")
 
 
 class Daemon(ToolOwner):
@@ -207,17 +212,23 @@ class Daemon(ToolOwner):
         return build_choice(self.config.provider, self.clock, self.stack), notice
 
     async def warm_up(self) -> None:
-        """Build a first request, and send it if the model is embedded.
+        """Do in the background what a first turn would wait for: readers of events, patterns,
+        prices, a first request, which is sent if the model is embedded.
 
         Loading an embedded model stops the whole process for two or three seconds: better at the
         start than during a conversation. A message that comes meanwhile goes next.
         """
+        for kind in FIRST_EVENTS:
+            with suppress(UnreadableEvent):
+                await asyncio.to_thread(decode, kind, SCHEMA, "{}")
+        await asyncio.to_thread(classify_by_rules, "hello")
+        choice = self.routes.choice.primary
+        self.routes.prices.get_usd(choice.provider.name, choice.model, Usage())
         turn = Turn(id="warm-up", session="", sink=ReadOnlySink())
         request = self.context.build_prompt(turn, TurnContext()).request
-        route = self.routes.choice.primary
-        if route.provider.name == "local":
+        if choice.provider.name == "local":
             with suppress(ProviderError):
-                await route.provider.complete(route.model, replace(request, max_tokens=1))
+                await choice.provider.complete(choice.model, replace(request, max_tokens=1))
 
     def _is_channel_up(self, channel: str) -> bool:
         return channel in self.channel_states and self.channel_states[channel].up.is_set()

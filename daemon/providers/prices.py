@@ -1,8 +1,10 @@
 """What a model call costs, in USD. None means unknown, which is never the same as free."""
 
+import ipaddress
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict
@@ -50,7 +52,6 @@ class PriceList:
 
     def __init__(self, overrides: Mapping[str, PriceConfig]) -> None:
         self._overrides = overrides
-        self._services: list[Service] = []
         self._found: dict[tuple[str, str], list[Price]] = {}
 
     def get_usd(self, provider: str, model: str, usage: Usage) -> float | None:
@@ -83,15 +84,20 @@ class PriceList:
         return total / MILLION
 
     def _find(self, kind: str, host: str, model: str) -> list[Price]:
-        if not self._services:
-            self._services = json.loads(SNAPSHOT.read_text(encoding="utf-8"))["providers"]
+        """The list prices; what runs on this machine or in this network has none."""
+        name = host.partition(":")[0]
+        with suppress(ValueError):
+            if name == "localhost" or ipaddress.ip_address(name).is_private:
+                return []
+        # Not kept: 3 MB that are needed once for each model.
+        services: list[Service] = json.loads(SNAPSHOT.read_text(encoding="utf-8"))["providers"]
         if host:
-            found = [s for s in self._services if re.match(s["url"], f"https://{host}")]
+            found = [s for s in services if re.match(s["url"], f"https://{host}")]
         else:
-            found = [s for s in self._services if s["id"] == kind]
-            found += [s for s in self._services if _matches(s["names"], kind)]
+            found = [s for s in services if s["id"] == kind]
+            found += [s for s in services if _matches(s["names"], kind)]
         also = found[0]["also"] if found else []
-        others = [s for name in also for s in self._services if s["id"] == name]
+        others = [s for name in also for s in services if s["id"] == name]
         for name in (model, COMPACT_DATE.sub(r"-\1-\2-\3", model)):
             for service in (*found[:1], *others):
                 for listed in service["models"]:
