@@ -1,4 +1,4 @@
-"""What the parts of a daemon ask of others: notices to the owner, memory, grants, secrets."""
+"""What the parts of a daemon ask of others: notices to the owner, memory, grants."""
 
 import asyncio
 import logging
@@ -8,15 +8,12 @@ from collections.abc import Callable
 from daemon.access.chat_ids import NOTICE
 from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.events import MemoryHit
 from daemon.core.ids import NewId
 from daemon.core.messages import ACKNOWLEDGEMENT
 from daemon.core.rows import OUTSIDE_SCOPE, GrantRow, OutboxRow, SessionRow
 from daemon.core.trust import Label
-from daemon.settings.secrets import SecretStore
 from daemon.store.journal import Store, Tx
-from daemon.tools.base import ToolError
 from daemon.tools.policy.grants import GrantRequest, matching_grants
 from memory.memory import Memory
 
@@ -128,17 +125,3 @@ class StoredGrants:
         if not await self.store.read(lambda tx: tx.is_grant_used(call) or list_candidates(tx)):
             return False
         return await self.store.write(use)
-
-
-@value
-class HostBoundSecrets:
-    """Stored secrets, each for the hosts that it was stored for."""
-
-    stored: SecretStore
-
-    def value(self, name: str, host: str) -> str:
-        """The secret itself. Raises ToolError if it does not exist or is not for this host."""
-        try:
-            return self.stored.get_for_host(name, host)
-        except (ConfigError, SecretRefused) as error:
-            raise ToolError(str(error)) from error

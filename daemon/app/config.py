@@ -33,23 +33,19 @@ from daemon.tools.config import ToolsConfig
 from daemon.tools.mcp.config import McpConfig, ServerName
 from daemon.triggers.config import EventsConfig
 
-STRICT = ConfigDict(extra="forbid", frozen=True)
-
 
 class StrictModel(BaseModel):
     """Refuses unknown keys, also those of an add-on."""
 
-    model_config = STRICT
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class AddonChannels(StrictModel):
     """[channels.NAME]: channels of add-ons, each with the add-on's own keys."""
 
 
-class Config(BaseModel):
+class Config(StrictModel):
     """config.toml. Every key has a default, so that an absent file is a config too."""
-
-    model_config = STRICT
 
     provider: ProviderConfig = Field(ProviderConfig(), description="the language model")
     agent: AgentConfig = Field(AgentConfig(), description="how far one turn may go")
@@ -164,12 +160,13 @@ class AccountConfig(Protocol):
 
 @value
 class ConfiguredAccount:
-    """One account of a channel in the config."""
+    """One account of a channel in the config, in use if it has a token, or is an add-on's."""
 
     name: str
     kind: str
     config: AccountConfig
     section: str
+    in_use: bool = True
 
     def import_channel(self) -> None:
         """Import its library, which takes a while. Raises ConfigError."""
@@ -185,29 +182,24 @@ class ConfiguredAccount:
         return roles_of_config(self.config.allowed_user_ids, self.config.owner_ids)
 
 
-def _iter_accounts(config: Config) -> Iterator[tuple[ConfiguredAccount, bool]]:
-    """All accounts, and whether each is in use: it has a token, or is an add-on's."""
+def _iter_accounts(config: Config) -> Iterator[ConfiguredAccount]:
     for kind in BUILTIN["channels"]:
         section = getattr(config, kind)
-        yield ConfiguredAccount(kind, kind, section, kind), bool(section.bot_token)
-        for name, account in section.accounts.items():
-            where = f"{kind}.accounts.{name}"
-            found = ConfiguredAccount(account_name(kind, name), kind, account, where)
-            yield found, bool(account.bot_token)
+        for name, account in (("", section), *section.accounts.items()):
+            where = f"{kind}.accounts.{name}" if name else kind
+            in_use = bool(account.bot_token)
+            yield ConfiguredAccount(account_name(kind, name), kind, account, where, in_use)
     for kind in type(config.channels).model_fields:
         account = getattr(config.channels, kind)
-        yield ConfiguredAccount(kind, kind, account, f"channels.{kind}"), True
+        yield ConfiguredAccount(kind, kind, account, f"channels.{kind}")
 
 
 def list_accounts(config: Config) -> list[ConfiguredAccount]:
     """All accounts in use."""
-    return [account for account, in_use in _iter_accounts(config) if in_use]
+    return [one for one in _iter_accounts(config) if one.in_use]
 
 
 def find_muted_sections(config: Config) -> list[str]:
     """Sections that list people but have no token: they have no effect."""
-    return [
-        one.section
-        for one, in_use in _iter_accounts(config)
-        if not in_use and (one.config.allowed_user_ids or one.config.owner_ids)
-    ]
+    unused = (one for one in _iter_accounts(config) if not one.in_use)
+    return [one.section for one in unused if one.config.allowed_user_ids or one.config.owner_ids]

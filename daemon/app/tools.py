@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from daemon.addons import list_addons, load_class
-from daemon.app.adapters import HostBoundSecrets, OwnerNotifier, StoredGrants
+from daemon.app.adapters import OwnerNotifier, StoredGrants
 from daemon.app.config import Config, Loaded, make_redactor
 from daemon.app.runtime_config import RuntimeConfig
 from daemon.core import value
@@ -195,7 +195,7 @@ class ToolOwner:
         parts: dict[type, object] = {
             PageReader: PageReader(client, config.web.max_chars),
             WebSearch: WebSearch(make_engine(config.web, client), config.web.results),
-            HttpRequests: HttpRequests(client, HostBoundSecrets(secrets), redact),
+            HttpRequests: HttpRequests(client, secrets, redact),
             FileSender: sender,
         }
         return bind([web_search, web_fetch, http_request, send_file], parts)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from daemon.core.errors import AidaemonError, ErrorClass, ProviderError
+from daemon.core.errors import ErrorClass, ProviderError
 
 MAX_DETAIL = 300
 
@@ -98,26 +98,12 @@ PHRASES = {
 }
 
 
-class CallFailed(AidaemonError):
-    """A model call went wrong."""
-
-    def __init__(
-        self,
-        kind: ErrorClass,
-        detail: str = "",
-        *,
-        status: int | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(detail)
-        self.kind = kind
-        self.detail = detail
-        self.status = status
-        self.retry_after = retry_after
+class CallFailed(ProviderError):
+    """A model call went wrong, in the server's own words."""
 
     def to_provider_error(self, host: str, secrets: Sequence[str]) -> ProviderError:
         """One printable line for a person, without a secret that the server has echoed."""
-        detail = self.detail
+        detail = str(self)
         for secret in filter(None, secrets):
             detail = detail.replace(secret, "***")
         detail = " ".join("".join(c if c.isprintable() else " " for c in detail).split())
@@ -173,7 +159,8 @@ def make_object_error(
         retry_after = next((float(delay[1]) for delay in delays if delay), None)
     codes = [name.lower() for name in named if isinstance(name, str)]
     kind = _classify(status, codes, words, retry_after)
-    return CallFailed(kind, words, status=status, retry_after=retry_after)
+    # A space, as an empty message would be replaced.
+    return CallFailed(kind, words or " ", status=status, retry_after=retry_after)
 
 
 def _classify(

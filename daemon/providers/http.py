@@ -32,7 +32,6 @@ DRAIN_S = 1.0
 GATHER_S = 0.035
 EVENT_FIRST_BYTES = (b":", b"d", b"e", b"i", b"r")
 LARGE_BODY = 1_000_000
-MAX_REJECTED = 10_000
 MIN_SECRET_CHARS = 8
 
 
@@ -267,13 +266,11 @@ class HttpProvider(ABC):
         What this request gave back is left out from now on. False if that is nothing new.
         """
         wrong = error.kind in (ErrorClass.BAD_REQUEST, ErrorClass.NOT_FOUND)
-        if not (wrong and self.rejects_native and self.rejects_native.search(error.detail)):
+        if not (wrong and self.rejects_native and self.rejects_native.search(str(error))):
             return False
         natives = [message.native for message in request.messages if message.native]
         sent = {hash(n.blocks) for n in natives if (n.provider, n.model) == (self.name, model)}
         is_new = bool(sent - self._rejected)
-        if len(self._rejected) > MAX_REJECTED:
-            self._rejected.clear()
         self._rejected |= sent
         return is_new
 

@@ -41,26 +41,6 @@ def parse_literals(text: str) -> list[object]:
     return [value, text] if plain and value != text else [text]
 
 
-def replace_value(table: object, steps: KeyPath, value: object) -> object:
-    """The same table with this value at this place; None takes out what is there. Raises UsageError
-    where there is no place.
-    """
-    step, below = steps[0], steps[1:]
-    if isinstance(table, list):
-        if get_child(table, step) is None:
-            raise UsageError(
-                f"there is no entry {step!r}: the list has {len(table)}, counted from 0. Give "
-                "the whole list"
-            )
-        at = int(step)
-        new = replace_value(table[at], below, value) if below else value
-        return [*table[:at], *([] if new is None else [new]), *table[at + 1 :]]
-    if not isinstance(table, Mapping):
-        raise UsageError(f"there is no table at {step!r}")
-    new = replace_value(table.get(step, {}), below, value) if below else value
-    return {name: inner for name, inner in {**table, step: new}.items() if inner is not None}
-
-
 def find_changes(before: Mapping[str, object], after: Mapping[str, object]) -> list[KeyPath]:
     """Every place whose value differs, whichever way it is written."""
     old, new = dict(iter_leaves(before)), dict(iter_leaves(after))

@@ -28,7 +28,6 @@ from daemon.settings.dotted_keys import (
     iter_leaves,
     parse_key,
     parse_literals,
-    replace_value,
 )
 from daemon.settings.load import C, LoadedConfig, Parse
 from daemon.settings.paths import lock_folder, write_private_file
@@ -125,22 +124,39 @@ class ConfigEditor:
                 f"{self.path}: is not TOML: {error}. Mend it by hand, or: aidaemon config restore"
             ) from error
         raw = tomllib.loads(before)
-        wanted = replace_value(raw, steps, value)
-        if not isinstance(wanted, Mapping):
-            raise UsageError(f"{format_key(steps)} is no key of a file")
-        after = set_value_in_text(before, steps, value) if wanted != raw else before
-        if tomllib.loads(after) != wanted:
+        after = set_value_in_text(before, steps, value)
+        found = tomllib.loads(after)
+        changes = find_changes(raw, found)
+        above = steps[:-1]  # an entry that goes moves those behind it
+        is_entry = value is None and isinstance(reduce(get_child, above, raw), list)
+        allowed = above if is_entry else steps
+        if any(place[: len(allowed)] != allowed[: len(place)] for place in changes) or (
+            value is not None and reduce(get_child, steps, found) != value
+        ):
             raise ConfigError(
                 f"{self.path}: {format_key(steps)}: cannot be changed by itself as it is "
                 "written; edit it by hand"
             )
-        return ConfigChange(before, self.parse(after, self.path), tuple(find_changes(raw, wanted)))
+        loaded = self.parse(after if changes else before, self.path)
+        return ConfigChange(before, loaded, tuple(changes))
 
     def write(self, change: ConfigChange) -> None:
         """Replace the file in one step; what it held is its newest backup. Raises ConfigError when
         somebody was faster.
         """
-        self._replace_file(change.before, change.loaded.text)
+        if change.before == change.loaded.text:
+            return
+        with lock_folder(self.path.parent):
+            if read_text(self.path) != change.before:
+                raise ConfigError(
+                    f"{self.path}: somebody else has just changed it; nothing was written. "
+                    "Look, and try again"
+                )
+            for newer, older in ((1, 2), (0, 1)):
+                if self._backup_path(newer).exists():
+                    self._backup_path(newer).replace(self._backup_path(older))
+            write_private_file(self._backup_path(0), change.before)
+            write_private_file(self.path.resolve(), change.loaded.text)
 
     def restore(self, number: int = 0) -> ConfigChange:
         """Bring a backup back, 0 the newest; what the file held is kept. Raises ConfigError for one
@@ -149,28 +165,12 @@ class ConfigEditor:
         kept = self._backup_path(number)
         if not kept.exists():
             raise ConfigError(f"there is no {kept}; nothing was changed")
-        before, text = read_text(self.path), read_text(kept)
-        change = ConfigChange(before, self.parse(text, kept), ())
-        self._replace_file(before, text)
+        change = ConfigChange(read_text(self.path), self.parse(read_text(kept), kept), ())
+        self.write(change)
         return change
 
     def _backup_path(self, number: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{BACKUPS[number]}")
-
-    def _replace_file(self, before: str, after: str) -> None:
-        if before == after:
-            return
-        with lock_folder(self.path.parent):
-            if read_text(self.path) != before:
-                raise ConfigError(
-                    f"{self.path}: somebody else has just changed it; nothing was written. "
-                    "Look, and try again"
-                )
-            for newer, older in ((1, 2), (0, 1)):
-                if self._backup_path(newer).exists():
-                    self._backup_path(newer).replace(self._backup_path(older))
-            write_private_file(self._backup_path(0), before)
-            write_private_file(self.path.resolve(), after)
 
 
 def set_value_in_text(text: str, steps: KeyPath, value: object) -> str:
@@ -186,22 +186,30 @@ def set_value_in_text(text: str, steps: KeyPath, value: object) -> str:
 
 
 def set_value(document: tomlkit.TOMLDocument, steps: KeyPath, value: object) -> None:
-    """The same in a document. Raises TypeError and its like where there is no such place."""
+    """The same in a document. Raises UsageError where there is no such place."""
     place: object = document
-    for step in steps[:-1]:
+    for position, step in enumerate(steps, 1):
+        is_last = position == len(steps)
         if isinstance(place, list):
-            place = place[int(step)]
-        elif isinstance(place, TomlTable):
+            if get_child(place, step) is None:
+                raise UsageError(
+                    f"there is no entry {step!r}: the list has {len(place)}, counted from 0. Give "
+                    "the whole list"
+                )
+            if not is_last:
+                place = place[int(step)]
+            elif value is None:
+                del place[int(step)]
+            else:
+                place[int(step)] = value
+        elif not isinstance(place, TomlTable):
+            raise UsageError(f"there is no table at {step!r}")
+        elif not is_last:
             place = place.setdefault(step, tomlkit.table())
-    step = steps[-1]
-    if isinstance(place, list):
-        place[int(step) : int(step) + 1] = [] if value is None else [value]
-    elif not isinstance(place, TomlTable):
-        raise TypeError(f"{step} stands in no table")
-    elif value is not None:
-        place[step] = value
-    elif step in place:
-        del place[step]
+        elif value is not None:
+            place[step] = value
+        elif step in place:
+            del place[step]
 
 
 def is_reference(text: str) -> bool:

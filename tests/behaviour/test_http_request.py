@@ -6,12 +6,14 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
+from daemon.core.errors import SecretRefused
 from daemon.core.events import ApprovalAsked, Outcome, ToolFinished
 from daemon.core.trust import Effect, Label
-from daemon.tools.base import ToolError
+from daemon.settings.secrets import SecretStore
 from daemon.tools.web.client import WebClient
 from daemon.tools.web.config import NetConfig
 from daemon.tools.web.guard import AddressGuard
@@ -22,18 +24,19 @@ from tests.fakes.web import Resolver, Site, moved, response, site
 TOKEN = 'canary+7f/"3=e&x'
 
 
-@dataclass
-class BoundSecrets:
+@dataclass(frozen=True, slots=True)
+class BoundSecrets(SecretStore):
     """Secrets by name, each with its host; notes who was given what."""
 
-    known: Mapping[str, tuple[str, str]]
+    path: Path = Path("nowhere")
+    known: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     given: list[str] = field(default_factory=list)
 
-    def value(self, name: str, host: str) -> str:
+    def get_for_host(self, name: str, host: str) -> str:
         value, bound = self.known.get(name, ("", ""))
         plain = host.rpartition(":")[0]
         if bound != plain:
-            raise ToolError(f"Not sent: there is no secret {name} for {plain}.")
+            raise SecretRefused(f"Not sent: there is no secret {name} for {plain}.")
         self.given.append(name)
         return value
 
@@ -61,7 +64,7 @@ def redacted(text: str) -> str:
 async def world(*more: str, granted: bool = True, timeout_s: float = 5) -> AsyncGenerator[World]:
     async with site() as made:
         secrets = BoundSecrets(
-            {
+            known={
                 "KEY": (TOKEN, "127.0.0.1"),
                 "OTHER": ("hidden", "other.example"),
                 "LINES": ("a\r\nb", "127.0.0.1"),

@@ -361,5 +361,5 @@ def brought(*channels: FakeChannel) -> list[ConfiguredAccount]:
     found: list[ConfiguredAccount] = []
     for channel in channels:
         kind = channel.name.rpartition("/")[2]
-        found.append(Brought(channel.name, kind, Listed(), kind, channel))
+        found.append(Brought(channel.name, kind, Listed(), kind, channel=channel))
     return found

@@ -152,7 +152,7 @@ class Local:
             if answer.error is None:
                 return answer
             if answer.error.kind is not ErrorClass.CONTEXT_TOO_LONG:
-                failed = f"the embedded model failed: {answer.error.detail}"
+                failed = f"the embedded model failed: {answer.error}"
                 raise ProviderError(ErrorClass.SERVER, failed)
         raise ProviderError(
             ErrorClass.CONTEXT_TOO_LONG,

@@ -4,11 +4,13 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal
 from urllib.parse import quote
 
 from daemon.core import value
+from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.trust import Effect, Label
+from daemon.settings.secrets import SecretStore
 from daemon.tools.base import ToolError, ToolOutput
 from daemon.tools.signature import tool
 from daemon.tools.web.client import WebClient, WebRequest, WebResponse
@@ -33,20 +35,12 @@ Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 Escape = Callable[[str], str]
 
 
-class SecretSource(Protocol):
-    """Secrets by name, each for one host."""
-
-    def value(self, name: str, host: str) -> str:
-        """For this `host:port`. Raises ToolError for an unknown one, or one of another host."""
-        ...
-
-
 @value
 class HttpRequests:
     """`redact` removes every secret from a text; responses are cut to `max_chars`."""
 
     client: WebClient
-    secrets: SecretSource
+    secrets: SecretStore
     redact: Callable[[str], str]
     max_chars: int = 8000
 
@@ -57,9 +51,12 @@ class HttpRequests:
             raise ToolError(
                 f"Not sent: the secret {found[1]} would go unencrypted over http; use https."
             )
-        return SECRET.sub(
-            lambda found: escape(self.secrets.value(found[1], target.host_port)), text
-        )
+        try:
+            return SECRET.sub(
+                lambda found: escape(self.secrets.get_for_host(found[1], target.host_port)), text
+            )
+        except (ConfigError, SecretRefused) as error:
+            raise ToolError(str(error)) from error
 
 
 @tool(effect=Effect.EGRESS, timeout_s=90, critical=("url",), max_chars=60_000)
