@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
 from daemon.core.errors import ConfigError
@@ -40,17 +39,13 @@ def load_class(group: str, name: str) -> object:
         known = f"there are: {', '.join(targets) or 'none'}"
         hint = f"did you mean {near[0]!r}?" if near else known
         raise ConfigError(f"{group}: nothing is named {name!r}; {hint}")
-    module, _, attribute = targets[name].partition(":")
     try:
-        found: object = import_module(module)
+        return EntryPoint(name, targets[name], group).load()
     except ModuleNotFoundError as error:
         raise missing_package_error(f"{group}: {name!r}", error) from error
-    for part in attribute.split(".") if attribute else ():
-        if not hasattr(found, part):
-            place = f"points at {targets[name]}, where there is no {part!r}"
-            raise ConfigError(f"{group}: {name!r} {place}")
-        found = getattr(found, part)
-    return found
+    except AttributeError as error:
+        place = f"points at {targets[name]}, where there is no {error.name!r}"
+        raise ConfigError(f"{group}: {name!r} {place}") from error
 
 
 def missing_package_error(what: str, error: ModuleNotFoundError) -> ConfigError:

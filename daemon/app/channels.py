@@ -60,7 +60,7 @@ async def run_channels(
         await asyncio.to_thread(one.import_channel)
         state = ChannelState(one.create_channel(), daemon.clock, times.silent_s, times.ailing_s)
         daemon.channel_states[one.name] = state
-        daemon.config_roles[one.name] = one.list_roles()
+        daemon.config_roles[one.name] = one.roles
     drafts = LiveDrafts(
         store, daemon.clock, daemon.event_bus, daemon.sessions.find_awake, daemon.channel_states
     )

@@ -1,11 +1,11 @@
 """The whole config: sections owned by the parts they configure, composed here with add-ons' own."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -144,28 +144,17 @@ def make_redactor(paths: Paths, config: Config | None = None) -> Redactor:
     return Redactor(ActiveSecrets(SecretStore(paths.secrets), find_config_secrets(config)))
 
 
-class AccountConfig(Protocol):
-    """What every channel's config says of one account."""
-
-    @property
-    def allowed_user_ids(self) -> Sequence[str | int]:
-        """Who may talk and give work."""
-        ...
-
-    @property
-    def owner_ids(self) -> Sequence[str | int]:
-        """Who is the owner there."""
-        ...
-
-
 @value
 class ConfiguredAccount:
-    """One account of a channel in the config, in use if it has a token, or is an add-on's."""
+    """One account of a channel in the config, in use if it has a token, or is an add-on's. `roles`
+    is what the config says of people; an empty one admits nobody.
+    """
 
     name: str
     kind: str
-    config: AccountConfig
+    config: Any  # the class of its channel, which may be an add-on
     section: str
+    roles: Mapping[str, Role]
     in_use: bool = True
 
     def import_channel(self) -> None:
@@ -177,21 +166,17 @@ class ConfiguredAccount:
         make = cast(Callable[..., Channel], load_class("channels", self.kind))
         return make(self.config, name=self.name)
 
-    def list_roles(self) -> dict[str, Role]:
-        """What the config says of people; an empty list admits nobody."""
-        return roles_of_config(self.config.allowed_user_ids, self.config.owner_ids)
-
 
 def _iter_accounts(config: Config) -> Iterator[ConfiguredAccount]:
-    for kind in BUILTIN["channels"]:
-        section = getattr(config, kind)
-        for name, account in (("", section), *section.accounts.items()):
-            where = f"{kind}.accounts.{name}" if name else kind
-            in_use = bool(account.bot_token)
-            yield ConfiguredAccount(account_name(kind, name), kind, account, where, in_use)
-    for kind in type(config.channels).model_fields:
-        account = getattr(config.channels, kind)
-        yield ConfiguredAccount(kind, kind, account, f"channels.{kind}")
+    for kind in (*BUILTIN["channels"], *type(config.channels).model_fields):
+        is_addon = kind not in BUILTIN["channels"]
+        section = getattr(config.channels if is_addon else config, kind)
+        further = () if is_addon else section.accounts.items()
+        for name, account in (("", section), *further):
+            where = f"channels.{kind}" if is_addon else f"{kind}.accounts.{name}" if name else kind
+            roles = roles_of_config(account.allowed_user_ids, account.owner_ids)
+            in_use = is_addon or bool(account.bot_token)
+            yield ConfiguredAccount(account_name(kind, name), kind, account, where, roles, in_use)
 
 
 def list_accounts(config: Config) -> list[ConfiguredAccount]:
@@ -201,5 +186,4 @@ def list_accounts(config: Config) -> list[ConfiguredAccount]:
 
 def find_muted_sections(config: Config) -> list[str]:
     """Sections that list people but have no token: they have no effect."""
-    unused = (one for one in _iter_accounts(config) if not one.in_use)
-    return [one.section for one in unused if one.config.allowed_user_ids or one.config.owner_ids]
+    return [one.section for one in _iter_accounts(config) if one.roles and not one.in_use]

@@ -37,12 +37,12 @@ class ModelRoute:
         return f"{self.model or 'the default model'} at {self.provider.name}"
 
 
+@value
 class ProviderChain:
     """Asks the routes in order, each at most twice. `prices` fill in what the reply cost."""
 
-    def __init__(self, *, sleep: Callable[[float], Awaitable[None]], prices: PriceList) -> None:
-        self._sleep = sleep
-        self._prices = prices
+    sleep: Callable[[float], Awaitable[None]]
+    prices: PriceList
 
     async def complete(
         self,
@@ -76,7 +76,7 @@ class ProviderChain:
                         asked = error.retry_after if error.kind in HONOUR_RETRY_AFTER else None
                         wait_s = RETRY_WAIT_S if asked is None else min(asked, MAX_WAIT_S)
                         await on_retry(_describe_retry(error, route, route, wait_s))
-                        await self._sleep(wait_s)
+                        await self.sleep(wait_s)
                         continue
                     failures.append((route, error))
                     # An invalid key is reported at once, but a broken fallback does not hide the
@@ -87,7 +87,7 @@ class ProviderChain:
                     if position + 1 < len(routes):
                         await on_retry(_describe_retry(error, route, routes[position + 1], 0.0))
                     break
-                usd = self._prices.get_usd(route.provider.name, route.model, reply.usage)
+                usd = self.prices.get_usd(route.provider.name, route.model, reply.usage)
                 return replace(reply, usage=replace(reply.usage, usd=usd))
         if not failures:
             raise ProviderError(ErrorClass.NOT_FOUND, "no model is configured")

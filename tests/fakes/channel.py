@@ -22,7 +22,6 @@ from channels.message import (
 )
 from daemon.access.directory import roles_of_config
 from daemon.app.config import ConfiguredAccount
-from daemon.core.trust import Role
 
 T = TypeVar("T")
 OWNER, OTHER, STRANGER = "1", "2", "666"
@@ -352,14 +351,13 @@ class Brought(ConfiguredAccount):
     def create_channel(self) -> FakeChannel:
         return self.channel
 
-    def list_roles(self) -> dict[str, Role]:
-        return roles_of_config(self.config.allowed_user_ids, self.config.owner_ids)
-
 
 def brought(*channels: FakeChannel) -> list[ConfiguredAccount]:
     """For `daemon.app.channels.at_work`."""
     found: list[ConfiguredAccount] = []
     for channel in channels:
         kind = channel.name.rpartition("/")[2]
-        found.append(Brought(channel.name, kind, Listed(), kind, channel=channel))
+        listed = Listed()
+        roles = roles_of_config(listed.allowed_user_ids, listed.owner_ids)
+        found.append(Brought(channel.name, kind, listed, kind, roles, channel=channel))
     return found
