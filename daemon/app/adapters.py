@@ -11,7 +11,7 @@ from daemon.core.clock import Clock
 from daemon.core.events import MemoryHit
 from daemon.core.ids import NewId
 from daemon.core.messages import ACKNOWLEDGEMENT
-from daemon.core.rows import OUTSIDE_SCOPE, GrantRow, OutboxRow, SessionRow
+from daemon.core.rows import OUTSIDE_SCOPE, GrantRow, OutboxRow
 from daemon.core.trust import Label
 from daemon.store.journal import Store, Tx
 from daemon.tools.policy.grants import GrantRequest, matching_grants
@@ -32,7 +32,7 @@ class OwnerNotifier:
     store: Store
     clock: Clock
     new_id: NewId
-    is_working: Callable[[str], bool] = lambda channel: True
+    is_working: Callable[[str], bool]
 
     async def __call__(self, text: str, not_on: str = "") -> None:
         """On disk when this returns. `not_on` names the channel that it is about."""
@@ -40,30 +40,21 @@ class OwnerNotifier:
             log.warning("nobody to tell yet: %s", text)
 
     def post_notice(self, tx: Tx, text: str, not_on: str = "") -> bool:
-        """The same, together with what it is about; False when there is no such place yet."""
-        where = self._find_session(tx, not_on)
-        if where:
-            name = f"{NOTICE}{self.new_id()}"
-            tx.post_delivery(
-                OutboxRow(
-                    name, -1, where.id, where.channel, where.chat, "notice", text, self.clock.now()
-                )
-            )
-        return where is not None
+        """The same, together with what it is about; False when there is no such place yet.
 
-    def _find_session(self, tx: Tx, not_on: str) -> SessionRow | None:
-        """The owner's own chats, those of channels that work first; else their terminal, which
-        shows it when it is opened.
+        The place is the owner's own chat, on a channel that works if there is one; else their
+        terminal, which shows it when it is opened.
         """
         known = [row for chat in tx.list_owner_chats() if (row := tx.get_session(chat.session))]
         rows = [row for row in known if row.channel != not_on]
         working = [row for row in rows if self.is_working(row.channel)]
-        terminals = [
-            row
-            for row in tx.list_channel_sessions(TERMINAL_CHANNEL, 9)
-            if row.label is Label.TRUSTED
-        ]
-        return next(iter([*working, *terminals, *rows]), None)
+        terminals = tx.list_channel_sessions(TERMINAL_CHANNEL, 9)
+        own = [row for row in terminals if row.label is Label.TRUSTED]
+        for to in [*working, *own, *rows][:1]:
+            key, now = f"{NOTICE}{self.new_id()}", self.clock.now()
+            tx.post_delivery(OutboxRow(key, -1, to.id, to.channel, to.chat, "notice", text, now))
+            return True
+        return False
 
 
 @value

@@ -8,7 +8,7 @@ import resource
 import secrets as chance
 import signal
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import AsyncExitStack, suppress
 
 from daemon.app.config import list_accounts, load_or_last_good, make_redactor
 from daemon.app.daemon import Daemon, Overrides, open_daemon
@@ -60,7 +60,11 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
             paths.daemon, json.dumps({"pid": os.getpid(), "url": url, "token": token})
         )
         await daemon.wait_for_servers(SERVERS_TIMEOUT_S)
-        async with _open_channels(daemon):
+        async with AsyncExitStack() as stack:
+            if list_accounts(daemon.config):  # without any, nothing of them is imported
+                from daemon.app.channels import run_channels  # lazy: only with channels, 60 ms
+
+                await stack.enter_async_context(run_channels(daemon))
             await daemon.sessions.recover()
             await daemon.loops.recover()
             tell(f"ready {url}")
@@ -77,15 +81,6 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
         with suppress(FileNotFoundError):
             paths.daemon.unlink()
         await server.aclose()
-
-
-def _open_channels(daemon: Daemon) -> AbstractAsyncContextManager[None]:
-    """The channels; without any, nothing of them is imported."""
-    if not list_accounts(daemon.config):
-        return nullcontext()
-    from daemon.app.channels import run_channels  # lazy: only with channels, 60 ms
-
-    return run_channels(daemon)
 
 
 def _on_signal(stop: asyncio.Event) -> None:

@@ -72,21 +72,31 @@ class ProviderChain:
                     if shown and on_reset:
                         on_reset()
                     shown.clear()
-                    if error.kind in RETRYABLE and not is_retry:
-                        asked = error.retry_after if error.kind in HONOUR_RETRY_AFTER else None
-                        wait_s = RETRY_WAIT_S if asked is None else min(asked, MAX_WAIT_S)
-                        await on_retry(_describe_retry(error, route, route, wait_s))
-                        await self.sleep(wait_s)
-                        continue
-                    failures.append((route, error))
-                    # An invalid key is reported at once, but a broken fallback does not hide the
-                    # next ones.
-                    passable = NEXT_ROUTE if position == 0 else (*NEXT_ROUTE, *ACCOUNT_ERRORS)
-                    if error.kind not in passable:
-                        raise
-                    if position + 1 < len(routes):
-                        await on_retry(_describe_retry(error, route, routes[position + 1], 0.0))
-                    break
+                    repeats = error.kind in RETRYABLE and not is_retry
+                    if not repeats:
+                        failures.append((route, error))
+                        # An invalid key is reported at once, but a broken fallback does not hide
+                        # the next ones.
+                        passable = NEXT_ROUTE if position == 0 else (*NEXT_ROUTE, *ACCOUNT_ERRORS)
+                        if error.kind not in passable:
+                            raise
+                    asked = error.retry_after if error.kind in HONOUR_RETRY_AFTER else None
+                    wait_s = RETRY_WAIT_S if asked is None else min(asked, MAX_WAIT_S)
+                    for following in [route] if repeats else routes[position + 1 : position + 2]:
+                        event = ModelRetried(
+                            provider=route.provider.name,
+                            model=route.model,
+                            error=error.kind.value,
+                            message=str(error),
+                            wait_s=wait_s if repeats else 0.0,
+                            next_provider=following.provider.name,
+                            next_model=following.model,
+                        )
+                        await on_retry(event)
+                    if not repeats:
+                        break
+                    await self.sleep(wait_s)
+                    continue
                 usd = self.prices.get_usd(route.provider.name, route.model, reply.usage)
                 return replace(reply, usage=replace(reply.usage, usd=usd))
         if not failures:
@@ -96,17 +106,3 @@ class ProviderChain:
             raise last
         story = "no model answered. " + "; then ".join(f"{at}: {error}" for at, error in failures)
         raise ProviderError(last.kind, story, retry_after=last.retry_after, status=last.status)
-
-
-def _describe_retry(
-    error: ProviderError, route: ModelRoute, following: ModelRoute, wait_s: float
-) -> ModelRetried:
-    return ModelRetried(
-        provider=route.provider.name,
-        model=route.model,
-        error=error.kind.value,
-        message=str(error),
-        wait_s=wait_s,
-        next_provider=following.provider.name,
-        next_model=following.model,
-    )

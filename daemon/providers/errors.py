@@ -82,19 +82,20 @@ WORDS = (
 STATUS = re.compile(r"[345]\d{2}")
 DELAY = re.compile(r"(\d{1,9}(?:\.\d+)?)s?")
 
+# By class of error.
 PHRASES = {
-    ErrorClass.AUTH: "does not accept the API key",
-    ErrorClass.BILLING: "says that the account has no credit",
-    ErrorClass.RATE_LIMIT: "asks us to slow down",
-    ErrorClass.OVERLOADED: "is overloaded",
-    ErrorClass.TIMEOUT: "did not answer in time",
-    ErrorClass.NETWORK: "has a connection problem",
-    ErrorClass.SERVER: "has an internal error",
-    ErrorClass.MALFORMED: "sent an answer that cannot be used",
-    ErrorClass.NOT_FOUND: "does not know this model or this address",
-    ErrorClass.CONTEXT_TOO_LONG: "says that the conversation is too long for the model",
-    ErrorClass.BAD_REQUEST: "does not accept the request",
-    ErrorClass.UNKNOWN: "gave an answer that nobody expected",
+    "auth": "does not accept the API key",
+    "billing": "says that the account has no credit",
+    "rate_limit": "asks us to slow down",
+    "overloaded": "is overloaded",
+    "timeout": "did not answer in time",
+    "network": "has a connection problem",
+    "server": "has an internal error",
+    "malformed": "sent an answer that cannot be used",
+    "not_found": "does not know this model or this address",
+    "context_too_long": "says that the conversation is too long for the model",
+    "bad_request": "does not accept the request",
+    "unknown": "gave an answer that nobody expected",
 }
 
 

@@ -51,7 +51,6 @@ SEED_BITS = 0x7FFF_FFFF
 LATEST = (4, 0)
 VERSION = re.compile(r"gemini-(\d+)(?:\.(\d+))?")
 INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_.:-]")
-LEVELS = {"low": "LOW", "medium": "MEDIUM", "high": "HIGH", "max": "HIGH"}
 BUDGETS = {"low": 1024, "medium": 8192, "high": 24_576, "max": 24_576}
 PRO_BUDGET = 32_768
 
@@ -178,12 +177,13 @@ def _tool_declaration(tool: ToolSpec) -> Json:
 def _thinking_settings(model: str, effort: str) -> Json:
     """Gemini 3 has levels, 2.5 a budget in tokens, and what is older does not think (E13)."""
     version, is_pro = parse_version(model), "-pro" in model
-    if effort not in LEVELS or version < (2, 5):
+    if effort not in BUDGETS or version < (2, 5):
         return {}
     if version < (3, 0):
         return {"thinkingBudget": PRO_BUDGET if effort == "max" and is_pro else BUDGETS[effort]}
     has_no_medium = version == (3, 0) and is_pro
-    return {"thinkingLevel": LEVELS["high" if effort == "medium" and has_no_medium else effort]}
+    is_high = effort == "max" or (effort == "medium" and has_no_medium)
+    return {"thinkingLevel": "HIGH" if is_high else effort.upper()}
 
 
 def _encode_contents(provider: str, model: str, messages: Sequence[Message]) -> Iterator[bytes]:
@@ -246,9 +246,11 @@ def _encode_reply(message: Message, provider: str, model: str) -> tuple[bytes, l
     parts: list[Json] = []
     if message.text or not message.calls:
         parts.append({"text": message.text})
-    names = [make_valid_name(call.name, INVALID_NAME_CHAR) for call in message.calls]
-    for index, (name, call) in enumerate(zip(names, message.calls, strict=True)):
-        signature = {"thoughtSignature": DUMMY_SIGNATURE} if signs and index == 0 else {}
+    calls: list[Json] = []
+    for call in message.calls:
+        name = make_valid_name(call.name, INVALID_NAME_CHAR)
+        signature = {"thoughtSignature": DUMMY_SIGNATURE} if signs and not calls else {}
         asked = {"name": name, "args": parse_arguments(call.arguments)}
         parts.append({"functionCall": asked, **signature})
-    return b",".join(map(encode_json, parts)), [{"name": name} for name in names]
+        calls.append({"name": name})
+    return b",".join(map(encode_json, parts)), calls

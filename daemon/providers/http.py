@@ -135,7 +135,7 @@ async def _iter_chunks(response: aiohttp.ClientResponse, silence_s: float) -> As
 
 def make_auth_headers(kind: str, api_key: str) -> dict[str, str]:
     """The headers that a request to this kind of service begins with."""
-    service = SERVICES[kind]
+    service = SERVICES.get(kind, SERVICES["openai"])  # an add-on's is taken for the usual one
     headers = {"anthropic-version": "2023-06-01"} if kind == "anthropic" else {}
     return headers | ({service.header: service.key_prefix + api_key} if api_key else {})
 

@@ -41,16 +41,14 @@ from daemon.settings.validation_errors import (
 )
 
 BACKUPS = ("bak", "bak.1", "bak.2")
-UNGUARDED_KEYS = frozenset(
-    (
-        "agent.effort",
-        "agent.while_busy",
-        "agent.on_stall",
-        "agent.summary_strategy",
-        "agent.context_window",
-        "agent.check_claims",
-        "agent.reflect",
-    )
+UNGUARDED_KEYS = (
+    "agent.effort",
+    "agent.while_busy",
+    "agent.on_stall",
+    "agent.summary_strategy",
+    "agent.context_window",
+    "agent.check_claims",
+    "agent.reflect",
 )
 REFERENCE_PATTERN = re.compile(r"secret:[A-Za-z0-9_.-]+|\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 TomlTable = tomlkit.TOMLDocument | AbstractTable | OutOfOrderTableProxy

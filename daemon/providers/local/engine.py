@@ -39,13 +39,7 @@ def check_runtime() -> None:
 
 
 def open_llama(path: Path) -> LocalEngine:
-    """Load the file; blocks for seconds. Raises ProviderError when there is no runtime or too
-    little memory for it.
-    """
-    try:
-        check_runtime()
-    except ConfigError as exc:
-        raise ProviderError(ErrorClass.NOT_FOUND, str(exc)) from exc
+    """Load the file; blocks for seconds. Raises ProviderError when there is too little memory."""
     check_memory(get_free_memory())
     runtime = importlib.import_module(RUNTIME)
     settings = runtime.CommonParams()

@@ -106,7 +106,13 @@ class Local:
         except (ConfigError, UsageError) as exc:
             raise ProviderError(ErrorClass.NOT_FOUND, str(exc)) from exc
         async with self._slot:
-            engine = await self._get_engine(path)
+            loading = asyncio.get_running_loop().run_in_executor(self._worker, self._load, path)
+            try:
+                async with asyncio.timeout(self._silence_s):
+                    engine = await loading
+            except TimeoutError as exc:
+                late = f"the embedded model was not loaded in {self._silence_s:.0f} s"
+                raise ProviderError(ErrorClass.TIMEOUT, late) from exc
             answer = await self._run_fitted(engine, request, on_text)
         return replace(_make_reply(answer), provider=self.name, model=model)
 
@@ -117,16 +123,6 @@ class Local:
         unloaded = asyncio.wrap_future(self._worker.submit(self._engines.clear))
         self._worker.shutdown(wait=False)
         await asyncio.wait((unloaded,), timeout=CLOSE_TIMEOUT_S)
-
-    async def _get_engine(self, path: Path) -> LocalEngine:
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(self._silence_s):
-                return await loop.run_in_executor(self._worker, self._load, path)
-        except TimeoutError as exc:
-            raise ProviderError(
-                ErrorClass.TIMEOUT, f"the embedded model was not loaded in {self._silence_s:.0f} s"
-            ) from exc
 
     def _load(self, path: Path) -> LocalEngine:
         if path not in self._engines:
