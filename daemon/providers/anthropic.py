@@ -48,7 +48,6 @@ FIRST_THINKING = (3, 7)
 FIRST_ADAPTIVE = (4, 6)
 FIRST_PREFIX_BOUND = (5, 1)
 BUDGETS = {"low": 2048, "medium": 8192, "high": 16_384, "max": 24_000}
-HIGH_EFFORTS = ("high", "max")
 THINKING_TYPES = ("thinking", "redacted_thinking")
 MISSING_START = "[earlier messages are left out]"
 EMPTY_TEXT = "[an empty message]"
@@ -228,7 +227,7 @@ def _make_settings(request: ModelRequest, thinking: str) -> Json:
     """A budget of thinking counts towards the maximum."""
     effort, limit = request.effort, request.max_tokens
     if thinking == "adaptive":
-        settings: Json = {"max_tokens": limit or (32_000 if effort in HIGH_EFFORTS else 16_000)}
+        settings: Json = {"max_tokens": limit or (32_000 if effort in ("high", "max") else 16_000)}
         adaptive = {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
         return settings | adaptive if effort else settings
     if thinking == "none" or not effort:

@@ -29,7 +29,6 @@ MAX_SHOWN_BYTES = 100
 MAX_CACHED = 4096
 MAX_NAME = 64
 DONE_MARKER = "[DONE]"
-EMPTY_LIST = b"[]"
 USUAL_FINISH = ("", "stop", "end_turn", "STOP", "completed")
 MISSING_START = "[the beginning of this conversation is missing]"
 GO_ON = "[go on]"
@@ -73,7 +72,7 @@ def encode_list(values: Iterable[bytes]) -> bytes:
 
 def encode_body(fields: Mapping[str, object]) -> bytes:
     """A request body in this order; bytes are JSON already, None and empty lists are left out."""
-    given = {name: value for name, value in fields.items() if value not in (None, EMPTY_LIST)}
+    given = {name: value for name, value in fields.items() if value not in (None, b"[]")}
     encoded = [
         b'"%s":%s' % (name.encode(), value if isinstance(value, bytes) else encode_json(value))
         for name, value in given.items()

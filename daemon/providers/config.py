@@ -71,11 +71,8 @@ def _check_header_name(value: str) -> str:
     return value
 
 
-Api = Literal["chat", "responses"]
 Kind = Literal["local", "openai", "anthropic", "gemini"]
-Address = Annotated[str, AfterValidator(_check_address)]
 HeaderText = Annotated[str, AfterValidator(_check_header_text)]
-HeaderName = Annotated[str, AfterValidator(_check_header_name)]
 STRICT = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
@@ -97,10 +94,10 @@ class ServiceConfig(BaseModel):
     kind: Kind = Field(
         "openai", description="local, anthropic, gemini, or openai for any OpenAI-compatible server"
     )
-    base_url: Address = Field(
+    base_url: Annotated[str, AfterValidator(_check_address)] = Field(
         "", description="the server's address, with /v1 where it has it; empty: the service's own"
     )
-    api: Api = Field(
+    api: Literal["chat", "responses"] = Field(
         "chat", description="openai only: chat completions, or responses, which keep its reasoning"
     )
     api_key: HeaderText = Field("", repr=False, description='"${ENV}" or "secret:NAME"')
@@ -164,7 +161,7 @@ class ProviderConfig(ServiceConfig):
         120, gt=0, le=86_400, description="the longest silence of the server, between bytes too"
     )
     max_tokens: int = Field(0, ge=0, description="tokens of one reply; 0: the model's own limit")
-    extra_headers: dict[HeaderName, HeaderText] = Field(
+    extra_headers: dict[Annotated[str, AfterValidator(_check_header_name)], HeaderText] = Field(
         default_factory=dict, repr=False, description="HTTP headers to send along"
     )
     models: ModelsConfig = Field(

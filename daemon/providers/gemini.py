@@ -48,7 +48,6 @@ BLOCKED_REASONS = (
 # Google's documented stand-in for a call of another model: Gemini 3 refuses an unsigned call.
 DUMMY_SIGNATURE = "skip_thought_signature_validator"
 SEED_BITS = 0x7FFF_FFFF
-LATEST = (4, 0)
 VERSION = re.compile(r"gemini-(\d+)(?:\.(\d+))?")
 INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_.:-]")
 BUDGETS = {"low": 1024, "medium": 8192, "high": 24_576, "max": 24_576}
@@ -164,7 +163,7 @@ def parse_version(model: str) -> tuple[int, int]:
     name = model.rpartition("/")[2]
     if found := VERSION.match(name):
         return int(found[1]), int(found[2] or 0)
-    return LATEST if name.startswith("gemini-") and name.endswith("-latest") else (0, 0)
+    return (4, 0) if name.startswith("gemini-") and name.endswith("-latest") else (0, 0)
 
 
 def _tool_declaration(tool: ToolSpec) -> Json:

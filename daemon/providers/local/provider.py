@@ -38,8 +38,6 @@ CUT_BLOCK = 1024
 CLOSE_TIMEOUT_S = 5.0
 RETRY_SHARE = 0.6
 
-FindModel = Callable[[str], Path]
-
 
 @dataclass(slots=True)
 class _Run:
@@ -81,7 +79,7 @@ class Local:
     def __init__(
         self,
         *,
-        locate: FindModel,
+        locate: Callable[[str], Path],
         silence_s: float = 120.0,
         open_engine: EngineOpener | None = None,
     ) -> None:
