@@ -13,12 +13,10 @@ from daemon.agent.budgets import build_system_question
 from daemon.agent.claim_check import Claim, find_false_claims, render_correction, render_note
 from daemon.agent.context.builder import TurnContext, render_message
 from daemon.agent.context.history import REFLECTION
-from daemon.agent.models import AuxiliaryModel
-from daemon.agent.spec.json_schema import retry_prompt, validate_reply
+from daemon.agent.models import ModelCaller
 from daemon.agent.system_questions import ANSWER_REVIEW_TOOL
 from daemon.agent.termination.conditions import check_confidence, iterate_since_reply
 from daemon.core import value
-from daemon.core.clock import Clock
 from daemon.core.events import (
     ChildReturned,
     Coached,
@@ -82,29 +80,6 @@ def describe_check(check: AnswerCheck) -> str:
     return f"{check.kind}: {asked}" if asked else check.kind
 
 
-def build_judge_prompt(check: AnswerCheck, turn: Turn, answer: str) -> list[Message]:
-    """What the judge is asked. Nobody who wrote a part of it can have known the mark: it is made
-    of all of them.
-    """
-    said = (entry.event for entry in turn.events if isinstance(entry.event, UserSaid | Steered))
-    people = (event.full_text if isinstance(event, UserSaid) else event.text for event in said)
-    record = map(_render_call, turn.settled_calls[-MOST_RESULTS:])
-    parts = {
-        "request": truncate_middle("\n\n".join(people), LONGEST),
-        "record": "\n".join(record) or "(no tool was used)",
-        "answer": truncate_middle(answer, LONGEST),
-    }
-    mark = sha256("\0".join((turn.id, *parts.values())).encode("utf-8", "replace")).hexdigest()[:16]
-    shown = "\n".join(
-        f"{name} {mark}\n{text}\nend of {name} {mark}" for name, text in parts.items()
-    )
-    rules = RULES.format(mark=mark, wanted=check.value or WANTED)
-    return [
-        Message(MessageRole.SYSTEM, rules),
-        Message(MessageRole.USER, f"{shown}\nPASS or FAIL?", label=turn.label),
-    ]
-
-
 def _render_call(done: tuple[ToolFinished, ToolCall]) -> str:
     result, call = done
     code = "" if result.exit_code is None else f", exit code {result.exit_code}"
@@ -146,10 +121,8 @@ class AnswerChecker:
     """
 
     criteria: CriteriaChecker
-    auxiliary: AuxiliaryModel
+    models: ModelCaller
     keep_reflection: Callable[[str, str, Label, bool], Awaitable[None]]
-    clock: Clock
-    new_token: Callable[[], str]
 
     async def check(
         self, turn: Turn, context: TurnContext, end: TurnEnded | None = None
@@ -206,6 +179,11 @@ class AnswerChecker:
 
     def _check_schema(self, turn: Turn, text: str) -> Sequence[Event]:
         """One correction, then it is an error that nothing helps (D3)."""
+        from daemon.agent.spec.json_schema import (  # lazy: jsonschema, 60 ms
+            retry_prompt,
+            validate_reply,
+        )
+
         faults = validate_reply(text, turn.spec.output_schema)
         if not faults:
             return ()
@@ -219,43 +197,57 @@ class AnswerChecker:
     async def _check_one(
         self, check: AnswerCheck, turn: Turn, context: TurnContext, text: str
     ) -> Sequence[Event]:
+        """Passed; failed, with feedback for the model; or not to be made, with a note for the
+        user.
+        """
         name = describe_check(check)
         for event in iterate_since_reply(turn):
             if isinstance(event, Verified) and event.check == name and (event.passed or event.note):
                 return ()
         await turn.commit()  # the reply has cost something, and a check may take a minute
-        found = await self._verify(name, check, turn, context, text)
-        return [found] if found.passed or found.note else _send_back(turn, found, text)
-
-    async def _verify(
-        self, name: str, check: AnswerCheck, turn: Turn, context: TurnContext, answer: str
-    ) -> Verified:
-        """Passed; failed, with feedback for the model; or not to be made, with a note for the
-        user.
-        """
         match check.kind:
             case "regex":
-                result = await self.criteria.match_pattern(check.value, answer)
-                return _report(name, result, f"The answer must match the pattern {check.value}")
+                result = await self.criteria.match_pattern(check.value, text)
+                found = _report(name, result, f"The answer must match the pattern {check.value}")
             case "test_pass":
                 result = await self.criteria.run_command(check.value)
-                return _report(name, result, f"`{check.value}` does not succeed yet")
+                found = _report(name, result, f"`{check.value}` does not succeed yet")
             case "tool_result":
                 met = any(_is_met(check, result, call) for result, call in turn.settled_calls)
                 wanted = " and ".join(_list_wanted(check)) or "that it worked"
                 feedback = f"No result of {check.tool} shows {wanted} yet"
+                found = Verified(name, met, "" if met else feedback)
             case "judge":
-                return await self._ask_judge(name, check, turn, context, answer)
+                found = await self._ask_judge(name, check, turn, context, text)
             case _:
-                met, feedback = check.value in answer, f"The answer must contain: {check.value}"
-        return Verified(name, met, "" if met else feedback)
+                met, feedback = check.value in text, f"The answer must contain: {check.value}"
+                found = Verified(name, met, "" if met else feedback)
+        return [found] if found.passed or found.note else _send_back(turn, found, text)
 
     async def _ask_judge(
         self, name: str, check: AnswerCheck, turn: Turn, context: TurnContext, answer: str
     ) -> Verified:
-        """What cannot be read as a verdict is none."""
-        prompt = build_judge_prompt(check, turn, answer)
-        words = await self.auxiliary.ask(turn, context, "judge", prompt, max_tokens=JUDGE_TOKENS)
+        """What cannot be read as a verdict is none. Nobody who wrote a part of the question can
+        have known the mark: it is made of all of them.
+        """
+        said = (entry.event for entry in turn.events if isinstance(entry.event, UserSaid | Steered))
+        people = (event.full_text if isinstance(event, UserSaid) else event.text for event in said)
+        record = map(_render_call, turn.settled_calls[-MOST_RESULTS:])
+        parts = {
+            "request": truncate_middle("\n\n".join(people), LONGEST),
+            "record": "\n".join(record) or "(no tool was used)",
+            "answer": truncate_middle(answer, LONGEST),
+        }
+        whole = "\0".join((turn.id, *parts.values()))
+        mark = sha256(whole.encode("utf-8", "replace")).hexdigest()[:16]
+        shown = "\n".join(
+            f"{name} {mark}\n{text}\nend of {name} {mark}" for name, text in parts.items()
+        )
+        prompt = [
+            Message(MessageRole.SYSTEM, RULES.format(mark=mark, wanted=check.value or WANTED)),
+            Message(MessageRole.USER, f"{shown}\nPASS or FAIL?", label=turn.label),
+        ]
+        words = await self.models.ask(turn, context, "judge", prompt, max_tokens=JUDGE_TOKENS)
         verdict = VERDICT.match(words or "")
         if words is None or verdict is None:
             why = "no model answered" if words is None else "it gave no verdict"
@@ -278,10 +270,8 @@ class AnswerChecker:
         question = turn.questions.get(name)
         if question is None and context.trust.can_ask:
             about = {"answer": text, "look_at": check.value} if check.value else {"answer": text}
-            expires = self.clock.now() + timedelta(hours=REVIEW_HOURS)
-            return [
-                build_system_question(name, ANSWER_REVIEW_TOOL, about, self.new_token(), expires)
-            ]
+            expires = self.models.clock.now() + timedelta(hours=REVIEW_HOURS)
+            return [build_system_question(name, ANSWER_REVIEW_TOOL, about, expires)]
         answered = question.answered if question else None
         if question and question.agreed:
             return ()
@@ -311,7 +301,7 @@ class AnswerChecker:
                 Message(MessageRole.SYSTEM, REFLECT),
                 Message(MessageRole.USER, work, label=turn.label),
             ]
-            text = await self.auxiliary.ask(
+            text = await self.models.ask(
                 turn, context, REFLECTION, asked, max_tokens=REFLECTION_TOKENS
             )
         if words := (text or "").split():

@@ -4,7 +4,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
@@ -24,14 +24,13 @@ from daemon.core.turn import Turn
 from daemon.core.turn_spec import Limits
 from daemon.store.journal import Store, Tx
 from daemon.tools.calls import args_hash, canonical_json
-from daemon.tools.policy.approvals import hash_token
+from daemon.tools.policy.approvals import hash_token, new_token
 
 
 def build_system_question(
     name: str,
     what: str,
     about: Mapping[str, object],
-    token: str,
     expires: datetime,
     effect: Effect = Effect.WRITE,
 ) -> ApprovalAsked:
@@ -39,7 +38,7 @@ def build_system_question(
     digit.
     """
     arguments, hashed = canonical_json(about), args_hash(what, about)
-    return ApprovalAsked(name, what, arguments, hashed, effect, hash_token(token), expires)
+    return ApprovalAsked(name, what, arguments, hashed, effect, hash_token(new_token()), expires)
 
 
 def utc_midnight(now: datetime) -> datetime:
@@ -48,6 +47,8 @@ def utc_midnight(now: datetime) -> datetime:
 
 
 EVER = datetime(1, 1, 1, tzinfo=UTC)
+MONEY_DIGITS = 4
+TURN = "turn"
 
 
 @value
@@ -147,11 +148,13 @@ class BudgetExceeded(Exception):
 class Budgets:
     """The only owner of accounts: each turn's under its parent's, all under the day's (F2).
 
-    `hold` waits while others hold what is missing: it may come back unspent.
+    `hold` waits while others hold what is missing: it may come back unspent. At the limit a person
+    is asked, and has `minutes` to answer; a yes allows as much again as the limit was at first.
     """
 
     store: Store
     daily: DailyUsage
+    minutes: float = 5.0
     _accounts: dict[str, Budget] = field(default_factory=dict)
     _ended: set[str] = field(default_factory=set)
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -227,6 +230,67 @@ class Budgets:
         self.daily.roll_over()
         return account.find_shortage()
 
+    def build_question(
+        self, turn: Turn, context: TurnContext, short: Shortage
+    ) -> ApprovalAsked | None:
+        """The question, where somebody may be asked and has not said no yet: not for sub-agents,
+        not for strangers.
+        """
+        asked = [one for one in turn.questions.values() if one.asked.tool == EXTEND_TOOL]
+        of_day, money, missing = short.budget == DAY, short.kind == "usd", short.missing
+        if (
+            turn.spec.on_budget != "ask"
+            or any(one.answered and not one.agreed for one in asked)
+            or not (of_day or short.budget == turn.id)
+            or context.trust.session_label is Label.UNTRUSTED
+            or turn.parent
+            or turn.session.startswith("loop:")
+        ):
+            return None
+        if of_day:
+            daily = self.daily.budget
+            first = daily.daily_usd if money else daily.daily_tokens
+        else:  # the limit at the beginning of the turn, not what it has grown to
+            earlier = [json.loads(one.asked.arguments) for one in asked]
+            same = (
+                one["limit"] for one in earlier if (one["budget"], one["of"]) == (TURN, short.kind)
+            )
+            first = next(same, short.cap)
+        if money:  # rounded up: one yes is enough for the next call, however small the limit was
+            missing = ceil(missing * 10**MONEY_DIGITS) / 10**MONEY_DIGITS
+        about = {
+            "budget": DAY if of_day else TURN,
+            "of": short.kind,
+            "used": round(short.used, MONEY_DIGITS),
+            "limit": short.cap,
+            "more": max(first, missing),
+        }
+        expires = self.daily.clock.now() + timedelta(minutes=self.minutes)
+        name = f"budget.{len(turn.questions) + 1}"
+        return build_system_question(name, EXTEND_TOOL, about, expires)
+
+    def apply_answer(self, turn: Turn, context: TurnContext) -> BudgetRaised | None:
+        """What a yes means for the limits; the accounts know it at once."""
+        for one in turn.questions.values():
+            if one.agreed and not one.settled and one.asked.tool == EXTEND_TOOL:
+                break
+        else:
+            return None
+        asked, limits = json.loads(one.asked.arguments), turn.limits
+        more, money = float(asked["more"]), asked["of"] == "usd"
+        name = one.asked.call_id
+        raised = BudgetRaised(name, limits)
+        if asked["budget"] == DAY:
+            raised = BudgetRaised(name, limits, 0 if money else int(more), more if money else 0.0)
+        elif money:
+            raised = replace(raised, limits=replace(limits, max_usd=(limits.max_usd or 0.0) + more))
+        else:
+            tokens = (limits.max_input_tokens or 0) + int(more)
+            raised = replace(raised, limits=replace(limits, max_input_tokens=tokens))
+        context.account.caps = compute_caps(raised.limits)
+        self.daily.raise_caps(raised)
+        return raised
+
 
 def compute_caps(limits: Limits) -> Caps:
     """What a turn may use up."""
@@ -256,72 +320,3 @@ def _sum_children(tx: Tx, turn_id: str) -> Cost:
     for child in tx.list_children(turn_id):
         total += compute_spent(_load_turn(tx, child.turn)) + _sum_children(tx, child.turn)
     return total
-
-
-MONEY_DIGITS = 4
-TURN = "turn"
-
-
-@value
-class BudgetExtension:
-    """At the limit a person is asked; a yes allows as much again as the limit was at first (F2)."""
-
-    daily: DailyUsage
-    clock: Clock
-    new_token: Callable[[], str]
-    minutes: float
-
-    def build_question(
-        self, turn: Turn, context: TurnContext, short: Shortage
-    ) -> ApprovalAsked | None:
-        """The question, where somebody may be asked and has not said no yet: not for sub-agents,
-        not for strangers.
-        """
-        asked = [one for one in turn.questions.values() if one.asked.tool == EXTEND_TOOL]
-        refused = any(one.answered and not one.agreed for one in asked)
-        nobody = turn.parent or turn.session.startswith("loop:")
-        theirs = (
-            short.budget not in (turn.id, DAY) or context.trust.session_label is Label.UNTRUSTED
-        )
-        if turn.spec.on_budget != "ask" or refused or theirs or nobody:
-            return None
-        whose, money, missing = TURN, short.kind == "usd", short.missing
-        if short.budget == DAY:
-            whose, daily = DAY, self.daily.budget
-            first = daily.daily_usd if money else daily.daily_tokens
-        else:  # the limit at the beginning of the turn, not what it has grown to
-            earlier = [json.loads(one.asked.arguments) for one in asked]
-            same = (
-                one["limit"] for one in earlier if (one["budget"], one["of"]) == (TURN, short.kind)
-            )
-            first = next(same, short.cap)
-        if money:  # rounded up: one yes is enough for the next call, however small the limit was
-            missing = ceil(missing * 10**MONEY_DIGITS) / 10**MONEY_DIGITS
-        used, more = round(short.used, MONEY_DIGITS), max(first, missing)
-        about = {"budget": whose, "of": short.kind, "used": used, "limit": short.cap, "more": more}
-        expires = self.clock.now() + timedelta(minutes=self.minutes)
-        name = f"budget.{len(turn.questions) + 1}"
-        return build_system_question(name, EXTEND_TOOL, about, self.new_token(), expires)
-
-    def apply_answer(self, turn: Turn, context: TurnContext) -> BudgetRaised | None:
-        """What a yes means for the limits; the accounts know it at once."""
-        agreed = [item for item in turn.questions.items() if item[1].agreed and not item[1].settled]
-        open_ones = [(name, one) for name, one in agreed if one.asked.tool == EXTEND_TOOL]
-        if not open_ones:
-            return None
-        name, one = open_ones[0]
-        asked, limits = json.loads(one.asked.arguments), turn.limits
-        more, money = float(asked["more"]), asked["of"] == "usd"
-        raised = BudgetRaised(name, limits)
-        if asked["budget"] == DAY:
-            raised = (
-                replace(raised, day_usd=more) if money else replace(raised, day_tokens=int(more))
-            )
-        elif money:
-            raised = replace(raised, limits=replace(limits, max_usd=(limits.max_usd or 0.0) + more))
-        else:
-            tokens = (limits.max_input_tokens or 0) + int(more)
-            raised = replace(raised, limits=replace(limits, max_input_tokens=tokens))
-        context.account.caps = compute_caps(raised.limits)
-        self.daily.raise_caps(raised)
-        return raised

@@ -5,9 +5,8 @@ happens often (D6).
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
-from daemon.agent.termination.conditions import Halt, iterate_replies
+from daemon.agent.termination.conditions import Halt
 from daemon.agent.termination.loop_detection import find_repeated_passage, normalize_text
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import Alarm, ChildSpawned, ModelAsked, Outcome
@@ -81,8 +80,7 @@ def render_final_reply(turn: Turn, stop: str) -> str:
     (see render_stop).
     """
     said = turn.reply.text if turn.reply else ""
-    earlier = islice(iterate_replies(turn), 1, 1 + EARLIER)
-    known = (normalize_text(reply.text) for reply, _ in earlier)
+    known = (normalize_text(reply.text) for reply, _ in turn.replies[-1 - EARLIER : -1])
     if not said.strip() or find_repeated_passage(said) or normalize_text(said) in known:
         return "\n\n".join((*turn.superseded, stop))
     return f"{turn.answer}\n\n{stop}" if turn.reply and turn.reply.calls else turn.answer

@@ -3,9 +3,8 @@
 import logging
 
 from daemon.agent.answer_checks import AnswerChecker, is_sent_back
-from daemon.agent.budgets import BudgetExceeded, BudgetExtension, Budgets
+from daemon.agent.budgets import BudgetExceeded, Budgets
 from daemon.agent.context.builder import CLOSING, SHRINK, ContextBuilder, TurnContext
-from daemon.agent.context.compaction import shrink
 from daemon.agent.final_messages import (
     StopStats,
     render_failure,
@@ -14,15 +13,15 @@ from daemon.agent.final_messages import (
     user_knows_stop,
 )
 from daemon.agent.models import ModelCaller
-from daemon.agent.pre_call import PreCall
-from daemon.agent.subagents.composite import CompositeRunner
+from daemon.agent.pre_call import is_due, prepare, shrink
+from daemon.agent.subagents.composite import advance, render_partial_answers
+from daemon.agent.subagents.manager import SubagentManager
 from daemon.agent.termination.conditions import (
     Halt,
     check_iterations,
     ends_by_condition,
     find_declared_stop,
     halt_over_budget,
-    is_budget_condition,
     iterate_since_reply,
     render_nudge,
 )
@@ -59,13 +58,11 @@ class AgentLoop:
     """
 
     builder: ContextBuilder
-    model_caller: ModelCaller
+    models: ModelCaller
     tools: ToolExecutor
     budgets: Budgets
-    pre_call: PreCall
     answer_checker: AnswerChecker
-    budget_extension: BudgetExtension
-    composite: CompositeRunner
+    subagents: SubagentManager
     stop_stats: StopStats
     clock: Clock
 
@@ -81,7 +78,7 @@ class AgentLoop:
                 await self._end_cut(turn, halt)
             elif turn.has_open_question:
                 self._suspend(turn, control)
-            elif turn.questions and (raised := self.budget_extension.apply_answer(turn, context)):
+            elif turn.questions and (raised := self.budgets.apply_answer(turn, context)):
                 self._record(turn, raised)
             elif (  # an answer that is complete needs nothing more
                 not turn.awaiting_verdict
@@ -96,7 +93,6 @@ class AgentLoop:
 
     async def _step(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
         """One thing, when nothing stands in the way."""
-        log.debug("turn %s: looking at %d events", turn.id, turn.seq)
         spec = turn.spec
         if turn.pending:
             await self._run_tools(turn, context, control)
@@ -134,17 +130,17 @@ class AgentLoop:
         answer = turn.answer if turn.awaiting_verdict and halt.reason is not Stop.CANCELLED else ""
         parts = (
             answer or await self._render_stop(turn, halt),
-            self.composite.partial_answers(turn),
+            render_partial_answers(turn),
         )
         self._end(turn, halt, "\n\n".join(filter(None, parts)), user_knows_stop(turn, halt))
 
     async def _render_stop(self, turn: Turn, halt: Halt) -> str:
         """With what sub-agents did whose result is not in this turn (promise 3)."""
-        return render_stop(turn, halt, await self.composite.subagents.list_unreported_work(turn))
+        return render_stop(turn, halt, await self.subagents.list_unreported_work(turn))
 
     async def _handle_shortage(self, turn: Turn, context: TurnContext, short: Shortage) -> None:
         """Ask for more, where somebody may say yes; else stop (F2)."""
-        if question := self.budget_extension.build_question(turn, context, short):
+        if question := self.budgets.build_question(turn, context, short):
             self._record(turn, question)
         else:
             await self._end_cut(turn, halt_over_budget(turn, short))
@@ -169,7 +165,7 @@ class AgentLoop:
         """What the user says meanwhile is for the next turn."""
         control.accepts_steers = False
         async with control.time_limit(turn.limits.max_seconds):
-            end = await self.composite.advance(turn, context)
+            end = await advance(turn, context, self.subagents, self.clock.now)
             if end and end.reason is Stop.DONE:
                 self._record(turn, *await self.answer_checker.check(turn, context, end))
             elif end:
@@ -182,7 +178,9 @@ class AgentLoop:
         end = TurnEnded(
             halt.reason, halt.detail, turn.answer or await self._render_stop(turn, halt)
         )
-        if not (turn.spec.checks or turn.spec.output_schema) or is_budget_condition(halt):
+        if not (turn.spec.checks or turn.spec.output_schema) or (
+            halt.detail.startswith("budget-exhausted")
+        ):
             self._record(turn, end)
             return
         async with control.time_limit(turn.limits.max_seconds):
@@ -224,11 +222,11 @@ class AgentLoop:
         try:
             async with control.time_limit(turn.limits.max_seconds):
                 prompt = self.builder.build_prompt(turn, context, tools_allowed=not closing)
-                if not closing and self.pre_call.is_due(turn, context, prompt):
-                    await self.pre_call.prepare(turn, context)
+                if not closing and is_due(turn, context, prompt, self.models):
+                    await prepare(turn, context, self.builder, self.models)
                     self._record_steers(turn, control)
                     prompt = self.builder.build_prompt(turn, context)
-                await self.model_caller.call(turn, context, prompt)
+                await self.models.call(turn, context, prompt)
                 if closing:
                     if turn.pending:
                         self.tools.settle_cut(turn, closing.detail)

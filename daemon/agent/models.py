@@ -212,9 +212,11 @@ class RedactingChain:
         return item if cleaned is item else replace(cleaned, native=None)
 
 
-@value
+@dataclass(slots=True)
 class ModelCaller:
-    """Makes a turn's model calls."""
+    """Makes a turn's model calls, and asks small questions beside them: for a summary, a verdict, a
+    class, a reflection.
+    """
 
     chain: RedactingChain
     routing: ModelRouting
@@ -359,18 +361,6 @@ class ModelCaller:
                 held = self.budgets.hold_more(context.account, held, more)
         return held
 
-
-@dataclass(slots=True)
-class AuxiliaryModel:
-    """Asks once: for a summary, a verdict, a class, a reflection. Who asks does without an answer,
-    if need be: nothing here ends a turn.
-    """
-
-    chain: RedactingChain
-    routing: ModelRouting
-    budgets: Budgets
-    clock: Clock
-
     async def ask(
         self,
         turn: Turn,
@@ -380,7 +370,9 @@ class AuxiliaryModel:
         *,
         max_tokens: int,
     ) -> str | None:
-        """The model's words; None when nobody answered in time, or there is no budget for it."""
+        """The model's words; None when nobody answered in time, or there is no budget for it: who
+        asks does without, and nothing here ends a turn.
+        """
         clock, work, patience = self.clock, "primary", PATIENCE_S
         if purpose == INTENT:
             work, patience = "fast", INTENT_PATIENCE_S

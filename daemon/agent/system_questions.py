@@ -3,7 +3,6 @@ attempt (C3).
 """
 
 import json
-from collections.abc import Mapping
 
 from daemon.core import value
 
@@ -31,30 +30,20 @@ def parse_system_question(tool: str, arguments: str) -> QuestionText | None:
         about = json.loads(arguments)
     except ValueError:
         return None
-    if tool == EXTEND_TOOL:
-        return QuestionText(_extension_title(about))
     if tool == LOOP_REVIEW_TOOL:
-        text = str(about.get("output", ""))
-        return QuestionText(f"Will attempt {about.get('iteration', '')} do?", text)
-    look_at = f" Look at this: {about['look_at']}." if about.get("look_at") else ""
-    return QuestionText(f"Is this answer all right?{look_at}", str(about.get("answer", "")))
-
-
-def _extension_title(about: Mapping[str, object]) -> str:
-    used, limit, more = (_number(about.get(name)) for name in ("used", "limit", "more"))
-    if about.get("of") == "usd":
-        unit, spent, extra = "money", f"{_money(used)} of ${limit:g}", f"${more:g}"
+        return QuestionText(f"Will attempt {about['iteration']} do?", about["output"])
+    if tool == ANSWER_REVIEW_TOOL:
+        look_at = f" Look at this: {about['look_at']}." if about.get("look_at") else ""
+        return QuestionText(f"Is this answer all right?{look_at}", about["answer"])
+    used, limit, more = about["used"], about["limit"], about["more"]
+    if about["of"] == "usd":
+        money = f"${used:.2f}" if used >= 0.1 else f"${used:.4g}"
+        unit, spent, extra = "money", f"{money} of ${limit:g}", f"${more:g}"
         state = "is used up" if used >= limit else "does not suffice for the next step"
     else:
         unit, spent, extra = "tokens", f"{used:,.0f} of {limit:,.0f}", f"{more:,.0f}"
         state = "are used up" if used >= limit else "do not suffice for the next step"
     spent = spent if used >= limit else f"{spent} used"
-    return f"The {about.get('budget', 'turn')}'s {unit} {state} ({spent}). Go on with {extra} more?"
-
-
-def _money(usd: float) -> str:
-    return f"${usd:.2f}" if usd >= 0.1 else f"${usd:.4g}"
-
-
-def _number(number: object) -> float:
-    return float(number) if isinstance(number, int | float) else 0.0
+    return QuestionText(
+        f"The {about['budget']}'s {unit} {state} ({spent}). Go on with {extra} more?"
+    )

@@ -7,21 +7,14 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 from daemon.agent.answer_checks import AnswerChecker
-from daemon.agent.budgets import BudgetExtension, Budgets, DailyUsage
+from daemon.agent.budgets import Budgets, DailyUsage
 from daemon.agent.context.builder import COMPACT, COMPACT_TOOLS, SYSTEM, ContextBuilder, TurnContext
 from daemon.agent.context.history import ReadOnlySink
 from daemon.agent.final_messages import StopStats
 from daemon.agent.loop import AgentLoop
-from daemon.agent.models import (
-    AuxiliaryModel,
-    ModelCaller,
-    ModelChoice,
-    ModelRouting,
-    RedactingChain,
-)
-from daemon.agent.pre_call import PreCall, classify_by_rules
+from daemon.agent.models import ModelCaller, ModelChoice, ModelRouting, RedactingChain
+from daemon.agent.pre_call import classify_by_rules
 from daemon.agent.spec.registry import AgentRegistry
-from daemon.agent.subagents.composite import CompositeRunner
 from daemon.agent.subagents.manager import SubagentManager, spawn_agent
 from daemon.app.adapters import MemoryRecall, OwnerNotifier
 from daemon.app.config import Config, Loaded
@@ -56,7 +49,6 @@ from daemon.tools.config_tools import config_tools
 from daemon.tools.criteria_checks import CriteriaChecker
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
-from daemon.tools.policy.approvals import new_token
 from daemon.tools.signature import bind
 from daemon.tools.workspace.inbox_folder import InboxFolder
 from daemon.triggers.events import EventTrigger
@@ -87,7 +79,7 @@ class Daemon(ToolOwner):
             self.background.start(pruning, "pruning")
         usage = self.usage = DailyUsage(clock, config.budget)
         await usage.load(store)
-        self.budgets = Budgets(store, usage)
+        self.budgets = Budgets(store, usage, config.tools.approval_minutes)
         agents = self.agents = AgentRegistry.open(self.paths.agents, config.agent)
         self.subagents = SubagentManager(
             store, self.event_bus, config.subagents, config.agent, agents, self.new_id
@@ -114,7 +106,6 @@ class Daemon(ToolOwner):
             clock,
             self.new_id,
             self.event_bus,
-            new_token,
         )
         self._connect()
 
@@ -144,29 +135,25 @@ class Daemon(ToolOwner):
         chain = RedactingChain(ProviderChain(sleep=asyncio.sleep, prices=prices), self.redactor)
         stops = StopStats()
         await stops.load(self.store, list(self.agents.names()))
-        auxiliary = AuxiliaryModel(chain, routes, self.budgets, clock)
+        caller = ModelCaller(
+            chain=chain,
+            routing=routes,
+            budgets=self.budgets,
+            live=self.event_bus,
+            clock=clock,
+            new_seed=lambda: secrets.randbits(31),
+        )
         self.rule_reader = RuleReader(chain, routes, self.budgets, self.store, clock, local)
         checks = CriteriaChecker(self.sandbox)
         self.routes, self.recall = routes, MemoryRecall(self.memory, clock)
         self.context = context
         return AgentLoop(
             builder=context,
-            model_caller=ModelCaller(
-                chain=chain,
-                routing=routes,
-                budgets=self.budgets,
-                live=self.event_bus,
-                clock=clock,
-                new_seed=lambda: secrets.randbits(31),
-            ),
+            models=caller,
             tools=executor,
             budgets=self.budgets,
-            pre_call=PreCall(context, auxiliary, routes, clock),
-            answer_checker=AnswerChecker(checks, auxiliary, self.recall.keep, clock, new_token),
-            budget_extension=BudgetExtension(
-                self.usage, clock, new_token, config.tools.approval_minutes
-            ),
-            composite=CompositeRunner(self.subagents, clock.now),
+            answer_checker=AnswerChecker(checks, caller, self.recall.keep),
+            subagents=self.subagents,
             stop_stats=stops,
             clock=clock,
         )

@@ -179,6 +179,7 @@ FROM_OUTSIDE = (Steered, ChildSpawned, Suspended, TurnResumed, TurnEnded)
 NO_PROGRESS = (ModelAsked, ModelRetried, Consulting, ToolStarted, ToolRetried, TurnResumed)
 PLANNED_INTENTS = (Intent.MULTI_STEP, Intent.COMPLEX)
 TODO_TOOL = "todo"
+Done = list[tuple[ToolFinished, ToolCall]]
 
 
 @dataclass(slots=True)
@@ -189,7 +190,8 @@ class Turn:
     Commit before anything leaves the process: a model call, a tool start, a reply. `progress` is
     the seq of the latest event that brought the turn further: asking again after a crash does not.
     `coached` says after which iteration each kind came last. `kept_earlier` and `summary` are what
-    compression left of the turns before; None is all of them. `news`: the seq at which something
+    compression left of the turns before; None is all of them. `replies`: those since the user last
+    spoke, each with the results of its calls. `news`: the seq at which something
     last reached the turn from outside. `label` joins all that the model was shown, the words about
     its tools included.
     """
@@ -225,7 +227,8 @@ class Turn:
     kept_earlier: int | None = None
     summary: Message | None = None
     offered_tools: list[str] = field(default_factory=list)
-    settled_calls: list[tuple[ToolFinished, ToolCall]] = field(default_factory=list)
+    settled_calls: Done = field(default_factory=list)
+    replies: list[tuple[ModelReplied, Done]] = field(default_factory=list)
     progress: int = 0
     last_input_seq: int = 0
     memory_ids: tuple[str, ...] = ()
@@ -311,6 +314,7 @@ class Turn:
                 self.calls = [
                     CallState(f"{self.seq}.{index}", call) for index, call in enumerate(calls)
                 ]
+                self.replies.append((event, []))
                 self.iterations += event.is_iteration
                 self.awaiting_verdict = not calls
             case CallJudged():
@@ -339,6 +343,7 @@ class Turn:
                 if self.awaiting_verdict and self.reply and self.reply.text:
                     self.superseded.append(self.reply.text)
                 self.awaiting_verdict = False
+                self.replies.clear()
                 self.messages.append(Message(MessageRole.USER, text, label=event.label))
             case Coached(kind, text):
                 self.awaiting_verdict = False
@@ -404,6 +409,8 @@ class Turn:
         others = [result.seconds for result, _ in done if result.effect is not Effect.READ]
         self.spent.seconds += sum(others) + max(reads, default=0.0)  # reads run side by side
         self.settled_calls += done
+        for _, results in self.replies[-1:]:
+            results += done
         self.messages += [
             Message(
                 MessageRole.TOOL,

@@ -201,10 +201,10 @@ def begin_loop(
 
 
 def settle_attempt(
-    tx: Tx, seen: LoopRow, came: AttemptResult, verdict: CriterionResult, token: str, now: datetime
+    tx: Tx, seen: LoopRow, came: AttemptResult, verdict: CriterionResult, now: datetime
 ) -> LoopChange | None:
     """An attempt is over: what was learned, and the next attempt or the end. None when it was
-    settled, or ended, meanwhile. `token` is for the question, if there is one.
+    settled, or ended, meanwhile.
     """
     loop = _find(tx, seen.id, LoopStage.RUNNING, LoopStage.PAUSED)
     if loop is None or loop.attempt != seen.attempt:
@@ -215,7 +215,7 @@ def settle_attempt(
         about = {"loopId": loop.id, "iteration": loop.attempt, "output": came.output}
         expires = now + REVIEW_VALID_FOR
         question = build_system_question(
-            REVIEW_QUESTION, LOOP_REVIEW_TOOL, about, token, expires, Effect.READ
+            REVIEW_QUESTION, LOOP_REVIEW_TOOL, about, expires, Effect.READ
         )
         tx.open_question(loop.turn_id(loop.attempt), question, now)
     if after.stage is LoopStage.RUNNING:

@@ -67,7 +67,6 @@ class LoopEngine:
     clock: Clock
     new_id: NewId
     live: EventBus
-    new_token: Callable[[], str]
     hub: LoopEvents = field(default_factory=LoopEvents)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _change_signals: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -231,10 +230,8 @@ class LoopEngine:
             verdict = await check_criterion(self.criteria, loop, came.output)
         if verdict.warning:
             log.warning("loop %s: %s: %s", loop.id, loop.criterion, verdict.warning)
-        token, now = self.new_token(), self.clock.now()
-        await self._apply(
-            loop.id, lambda tx: settle_attempt(tx, loop, came, verdict, token, now), came
-        )
+        now = self.clock.now()
+        await self._apply(loop.id, lambda tx: settle_attempt(tx, loop, came, verdict, now), came)
 
     async def _wait_for_turn(self, turn: str) -> TurnRow | None:
         """The turn once it is over; None when it was set aside before it began."""

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import History, ReadOnlySink
-from daemon.agent.models import AuxiliaryModel
+from daemon.agent.models import ModelCaller
 from daemon.core.events import (
     Coached,
     Event,
@@ -90,7 +90,7 @@ def scene(past: History) -> TurnContext:
     return TurnContext(history=past.window)
 
 
-class Consultant(AuxiliaryModel):
+class Consultant(ModelCaller):
     """Gives these summaries, one after the other; then none. Keeps what it was asked."""
 
     def __init__(self, words: Sequence[str] = ()) -> None:

@@ -9,12 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.agent.context.builder import SHRINK, ContextBuilder, find_iterations
-from daemon.agent.context.compaction import (
-    compress,
-    list_dropped,
-    plan_drop,
-    shrink,
-)
 from daemon.agent.context.history import (
     CHARS_PER_TOKEN,
     History,
@@ -23,6 +17,12 @@ from daemon.agent.context.history import (
     is_nearly_full,
     rebuild_turn,
     repair,
+)
+from daemon.agent.pre_call import (
+    compress,
+    list_dropped,
+    plan_drop,
+    shrink,
 )
 from daemon.core.events import HistoryCompressed, Limits, MemoryHit, Stop, TurnEnded, UserSaid
 from daemon.core.messages import Message, MessageRole, Native

@@ -12,6 +12,7 @@ from daemon.agent.termination.loop_detection import (
     find_ping_pong,
     find_repeated_call,
     find_repeated_failure,
+    list_outcomes,
 )
 from daemon.core.events import Stop
 from tests.fakes.turns import Deed, Story, did, failed, story, under
@@ -23,7 +24,11 @@ def test_a11_healthy_work_never_looks_like_a_circle(work: Work) -> None:
     told = Story()
     for deeds in work:
         turn = told.does(*deeds).turn
-        assert (find_repeated_call(turn), find_ping_pong(turn), find_repeated_failure(turn)) == (
+        assert (
+            find_repeated_call(list_outcomes(turn)),
+            find_ping_pong(list_outcomes(turn)),
+            find_repeated_failure(list_outcomes(turn)),
+        ) == (
             "",
             "",
             "",
@@ -34,22 +39,22 @@ def test_a11_healthy_work_never_looks_like_a_circle(work: Work) -> None:
 def test_a11_e9_the_same_call_with_the_same_outcome_three_iterations_running_is_a_stall(
     tool: str, work: Work
 ) -> None:
-    assert find_repeated_call(story(*work[:-1]).turn) == ""
-    assert find_repeated_call(story(*work).turn) == tool
+    assert find_repeated_call(list_outcomes(story(*work[:-1]).turn)) == ""
+    assert find_repeated_call(list_outcomes(story(*work).turn)) == tool
 
 
 @pytest.mark.parametrize(("tools", "work"), ROUNDS.values(), ids=ROUNDS.keys())
 def test_a11_a_round_of_steps_gone_three_times_is_ping_pong(tools: str, work: Work) -> None:
-    assert find_ping_pong(story(*work[:-1]).turn) == ""
-    assert find_ping_pong(story(*work).turn) == tools
+    assert find_ping_pong(list_outcomes(story(*work[:-1]).turn)) == ""
+    assert find_ping_pong(list_outcomes(story(*work).turn)) == tools
 
 
 @pytest.mark.parametrize(("tool", "work"), ALIKE.values(), ids=ALIKE.keys())
 def test_e9_a_tool_that_fails_in_the_same_way_whatever_it_is_given_is_a_stall(
     tool: str, work: Work
 ) -> None:
-    assert find_repeated_failure(story(*work[:-1]).turn) == ""
-    assert find_repeated_failure(story(*work).turn) == tool
+    assert find_repeated_failure(list_outcomes(story(*work[:-1]).turn)) == ""
+    assert find_repeated_failure(list_outcomes(story(*work).turn)) == tool
 
 
 def test_a11_a_result_that_is_shown_again_is_the_same_outcome_as_the_first_time() -> None:
@@ -57,12 +62,12 @@ def test_a11_a_result_that_is_shown_again_is_the_same_outcome_as_the_first_time(
     first = told.last_call
     told.does(replace(did("read", "a", "the text (shown again)"), again=first))
     told.does(replace(did("read", "a", "the text (shown again and again)"), again=told.last_call))
-    assert find_repeated_call(told.turn) == "read"
+    assert find_repeated_call(list_outcomes(told.turn)) == "read"
 
 
 def test_a11_what_is_shown_again_of_a_call_that_nobody_knows_stands_for_itself() -> None:
     shown = replace(did("read", "a"), again="99.0")
-    assert find_repeated_call(story(shown, shown, shown).turn) == "read"
+    assert find_repeated_call(list_outcomes(story(shown, shown, shown).turn)) == "read"
 
 
 def test_a11_a_word_of_the_user_is_a_new_chance() -> None:
@@ -72,8 +77,8 @@ def test_a11_a_word_of_the_user_is_a_new_chance() -> None:
         .does(did("read"))
         .does(did("read"))
     )
-    assert find_repeated_call(told.turn) == ""
-    assert find_repeated_call(told.does(did("read")).turn) == "read"
+    assert find_repeated_call(list_outcomes(told.turn)) == ""
+    assert find_repeated_call(list_outcomes(told.does(did("read")).turn)) == "read"
 
 
 ROUND = ROUNDS["A-B-A-B"][1]
@@ -154,7 +159,7 @@ def test_d7_a_turn_in_which_every_iteration_brings_a_new_result_never_trips(
     )
     for number, (tool, others, text) in enumerate(work):
         turn = told.does(did(tool, "it", f"result {'x' * number}"), *others, text=text).turn
-        assert find_repeated_call(turn) == ""
+        assert find_repeated_call(list_outcomes(turn)) == ""
         assert [check(turn) for check in conditions] == [None] * 3
 
 
@@ -165,5 +170,8 @@ def test_d7_a_turn_that_only_repeats_itself_always_trips(
     work: list[list[Deed]], times: int
 ) -> None:
     told = story(*work * times)
-    check, back_and_forth = find_repeated_call(told.turn), find_ping_pong(told.turn)
-    assert check or back_and_forth or find_repeated_failure(told.turn)
+    check, back_and_forth = (
+        find_repeated_call(list_outcomes(told.turn)),
+        find_ping_pong(list_outcomes(told.turn)),
+    )
+    assert check or back_and_forth or find_repeated_failure(list_outcomes(told.turn))

@@ -240,7 +240,15 @@ def fit_history(
     room = max(room, LEAST_ROOM)
     summary = earlier.summary.tokens if earlier.summary else 0
     left = room - summary if summary <= room // 4 else room
-    own = own if estimate_tokens(own) <= left else _own(turn, left)
+    if estimate_tokens(own) > left:
+        messages = turn.messages
+        steps, tail = find_iterations(messages), len(messages)
+        while steps and estimate_tokens(messages[steps[-1][0] :]) <= left // 2:
+            tail = steps.pop()[0]
+        if steps and tail == len(messages):
+            tail = steps[-1][0]  # the latest step is always shown, and be it in part
+        people = select_user_messages(messages[1:tail], turn.events)
+        own = shorten([*messages[:1], *people, *messages[tail:]], left)
     return _fit_earlier(earlier, room - estimate_tokens(own)), own
 
 
@@ -248,23 +256,14 @@ def shorten(messages: Sequence[Message], room: int) -> list[Message]:
     """All of them in so many tokens: the middle of the longest texts is left out, with a mark in
     its place.
     """
-    cut = list(messages)
-    for most in _steps(room * CHARS_PER_TOKEN):
+    cut, bits = list(messages), (room * CHARS_PER_TOKEN).bit_length()
+    # always the same few lengths, so that the bytes seldom change
+    lengths = (most for bit in range(bits, 6, -1) for most in (1 << bit, 3 << bit - 2))
+    for most in (*lengths, LEAST_CHARS):
         if estimate_tokens(cut) <= room:
             break
         cut = [_cut(message, most) for message in messages]
     return cut
-
-
-def _steps(chars: int) -> Iterator[int]:
-    """How long texts may be, less and less: always the same few lengths, so that the bytes seldom
-    change.
-    """
-    length = 1 << chars.bit_length()
-    while length > LEAST_CHARS:
-        yield from (length, length * 3 // 4)
-        length //= 2
-    yield LEAST_CHARS
 
 
 def _fit_earlier(earlier: HistoryWindow, room: int) -> HistoryWindow:
@@ -282,20 +281,6 @@ def _fit_earlier(earlier: HistoryWindow, room: int) -> HistoryWindow:
         cut = TurnMessages.of(shorten(earlier.groups[-1].messages, room - taken))
         groups = (cut,) if cut.tokens <= room - taken else ()
     return HistoryWindow.of(groups, summary)
-
-
-def _own(turn: Turn, room: int) -> list[Message]:
-    messages = turn.messages
-    units = find_iterations(messages)
-    tail = len(messages)
-    while units and estimate_tokens(messages[units[-1][0] :]) <= room // 2:
-        tail = units.pop()[0]
-    if units and tail == len(messages):
-        tail = units[-1][0]  # the latest step is always shown, and be it in part
-    return shorten(
-        [*messages[:1], *select_user_messages(messages[1:tail], turn.events), *messages[tail:]],
-        room,
-    )
 
 
 def _cut(message: Message, most: int) -> Message:

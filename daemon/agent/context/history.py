@@ -280,8 +280,11 @@ def load_history(tx: Tx, session: SessionRow) -> History:
     unreadable ones are left out.
     """
     history = History()
-    ended = [row for row in reversed(tx.list_turns(session.id, TURNS)) if row.state == "ended"]
-    rows = [row for row in ended if not is_cleared(row.started_at, session)]
+    rows = [
+        row
+        for row in reversed(tx.list_turns(session.id, TURNS))
+        if row.state == "ended" and not is_cleared(row.started_at, session)
+    ]
     for row in sorted(rows, key=lambda row: row.ended_at or row.started_at):
         try:
             history.add(rebuild_turn(row.id, session.id, tx.list_events(row.id)))

@@ -10,11 +10,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import ValidationError
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError, best_match
+from jsonschema.validators import extend
+from referencing.exceptions import Unresolvable
 
 ANNOTATIONS = (
     "$schema $id $comment title description default examples format deprecated readOnly writeOnly"
@@ -73,8 +73,6 @@ def retry_prompt(errors: Sequence[str]) -> str:
 
 def check_schema(schema: object) -> list[str]:
     """What cannot be checked in this schema, each with its place. Raises RecursionError."""
-    from referencing.exceptions import Unresolvable  # lazy: with jsonschema 60 ms
-
     errors = [_describe(error) for error in _make_validator(META).iter_errors(schema)]
     if errors:
         return errors
@@ -90,16 +88,13 @@ def check_schema(schema: object) -> list[str]:
     return errors
 
 
-def _make_validator(schema: object) -> "Draft202012Validator":
+def _make_validator(schema: object) -> Draft202012Validator:
     """It gives up after so many references, for nested alternatives can take for ever."""
-    from jsonschema import Draft202012Validator  # lazy: 60 ms
-    from jsonschema.validators import extend  # lazy: 60 ms
-
     left = MAX_REFS
 
     def follow(
-        validator: "Draft202012Validator", ref: str, value: object, node: object
-    ) -> Iterator["ValidationError"]:
+        validator: Draft202012Validator, ref: str, value: object, node: object
+    ) -> Iterator[ValidationError]:
         nonlocal left
         left -= 1
         if left < 0:
@@ -112,10 +107,8 @@ def _make_validator(schema: object) -> "Draft202012Validator":
 
 def _check_multiple(
     validator: object, step: float, value: object, node: object
-) -> Iterator["ValidationError"]:
+) -> Iterator[ValidationError]:
     """0.3 is a multiple of 0.1, whatever floats are."""
-    from jsonschema.exceptions import ValidationError  # lazy: 60 ms
-
     if isinstance(value, int | float) and abs(value / step - round(value / step)) > 1e-9:
         yield ValidationError(f"{value} is not a multiple of {step}")
 
@@ -131,14 +124,10 @@ def _iter_references(schema: object) -> Iterator[Mapping[str, object]]:
             yield from _iter_references(part)
 
 
-def _describe(error: "ValidationError", root: str = "") -> str:
-    from jsonschema.exceptions import best_match  # lazy: 60 ms
-
+def _describe(error: ValidationError, root: str = "") -> str:
     error = best_match([error]) or error
-    place, text = (
-        ".".join(map(str, (*([root] if root else []), *error.absolute_path))),
-        error.message,
-    )
+    place = ".".join(map(str, (*([root] if root else []), *error.absolute_path)))
+    text = error.message
     return f"{place or 'it'}: {text if len(text) <= MAX_CHARS else text[:MAX_CHARS] + '...'}"
 
 

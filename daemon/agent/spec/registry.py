@@ -12,22 +12,12 @@ from pathlib import Path
 from daemon.agent.config import AgentConfig
 from daemon.agent.spec.agent_spec import DEFAULT, AgentSpec, default_spec, parse_spec
 from daemon.agent.spec.sections import NAME, NAME_RULE
-from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.settings.toml_file import config_error, read_text
 
 log = logging.getLogger(__name__)
 MAX_DEPTH, MAX_REPORTED = 20, 5
 FileStamp = tuple[int, int, int]
-
-
-@value
-class CachedSpec:
-    """A file as it was read: its spec, or what is wrong with it."""
-
-    stamp: FileStamp
-    spec: AgentSpec | None
-    error: str = ""
 
 
 @dataclass(slots=True)
@@ -39,7 +29,7 @@ class AgentRegistry:
     folder: Path
     defaults: AgentConfig
     tools: tuple[str, ...] = ()
-    _cached: dict[str, CachedSpec] = field(default_factory=dict)
+    _cached: dict[str, tuple[FileStamp, AgentSpec | str]] = field(default_factory=dict)
     _default_spec: AgentSpec = field(init=False)
 
     def __post_init__(self) -> None:
@@ -125,22 +115,23 @@ class AgentRegistry:
                     self._path(name), [("", f"{NAME_RULE}, as the file's name before .toml")]
                 )
             raise ConfigError(unknown_agent(name, self.names()))
-        kept = self._cached.get(name)
-        if kept is None or kept.stamp != stamp:
-            kept = self._cached[name] = self._read(name, stamp)
-        if kept.spec is None:
-            raise ConfigError(kept.error)
-        return kept.spec
+        cached = self._cached.get(name)
+        if cached is None or cached[0] != stamp:
+            cached = self._cached[name] = stamp, self._read(name)
+        if isinstance(cached[1], str):
+            raise ConfigError(cached[1])
+        return cached[1]
 
-    def _read(self, name: str, stamp: FileStamp) -> CachedSpec:
+    def _read(self, name: str) -> AgentSpec | str:
+        """The spec, or what is wrong with it."""
         path = self._path(name)
         try:
             spec = parse_spec(read_text(path), path)
         except ConfigError as error:
-            return CachedSpec(stamp, None, str(error))
+            return str(error)
         if name == DEFAULT and "loop" not in spec.model_fields_set:
-            spec = spec.model_copy(update={"loop": self.defaults.loop})
-        return CachedSpec(stamp, spec)
+            return spec.model_copy(update={"loop": self.defaults.loop})
+        return spec
 
     def _check_members(
         self, spec: AgentSpec, above: Sequence[str], known: dict[str, list[str]]
@@ -158,18 +149,16 @@ class AgentRegistry:
                 faults.append((key, wanted))
             else:
                 if name not in known:
-                    known[name] = self._check_member(name, above, known)
+                    try:
+                        inner = self._check_members(self._load(name), (*above, name), known)
+                        known[name] = [
+                            f"{name} cannot be used: {at}: {fault}"
+                            for at, fault in inner[:MAX_REPORTED]
+                        ]
+                    except ConfigError as error:
+                        known[name] = ["; ".join(str(error).splitlines())]
                 faults += [(key, fault) for fault in known[name]]
         return faults
-
-    def _check_member(
-        self, name: str, above: Sequence[str], known: dict[str, list[str]]
-    ) -> list[str]:
-        try:
-            inner = self._check_members(self._load(name), (*above, name), known)
-        except ConfigError as error:
-            return ["; ".join(str(error).splitlines())]
-        return [f"{name} cannot be used: {at}: {fault}" for at, fault in inner[:MAX_REPORTED]]
 
 
 def unknown_agent(name: str, names: Sequence[str]) -> str:

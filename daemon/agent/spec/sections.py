@@ -16,7 +16,6 @@ from pydantic import (
     model_validator,
 )
 
-from daemon.agent.spec.json_schema import check_schema
 from daemon.core.turn_spec import (
     AnswerCheck,
     BudgetExhausted,
@@ -234,6 +233,8 @@ class LoopSection(Section):
 
 
 def _check_schema(schema: object) -> object:
+    from daemon.agent.spec.json_schema import check_schema  # lazy: jsonschema, 60 ms
+
     try:
         if isinstance(schema, str):
             schema = json.loads(schema)

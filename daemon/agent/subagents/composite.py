@@ -12,7 +12,7 @@ from daemon.agent.context.builder import TurnContext
 from daemon.agent.subagents.manager import SubagentManager, has_succeeded, remaining_caps
 from daemon.core import value
 from daemon.core.errors import ConfigError
-from daemon.core.events import ChildReturned, ChildSpawned, TurnEnded, UserSaid
+from daemon.core.events import ChildReturned, TurnEnded, UserSaid
 from daemon.core.messages import MessageRole
 from daemon.core.trust import Stop
 from daemon.core.turn import Turn
@@ -176,65 +176,53 @@ class CompositePlan:
         return f"{name} {agents[: n + 1].count(name)}" if agents.count(name) > 1 else name
 
 
-@value
-class CompositeRunner:
-    """Runs the agents of a composite, each as a turn of its own with its share of the budget."""
-
-    subagents: SubagentManager
-    now: Callable[[], datetime]
-
-    async def advance(self, turn: Turn, context: TurnContext) -> TurnEnded | None:
-        """The end, where all results are known; else None, once the next steps have run and are
-        recorded.
-        """
-        composite, first = turn.spec.composite, turn.events[0].event
-        if composite is None or not isinstance(first, UserSaid):
-            return None
-        plan = CompositePlan(composite, task_in_context(first.full_text, context), _results(turn))
-        steps, most = plan.next_steps(), self.subagents.config.max_depth
-        if isinstance(steps, TurnEnded):
-            return steps
-        if turn.spec.depth >= most:
-            return TurnEnded(Stop.FAILED, "too deep", TOO_DEEP.format(most=most))
-        spent = context.account.spent  # its children's too
-        caps = remaining_caps(turn.limits, spent.input_tokens, spent.usd, plan.budget_share())
-        try:
-            spawned = [  # a child from before a crash is only waited for
-                child.spawned
-                if (child := turn.children.get(step.key))
-                else self.subagents.spawn_event(
-                    turn, step.key, step.task, agent=step.agent, caps=caps
-                )
-                for step in steps
-            ]
-        except ConfigError as error:
-            parts = (f"I cannot continue: {error}", plan.partial_answers())
-            return TurnEnded(Stop.FAILED, "agent", "\n\n".join(filter(None, parts)))
-        await self._run_steps(turn, spawned)
+async def advance(
+    turn: Turn, context: TurnContext, subagents: SubagentManager, now: Callable[[], datetime]
+) -> TurnEnded | None:
+    """Run the agents of a composite, each as a turn of its own with its share of the budget. The
+    end, where all results are known; else None, once the next steps have run and are recorded.
+    """
+    composite, first = turn.spec.composite, turn.events[0].event
+    if composite is None or not isinstance(first, UserSaid):
         return None
-
-    def partial_answers(self, turn: Turn) -> str:
-        """The answers so far, for a composite that was cut."""
-        composite = turn.spec.composite
-        return CompositePlan(composite, "", _results(turn)).partial_answers() if composite else ""
-
-    async def _run_steps(self, turn: Turn, spawned: Sequence[ChildSpawned]) -> None:
-        """Record each result as soon as it is there."""
-        for event in spawned:
-            if event.key not in turn.children:
-                turn.record(event, self.now())
-        await turn.commit()
-        waiting = [
-            asyncio.ensure_future(self.subagents.wait_for_result(turn, event)) for event in spawned
+    plan = CompositePlan(composite, task_in_context(first.full_text, context), _results(turn))
+    steps, most = plan.next_steps(), subagents.config.max_depth
+    if isinstance(steps, TurnEnded):
+        return steps
+    if turn.spec.depth >= most:
+        return TurnEnded(Stop.FAILED, "too deep", TOO_DEEP.format(most=most))
+    spent = context.account.spent  # its children's too
+    caps = remaining_caps(turn.limits, spent.input_tokens, spent.usd, plan.budget_share())
+    try:
+        spawned = [  # a child from before a crash is only waited for
+            child.spawned
+            if (child := turn.children.get(step.key))
+            else subagents.spawn_event(turn, step.key, step.task, agent=step.agent, caps=caps)
+            for step in steps
         ]
-        try:
-            for coming in asyncio.as_completed(waiting):
-                turn.record(await coming, self.now())
-                await turn.commit()
-        finally:
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+    except ConfigError as error:
+        parts = (f"I cannot continue: {error}", plan.partial_answers())
+        return TurnEnded(Stop.FAILED, "agent", "\n\n".join(filter(None, parts)))
+    for event in spawned:
+        if event.key not in turn.children:
+            turn.record(event, now())
+    await turn.commit()
+    waiting = [asyncio.ensure_future(subagents.wait_for_result(turn, event)) for event in spawned]
+    try:
+        for coming in asyncio.as_completed(waiting):
+            turn.record(await coming, now())
+            await turn.commit()
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+    return None
+
+
+def render_partial_answers(turn: Turn) -> str:
+    """The answers so far, for a composite that was cut."""
+    composite = turn.spec.composite
+    return CompositePlan(composite, "", _results(turn)).partial_answers() if composite else ""
 
 
 def task_in_context(text: str, context: TurnContext) -> str:

@@ -4,8 +4,7 @@ the tool spawn_agent (A17).
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import NAMESPACE_URL, uuid5
@@ -18,7 +17,7 @@ from daemon.core.budget import Caps
 from daemon.core.errors import ConfigError
 from daemon.core.event_bus import EventBus, is_turn_over
 from daemon.core.events import ChildReturned, ChildSpawned, Event, Limits, Steered, UserSaid
-from daemon.core.rows import REPORT_SUFFIX, TurnRow
+from daemon.core.rows import REPORT_SUFFIX
 from daemon.core.trust import Effect, Outcome, Stop
 from daemon.core.turn import Turn
 from daemon.store.journal import Store, Tx
@@ -115,16 +114,25 @@ class SubagentManager:
 
     async def wait_for_result(self, turn: Turn, event: ChildSpawned) -> ChildReturned:
         """Wait for the child's end; its own limits bound the time."""
-        with (
-            self.live.subscribe(event.child, is_turn_over) as items,
-            self._awaiting(turn.id, event.child),
-        ):
-            row, done, waits = await self.store.read(lambda tx: _load_state(tx, event))
-            if waits or self._is_waiting(event.child):
-                self.hold_ancestors(event.child)
-            if not done:
-                await anext(items)
-                row = await self.store.read(lambda tx: tx.get_turn(event.child))
+        with self.live.subscribe(event.child, is_turn_over) as ends:
+            self._parent_of[event.child] = turn.id
+            try:
+                row, child, session = await self.store.read(
+                    lambda tx: (
+                        tx.get_turn(event.child),
+                        tx.get_child(event.child),
+                        tx.get_session(event.session),
+                    )
+                )
+                suspended = row is not None and row.state == "suspended"
+                if suspended or (session and session.paused) or self._is_waiting(event.child):
+                    self.hold_ancestors(event.child)
+                if not (child and child.done):  # it may be set aside before it begins
+                    await anext(ends)
+                    row = await self.store.read(lambda tx: tx.get_turn(event.child))
+            finally:
+                self.release_ancestors(event.child)
+                del self._parent_of[event.child]
         if row is None or row.state == "quarantined":
             return ChildReturned(
                 event.key, event.child, "quarantined", QUARANTINED_TEXT, event.label
@@ -190,15 +198,6 @@ class SubagentManager:
             if not control.is_waiting:
                 self.release_ancestors(parent)
 
-    @contextmanager
-    def _awaiting(self, turn_id: str, child: str) -> Iterator[None]:
-        self._parent_of[child] = turn_id
-        try:
-            yield
-        finally:
-            self.release_ancestors(child)
-            del self._parent_of[child]
-
     def _is_waiting(self, turn_id: str) -> bool:
         control = self.running.get(turn_id)
         return control is not None and (control.is_waiting or control.is_paused)
@@ -220,19 +219,6 @@ def remaining_caps(limits: Limits, sent: int, usd: float, share: float = 1.0) ->
 
 def _least(own: N | None, cap: N | None) -> N | None:
     return cap if own is None else own if cap is None else min(own, cap)
-
-
-def _load_state(tx: Tx, event: ChildSpawned) -> tuple[TurnRow | None, bool, bool]:
-    """Its turn, where it has begun; whether it is over, for it may be set aside before it begins;
-    whether it waits.
-    """
-    row, child, session = (
-        tx.get_turn(event.child),
-        tx.get_child(event.child),
-        tx.get_session(event.session),
-    )
-    waits = (row and row.state == "suspended") or (session and session.paused)
-    return row, bool(child and child.done), bool(waits)
 
 
 def _list_work(tx: Tx, turn_id: str) -> list[tuple[str, Outcome]]:

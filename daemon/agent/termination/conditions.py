@@ -16,13 +16,11 @@ from daemon.core.events import (
     Event,
     ModelReplied,
     Outcome,
-    Steered,
     ToolFinished,
-    UserSaid,
 )
 from daemon.core.messages import ToolCall
 from daemon.core.trust import Stop
-from daemon.core.turn import CallState, Turn
+from daemon.core.turn import CallState, Done, Turn
 from daemon.core.turn_spec import BudgetExhausted, Condition, TextIncludes, ToolResult
 
 DAY = "day"
@@ -83,8 +81,6 @@ SOLVED = re.compile(
     r"will| would)|i am going to|let me|let's|here(?:'s| is))\b"
 )
 
-Done = tuple[ToolFinished, ToolCall]
-
 
 @value
 class Halt:
@@ -132,26 +128,11 @@ def iterate_since_reply(turn: Turn) -> Iterator[Event]:
     return takewhile(lambda event: not isinstance(event, ModelReplied), events)
 
 
-def iterate_replies(turn: Turn) -> Iterator[tuple[ModelReplied, tuple[Done, ...]]]:
-    """Replies since the user last spoke, latest first, each with the results of its calls."""
-    results: list[ToolFinished] = []
-    for recorded in reversed(turn.events):
-        event = recorded.event
-        if isinstance(event, ToolFinished):
-            results.append(event)
-        elif isinstance(event, ModelReplied):
-            done = (
-                (one, event.calls[int(one.call_id.partition(".")[2])]) for one in reversed(results)
-            )
-            yield event, tuple(done)
-            results = []
-        elif isinstance(event, UserSaid | Steered):
-            return
-
-
-def iterate_results(turn: Turn) -> Iterator[tuple[Done, ...]]:
-    """What the iterations did, latest first; those without a call are left out."""
-    return (done for _, done in iterate_replies(turn) if done)
+def iterate_results(turn: Turn) -> Iterator[Done]:
+    """What the iterations since the user last spoke did, latest first; those without a call are
+    left out.
+    """
+    return (done for _, done in reversed(turn.replies) if done)
 
 
 def clip(text: str, most: int) -> str:
@@ -215,8 +196,8 @@ def check_confidence(turn: Turn) -> Halt | None:
     """Going on blindly would not help: the user is told. Void when the user steers meanwhile,
     never coached.
     """
-    latest = next(iterate_replies(turn), None)
-    if latest and latest[0].text and (sentence := find_low_confidence(latest[0].text)):
+    latest = turn.replies[-1][0].text if turn.replies else ""
+    if sentence := find_low_confidence(latest):
         detail = f'the model sees no way to go on ("{clip(sentence, MAX_SENTENCE)}")'
     elif not (detail := _describe_failures(turn)):
         return None
@@ -285,11 +266,6 @@ def ends_by_condition(turn: Turn, short: Shortage) -> bool:
     return any(
         isinstance(one, BudgetExhausted) and short.used >= one.usd for one in turn.spec.conditions
     )
-
-
-def is_budget_condition(halt: Halt) -> bool:
-    """It ends because nothing more can be paid, not because the work is done."""
-    return halt.reason is Stop.CONDITION and halt.detail.startswith("budget-exhausted")
 
 
 def describe_condition(condition: Condition) -> tuple[str, str]:

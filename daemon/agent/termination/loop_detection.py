@@ -8,7 +8,7 @@ them. The model is told first, and stopped when it goes on.
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field
 from functools import lru_cache
@@ -16,20 +16,18 @@ from itertools import islice
 from typing import TypeVar
 
 from daemon.agent.termination.conditions import (
-    Done,
     Halt,
     check_confidence,
     check_iterations,
     check_unrecoverable,
     clip,
-    iterate_replies,
     iterate_results,
     iterate_since_reply,
 )
 from daemon.core import value
 from daemon.core.events import Coached, Outcome, Stop, ToolFinished
 from daemon.core.trust import Effect
-from daemon.core.turn import Turn
+from daemon.core.turn import Done, Turn
 
 LOOKED = 96
 CIRCLING = (Stop.STALLED.value, Stop.REPEATING.value)
@@ -115,13 +113,14 @@ def check_circling(turn: Turn) -> Halt | None:
     """
     if not _may_loop(turn):
         return None
-    if tool := find_repeated_call(turn):
+    recent = list_outcomes(turn)
+    if tool := find_repeated_call(recent):
         detail = f"{tool} was called {WINDOW} times running with the same outcome"
         coach = COACHING.format(tool=tool, times=WINDOW)
-    elif tools := find_ping_pong(turn):
+    elif tools := find_ping_pong(recent):
         detail = f"it went back and forth between {tools} with the same outcomes"
         coach = ROUND.format(times=WINDOW, tools=tools)
-    elif tool := find_repeated_failure(turn):
+    elif tool := find_repeated_failure(recent):
         detail = f"{tool} failed {FAILURES} times running in the same way"
         coach = FAILING.format(tool=tool, times=FAILURES)
     else:
@@ -168,11 +167,10 @@ def _make_halt(turn: Turn, reason: Stop, detail: str, coach: str) -> Halt:
     return Halt(reason, detail, coach if first_time else "", coachable=True)
 
 
-def find_repeated_call(turn: Turn) -> str:
+def find_repeated_call(recent: Outcomes) -> str:
     """The tool that was called in each of the last iterations with similar arguments and the same
     outcome; or "".
     """
-    recent = _list_outcomes(turn)
     news = _find_news(recent, WINDOW - 1)
     tools = [
         step.tool
@@ -182,11 +180,10 @@ def find_repeated_call(turn: Turn) -> str:
     return min(tools, default="")
 
 
-def find_ping_pong(turn: Turn) -> str:
+def find_ping_pong(recent: Outcomes) -> str:
     """The tools of a round of two to four steps that was gone three times running to the same
     outcomes: "a and b"; or "".
     """
-    recent = _list_outcomes(turn)
     for period in PERIODS:
         window = WINDOW * period
         if len(recent) < window or any(not n.failure for n in _find_news(recent, window - period)):
@@ -203,23 +200,22 @@ def find_ping_pong(turn: Turn) -> str:
     return ""
 
 
-def find_repeated_failure(turn: Turn) -> str:
+def find_repeated_failure(recent: Outcomes) -> str:
     """The tool that failed in the same way in each of the last iterations, whatever its arguments;
     or "".
     """
-    recent = _list_outcomes(turn)
     if any(not new.failure for new in _find_news(recent, FAILURES - 1)):
         return ""
     kinds = [frozenset((one.tool, one.failure) for one in done if one.failure) for done in recent]
     return min((tool for tool, _ in _find_common(kinds, FAILURES)), default="")
 
 
-def _list_outcomes(turn: Turn) -> Outcomes:
+def list_outcomes(turn: Turn) -> Outcomes:
     """What each of the last iterations did, latest first."""
     return [_collect_outcomes(turn, done) for done in islice(iterate_results(turn), MEMORY)]
 
 
-def _collect_outcomes(turn: Turn, done: Iterable[Done]) -> frozenset[CallOutcome]:
+def _collect_outcomes(turn: Turn, done: Done) -> frozenset[CallOutcome]:
     """What one iteration did. A result that was only shown again counts as the earlier one."""
     return frozenset(
         _make_outcome(_find_original(turn, result), call.name, call.arguments)
@@ -269,12 +265,12 @@ def find_repeated_reply(turn: Turn) -> str:
     """What the last replies said, when it was the same but for numbers and they brought nothing
     new; or "".
     """
-    recent = list(islice(iterate_replies(turn), REPLIES))
+    recent = turn.replies[: -REPLIES - 1 : -1]
     texts = {normalize_text(reply.text) for reply, _ in recent}
-    done = [_collect_outcomes(turn, results) for _, results in recent]
-    if len(recent) < REPLIES or len(texts) > 1 or _find_news(done, REPLIES - 1):
+    if len(recent) < REPLIES or len(texts) > 1:
         return ""
-    return texts.pop()
+    done = [_collect_outcomes(turn, results) for _, results in recent]
+    return "" if _find_news(done, REPLIES - 1) else texts.pop()
 
 
 def find_repeated_passage(text: str) -> str:
