@@ -203,9 +203,13 @@ class Tx(SessionTables, MessageTables, TurnTables, ApprovalTables, PeopleTables,
                 self.add_usage(session, event.provider, event.model, usage, at)
             case ModelFailed(error) if error in UNBILLED:
                 self._run(RESERVE, 0, 0.0, turn_id)
-            case ToolFinished(outcome=Outcome.UNKNOWN, tool=tool):  # whatever the model makes of it
-                notice = UNKNOWN_OUTCOME.format(tool=tool)
-                self.post_to_session(session, turn_id, "notice", notice, at)
+            case ToolFinished(call_id, tool, Outcome.UNKNOWN):  # whatever the model makes of it
+                # what a sub-agent did is in the reply of the turn that began it, where a person
+                # reads that; an agent's own reply goes to another agent
+                turn, children = self.get_turn(turn_id), self.list_children(turn_id)
+                if (turn and turn.parent) or all(child.key != call_id for child in children):
+                    notice = UNKNOWN_OUTCOME.format(tool=tool)
+                    self.post_to_session(session, turn_id, "notice", notice, at)
             case IterationRefunded():
                 self._run(REFUND, turn_id)
             case BudgetRaised(day_tokens=tokens, day_usd=usd) if tokens or usd:
