@@ -91,8 +91,10 @@ def render_outcomes(turn: Turn, subagent_work: Sequence[tuple[str, Outcome]] = (
     outcomes = [
         (result.tool, result.outcome)
         for result, _ in turn.settled_calls
-        if not (
-            result.call_id in turn.children and result.outcome in (Outcome.NOT_RUN, Outcome.UNKNOWN)
+        if result.call_id not in turn.children
+        or (
+            result.outcome is not Outcome.NOT_RUN
+            and (result.tool, result.outcome) not in subagent_work
         )
     ]
     for wanted, head in HEADS.items():

@@ -38,6 +38,7 @@ from daemon.core.events import (
 )
 from daemon.core.rows import (
     EVENT_CHANNEL,
+    LOOP_CHANNEL,
     NO_ROOT,
     REPORT_SUFFIX,
     ApprovalRow,
@@ -204,10 +205,11 @@ class Tx(SessionTables, MessageTables, TurnTables, ApprovalTables, PeopleTables,
             case ModelFailed(error) if error in UNBILLED:
                 self._run(RESERVE, 0, 0.0, turn_id)
             case ToolFinished(call_id, tool, Outcome.UNKNOWN):  # whatever the model makes of it
-                # what a sub-agent did is in the reply of the turn that began it, where a person
-                # reads that; an agent's own reply goes to another agent
+                # the reply of the turn that set a sub-agent to work tells of it, where it is
+                # delivered to a person: not that of an agent or of a loop's attempt
                 turn, children = self.get_turn(turn_id), self.list_children(turn_id)
-                if (turn and turn.parent) or all(child.key != call_id for child in children):
+                unread = session.startswith(f"{LOOP_CHANNEL}:") or (turn and turn.parent)
+                if unread or all(child.key != call_id for child in children):
                     notice = UNKNOWN_OUTCOME.format(tool=tool)
                     self.post_to_session(session, turn_id, "notice", notice, at)
             case IterationRefunded():
