@@ -1,10 +1,4 @@
-"""What memory hands out.
-
-A person's words as a full-text query that can never be a syntax error.
-
-Memory: remember, recall, forget. One file, one connection, one thread that owns
-it.
-"""
+"""Memory: remember, recall, forget. One file, one connection, one thread that owns it."""
 
 import asyncio
 import re
@@ -22,7 +16,7 @@ from uuid import uuid4
 @dataclass(frozen=True, slots=True)
 class Fact:
     """Something that was kept, as it was said. `label` tells what it may be trusted for, `owned`
-    that the owner said it.
+    that the owner said it. A higher score fits the query better.
     """
 
     id: str
@@ -31,18 +25,7 @@ class Fact:
     source: str
     label: str
     owned: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryMatch:
-    """A fact that fits a query; a higher score fits better."""
-
-    id: str
-    text: str
-    at: datetime
-    score: float
-    label: str
-    owned: bool = True
+    score: float = 0.0
 
 
 WORD = re.compile(r"\w+")
@@ -84,7 +67,7 @@ DELETE_WEAKER = (
 )
 ADD_OWNED = "ALTER TABLE facts ADD COLUMN owned INTEGER NOT NULL DEFAULT 1"
 SEARCH = """
-SELECT facts.id, facts.text, facts.at, -bm25(words) AS score, facts.label, facts.owned
+SELECT facts.id, facts.text, facts.at, source, label, owned, -bm25(words) AS score
 FROM words JOIN facts ON facts.rowid = words.rowid
 WHERE words MATCH ?
 ORDER BY score DESC LIMIT ?
@@ -131,25 +114,29 @@ class Memory:
         who is trusted then count, and before those the owner's (`owned`).
         """
         self._empty = False
-        row = (uuid4().hex, text, normalize(text), _format_time(at), source, label, int(owned))
+        row = (
+            uuid4().hex,
+            text,
+            normalize(text),
+            at.astimezone(UTC).isoformat(timespec="microseconds"),
+            source,
+            label,
+            int(owned),
+        )
         return await self._do(lambda database: _add(database, row))
 
-    async def recall(self, query: str, limit: int) -> list[MemoryMatch]:
+    async def recall(self, query: str, limit: int) -> list[Fact]:
         """What shares words with the query: rare words count more, and newer facts a little more
         than older ones.
         """
         words = "" if self._empty else build_query(query)
         if not words or limit < 1:
             return []
-        rows = await self._do(
-            lambda database: database.execute(SEARCH, (words, limit * CANDIDATES)).fetchall()
-        )
-        return _rank_by_recency([_hit(*row) for row in rows])[:limit]
+        return _rank_by_recency(await self._list(SEARCH, words, limit * CANDIDATES))[:limit]
 
     async def facts(self, limit: int) -> list[Fact]:
         """What was kept, the newest first."""
-        rows = await self._do(lambda database: database.execute(NEWEST, (limit,)).fetchall())
-        return [_fact(*row) for row in rows]
+        return await self._list(NEWEST, limit)
 
     async def forget(self, fact_id: str) -> bool:
         """Remove it for good; False when there is none of that id."""
@@ -159,6 +146,13 @@ class Memory:
         """Finish what is queued, then close the file."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._database.close)
         self._thread.shutdown()
+
+    async def _list(self, query: str, *arguments: object) -> list[Fact]:
+        rows = await self._do(lambda database: database.execute(query, arguments).fetchall())
+        return [
+            Fact(id, text, datetime.fromisoformat(at), source, label, bool(owned), *score)
+            for id, text, at, source, label, owned, *score in rows
+        ]
 
     async def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(
@@ -215,28 +209,11 @@ def _delete(database: sqlite3.Connection, fact_id: str) -> bool:
     return removed
 
 
-def _hit(id: str, text: str, at: str, score: float, label: str, owned: int) -> MemoryMatch:
-    return MemoryMatch(id, text, datetime.fromisoformat(at), score, label, bool(owned))
-
-
-def _fact(id: str, text: str, at: str, source: str, label: str, owned: int) -> Fact:
-    return Fact(id, text, datetime.fromisoformat(at), source, label, bool(owned))
-
-
-def _format_time(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="microseconds")
-
-
-def _rank_by_recency(hits: list[MemoryMatch]) -> list[MemoryMatch]:
+def _rank_by_recency(hits: list[Fact]) -> list[Fact]:
     newest = max((hit.at for hit in hits), default=None)
-    if newest is None:
-        return []
-    scored = [
-        replace(hit, score=round(hit.score * (1 + RECENCY * _compute_freshness(hit.at, newest)), 9))
-        for hit in hits
-    ]
+    scored: list[Fact] = []
+    for hit in hits:
+        days = (newest - hit.at).total_seconds() / 86_400 if newest else 0.0
+        freshness = 0.5 ** (days / HALF_LIFE_DAYS)
+        scored.append(replace(hit, score=round(hit.score * (1 + RECENCY * freshness), 9)))
     return sorted(scored, key=lambda hit: (-hit.score, -hit.at.timestamp()))
-
-
-def _compute_freshness(at: datetime, newest: datetime) -> float:
-    return 0.5 ** ((newest - at).total_seconds() / 86_400 / HALF_LIFE_DAYS)

@@ -1,6 +1,9 @@
-"""Who may talk on a channel (trust.md): people in its config or with a one-time code."""
+"""Who may talk on a channel (trust.md): people in its config or with a one-time code. What waits of
+people who were taken off the list is not worked on, and former owners are told nothing more.
+"""
 
 import hmac
+import logging
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -9,15 +12,18 @@ from urllib.parse import quote
 
 from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.ids import ALPHABET
-from daemon.core.rows import PairingCode, PersonRow
-from daemon.core.trust import NewCode, PairedPerson, Role
+from daemon.core.ids import ALPHABET, split_channel
+from daemon.core.rows import InboxRow, PairingCode, PersonRow
+from daemon.core.trust import NewCode, PairedPerson, Right, Role, has_right
 from daemon.store.journal import Store, Tx
 
 CODE_VALID_FOR = timedelta(minutes=10)
 MAX_WRONG_CODES, WRONG_CODE_WINDOW = 5, timedelta(hours=1)
 CODE_LENGTH = 8
+REMOVED_STATE = "gone"
 LOOKALIKES = str.maketrans("OILU", "011V", "-")
+
+log = logging.getLogger(__name__)
 
 
 def new_code() -> str:
@@ -30,14 +36,6 @@ def hash_code(code: str) -> str:
     """As it is stored: useless to who reads the journal, usable for who reads O for 0."""
     typed = "".join(code[:100].upper().split()).translate(LOOKALIKES)
     return sha256(typed.encode("utf-8", "replace")).hexdigest()
-
-
-def find_matching(codes: Iterable[PairingCode], code: str) -> PairingCode | None:
-    """The stored code that is this one. All are compared, so that the time tells nothing."""
-    digest, found = hash_code(code), None
-    for one in codes:
-        found = one if hmac.compare_digest(one.digest, digest) else found
-    return found
 
 
 def person_name(channel: str, account: str, sender: str) -> str:
@@ -137,7 +135,9 @@ def _use_code(tx: Tx, name: str, channel: str, code: str, now: datetime) -> Role
     tx.remove_stale_pairing(now, now - WRONG_CODE_WINDOW)
     if tx.count_wrong_codes(name) >= MAX_WRONG_CODES:
         return None
-    found = find_matching(tx.list_pairing_codes(), code)
+    digest, found = hash_code(code), None
+    for one in tx.list_pairing_codes():  # all are compared, so that the time tells nothing
+        found = one if hmac.compare_digest(one.digest, digest) else found
     role = _role_of(found) if found and found.channel in ("", channel) else None
     if found is None or role is None:
         tx.add_wrong_code(name, now)
@@ -151,3 +151,59 @@ def _use_code(tx: Tx, name: str, channel: str, code: str, now: datetime) -> Role
 def _role_of(row: PersonRow | PairingCode | None) -> Role | None:
     """A role that this version does not know admits nobody."""
     return Role(row.role) if row and row.role in set(Role) else None
+
+
+async def drop_queued(people: Directory, channel: str, roles: Mapping[str, Role]) -> list[InboxRow]:
+    """Settle what waits of them; gives it. `roles` is what the channel's config says now.
+
+    A turn of theirs that had begun goes on: what it asks is answered by people as they stand
+    then. Raises StoreUnavailable.
+    """
+    here = roles_by_name(channel, roles)
+
+    def theirs(tx: Tx) -> list[InboxRow]:
+        return [
+            row
+            for row in tx.list_inputs("new")
+            if row.channel == channel and not _may_talk(tx, row, here)
+        ]
+
+    def settle(tx: Tx) -> list[InboxRow]:
+        rows = theirs(tx)  # looked for again: one that was begun meanwhile goes on
+        for row in rows:
+            tx.set_input_state(row.id, REMOVED_STATE)
+        return rows
+
+    gone = await people.store.write(settle) if await people.store.read(theirs) else []
+    if gone:
+        log.warning(
+            "%s: %d messages of people who may give no work any more are left undone",
+            channel,
+            len(gone),
+        )
+    return gone
+
+
+async def apply_removals(people: Directory, config: Mapping[str, Mapping[str, Role]]) -> None:
+    """Before anything is taken up. `config`: what it says of people now, by channel. Raises
+    StoreUnavailable.
+    """
+    await people.drop_former_owners(
+        {channel: roles_by_name(channel, roles) for channel, roles in config.items()}
+    )
+    for channel, roles in config.items():
+        await drop_queued(people, channel, roles)
+
+
+def _may_talk(tx: Tx, row: InboxRow, here: Mapping[str, Role]) -> bool:
+    account, kind = split_channel(row.channel)
+    role = current_role(
+        tx, person_name(kind, account, row.sender.removeprefix(f"{row.channel}:")), here
+    )
+    return role is not None and has_right(role, Right.TALK)
+
+
+def roles_by_name(channel: str, roles: Mapping[str, Role]) -> dict[str, Role]:
+    """The same, by the names that people.py has."""
+    account, kind = split_channel(channel)
+    return {person_name(kind, account, sender): role for sender, role in roles.items()}

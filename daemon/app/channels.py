@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from daemon.access.directory import Directory
-from daemon.access.revocation import apply_removals
+from daemon.access.directory import Directory, apply_removals
 from daemon.app.config import ConfiguredAccount, list_accounts
 from daemon.app.daemon import Daemon
 from daemon.core import value

@@ -12,7 +12,7 @@ from daemon.client.protocol import DaemonClient, RunReader
 from daemon.commands.registry import COMMANDS
 from daemon.core import value
 from daemon.settings.paths import Paths
-from daemon.store.lock import HomeLock
+from daemon.store.lock import lock_home
 from daemon.store.sqlite import SqliteStore
 
 
@@ -46,7 +46,7 @@ async def connect(
         yield DaemonConnection(client, remote=True)
         return
     loaded = load_or_last_good(paths)
-    with HomeLock(paths.home):
+    with lock_home(paths.home):
         async with open_daemon(paths, loaded, overrides) as daemon:
             if warm:
                 daemon.background.start(daemon.warm_up(), "warm-up")

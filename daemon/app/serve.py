@@ -17,7 +17,7 @@ from daemon.http.config import HttpConfig
 from daemon.http.resources import EventEndpoint
 from daemon.settings.paths import Paths, write_private_file
 from daemon.settings.secrets import SecretStore, disable_core_dumps, redact_logs
-from daemon.store.lock import HomeLock
+from daemon.store.lock import lock_home
 
 log = logging.getLogger(__name__)
 TOKEN = "http_token"
@@ -38,7 +38,7 @@ async def serve(
     redact_logs(redactor)
     if loaded.notice:
         tell(redactor.redact_text(loaded.notice))
-    with HomeLock(paths.home):
+    with lock_home(paths.home):
         async with open_daemon(paths, loaded, overrides) as daemon:
             await _run_until_signal(paths, daemon, tell)
     return 0

@@ -48,12 +48,12 @@ async def _run(args: argparse.Namespace, paths: Paths) -> int:
         return await _run_verb(args, send)
     from daemon.app.config import load_or_last_good  # lazy: brings the whole daemon
     from daemon.services.admin import answer_mcp  # lazy: with it
-    from daemon.store.lock import HomeLock  # lazy: with it
+    from daemon.store.lock import lock_home  # lazy: with it
     from daemon.store.sqlite import SqliteStore  # lazy: with it
     from daemon.tools.mcp.pins import PinStore  # lazy: with it
 
     names = tuple(load_or_last_good(paths).config.mcp)
-    with HomeLock(paths.home):
+    with lock_home(paths.home):
         async with aclosing(await SqliteStore.open(paths.journal)) as store:
             pins = PinStore(store)
             return await _run_verb(

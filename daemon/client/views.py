@@ -44,7 +44,7 @@ from daemon.core.rows import (
 )
 from daemon.core.trust import Effect
 from daemon.core.turn import Turn, TurnUsage
-from daemon.store.codec import STORED_AS, to_json
+from daemon.store.codec import to_json
 from daemon.store.journal import Tx
 
 ViewT = TypeVar("ViewT")
@@ -175,7 +175,7 @@ def transcript_line(recorded: RecordedEvent) -> dict[str, object]:
     """An event as the transcript shows it: {seq, at, kind, ...payload}. A payload's own `kind` is
     called `kind_`.
     """
-    kind, at = STORED_AS[type(recorded.event)], recorded.at.isoformat()
+    kind, at = type(recorded.event).__name__, recorded.at.isoformat()
     line: dict[str, object] = {"seq": recorded.seq, "at": at, "kind": kind}
     for name, field in to_json(recorded.event).items():
         line[f"{name}_" if name in line else name] = field

@@ -31,17 +31,13 @@ def value(
             cls, slots=True, frozen=FROZEN, repr=False, eq=order, order=order, kw_only=kw_only
         )
         names = [one.name for one in fields(made) if one.compare]
-        made.__value_key__ = attrgetter(*names) if names else _get_nothing
+        made.__value_key__ = attrgetter("__class__", *names)
         for name, shared in (("__repr__", _repr), ("__eq__", _is_equal), ("__hash__", _hash)):
             if own.get(name) is None:
                 setattr(made, name, shared)
         return cast(C, made)
 
     return make if cls is None else make(cls)
-
-
-def _get_nothing(_: object) -> tuple[()]:
-    return ()
 
 
 def _repr(self: Any) -> str:

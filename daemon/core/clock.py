@@ -3,14 +3,13 @@
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from typing import Protocol, TypeVar
 
-from daemon.core import value
 from daemon.core.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -29,7 +28,6 @@ class Clock(Protocol):
         ...
 
 
-@value
 class SystemClock:
     """The machine's own clocks."""
 
@@ -42,31 +40,26 @@ class SystemClock:
         return monotonic()
 
 
-@dataclass(slots=True)
-class FileClock:
+@dataclass
+class FileClock(SystemClock):
     """A wall clock read from a file (an ISO instant), looked at again every 100 ms; the stopwatch
     stays real.
     """
 
     path: Path
-    stopwatch: Callable[[], float] = monotonic
     _read_at: float = -1.0
     _now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
 
     def now(self) -> datetime:
         """The instant in the file; the last good one while the file is being rewritten."""
-        if self.stopwatch() - self._read_at >= 0.1:
-            self._read_at = self.stopwatch()
+        if monotonic() - self._read_at >= 0.1:
+            self._read_at = monotonic()
             try:
                 instant = datetime.fromisoformat(self.path.read_text().strip())
             except (OSError, ValueError):
                 return self._now
             self._now = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
         return self._now.astimezone(UTC)
-
-    def monotonic(self) -> float:
-        """Seconds that never jump."""
-        return self.stopwatch()
 
 
 def system_clock() -> Clock:

@@ -56,18 +56,8 @@ def is_turn_over(item: LiveItem) -> bool:
     return isinstance(item, TurnFinished | Quarantined)
 
 
-@value
-class Subscriber:
-    """Somebody who looks at a turn; `only` says at what, where it is not everything."""
-
-    accepts: Callable[[LiveItem], bool] | None
-    queue: asyncio.Queue[LiveItem] = field(default_factory=asyncio.Queue)
-
-    def offer(self, glimpse: LiveItem) -> None:
-        """Put it where the watcher will look."""
-        wanted = self.accepts is None or self.accepts(glimpse)
-        if wanted and (self.queue.qsize() < BACKLOG or not isinstance(glimpse, DROPPABLE)):
-            self.queue.put_nowait(glimpse)
+Accepts = Callable[[LiveItem], bool]
+Watchers = dict[asyncio.Queue[LiveItem], Accepts | None]
 
 
 @dataclass(slots=True)
@@ -79,7 +69,7 @@ class EventBus:
     """
 
     turn_listeners: list[Callable[[str, str], None]] = field(default_factory=list)
-    _watchers: dict[str, list[Subscriber]] = field(default_factory=dict)
+    _watchers: dict[str, Watchers] = field(default_factory=dict)
     _drafts: dict[str, list[TextDelta]] = field(default_factory=dict)
     _on_subscribe: dict[str, Callable[[], None]] = field(default_factory=dict)
 
@@ -88,18 +78,20 @@ class EventBus:
         for follow in self.turn_listeners:
             follow(session, turn_id)
 
-    def publish(self, turn_id: str, glimpse: LiveItem) -> None:
+    def publish(self, turn_id: str, item: LiveItem) -> None:
         """Show it to those who watch this turn."""
-        if isinstance(glimpse, TextDelta):
-            self._drafts.setdefault(turn_id, []).append(glimpse)
-        elif not isinstance(glimpse, ToolOutputChunk):
+        if isinstance(item, TextDelta):
+            self._drafts.setdefault(turn_id, []).append(item)
+        elif not isinstance(item, ToolOutputChunk):
             self._drafts.pop(turn_id, None)
-        for watcher in self._watchers.get(turn_id, ()):
-            watcher.offer(glimpse)
+        for queue, accepts in self._watchers.get(turn_id, {}).items():
+            fits = queue.qsize() < BACKLOG or not isinstance(item, DROPPABLE)
+            if fits and (accepts is None or accepts(item)):
+                queue.put_nowait(item)
 
     def is_watched(self, turn_id: str) -> bool:
         """Somebody is looking at everything; nobody pays for drafts that no one sees."""
-        return any(watcher.accepts is None for watcher in self._watchers.get(turn_id, ()))
+        return None in self._watchers.get(turn_id, {}).values()
 
     @contextmanager
     def on_subscribe(self, turn_id: str, publish: Callable[[], None]) -> Iterator[None]:
@@ -112,24 +104,25 @@ class EventBus:
 
     @contextmanager
     def subscribe(
-        self, turn_id: str, only: Callable[[LiveItem], bool] | None = None
+        self, turn_id: str, only: Accepts | None = None
     ) -> Iterator[AsyncIterator[LiveItem]]:
         """Everything, or only this, that happens to the turn from now on. The watcher decides when
         it has seen the last.
         """
-        watcher = Subscriber(only)
+        queue: asyncio.Queue[LiveItem] = asyncio.Queue()
         if only is None and (publish := self._on_subscribe.get(turn_id)):
             publish()
         if draft := self._drafts.get(turn_id):
-            watcher.offer(TextDelta("".join(piece.text for piece in draft), draft[-1].after))
-        self._watchers.setdefault(turn_id, []).append(watcher)
+            beginning = TextDelta("".join(piece.text for piece in draft), draft[-1].after)
+            if only is None or only(beginning):
+                queue.put_nowait(beginning)
+        watchers = self._watchers.setdefault(turn_id, {})
+        watchers[queue] = only
         try:
-            yield _drain(watcher.queue)
+            yield _drain(queue)
         finally:
-            self._watchers[turn_id] = [
-                other for other in self._watchers[turn_id] if other is not watcher
-            ]
-            if not self._watchers[turn_id]:
+            del watchers[queue]
+            if not watchers:
                 del self._watchers[turn_id]
 
 

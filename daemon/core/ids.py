@@ -3,8 +3,8 @@
 What sessions are called, and where their people are: the one from the other (glossary.md, A13).
 """
 
+import random
 import re
-import secrets
 from collections.abc import Callable
 from time import time_ns
 
@@ -16,7 +16,7 @@ def new_id() -> str:
     """Sixteen characters of Crockford's base 32: nine of milliseconds, seven of chance. Sorts by
     time of birth.
     """
-    number = (time_ns() // 1_000_000 << 35) | secrets.randbits(35)
+    number = (time_ns() // 1_000_000 << 35) | random.getrandbits(35)
     return "".join(ALPHABET[number >> shift & 31] for shift in range(75, -5, -5))
 
 

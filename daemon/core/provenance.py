@@ -19,6 +19,7 @@ from daemon.core.events import (
     ToolFinished,
     TurnResumed,
     UserSaid,
+    find_label,
 )
 from daemon.core.trust import OWNER_NAME, Effect, Label
 from daemon.core.turn import Turn
@@ -125,6 +126,14 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
 
 
 MAX_SHOWN = 60
+TAINTED_BY: dict[type, str] = {
+    Steered: "a message from outside",
+    TurnResumed: "what this chat has read while the turn waited",
+    ToolFinished: "the result of {0.tool}",
+    ChildReturned: "the answer of another agent ({0.key})",
+    ModelAsked: "what a server says of its tools",
+    HistoryCompressed: "a summary of text from outside",
+}
 
 
 @value
@@ -141,43 +150,19 @@ class TaintSource:
 def find_taint(recorded: Sequence[RecordedEvent]) -> TaintSource | None:
     """Where; None for a turn that has seen nothing from outside."""
     for entry in recorded:
-        by = _find_reason(entry.event)
-        if by:
-            return TaintSource(entry.seq, by)
-        if isinstance(entry.event, UserSaid) and entry.event.before is Label.UNTRUSTED:
-            return TaintSource(
-                entry.seq, "earlier turns of this chat had read text from outside", inherited=True
-            )
+        event = entry.event
+        if find_label(event) is not Label.UNTRUSTED:
+            continue
+        if not isinstance(event, UserSaid):
+            return TaintSource(entry.seq, TAINTED_BY[type(event)].format(event))
+        if event.label is Label.UNTRUSTED:
+            return TaintSource(entry.seq, "the message itself came from outside")
+        for hit in event.memories:
+            if hit.label is Label.UNTRUSTED:
+                text = " ".join(hit.text.split())
+                text = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+                return TaintSource(entry.seq, f"a memory from outside: {text}")
+        return TaintSource(
+            entry.seq, "earlier turns of this chat had read text from outside", inherited=True
+        )
     return None
-
-
-def _find_reason(event: Event) -> str:
-    match event:
-        case UserSaid():
-            return _find_initial_reason(event)
-        case Steered(label=Label.UNTRUSTED):
-            return "a message from outside"
-        case TurnResumed(label=Label.UNTRUSTED):
-            return "what this chat has read while the turn waited"
-        case ToolFinished(label=Label.UNTRUSTED):
-            return f"the result of {event.tool}"
-        case ChildReturned(label=Label.UNTRUSTED):
-            return f"the answer of another agent ({event.key})"
-        case ModelAsked(label=Label.UNTRUSTED):
-            return "what a server says of its tools"
-        case HistoryCompressed(label=Label.UNTRUSTED):
-            return "a summary of text from outside"
-        case _:
-            return ""
-
-
-def _find_initial_reason(said: UserSaid) -> str:
-    if said.label is Label.UNTRUSTED:
-        return "the message itself came from outside"
-    tainted = next((hit for hit in said.memories if hit.label is Label.UNTRUSTED), None)
-    if tainted is None:
-        return ""
-    text = " ".join(tainted.text.split())
-    return (
-        f"a memory from outside: {text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + '…'}"
-    )

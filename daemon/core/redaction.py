@@ -35,7 +35,6 @@ MAX_CLEAN_TEXTS, MAX_CLEAN_CHARS = 1000, 8000
 T = TypeVar("T")
 Span = tuple[int, int, str]
 SecretSource = Callable[[], Mapping[str, str]]
-NO_SECRETS: Mapping[str, str] = {}
 
 
 def drop_lone_surrogates(text: str) -> str:
@@ -86,11 +85,6 @@ def is_usable(value: str, names: Iterable[str]) -> bool:
     return len(value) >= MIN_LENGTH and not any(
         value in format_marker(name) + "\0" + format_handle(name) for name in names
     )
-
-
-def no_secrets() -> Mapping[str, str]:
-    """For who has none."""
-    return NO_SECRETS
 
 
 @value
@@ -156,7 +150,7 @@ class Redactor:
     looked for at once. Texts without any are known again: most are sent to a model many times over.
     """
 
-    source: SecretSource = no_secrets
+    source: SecretSource = dict
     _secrets: Mapping[str, str] | None = field(default=None, repr=False)
     _needles: Needles = field(default_factory=lambda: Needles.build({}), repr=False)
     _clean: set[str] = field(default_factory=set, repr=False)

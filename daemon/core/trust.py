@@ -167,13 +167,6 @@ def has_right(role: Role, right: Right) -> bool:
     return right in RIGHTS[role]
 
 
-def is_dangerous(effect: Effect, label: Label) -> bool:
-    """Only an owner says yes to it: it cannot be undone, or somebody outside may have thought of
-    it.
-    """
-    return effect not in REVERSIBLE_EFFECTS or label is Label.UNTRUSTED
-
-
 def may_answer(
     role: Role, effect: Effect, label: Label, answer: Answer, *, own: bool = False
 ) -> bool:
@@ -187,8 +180,8 @@ def may_answer(
         return False  # nobody says that: it is what becomes of a question
     if answer is Answer.DENY:
         return has_right(role, Right.ANSWER) or (own and has_right(role, Right.TALK))
-    grave = answer is Answer.ALWAYS or is_dangerous(effect, label)
-    return has_right(role, Right.DANGER if grave else Right.ANSWER)
+    safe = effect in REVERSIBLE_EFFECTS and label is Label.TRUSTED  # nobody outside thought of it
+    return has_right(role, Right.ANSWER if safe and answer is not Answer.ALWAYS else Right.DANGER)
 
 
 def label_for_role(role: Role) -> Label:

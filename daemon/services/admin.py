@@ -5,8 +5,7 @@ people who may talk to it (trust.md).
 import re
 from collections.abc import Mapping, Sequence
 
-from daemon.access.directory import Directory
-from daemon.access.revocation import drop_queued, roles_by_name
+from daemon.access.directory import Directory, drop_queued, roles_by_name
 from daemon.core import value
 from daemon.core.trust import Role
 from daemon.sessions.manager import SessionManager

@@ -1,51 +1,20 @@
 """How an event is stored: kind, schema version, and JSON without the fields that hold their
 defaults.
 
-So neither the kinds below nor the names and defaults of the events' fields ever change; classes may
-be renamed.
+A kind is the name of its class. So neither the names of the classes nor the names and defaults of
+their fields ever change.
 """
 
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from daemon.core import events
 from daemon.core.errors import AidaemonError
 from daemon.core.events import Event
 
 SCHEMA = 1
-KINDS: dict[str, type] = {
-    "UserSaid": events.UserSaid,
-    "Classified": events.Classified,
-    "Steered": events.Steered,
-    "TurnResumed": events.TurnResumed,
-    "ModelAsked": events.ModelAsked,
-    "ModelRetried": events.ModelRetried,
-    "ModelFailed": events.ModelFailed,
-    "ModelReplied": events.ModelReplied,
-    "Consulting": events.Consulting,
-    "Consulted": events.Consulted,
-    "CallJudged": events.CallJudged,
-    "ApprovalAsked": events.ApprovalAsked,
-    "ApprovalAnswered": events.ApprovalAnswered,
-    "Suspended": events.Suspended,
-    "ToolStarted": events.ToolStarted,
-    "ToolRetried": events.ToolRetried,
-    "ToolFinished": events.ToolFinished,
-    "BudgetExtended": events.BudgetExtended,
-    "BudgetRaised": events.BudgetRaised,
-    "IterationRefunded": events.IterationRefunded,
-    "Coached": events.Coached,
-    "TodosSet": events.TodosSet,
-    "HistoryCompressed": events.HistoryCompressed,
-    "Verified": events.Verified,
-    "ChildSpawned": events.ChildSpawned,
-    "ChildReturned": events.ChildReturned,
-    "Alarm": events.Alarm,
-    "TurnEnded": events.TurnEnded,
-}
-STORED_AS = {kind: name for name, kind in KINDS.items()}
+KINDS: dict[str, type] = {kind.__name__: kind for kind in get_args(Event)}
 
 
 class UnreadableEvent(AidaemonError):
@@ -59,13 +28,13 @@ def _get_adapter(kind: str) -> TypeAdapter[Any]:
 
 def encode(event: Event) -> tuple[str, int, str]:
     """(kind, schema version, payload as JSON text)."""
-    kind = STORED_AS[type(event)]
+    kind = type(event).__name__
     return kind, SCHEMA, _get_adapter(kind).dump_json(event, exclude_defaults=True).decode()
 
 
 def to_json(event: Event) -> dict[str, object]:
     """Every field of it, as JSON."""
-    return _get_adapter(STORED_AS[type(event)]).dump_python(event, mode="json")
+    return _get_adapter(type(event).__name__).dump_python(event, mode="json")
 
 
 def decode(kind: str, version: int, payload: str) -> Event:

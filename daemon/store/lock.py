@@ -4,9 +4,10 @@ dies, however it dies.
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import sleep
-from types import TracebackType
 
 from daemon.core.errors import HomeInUse
 
@@ -14,36 +15,24 @@ LOCK_FILE = "daemon.lock"
 PAUSES_S = (0.02, 0.05, 0.0)
 
 
-class HomeLock:
+@contextmanager
+def lock_home(home: Path) -> Iterator[None]:
     """Held while the process works in HOME. The file stays; only the lock on it counts, so a dead
-    owner is no obstacle.
+    owner is no obstacle. Raises HomeInUse.
     """
-
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        self._fd = -1
-
-    def __enter__(self) -> "HomeLock":
-        self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(self._home / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if not _try_lock(fd):
-            owner = _read_owner(fd)
-            os.close(fd)
-            raise HomeInUse(_in_use_message(self._home, owner))
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(home / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if not _try_lock(fd):
+        owner = os.pread(fd, 32, 0).decode(errors="replace").strip()
+        os.close(fd)
+        raise HomeInUse(_in_use_message(home, owner))
+    os.truncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    try:
+        yield
+    finally:
         os.truncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-        self._fd = fd
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        os.truncate(self._fd, 0)
-        os.close(self._fd)
-        self._fd = -1
+        os.close(fd)
 
 
 def is_locked(home: Path) -> bool:
@@ -73,10 +62,6 @@ def _try_lock(fd: int) -> bool:
         else:
             return True
     return False
-
-
-def _read_owner(fd: int) -> str:
-    return os.pread(fd, 32, 0).decode(errors="replace").strip()
 
 
 def _in_use_message(home: Path, owner: str) -> str:

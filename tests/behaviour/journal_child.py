@@ -13,7 +13,7 @@ from pathlib import Path
 
 from daemon.core.errors import StoreUnavailable
 from daemon.store.journal import Tx
-from daemon.store.lock import HomeLock
+from daemon.store.lock import lock_home
 from daemon.store.sqlite import SqliteStore
 from tests.contract.journal import ended, message, recorded, replied, said, session, turn
 
@@ -104,7 +104,7 @@ async def write_big(store: SqliteStore, name: str, size: int = 10_000) -> None:
 
 def hold(home: Path) -> None:
     """Hold HOME until stdin ends."""
-    with HomeLock(home):
+    with lock_home(home):
         tell("held")
         sys.stdin.read()
 

@@ -14,7 +14,7 @@ import pytest
 
 from daemon.core.errors import HomeInUse, StoreUnavailable
 from daemon.store.journal import Tx
-from daemon.store.lock import HomeLock
+from daemon.store.lock import lock_home
 from daemon.store.migrate import JournalUnusable
 from daemon.store.sqlite import SqliteStore
 from tests.behaviour.journal_child import WRITERS
@@ -211,7 +211,7 @@ def test_a_second_daemon_on_the_same_home_is_refused_and_the_first_one_named(
         assert told(first) == "held"
         with (
             pytest.raises(HomeInUse, match=f"process {first.pid}.*kill {first.pid}"),
-            HomeLock(tmp_path),
+            lock_home(tmp_path),
         ):
             pass
 
@@ -222,6 +222,6 @@ def test_kill_9_frees_the_home(tmp_path: Path) -> None:
         first.kill()
         first.wait()
         assert (tmp_path / "daemon.lock").read_text() == f"{first.pid}\n"
-        with HomeLock(tmp_path), child("hold", str(tmp_path)) as third:
+        with lock_home(tmp_path), child("hold", str(tmp_path)) as third:
             assert told(third) == ""
             assert third.wait() == 1

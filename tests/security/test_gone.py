@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from daemon.access.directory import Directory
-from daemon.access.revocation import REMOVED_STATE, apply_removals, drop_queued
+from daemon.access.directory import REMOVED_STATE, Directory, apply_removals, drop_queued
 from daemon.core.clock import SystemClock
 from daemon.core.rows import InboxRow, OwnerChat, SessionRow
 from daemon.core.trust import Label, Role

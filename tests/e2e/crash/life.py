@@ -11,7 +11,7 @@ from daemon.app.config import load_config
 from daemon.app.daemon import Overrides, open_daemon
 from daemon.settings.paths import Paths, resolve_paths, write_private_file
 from daemon.store.journal import Store
-from daemon.store.lock import HomeLock
+from daemon.store.lock import lock_home
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.hands import hands
 from tests.e2e.crash.journal import MortalStore, all_but_starts, everything
@@ -82,7 +82,7 @@ async def live(life: Life) -> list[str]:
     if life.finely:
         sys.addaudithook(moments.of_files)
     async with AsyncExitStack() as stack:
-        stack.enter_context(HomeLock(paths.home))
+        stack.enter_context(lock_home(paths.home))
         house = await stack.enter_async_context(
             open_daemon(paths, load_config(paths.config, env=os.environ, secrets={}), parts)
         )
