@@ -86,11 +86,10 @@ async def run_to_completion(work: Coroutine[object, object, T]) -> T:
 
     For what must not be left half known: a commit whose outcome decides what is written next.
     """
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
+    task, cancelled = asyncio.ensure_future(work), None
     while not task.done():
         try:
-            await asyncio.wait((task,))
+            await asyncio.shield(task)
         except asyncio.CancelledError as exc:
             cancelled = exc
     result = task.result()

@@ -140,7 +140,7 @@ class SqliteStore:
             raise StoreUnavailable(f"{self._path}: the journal is closed.")
         item = Work(look)
         try:
-            if self._long_reads or not self._is_quick() or not self._read_here(item):
+            if self._long_reads or self._slowest >= self._quick_s or not self._read_here(item):
                 await self._read_in_thread(item)
         except sqlite3.Error as exc:
             why = f"{self._path}: the journal cannot be read: {exc}. Nothing was changed."
@@ -178,12 +178,9 @@ class SqliteStore:
         await self._read_thread.close()
         await self._write_thread.close()
 
-    def _is_quick(self) -> bool:
-        return self._slowest < self._quick_s
-
     def _commit(self) -> None:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
-        if self._is_quick():
+        if self._slowest < self._quick_s:
             try:
                 self._finish(batch, self._commit_all(batch))
             except sqlite3.Error as exc:

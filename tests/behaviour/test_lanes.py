@@ -1,9 +1,11 @@
 """Lanes: order, parallel sessions, steering, stop, pause, suspension (architecture.md; E7, D5)."""
 
 import asyncio
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
+from typing import cast
 
 import pytest
 
@@ -413,24 +415,28 @@ async def until_running(command: str) -> None:
 
 
 async def test_a_text_to_a_turn_that_a_failing_disk_interrupts_is_still_folded_in(
-    tmp_path: Path, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    run, began = AgentLoop.run, asyncio.Event()
+    began = asyncio.Event()
 
-    async def fail_once(
-        loop: AgentLoop, turn: Turn, context: TurnContext, control: TurnControl
-    ) -> None:
-        if not began.is_set():
-            await turn.commit()
-            began.set()
-            while not control.steers:
-                await asyncio.sleep(0.01)
-            raise StoreUnavailable()
-        await run(loop, turn, context, control)
+    @dataclass
+    class Interrupted:
+        """An agent whose first turn fails as soon as a text has joined it."""
 
-    monkeypatch.setattr(AgentLoop, "run", fail_once)
+        agent: AgentLoop
+
+        async def run(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
+            if not began.is_set():
+                await turn.commit()
+                began.set()
+                while not control.steers:
+                    await asyncio.sleep(0.01)
+                raise StoreUnavailable()
+            await self.agent.run(turn, context, control)
+
     model.script(says("done both"))
     async with living(tmp_path, model) as it:
+        it.house.sessions.agent = cast(AgentLoop, Interrupted(it.house.sessions.agent))
         turn = await it.say("do a thing")
         await began.wait()
         assert (await it.house.client.send("web:test", "and another thing")).steered == turn

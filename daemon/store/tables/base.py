@@ -123,51 +123,46 @@ class Table:
         return found and found[0]
 
 
-class Get(Generic[P, R]):
-    """A method of a table whose arguments are the parameters of `where`: the one row."""
+class Method(Generic[P, R]):
+    """A method of a table that is one statement; its arguments are the statement's, in order."""
 
-    def __init__(self, rows: RowMapper[R], where: str) -> None:
-        self._query = rows, where
-
-    def __get__(self, table: Table, owner: type) -> Callable[P, R | None]:
-        return partial(table._one, *self._query)
-
-
-class List(Generic[P, R]):
-    """The same: all rows."""
-
-    def __init__(self, rows: RowMapper[R], where: str) -> None:
-        self._query = rows, where
-
-    def __get__(self, table: Table, owner: type) -> Callable[P, list[R]]:
-        return partial(table._all, *self._query)
-
-
-class Insert(Generic[R]):
-    """A method of a table that writes a row; `conflict` says what to do where there is one."""
-
-    def __init__(self, rows: RowMapper[R], conflict: str = "") -> None:
-        self._query = rows, conflict
-
-    def __get__(self, table: Table, owner: type) -> Callable[[R], bool]:
-        return partial(table._insert, *self._query)
-
-
-class Run(Generic[P]):
-    """A method of a table whose arguments are the statement's: whether it changed a row."""
-
-    def __init__(self, statement: str) -> None:
-        self._statement = statement
-
-    def __get__(self, table: Table, owner: type) -> Callable[P, bool]:
-        return partial(table._run, self._statement)
-
-
-class Value(Generic[P, R]):
-    """A method of a table whose arguments are the query's: the only column of the first row."""
-
-    def __init__(self, query: str) -> None:
-        self._query = query
+    def __init__(self, verb: Callable[..., R], *first: object) -> None:
+        self._verb, self._first = verb, first
 
     def __get__(self, table: Table, owner: type) -> Callable[P, R]:
-        return partial(table._value, self._query)
+        return partial(self._verb, table, *self._first)
+
+
+class Get(Method[P, R | None], Generic[P, R]):
+    """The one row where this holds."""
+
+    def __init__(self, rows: RowMapper[R], where: str) -> None:
+        super().__init__(Table._one, rows, where)
+
+
+class List(Method[P, list[R]], Generic[P, R]):
+    """All rows where this holds."""
+
+    def __init__(self, rows: RowMapper[R], where: str) -> None:
+        super().__init__(Table._all, rows, where)
+
+
+class Insert(Method[[R], bool], Generic[R]):
+    """Writes a row; `conflict` says what to do where there is one."""
+
+    def __init__(self, rows: RowMapper[R], conflict: str = "") -> None:
+        super().__init__(Table._insert, rows, conflict)
+
+
+class Run(Method[P, bool], Generic[P]):
+    """Whether the statement changed a row."""
+
+    def __init__(self, statement: str) -> None:
+        super().__init__(Table._run, statement)
+
+
+class Value(Method[P, R], Generic[P, R]):
+    """The only column of the first row."""
+
+    def __init__(self, query: str) -> None:
+        super().__init__(Table._value, query)

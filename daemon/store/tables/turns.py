@@ -33,7 +33,7 @@ END = """UPDATE turns SET state = ?, stop_reason = ?, detail = ?, reply = ?, end
     reserved_usd = 0 WHERE id = ?"""
 ADD_ATTEMPT = """UPDATE inbox SET attempts = CASE WHEN progress = ?2 THEN attempts + ?3 ELSE 1
     END, progress = ?2
-    WHERE turn = ?1"""
+    WHERE turn = ?1 RETURNING attempts"""
 
 INSERT_EVENT = "INSERT INTO events (turn, seq, at, kind, version, payload) VALUES (?,?,?,?,?,?)"
 EVENTS_AFTER = (
@@ -130,8 +130,8 @@ class TurnTables(Table):
         """A worker takes the turn up at this progress; gives how often that happened at the same
         one: 1, then `blame` more.
         """
-        self._run(ADD_ATTEMPT, turn_id, progress, blame)
-        return self.count_attempts(turn_id)
+        found = self._do(ADD_ATTEMPT, turn_id, progress, blame).fetchall()
+        return found[0][0] if found else 0.0
 
     reset_attempts = Run[[str]](
         "UPDATE inbox SET attempts = 0, progress = NULL WHERE turn = ? AND attempts > 0"
