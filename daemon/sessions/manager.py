@@ -263,15 +263,13 @@ class SessionManager:
             rows = [(tx.get_session(row.session), row) for row in pending if row.expires <= now]
             return bool(pending), [(session, row.turn) for session, row in rows if session]
 
+        pending = True
         try:
             pending, expired = await self.store.read(look)
-        except StoreUnavailable:
-            self.approvals_pending = True
-            raise
+        finally:
+            self.approvals_pending |= pending
         for session, turn in expired:
             self.wake_turn(session, turn)
-        if pending:
-            self.approvals_pending = True
 
     def _sweep_workers(self) -> None:
         """Drop workers that were idle for a while, for the journal has it all; wake those that
