@@ -41,8 +41,6 @@ UNTRUSTED_MINUTES = 24 * 60.0
 FROM_OUTSIDE = (Effect.FETCH, Effect.EGRESS)
 ARGUMENTS_CHANGED = "the call is not the one that was allowed; ask again"
 
-Sleep = Callable[[float], Awaitable[None]]
-
 
 class TimedOut(ToolError):
     """The tool did not return in time."""
@@ -59,7 +57,7 @@ class ToolExecutor:
     new_token: Callable[[], str]
     approval_minutes: float = 5
     max_output_chars: int = MAX_CHARS
-    sleep: Sleep = asyncio.sleep
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     redactor: Redactor = field(default_factory=Redactor)
 
     async def run_pending(self, turn: Turn, setting: TrustContext) -> None:

@@ -4,13 +4,13 @@
 
 import types
 from collections.abc import Iterable, Mapping
-from functools import cache
+from dataclasses import dataclass
+from functools import cached_property
 from inspect import Parameter, getdoc, signature
 from typing import Annotated, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from daemon.core import value
 from daemon.core.messages import ToolSpec
 from daemon.tools.base import (
     Arguments,
@@ -31,7 +31,7 @@ DROPPED_KEYS = ("title", "additionalProperties")
 tool = ToolMeta
 
 
-@value
+@dataclass(eq=False)
 class BoundFunction:
     """A function with its parts. `parameters` are the model's; `from_context` are parameters with
     the attribute of ToolContext that they get, "" for all of it.
@@ -43,10 +43,21 @@ class BoundFunction:
     from_context: Mapping[str, str]
     parts: Mapping[str, object]
 
+    @cached_property
+    def model(self) -> type[BaseModel]:
+        """Validates the arguments; built at the first call, for that takes a millisecond."""
+        fields = {}
+        for one in self.parameters:
+            default = ... if one.default is Parameter.empty else one.default
+            # prefixed, so that an argument may be named `copy` or `json`
+            fields[f"arg_{one.name}"] = (one.annotation, Field(default, alias=one.name))
+        config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+        return create_model("arguments", __config__=config, **fields)  # pyrefly: ignore[no-matching-overload]
+
     def check(self, arguments: Arguments) -> dict[str, object]:
         """The model's arguments as typed values. Raises BadArguments with the usage."""
         try:
-            read = _argument_model(self.function).model_validate(dict(arguments))
+            read = self.model.model_validate(dict(arguments))
         except ValidationError as error:
             faults = [
                 ": ".join(filter(None, (".".join(map(str, one["loc"])), one["msg"])))
@@ -71,8 +82,7 @@ class BoundFunction:
         for one in self.parameters:
             shape = _type_schema(one.annotation)
             if not shape:  # only pydantic knows it, which takes its time
-                model = _argument_model(self.function)
-                return _slim_schema(model.model_json_schema(by_alias=True))
+                return _slim_schema(self.model.model_json_schema(by_alias=True))
             has_default = one.default is not Parameter.empty and one.default
             properties[one.name] = ({"default": one.default} if has_default else {}) | shape
         required = [one.name for one in self.parameters if one.default is Parameter.empty]
@@ -105,7 +115,7 @@ def _bind_one(definition: ToolDefinition, parts: Mapping[type, object]) -> Tool:
     parameters: list[Parameter] = []
     from_context: dict[str, str] = {}
     given: dict[str, object] = {}
-    for key, parameter in _read_parameters(function).items():
+    for key, parameter in signature(function, eval_str=True).parameters.items():
         kind = parameter.annotation
         if key.startswith("_"):
             if HIDDEN_TYPES.get(key) is not kind:
@@ -129,24 +139,6 @@ def _bind_one(definition: ToolDefinition, parts: Mapping[type, object]) -> Tool:
     bound = BoundFunction(name, function, tuple(parameters), from_context, given)
     spec = ToolSpec(name, description, bound.schema())
     return Tool(spec, definition.meta, bound.run, bound.check)
-
-
-@cache
-def _read_parameters(function: Function) -> Mapping[str, Parameter]:
-    return signature(function, eval_str=True).parameters
-
-
-@cache
-def _argument_model(function: Function) -> type[BaseModel]:
-    """Validates the arguments of a tool; built at its first call, for that takes a millisecond."""
-    fields = {}
-    for one in _read_parameters(function).values():
-        if not one.name.startswith("_") and _is_json_type(one.annotation):
-            default = ... if one.default is Parameter.empty else one.default
-            # prefixed, so that an argument may be named `copy` or `json`
-            fields[f"arg_{one.name}"] = (one.annotation, Field(default, alias=one.name))
-    config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
-    return create_model("arguments", __config__=config, **fields)  # pyrefly: ignore[no-matching-overload]
 
 
 def _is_json_type(annotation: object) -> bool:

@@ -105,10 +105,9 @@ class RuleMatcher(BaseModel):
         if self.paths:
             commands = tool.meta.effect in (Effect.EGRESS, Effect.DESTRUCTIVE)
             found = _match_paths(texts, self.paths, commands)
-        if self.values:
-            patterns = [_compile_value(value) for value in self.values]
-            if not any(pattern.search(text) for pattern in patterns for text in texts):
-                found = Match.NO
+        patterns = map(_compile_value, self.values)
+        if self.values and not any(one.search(text) for one in patterns for text in texts):
+            found = Match.NO
         if self.commands:
             words = {word.casefold() for text in texts for word in split_words(text)}
             wanted = ({word.casefold() for word in split_words(one)} for one in self.commands)
