@@ -27,6 +27,7 @@ from pydantic import TypeAdapter
 
 from daemon import VERSION
 from daemon.core import value
+from daemon.core.clock import run_to_completion
 from daemon.tools.base import ToolOutput
 from daemon.tools.mcp.protocol import (
     NoAnswer,
@@ -106,7 +107,7 @@ async def open_stdio(
                 yield incoming, outgoing
             finally:
                 with anyio.CancelScope(shield=True):
-                    await _end_process(process)
+                    await run_to_completion(_end_process(process))
                 group.cancel_scope.cancel()
     finally:
         for stream in (arriving, incoming, outgoing, leaving):
