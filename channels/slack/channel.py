@@ -7,7 +7,7 @@ from channels.base import Capabilities, Host, RateLimit, RetryLater
 from channels.markup.slack import LIMIT, render_parts
 from channels.message import Address, MessagePart
 from channels.slack.config import SlackAccount, SlackTiming
-from channels.slack.events import EventParser, ThreadMembership
+from channels.slack.events import EventParser
 from channels.slack.listener import SlackListener
 from channels.slack.sending import MAX_DOWNLOAD, MAX_UPLOAD, SlackSender
 from channels.slack.web import SlackWeb
@@ -29,10 +29,8 @@ class Slack(SlackSender):
     def __init__(
         self, config: SlackAccount, *, name: str = "slack", timing: SlackTiming | None = None
     ) -> None:
-        self.name, self._config, self._timing = name, config, timing or SlackTiming()
-        threads = ThreadMembership(map(str, (*config.allowed_user_ids, *config.owner_ids)))
-        web = SlackWeb(config, self._timing.timeout_s)
-        super().__init__(web, threads, self._timing.transfer_s)
+        self.name = name
+        super().__init__(SlackWeb(config, timing or SlackTiming()))
 
     @property
     def capabilities(self) -> Capabilities:
@@ -43,19 +41,20 @@ class Slack(SlackSender):
         """The app's own token is tried too, for without it nothing comes in."""
         identity = await self._web.get_identity()
         await self._web.open_socket()
-        return f"@{identity.name} in {identity.workspace}"
+        return identity
 
     async def run(self, host: Host) -> None:
         """Listen until cancelled. Raises Revoked."""
-        backoff = Backoff(self._timing.first_s, self._timing.longest_s)
+        web, timing = self._web, self._web.timing
+        backoff = Backoff(timing.first_s, timing.longest_s)
         # without the identity nobody can tell who is addressed
-        identity = await backoff.retry(self._web.get_identity, RetryLater, host.report_trouble)
+        await backoff.retry(web.get_identity, RetryLater, host.report_trouble)
         for address in reversed(await host.list_conversations()):
             self._threads.join(address)
         commands = {name.removeprefix("/") for name, _ in host.list_commands()}
-        use_threads = self._config.use_threads
-        parser = EventParser(self.name, identity.user, use_threads, self._threads, commands)
-        await SlackListener(self._web, host, parser, self._timing).run()
+        use_threads = web.config.use_threads
+        parser = EventParser(self.name, web.user, use_threads, self._threads, commands)
+        await SlackListener(web, host, parser).run()
 
     def rate_limit(self, address: Address) -> RateLimit:
         return RATE_LIMIT

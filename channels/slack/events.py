@@ -114,29 +114,29 @@ class EventParser:
         address = Address(self.channel, chat, thread)
         return ButtonPress(address, _sender_of(payload), data, message_id)
 
-    def parse_slash(self, payload: Json) -> InboundMessage:
-        """ "/aidaemon status" is "/status", and so is "/status" where that is registered. Raises
+    def parse_command(self, payload: Json) -> InboundMessage:
+        """ "/aidaemon status" is "/status", and so is "/status" where that is registered. An entry
+        of the app in a message's menu is about the conversation of that message. Raises
         UnreadablePayload.
         """
-        name, words = get_text(payload, "command"), find_text(payload, "text").strip()
-        if name.removeprefix("/") in self.commands:
-            command = f"{name} {words}".strip()
+        if message := find_object(payload, "message"):
+            chat, sender = get_text(find_object(payload, "channel"), "id"), _sender_of(payload)
+            thread, text = _thread_of(message), "/" + get_text(payload, "callback_id").lstrip("/")
+            if not thread and self.use_threads and not _is_direct(chat):
+                thread = find_text(message, "ts")
         else:
-            command = "/" + (words.lstrip("/!") or "help")
-        sender = Sender(get_text(payload, "user_id"), find_text(payload, "user_name"))
-        address = Address(self.channel, get_text(payload, "channel_id"))
-        return _make_command(address, sender, to_plain(command), payload)
-
-    def parse_shortcut(self, payload: Json) -> InboundMessage:
-        """An entry of the app in a message's menu, about the conversation of that message. Raises
-        UnreadablePayload.
-        """
-        chat = get_text(find_object(payload, "channel"), "id")
-        message = find_object(payload, "message")
-        opened = find_text(message, "ts") if self.use_threads and not _is_direct(chat) else ""
-        address = Address(self.channel, chat, _thread_of(message) or opened)
-        command = "/" + get_text(payload, "callback_id").lstrip("/")
-        return _make_command(address, _sender_of(payload), command, payload)
+            chat, thread = get_text(payload, "channel_id"), ""
+            sender = Sender(get_text(payload, "user_id"), find_text(payload, "user_name"))
+            name, words = get_text(payload, "command"), find_text(payload, "text").strip()
+            is_own = name.removeprefix("/") in self.commands
+            text = f"{name} {words}".strip() if is_own else f"/{words.lstrip('/!') or 'help'}"
+        trigger = find_text(payload, "trigger_id") or find_text(payload, "action_ts")
+        trigger = trigger or get_text(payload, "envelope_id")
+        # a hash: with the trigger anybody could act in the sender's name, and the journal keeps it
+        key = blake2b(trigger.encode(errors="replace"), digest_size=12).hexdigest()
+        address, number = Address(self.channel, chat, thread), f"{chat}/command/{key}"
+        text, is_private = to_plain(text), _is_direct(chat)
+        return InboundMessage(address, sender, number, text, "", private=is_private)
 
     def _parse_message(self, event: Json) -> InboundMessage | None:
         is_personal = find_text(event, "subtype") in PERSONAL_SUBTYPES and not event.get("bot_id")
@@ -154,11 +154,11 @@ class EventParser:
         name = find_text(profile, "display_name") or find_text(profile, "real_name")
         files = find_objects(event, "files")
         return InboundMessage(
-            address=Address(self.channel, chat, thread),
-            sender=Sender(get_text(event, "user"), name or find_text(event, "username")),
-            external_id=f"{chat}/{ts}",
-            text=text or shared,
-            message_id=ts,
+            Address(self.channel, chat, thread),
+            Sender(get_text(event, "user"), name or find_text(event, "username")),
+            f"{chat}/{ts}",
+            text or shared,
+            ts,
             attachments=tuple(_attachment_of(f) for f in files if f.get("mode") != "tombstone"),
             private=is_direct,
             addressed=is_addressed,
@@ -172,8 +172,7 @@ class EventParser:
         edited = find_text(message, "edited", "ts")
         if not edited or (before and message.get("text") == before.get("text")):
             return None  # a preview of a link was added, or an answer in the thread
-        context = {key: event.get(key) for key in ("channel", "channel_type")}
-        read = self._parse_message({**message, **context, "type": "message"})
+        read = self._parse_message({**event, "subtype": "", **message, "type": "message"})
         return read and replace(
             read,
             external_id=f"{read.external_id}/{edited}",
@@ -191,15 +190,6 @@ class EventParser:
         address = Address(self.channel, get_text(item, "channel"))
         is_added = event.get("type") == "reaction_added"
         return Reaction(address, Sender(user), get_text(item, "ts"), emoji if is_added else "")
-
-
-def _make_command(address: Address, sender: Sender, text: str, payload: Json) -> InboundMessage:
-    trigger = find_text(payload, "trigger_id") or find_text(payload, "action_ts")
-    trigger = trigger or get_text(payload, "envelope_id")
-    # a hash: with the trigger anybody could act in the sender's name, and the journal keeps it
-    key = blake2b(trigger.encode(errors="replace"), digest_size=12).hexdigest()
-    number, is_private = f"{address.chat}/command/{key}", _is_direct(address.chat)
-    return InboundMessage(address, sender, number, text, "", private=is_private)
 
 
 def strip_mention(text: str, bot: str) -> str:

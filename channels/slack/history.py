@@ -29,13 +29,11 @@ log = logging.getLogger(__name__)
 
 class SlackHistory:
     """Looks up threads that are not known, when a member writes there, and what was written while
-    nobody listened: Slack keeps events for some minutes only. `lookup_s` is short, for the message
-    waits for it.
+    nobody listened: Slack keeps events for some minutes only.
     """
 
-    def __init__(self, web: SlackWeb, parser: EventParser, lookup_s: float) -> None:
-        self._web, self._parser, self._lookup_s = web, parser, lookup_s
-        self._threads = parser.threads
+    def __init__(self, web: SlackWeb, parser: EventParser) -> None:
+        self._web, self._parser, self._threads = web, parser, parser.threads
         self._foreign = RecentDict[ThreadKey, None](MAX_THREADS)
         self._lookups: list[float] = []
         self._lock = asyncio.Lock()
@@ -45,38 +43,38 @@ class SlackHistory:
 
     async def complete(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         """What members wrote in a thread of the assistant is addressed to it. Raises Revoked."""
-        items = []
-        for item in arrivals:
+        items = list(arrivals)
+        for at, item in enumerate(items):
             if isinstance(item, InboundMessage) and await self._is_in_own_thread(item):
                 self._threads.join(item.address, item.sender.id)
-                item = replace(item, addressed=True)
-            items.append(item)
+                items[at] = replace(item, addressed=True)
         return items
 
     async def _is_in_own_thread(self, item: InboundMessage) -> bool:
+        web, now = self._web, time.monotonic()
         chat, thread = key = item.address.chat, item.address.thread
-        feature, now = f"threads of before in {chat[:1]}", time.monotonic()
-        if item.addressed or not thread or item.sender.id not in self._threads.members:
-            return False
-        # a thread that was joined just now: this was written before
-        if self._threads.is_joined(*key) or key in self._foreign:
-            return False
+        feature, method = f"threads of before in {chat[:1]}", "conversations.replies"
         self._lookups = [at for at in self._lookups if at > now - WINDOW_S]
-        if not self._web.optional.has(feature) or len(self._lookups) >= MAX_LOOKUPS:
+        if (
+            item.addressed
+            or not thread
+            or item.sender.id not in self._threads.members
+            # a thread that was joined just now: this was written before
+            or self._threads.is_joined(*key)
+            or key in self._foreign
+            or not web.optional.has(feature)
+            or len(self._lookups) >= MAX_LOOKUPS
+        ):
             return False
         self._lookups.append(now)
         try:
-            async with asyncio.timeout(self._lookup_s):
-                asked = {"channel": chat, "ts": thread}
-                rows = await self._web.read_all(
-                    feature, "conversations.replies", "messages", 1, **asked
-                )
+            async with asyncio.timeout(web.timing.answer_s):
+                rows = await web.read_all(feature, method, "messages", 1, channel=chat, ts=thread)
         except (RetryLater, TimeoutError):
             self._lookups = [now] * MAX_LOOKUPS  # none for a while
             return False
-        identity, bot = self._web.identity, self._parser.bot
         for row in rows:
-            if (identity and identity.is_author(row)) or has_mention(find_text(row, "text"), bot):
+            if web.is_author(row) or has_mention(find_text(row, "text"), web.user):
                 return True
         self._foreign[key] = None
         return False

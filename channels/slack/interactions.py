@@ -21,7 +21,6 @@ from channels.json_access import Json, find_text
 from channels.markup.sanitize import escape_markdown
 from channels.markup.slack import render_parts
 from channels.message import ButtonPress, InboundMessage
-from channels.slack.config import SlackTiming
 from channels.slack.events import EventParser
 from channels.slack.web import SlackWeb
 from channels.transport import RecentDict, check_status, proxy_for
@@ -36,8 +35,8 @@ log = logging.getLogger(__name__)
 class SlackInteractions:
     """Each is handled in a task of its own, so that /stop waits for nobody."""
 
-    def __init__(self, web: SlackWeb, host: Host, parser: EventParser, timing: SlackTiming) -> None:
-        self._web, self._host, self._parser, self._timing = web, host, parser, timing
+    def __init__(self, web: SlackWeb, host: Host, parser: EventParser) -> None:
+        self._web, self._host, self._parser = web, host, parser
         self._own_chats = RecentDict[str, bool](MAX_DIRECT_CHATS)
         self._can_ask = True
 
@@ -45,16 +44,15 @@ class SlackInteractions:
         """One of them, acknowledged already. Raises UnreadablePayload."""
         asked: InboundMessage | ButtonPress
         response_url = find_text(payload, "response_url")
-        if kind == "slash_commands":
-            asked = self._parser.parse_slash(payload)
-            reply = self._run_command(asked)
-        elif payload.get("type") == "block_actions":
+        if payload.get("type") == "block_actions":
             asked, response_url = self._parser.parse_press(payload), ""
             reply = self._host.press_button(asked)
-        elif payload.get("type") == "message_action":
-            asked = self._parser.parse_shortcut(payload)
-            reply = self._run_command(asked)
-            if not find_text(payload, "message", "thread_ts"):
+        elif kind == "slash_commands" or payload.get("type") == "message_action":
+            asked = self._parser.parse_command(payload)
+            chat, message = asked.address.chat, payload.get("message")
+            is_private = asked.private and await self._is_own_chat(chat)
+            reply = self._host.run_command(replace(asked, private=is_private))
+            if message and not find_text(message, "thread_ts"):
                 # nobody sees what is shown to one person in a thread that has not begun
                 asked = replace(asked, address=replace(asked.address, thread=""))
         else:
@@ -68,10 +66,6 @@ class SlackInteractions:
         except ChannelError as error:
             log.warning("Slack: a reply was not shown: %s", error)
 
-    async def _run_command(self, asked: InboundMessage) -> str:
-        is_private = asked.private and await self._is_own_chat(asked.address.chat)
-        return await self._host.run_command(replace(asked, private=is_private))
-
     async def _is_own_chat(self, chat: str) -> bool:
         """Slash commands and shortcuts come from private chats between other people, too: only
         where Slack tells us of the chat it is the assistant's.
@@ -80,7 +74,7 @@ class SlackInteractions:
             return self._own_chats.get(chat, False)
         is_own = True
         try:
-            async with asyncio.timeout(self._timing.answer_s):
+            async with asyncio.timeout(self._web.timing.answer_s):
                 await self._web.read("conversations.info", channel=chat)
         except (RetryLater, Revoked, TimeoutError):
             return False
@@ -108,7 +102,7 @@ class SlackInteractions:
                 raise Rejected(f"Slack takes {MAX_REPLIES}; the rest was not shown")
             deferred += 1
             body, what = {"response_type": "ephemeral", "text": part.text}, "the reply to a command"
-            how = {"timeout_s": self._timing.timeout_s, "proxy": proxy_for(response_url)}
+            how = {"timeout_s": self._web.timing.timeout_s, "proxy": proxy_for(response_url)}
             answer = await self._web.http.request(
                 "POST", response_url, what=what, sends=True, json=body, **how
             )

@@ -22,7 +22,6 @@ from channels.json_access import (
     parse_json,
 )
 from channels.message import Arrival, InboundMessage, UnreadableUpdate
-from channels.slack.config import SlackTiming
 from channels.slack.events import UNREADABLE, EventParser
 from channels.slack.history import MAX_CHATS, SlackHistory
 from channels.slack.interactions import SlackInteractions
@@ -84,11 +83,11 @@ class SlackCursor:
 class SlackListener:
     """One `run` of the channel."""
 
-    def __init__(self, web: SlackWeb, host: Host, parser: EventParser, timing: SlackTiming) -> None:
-        self._web, self._host, self._timing, self._parser = web, host, timing, parser
-        self._history = SlackHistory(web, parser, timing.answer_s)
-        self._interactions = SlackInteractions(web, host, parser, timing)
-        self._cursor = SlackCursor(host, timing.save_s)
+    def __init__(self, web: SlackWeb, host: Host, parser: EventParser) -> None:
+        self._web, self._host, self._parser, self._timing = web, host, parser, web.timing
+        self._history = SlackHistory(web, parser)
+        self._interactions = SlackInteractions(web, host, parser)
+        self._cursor = SlackCursor(host, web.timing.save_s)
         self._events = asyncio.Queue[tuple[Json, ClientWebSocketResponse, str]]()
         self._accepted = RecentDict[str, None](MAX_REMEMBERED)
         self._tasks = asyncio.TaskGroup()

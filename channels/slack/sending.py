@@ -60,8 +60,9 @@ class SlackSender:
     found.
     """
 
-    def __init__(self, web: SlackWeb, threads: ThreadMembership, transfer_s: float) -> None:
-        self._web, self._threads, self._transfer_s = web, threads, transfer_s
+    def __init__(self, web: SlackWeb) -> None:
+        people = (*web.config.allowed_user_ids, *web.config.owner_ids)
+        self._web, self._threads = web, ThreadMembership(map(str, people))
         self._streams = RecentDict[tuple[str, str], _Stream](MAX_STREAMS)
         self._with_key = RecentDict[tuple[str, str], None](MAX_STREAMS)
         self._lost_files = RecentDict[str, list[str]](MAX_LOST)
@@ -136,23 +137,25 @@ class SlackSender:
             with contextlib.suppress(SlackError):
                 if sent := await self._find_file(file_id, address.chat):
                     return sent
-        identity = self._web.identity or await self._web.get_identity()
-        method = "conversations.replies" if address.thread else "conversations.history"
-        asked = {"channel": address.chat, "ts": address.thread, "include_all_metadata": "true"}
-        oldest, read = f"{(since - CLOCK_MARGIN).timestamp():.6f}", self._web.read_all
-        rows = await read(FIND, method, "messages", FIND_PAGES, oldest=oldest, **asked)
-        own = recent = [row for row in rows if identity.is_author(row)]
-        if not any(_key_of(row) == key for row in own) and self.can_find:
-            # our clock may have jumped; threads are listed from their beginning, chats from the end
-            pages = FIND_PAGES if address.thread else 1
-            rows = await read(FIND, method, "messages", pages, **asked)
-            own = [row for row in rows if identity.is_author(row)]
-        for row in recent:
+        web, thread = self._web, address.thread
+        if not web.user:
+            await web.get_identity()
+        method = "conversations.replies" if thread else "conversations.history"
+        asked = {"channel": address.chat, "ts": thread, "include_all_metadata": "true"}
+        oldest = f"{(since - CLOCK_MARGIN).timestamp():.6f}"
+        rows = await web.read_all(FIND, method, "messages", FIND_PAGES, oldest=oldest, **asked)
+        own = list(filter(web.is_author, rows))
+        for row in own:
             place = address.chat, find_text(row, "ts")
             if "streaming_state" in row and not _key_of(row) and place not in self._streams:
                 with contextlib.suppress(DeliveryUnknown, Rejected):
                     await self._stop(*place)
                     await self.delete(address, place[1])
+        if key not in map(_key_of, own) and self.can_find:
+            # our clock may have jumped; threads are listed from their beginning, chats from the end
+            pages = FIND_PAGES if thread else 1
+            rows = await web.read_all(FIND, method, "messages", pages, **asked)
+            own = list(filter(web.is_author, rows))
         found = next((find_text(row, "ts") for row in own if _key_of(row) == key), "")
         if found:
             self._with_key[address.chat, found] = None
@@ -170,11 +173,11 @@ class SlackSender:
         if shown:
             await self._update(shown, end, "")
             return shown
-        person, identity = self._threads.last_author(address), self._web.identity
+        person = self._threads.last_author(address)
         if address.thread and (person or chat.startswith("D")):
             target = {"channel": chat, "thread_ts": address.thread, "markdown_text": text}
-            if person and identity:
-                target |= {"recipient_user_id": person, "recipient_team_id": identity.team}
+            if person:
+                target |= {"recipient_user_id": person, "recipient_team_id": self._web.team}
             start = self._web.optional.attempt
             if answer := await start(STREAM, self._web.write, "chat.startStream", **target):
                 message_id = get_text(answer, "ts")
@@ -224,7 +227,7 @@ class SlackSender:
         ticket = await web.read("files.getUploadURLExternal", filename=name, length=size)
         file_id, url = get_text(ticket, "file_id"), get_text(ticket, "upload_url")
         # nothing is seen in the chat yet: what goes wrong here is just tried again
-        how = {"what": "an upload", "timeout_s": self._transfer_s, "sends": False}
+        how = {"what": "an upload", "timeout_s": self._web.timing.transfer_s, "sends": False}
         raw = {"Content-Type": "application/octet-stream"}
         with await asyncio.to_thread(file.open, "rb") as data:
             answer = await web.http.request("POST", url, data=data, headers=raw, **how)
@@ -238,12 +241,12 @@ class SlackSender:
             raise
         self._lost_files.pop(message.key, None)
         # Slack posts a file a little later: until then its id stands for the message
-        sent = next(
-            (_message_of(row, address.chat) for row in find_objects(completed, "files")), ""
-        )
+        for row in find_objects(completed, "files")[:1]:
+            if sent := _message_of(row, address.chat):
+                return sent
         with contextlib.suppress(ChannelError):
-            sent = sent or await self._find_file(file_id, address.chat)
-        return sent or file_id
+            return await self._find_file(file_id, address.chat) or file_id
+        return file_id
 
     async def _find_file(self, file_id: str, chat: str) -> str:
         return _message_of((await self._web.read("files.info", file=file_id)).get("file"), chat)

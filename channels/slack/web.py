@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import Any
 
 from slack_sdk.errors import SlackApiError
@@ -10,8 +9,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from yarl import URL
 
 from channels.base import ChannelError, Rejected, RetryLater, Revoked, Unsupported
-from channels.json_access import Json, find_object, find_objects, find_text, get_text
-from channels.slack.config import SlackAccount
+from channels.json_access import Json, find_objects, find_text, get_text
+from channels.slack.config import SlackAccount, SlackTiming
 from channels.transport import HttpAnswer, OptionalCalls, PlatformClient, lost_answer, parse_seconds
 
 REVOKED_CODES = (
@@ -70,24 +69,6 @@ class SlackUnsupported(SlackError, Unsupported):
     """This workspace does not offer the method to us at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlackIdentity:
-    """`user`: our member id, by which we are mentioned; `bot`: the app's own; `team`: the
-    workspace.
-    """
-
-    user: str
-    bot: str
-    team: str
-    name: str
-    workspace: str
-
-    def is_author(self, message: Json) -> bool:
-        """A message of ours."""
-        user, bot = find_text(message, "user"), find_text(message, "bot_id")
-        return bool((user and user == self.user) or (bot and bot == self.bot))
-
-
 class _Client(AsyncWebClient):
     """Without redirects: after one, a POST would be repeated as a GET."""
 
@@ -99,9 +80,9 @@ class _Client(AsyncWebClient):
 class SlackWeb:
     """The web API of one workspace."""
 
-    def __init__(self, config: SlackAccount, timeout_s: float) -> None:
+    def __init__(self, config: SlackAccount, timing: SlackTiming) -> None:
         self.http = PlatformClient("Slack", config.base_url)
-        self._config, self._timeout_s = config, timeout_s
+        self.config, self.timing = config, timing
         self.headers = {"Authorization": f"Bearer {config.bot_token}"}
         # it writes a log of its own, and would repeat what may have had its effect
         silent = logging.Logger("slack_sdk", logging.CRITICAL + 1)
@@ -109,11 +90,11 @@ class SlackWeb:
         # else it takes any from the environment, and knows no exceptions
         self._client.proxy = self.http.proxy
         self.optional = OptionalCalls("Slack")
-        self.identity: SlackIdentity | None = None
+        self.user = self.bot = self.team = ""
 
     def is_own(self, url: URL) -> bool:
         """The server that we talk to, or Slack's own over https."""
-        home = URL(self._config.base_url)
+        home = URL(self.config.base_url)
         if url.is_absolute() and url.origin() == home.origin():
             return True
         is_slack = all(f".{one.host}".endswith(".slack.com") for one in (home, url))
@@ -121,13 +102,11 @@ class SlackWeb:
 
     async def write(self, method: str, **arguments: object) -> Json:
         """Change something. Raises SlackError, RetryLater, DeliveryUnknown, Revoked."""
-        given = {key: value for key, value in arguments.items() if value not in ("", None)}
-        return await self._call("POST", method, sends=True, json=given)
+        return await self._call("POST", method, arguments, sends=True)
 
     async def read(self, method: str, **arguments: object) -> Json:
         """Ask for something. Raises SlackError, RetryLater, Revoked."""
-        given = {key: str(value) for key, value in arguments.items() if value not in ("", None)}
-        return await self._call("GET", method, params=given)
+        return await self._call("GET", method, arguments)
 
     async def read_all(
         self, feature: str, method: str, key: str, pages: int, enough: int = 0, **asked: object
@@ -142,7 +121,7 @@ class SlackWeb:
                 feature, self.read, method, cursor=cursor, limit=PAGE_SIZE, **asked
             )
             rows += find_objects(page, key)
-            cursor = find_text(find_object(page, "response_metadata"), "next_cursor")
+            cursor = find_text(page, "response_metadata", "next_cursor")
             if not cursor or 0 < enough <= len(rows):
                 return rows
         if pages > 1:
@@ -150,34 +129,48 @@ class SlackWeb:
             log.warning("%s: there is more in %s than is read; some may be missed", method, where)
         return rows
 
-    async def get_identity(self) -> SlackIdentity:
-        """Who we are. Raises RetryLater, Revoked."""
+    async def get_identity(self) -> str:
+        """Who we are; our ids are known from then on. Raises RetryLater, Revoked."""
         try:
-            answer = await self._call("POST", "auth.test")
+            answer = await self._call("POST", "auth.test", {})
         except SlackError as error:
             raise Revoked(str(error)) from error
-        keys = ("user_id", "bot_id", "team_id", "user", "team")
-        self.identity = SlackIdentity(*(find_text(answer, key) for key in keys))
-        return self.identity
+        keys = ("user_id", "bot_id", "team_id")
+        self.user, self.bot, self.team = (find_text(answer, key) for key in keys)
+        return f"@{find_text(answer, 'user')} in {find_text(answer, 'team')}"
+
+    def is_author(self, message: Json) -> bool:
+        """We wrote it."""
+        ids = (find_text(message, "user"), self.user), (find_text(message, "bot_id"), self.bot)
+        return any(own == author != "" for author, own in ids)
 
     async def open_socket(self) -> str:
         """An address that is good for one connection. Raises RetryLater, Revoked."""
-        headers = {"Authorization": f"Bearer {self._config.app_token}"}
+        method, token = "apps.connections.open", self.config.app_token
         try:
-            answer = await self._call("POST", "apps.connections.open", headers=headers)
+            return get_text(await self._call("POST", method, {}, token=token), "url")
         except SlackError as error:
             hint = "app_token needs connections:write, and Socket Mode has to be on"
             raise Revoked(f"{error}; {hint}") from error
-        return get_text(answer, "url")
 
-    async def _call(self, verb: str, method: str, *, sends: bool = False, **options: Any) -> Json:
+    async def _call(
+        self,
+        verb: str,
+        method: str,
+        given: Json,
+        *,
+        sends: bool = False,
+        token: str = "",
+    ) -> Json:
         self._client.session = self.http.session
         status, headers, answer = 200, {}, None
-        options = {"headers": dict(self.headers), **options}
+        given = {key: value for key, value in given.items() if value not in ("", None)}
+        login = {"Authorization": f"Bearer {token}"} if token else dict(self.headers)
+        how: Json = {"http_verb": verb, "json" if sends else "params": given}
         try:
             with self.http.translate_errors(method, sends=sends):
-                async with asyncio.timeout(self._timeout_s):
-                    response = await self._client.api_call(method, http_verb=verb, **options)
+                async with asyncio.timeout(self.timing.timeout_s):
+                    response = await self._client.api_call(method, headers=login, **how)
             if isinstance(response.data, dict):
                 return response.data
         except SlackApiError as error:
