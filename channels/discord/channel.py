@@ -20,8 +20,7 @@ from channels.base import (
 )
 from channels.discord.config import DEFAULT_API, DiscordAccount, DiscordTiming
 from channels.discord.gateway import GatewayConnection
-from channels.discord.intake import DiscordIntake
-from channels.discord.interactions import QUIET
+from channels.discord.intake import QUIET, DiscordIntake
 from channels.discord.rest import (
     DiscordRest,
     ReplyRejected,

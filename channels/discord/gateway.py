@@ -2,16 +2,16 @@
 (E12).
 
 discord.py speaks the protocol. When to give up a connection, and when to try again, is decided
-here. Its parsers are replaced: `on_event` sees the bare payloads, in the order in which they came.
+here. Its parsers are left out: `on_event` sees the bare payloads, in the order in which they came.
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import Any
 
 from aiohttp import ClientWebSocketResponse
@@ -20,6 +20,7 @@ from yarl import URL
 from channels.base import ChannelError, Host, Rejected, RetryLater, Revoked
 from channels.discord.config import DEFAULT_API
 from channels.discord.rest import UNKNOWN_TOKEN, DiscordRest
+from channels.json_access import find_text, parse_json
 from channels.transport import Backoff
 
 with warnings.catch_warnings():
@@ -31,51 +32,29 @@ logging.getLogger("discord").setLevel(logging.INFO)  # DEBUG holds every message
 discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False  # no voice here
 
 DEFAULT_GATEWAY = DiscordWebSocket.DEFAULT_GATEWAY
-FATAL_CODES = (4010, 4011, 4012, 4013)
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 INTENTS_HELP = (
     "Discord does not give the bot what people write: switch on Message Content Intent in the "
     "developer portal (Bot, Privileged Gateway Intents), and start again. What came before is kept."
 )
 
-
-class _Parsers(dict[str, Callable[[Any], None]]):
-    """One for every event."""
-
-    def __init__(self, on_event: Callable[[str, object], None]) -> None:
-        super().__init__()
-        self._on_event = on_event
-
-    def __missing__(self, event: str) -> Callable[[Any], None]:
-        return partial(self._on_event, event)
-
-
-class _Client(discord.Client):
-    """What the library's socket wants to know; it never connects by itself."""
-
-    def __init__(
-        self,
-        token: str,
-        connect: Callable[[str], Awaitable[ClientWebSocketResponse]],
-        on_event: Callable[[str, object], None],
-    ) -> None:
-        intents = discord.Intents(guilds=True, messages=True, message_content=True, reactions=True)
-        super().__init__(intents=intents, max_messages=None, chunk_guilds_at_startup=False)
-        self.loop = asyncio.get_running_loop()
-        self.http: Any = self.http
-        self.http.token, self.http.ws_connect = token, connect
-        self._connection.parsers = _Parsers(on_event)
-
-    def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
-        """Nobody listens to the library's own events."""
+FATAL = {
+    code: f"Discord's gateway rejects this bot (close code {code}); it may need an update."
+    for code in (4010, 4011, 4012, 4013)
+}
+"""No new connection mends these."""
+FATAL |= {4004: UNKNOWN_TOKEN, 4014: INTENTS_HELP}
+INTENTS = discord.Intents(guilds=True, messages=True, message_content=True, reactions=True)
 
 
 class _Socket(DiscordWebSocket):
-    """It tells of heartbeats, and goes on after what it cannot read."""
+    """It tells of heartbeats, keeps the text of each frame, and goes on after what it cannot
+    read.
+    """
 
     on_beat: Callable[[], None] | None = None
-    unreadable: str | None = None
-    _text = ""
+    is_readable = True
+    text = ""
 
     @property
     def last_ack(self) -> float:
@@ -87,18 +66,18 @@ class _Socket(DiscordWebSocket):
         await super().send_heartbeat(data)
 
     def log_receive(self, data: Any, /) -> None:
-        self._text = str(data)
+        self.text = str(data)
 
     async def received_message(self, msg: Any, /) -> None:
-        self._text = ""
+        self.text, self.is_readable = "", True
         try:
             await super().received_message(msg)
         except Exception as error:
-            if isinstance(msg, bytes) and not self._text:  # zlib's errors, or zstandard's
+            if isinstance(msg, bytes) and not self.text:  # zlib's errors, or zstandard's
                 raise RetryLater("Discord's gateway sent something that cannot be read") from None
             if not isinstance(error, MALFORMED):
                 raise
-            self.unreadable = self._text
+            self.is_readable = False
 
 
 class GatewayConnection:
@@ -108,7 +87,7 @@ class GatewayConnection:
         self, rest: DiscordRest, host: Host, on_event: Callable[[str, object], None]
     ) -> None:
         self._rest, self._host, self._on_event = rest, host, on_event
-        self._config, self._timing = rest.config, rest.timing
+        self._timing = rest.timing
         self._session_id: str | None = None
         self._sequence: int | None = None
         self._resume_url: URL | None = None
@@ -151,7 +130,8 @@ class GatewayConnection:
                 return "Discord ended the session"
             except discord.ConnectionClosed as closed:
                 self._session_id = None
-                _raise_if_fatal(closed.code)
+                if closed.code in FATAL:
+                    raise Revoked(FATAL[closed.code]) from None
             except TimeoutError:
                 raise RetryLater("Discord's gateway does not answer any more") from None
         return "Discord closed the connection"
@@ -169,10 +149,15 @@ class GatewayConnection:
             if limit.when() is None:
                 limit.reschedule(loop.time() + timing.ack_s)
 
+        client: Any = discord.Client(
+            intents=INTENTS, max_messages=None, chunk_guilds_at_startup=False
+        )
+        client.loop, client._connection.parsers = loop, {}  # ours sees the bare payloads
+        client.http.token, client.http.ws_connect = self._rest.config.bot_token, connect
         home, session, resume = await self._home(), self._session_id, self._resume_url
         self._resume_url = None  # if that is dead, the next try starts at home
         socket = await _Socket.from_client(
-            _Client(self._config.bot_token, connect, self._dispatch),
+            client,
             gateway=resume if session and resume and _may_resume_at(resume, home) else home,
             session=session,
             sequence=self._sequence,
@@ -184,13 +169,11 @@ class GatewayConnection:
             while True:
                 before = self._is_up, socket.last_ack
                 await socket.poll_event()
-                if self._is_up and before != (True, socket.last_ack):
-                    limit.reschedule(None)
-                if socket.unreadable is not None:
-                    self._on_event("frame", socket.unreadable)
-                    socket.unreadable = None
+                self._dispatch(socket)
                 if self._is_up:
                     self._host.report_alive()
+                    if before != (True, socket.last_ack):
+                        limit.reschedule(None)
         finally:
             self._session_id, self._sequence = socket.session_id, socket.sequence
             self._resume_url = socket.gateway if self._is_up else None
@@ -198,38 +181,26 @@ class GatewayConnection:
                 socket._keep_alive.stop()
 
     async def _home(self) -> URL:
-        if self._config.gateway_url:
-            return URL(self._config.gateway_url)
-        if self._config.api_url == DEFAULT_API:
+        config = self._rest.config
+        if config.gateway_url:
+            return URL(config.gateway_url)
+        if config.api_url == DEFAULT_API:
             return DEFAULT_GATEWAY
-        try:
-            return URL((await self._rest.call("GET", "/gateway"))["url"])
-        except (
-            Rejected,
-            RetryLater,
-            KeyError,
-            TypeError,
-            ValueError,
-        ):  # a simple server has it at its root
-            return URL(self._config.api_url.replace("http", "ws", 1)).with_path("/")
+        with contextlib.suppress(Rejected, RetryLater):
+            if url := find_text(await self._rest.call("GET", "/gateway"), "url"):
+                return URL(url)
+        # a simple server has it at its root
+        return URL(config.api_url.replace("http", "ws", 1)).with_path("/")
 
-    def _dispatch(self, event: str, data: object) -> None:
-        if event != "RESUMED":
-            self._on_event(event, data)
-        if event in ("READY", "RESUMED"):
-            self._is_up, self._up_at = True, asyncio.get_running_loop().time()
-
-
-def _raise_if_fatal(code: int) -> None:
-    """Raises Revoked for what no new connection mends."""
-    if code == 4004:
-        raise Revoked(UNKNOWN_TOKEN) from None
-    if code == 4014:
-        raise Revoked(INTENTS_HELP) from None
-    if code in FATAL_CODES:
-        raise Revoked(
-            f"Discord's gateway rejects this bot (close code {code}); it may need an update."
-        ) from None
+    def _dispatch(self, socket: _Socket) -> None:
+        frame = parse_json(socket.text)
+        if not socket.is_readable:
+            self._on_event("frame", socket.text)
+        elif isinstance(frame, dict) and (event := frame.get("t")):
+            if event != "RESUMED":
+                self._on_event(event, frame.get("d"))
+            if event in ("READY", "RESUMED"):
+                self._is_up, self._up_at = True, asyncio.get_running_loop().time()
 
 
 def _may_resume_at(url: URL, home: URL) -> bool:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import re
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -18,10 +19,23 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
 
-from channels.base import DeliveryUnknown, Host, NotAccepted, Rejected, RetryLater
-from channels.discord.directory import ChannelDirectory, ChannelInfo
-from channels.discord.events import parse_event, parse_interaction
-from channels.discord.interactions import answer_interaction, register_menu
+from channels.base import (
+    TRANSIENT,
+    ChannelError,
+    DeliveryUnknown,
+    Host,
+    NotAccepted,
+    Rejected,
+    RetryLater,
+    Revoked,
+)
+from channels.discord.events import (
+    ChannelDirectory,
+    ChannelInfo,
+    Interaction,
+    parse_event,
+    parse_interaction,
+)
 from channels.discord.rest import (
     DiscordRest,
     parse_snowflake,
@@ -29,7 +43,9 @@ from channels.discord.rest import (
     snowflake_before,
 )
 from channels.json_access import Json, UnreadablePayload, find_objects, find_text
-from channels.message import Arrival, UnreadableUpdate
+from channels.markup.discord import render_parts
+from channels.markup.sanitize import escape_markdown, shorten_line
+from channels.message import Arrival, ButtonPress, UnreadableUpdate
 from channels.transport import Backoff, RecentDict
 
 log = logging.getLogger(__name__)
@@ -52,6 +68,21 @@ MAX_DIRECT_CHATS = 200
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 KNOWN_CHATS = ""
 """In the list of those people: the chats that the host knows."""
+ACK_TIMEOUT_S = 2.5
+THINKING, UNCHANGED = 5, 6
+EPHEMERAL, NO_EMBEDS = 1 << 6, 1 << 2
+QUIET = {"flags": NO_EMBEDS, "allowed_mentions": {"parse": []}}
+"""Nothing in a message can notify anybody, and links show no preview."""
+NOT_SAVED = "That could not be written down just now. Please try again in a moment."
+MAX_TRIES, MAX_PARTS = 4, 5
+COMMAND_NAME = re.compile(r"[a-z0-9_-]{1,32}")
+MAX_DESCRIPTION, MAX_COMMANDS = 100, 100
+TEXT_OPTION = {
+    "type": 3,
+    "name": "text",
+    "description": "what comes after the command",
+    "required": False,
+}
 Event = tuple[str, Json]
 
 
@@ -81,7 +112,7 @@ class DiscordIntake:
         self._rest, self._host, self._now, config = rest, host, now, rest.config
         self._directory = ChannelDirectory(name, str(config.guild_id))
         listed = dict.fromkeys(map(str, (*config.owner_ids, *config.allowed_user_ids)))
-        self._people = [person for person in listed if person.isdecimal()][:MAX_DIRECT_CHATS]
+        self._people = list(filter(str.isdecimal, listed))[:MAX_DIRECT_CHATS]
         self.tasks, self._loop = asyncio.TaskGroup(), asyncio.get_running_loop()
         self._has_menu = False
         self._queue: deque[Event | UnreadableUpdate] = deque()
@@ -125,26 +156,22 @@ class DiscordIntake:
     def _on_channel(self, channel: str, info: ChannelInfo) -> None:
         """A channel that is there again is read on where there is something newer."""
         is_unknown = info.last_message == 0 and len(self._gaps) < MAX_UNKNOWN
-        if info.last_message > snowflake_before(self._since, OVERLAP_S) or is_unknown:
+        if is_unknown or info.last_message > snowflake_before(self._since, OVERLAP_S):
             self._open_gap(channel)
 
     def _enqueue(self, event: str, payload: Json) -> None:
         """Something was written or done."""
-        channel, item = str(payload.get("channel_id", "")), (event, dict(payload))
-        if (
-            self._to_ask
-            and not payload.get("guild_id")
-            and channel.isdecimal()
-            and channel not in self._direct
-        ):
+        channel = str(payload.get("channel_id", ""))
+        is_direct = channel.isdecimal() and not payload.get("guild_id")
+        if self._to_ask and is_direct and channel not in self._direct:
             self._direct.add(channel)  # what was missed in a chat that no guild lists comes first
             self._open_gap(channel)
         elif len(self._queue) >= MAX_QUEUED:
             self._open_gap(channel)
         if (gap := self._gaps.get(channel)) is None:
-            self._queue.append(item)
+            self._queue.append((event, dict(payload)))
         elif len(gap.held) < MAX_HELD and not gap.overflow:
-            gap.held.append(item)
+            gap.held.append((event, dict(payload)))
         else:
             gap.overflow = True
 
@@ -172,15 +199,14 @@ class DiscordIntake:
                     self._enqueue(event, payload)
             case "INTERACTION_CREATE":
                 if asked := parse_interaction(payload, directory):
-                    self.tasks.create_task(answer_interaction(asked, self._rest, self._host))
+                    self.tasks.create_task(self._answer(asked))
             case "READY":
                 self._on_new_session()
                 directory.on_ready(payload)
                 if not self._has_menu:
                     self._has_menu = True
                     application = find_text(payload, "application", "id") or directory.bot_id
-                    menu = register_menu(self._rest, application, self._host.list_commands())
-                    self.tasks.create_task(menu)
+                    self.tasks.create_task(self._register_menu(application))
             case "GUILD_CREATE":
                 for channel, info in directory.on_guild(payload):
                     self._on_channel(channel, info)
@@ -189,6 +215,65 @@ class DiscordIntake:
                 directory.on_guild_delete(payload)
             case _:
                 directory.on_event(event, payload)
+
+    async def _answer(self, asked: Interaction) -> None:
+        """See it through; what goes wrong ends only this one."""
+        is_press = isinstance(asked.item, ButtonPress)
+        kind = {"type": UNCHANGED} if is_press else {"type": THINKING, "data": {"flags": EPHEMERAL}}
+        callback = f"/interactions/{asked.id}/{asked.token}/callback"
+        try:
+            await self._rest.call("POST", callback, kind, timeout_s=ACK_TIMEOUT_S)
+        except Revoked:
+            return  # the gateway reports it
+        except ChannelError as error:
+            log.warning("Discord: a button or command was not acknowledged in time: %s", error)
+        backoff, text = self.backoff(), NOT_SAVED
+        for _ in range(MAX_TRIES):
+            try:
+                if isinstance(asked.item, ButtonPress):
+                    text = await self._host.press_button(asked.item)
+                else:
+                    text = await self._host.run_command(asked.item)
+                break
+            except NotAccepted as error:
+                log.warning("Discord: a button or command cannot be saved, trying again: %s", error)
+                await backoff.wait()
+        webhook = f"/webhooks/{asked.application}/{asked.token}"
+        try:
+            if text.strip():
+                for part in render_parts(escape_markdown(text))[:MAX_PARTS]:
+                    body = QUIET | {"content": part.text, "flags": EPHEMERAL | NO_EMBEDS}
+                    await self._rest.call("POST", webhook, body)
+            elif not is_press:
+                await self._rest.call("DELETE", f"{webhook}/messages/@original")
+        except ChannelError as error:
+            log.warning("Discord did not take the reply to a button or command: %s", error)
+
+    async def _register_menu(self, application: str) -> None:
+        """Write the menu only when it has changed: Discord limits the writes of a day. Without it
+        commands are typed.
+        """
+        named = {name.lower().lstrip("/"): text for name, text in self._host.list_commands()}
+        menu = [
+            {
+                "type": 1,
+                "name": name,
+                "description": shorten_line(text, MAX_DESCRIPTION) or name,
+                "options": [TEXT_OPTION],
+            }
+            for name, text in named.items()
+            if COMMAND_NAME.fullmatch(name)
+        ][:MAX_COMMANDS]
+        if not application or not menu:
+            return
+        guild = f"/guilds/{self._rest.config.guild_id}" if self._rest.config.guild_id else ""
+        path = f"/applications/{application}{guild}/commands"
+        try:
+            current = await self._rest.call("GET", path)
+            if _comparable(current) != _comparable(menu):
+                await self._rest.call("PUT", path, menu)
+        except TRANSIENT as error:
+            log.info("Discord's menu of commands was not changed: %s", error)
 
     async def run(self) -> None:
         """Hand on what comes. Raises Revoked."""
@@ -236,12 +321,10 @@ class DiscordIntake:
 
     def _advance(self, item: Event) -> None:
         """The host has it."""
-        event, payload = item
-        if event == "MESSAGE_CREATE":
-            number = parse_snowflake(payload.get("id"))
-            if number <= snowflake_at(self._now() + AHEAD):
-                self._newest = number if self._is_estimate and number else max(self._newest, number)
-                self._is_estimate = self._is_estimate and not number
+        number = parse_snowflake(item[1].get("id")) if item[0] == "MESSAGE_CREATE" else 0
+        if 0 < number <= snowflake_at(self._now() + AHEAD):
+            self._newest = number if self._is_estimate else max(self._newest, number)
+            self._is_estimate = False
 
     async def _accept(self, parsed: Iterable[Arrival | None]) -> None:
         """Until the host has accepted it: nothing is dropped, and nothing overtakes."""
@@ -344,3 +427,12 @@ class DiscordIntake:
     def backoff(self) -> Backoff:
         """While the host or a page of the history cannot be had."""
         return Backoff(self._rest.timing.retry_s, self._rest.timing.longest_retry_s)
+
+
+def _comparable(menu: object) -> list[list[str]]:
+    """What of it counts."""
+    return sorted(
+        [find_text(row, key) for key in ("name", "description")]
+        + [find_text(option, "name") for option in find_objects(row, "options")]
+        for row in find_objects(menu)
+    )

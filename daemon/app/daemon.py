@@ -25,7 +25,6 @@ from daemon.commands.admin import AdminCommands, RuleCommands, UndoCommand
 from daemon.commands.approvals import ApprovalCommands
 from daemon.commands.registry import CommandRunner
 from daemon.commands.sessions import SessionCommands
-from daemon.commands.status import StatusCommands
 from daemon.core.clock import BackgroundTasks
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.messages import Usage
@@ -165,8 +164,7 @@ class Daemon(ToolOwner):
         approvals = self.approvals = ApprovalService(store, sessions, clock, self.new_id)
         people = PeopleService(store, clock, sessions=sessions, config_roles=self.config_roles)
         groups = (
-            StatusCommands(store, clock, self.routes, self.usage.today, self._describe_state),
-            SessionCommands(clock, services, self.routes),
+            SessionCommands(clock, services, self.routes, self.usage.today, self._describe_state),
             ApprovalCommands(approvals),
             AdminCommands(people, self.runtime.reload, PinStore(store), self.servers),
             RuleCommands(store, self.rules, self.rule_reader),
