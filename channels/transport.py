@@ -150,10 +150,13 @@ class HttpAnswer:
 
 
 class PlatformClient:
-    """Connections to one platform. Errors name no address: it may hold a token."""
+    """Connections to one platform. Errors name no address: it may hold a token. `hosts`: the ends
+    of the names of its file servers, such as ".example.com".
+    """
 
-    def __init__(self, platform: str, base_url: str) -> None:
+    def __init__(self, platform: str, base_url: str, hosts: tuple[str, ...] = ()) -> None:
         self.platform, self.proxy = platform, proxy_for(base_url)
+        self._home, self._hosts = URL(base_url), hosts
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -165,6 +168,16 @@ class PlatformClient:
                 timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
             )
         return self._session
+
+    def is_own(self, address: URL | str) -> bool:
+        """The server that we talk to, or a file server of the platform over https."""
+        try:
+            url = URL(address)
+        except ValueError:
+            return False
+        is_home = url.is_absolute() and url.origin() == self._home.origin()
+        is_public = url.scheme == "https" and url.port == 443
+        return is_home or (is_public and f".{url.host}".endswith(self._hosts))
 
     async def request(
         self,
@@ -228,7 +241,6 @@ class PlatformClient:
         into: BinaryIO,
         limit: int,
         *,
-        is_allowed: Callable[[URL], bool],
         headers: Mapping[str, str] | None = None,
         login_page: str = "",
     ) -> None:
@@ -236,12 +248,14 @@ class PlatformClient:
         answers with a page instead of the file. Raises Rejected, RetryLater.
         """
         name = attachment.name
+        if attachment.size > limit:
+            raise too_large(name, limit)
         try:
             address = URL(url)
             with self.translate_errors(name, sends=False):
                 async with asyncio.timeout(DOWNLOAD_S):
                     for _ in range(MAX_REDIRECTS):
-                        if not is_allowed(address):
+                        if not self.is_own(address):
                             raise Rejected(
                                 f"{name} is not at {self.platform}; it is not downloaded"
                             )

@@ -8,8 +8,6 @@ from hashlib import blake2b
 from typing import BinaryIO
 from urllib.parse import quote
 
-from yarl import URL
-
 from channels.base import (
     Capabilities,
     DeliveryUnknown,
@@ -18,7 +16,7 @@ from channels.base import (
     NotAccepted,
     RateLimit,
 )
-from channels.discord.config import DEFAULT_API, DiscordAccount, DiscordTiming
+from channels.discord.config import DiscordAccount, DiscordTiming
 from channels.discord.gateway import GatewayConnection
 from channels.discord.intake import QUIET, DiscordIntake
 from channels.discord.rest import (
@@ -31,7 +29,7 @@ from channels.discord.rest import (
 from channels.json_access import Json, find_objects, find_text
 from channels.markup.discord import LIMIT, render_parts
 from channels.message import Address, Attachment, MessagePart, OutboundMessage
-from channels.transport import OptionalCalls, check_size, too_large
+from channels.transport import OptionalCalls, check_size
 
 MAX_UPLOAD, MAX_DOWNLOAD = 10 << 20, 25 << 20
 CAPABILITIES = Capabilities(
@@ -46,7 +44,6 @@ CLOCK_MARGIN_S = 30.0
 FIND_MESSAGES = 100
 STYLES = {"": 2, "good": 3, "bad": 4}
 BUTTONS_PER_ROW, MAX_ROWS, MAX_LABEL = 5, 5, 80
-FILE_HOSTS = ("cdn.discordapp.com", "media.discordapp.net")
 
 
 def _utc_now() -> datetime:
@@ -158,20 +155,10 @@ class Discord:
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
         """Without the token."""
-        if attachment.size > MAX_DOWNLOAD:
-            raise too_large(attachment.name, MAX_DOWNLOAD)
-        url, http = attachment.ref, self._rest.http
-        await http.download(url, attachment, into, MAX_DOWNLOAD, is_allowed=self._is_at_discord)
+        await self._rest.http.download(attachment.ref, attachment, into, MAX_DOWNLOAD)
 
     async def aclose(self) -> None:
         await self._rest.http.aclose()
-
-    def _is_at_discord(self, url: URL) -> bool:
-        """Where Discord keeps files; with another API, where that is."""
-        api = self._rest.config.api_url
-        if api != DEFAULT_API and url.is_absolute() and url.origin() == URL(api).origin():
-            return True
-        return url.scheme == "https" and url.host in FILE_HOSTS and url.port == 443
 
 
 def _path(address: Address, message_id: str = "") -> str:

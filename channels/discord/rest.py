@@ -12,6 +12,7 @@ from channels.discord.config import DiscordAccount, DiscordTiming
 from channels.json_access import Json, find_text
 from channels.transport import PlatformClient, lost_answer, parse_seconds
 
+FILE_HOSTS = (".cdn.discordapp.com", ".media.discordapp.net")
 USER_AGENT = "DiscordBot (https://aidaemon.invalid, 1)"
 EPOCH = datetime(2015, 1, 1, tzinfo=UTC)
 SNOWFLAKE_BITS = 22
@@ -46,7 +47,7 @@ class DiscordRest:
 
     def __init__(self, config: DiscordAccount, timing: DiscordTiming) -> None:
         self.config, self.timing = config, timing
-        self.http = PlatformClient("Discord", config.api_url)
+        self.http = PlatformClient("Discord", config.api_url, FILE_HOSTS)
         self._headers = {"Authorization": f"Bot {config.bot_token}", "User-Agent": USER_AGENT}
         self._free_at: dict[str, float] = {}
         self.bot_id = ""

@@ -30,7 +30,7 @@ from channels.slack.config import SlackAccount, SlackTiming
 from channels.slack.events import EventParser, ThreadMembership
 from channels.slack.listener import SlackListener
 from channels.slack.web import SlackError, SlackWeb
-from channels.transport import Backoff, RecentDict, check_size, check_status, too_large
+from channels.transport import Backoff, RecentDict, check_size, check_status
 
 METADATA_TYPE = "aidaemon"
 """The type of the metadata that carry a message's key."""
@@ -111,9 +111,8 @@ class Slack:
         for address in reversed(await host.list_conversations()):
             self._threads.join(address)
         commands = {name.removeprefix("/") for name, _ in host.list_commands()}
-        use_threads = web.config.use_threads
-        parser = EventParser(self.name, web.user, use_threads, self._threads, commands)
-        await SlackListener(web, host, parser).run()
+        parser = EventParser(self.name, web, self._threads, commands)
+        await SlackListener(host, parser).run()
 
     def rate_limit(self, address: Address) -> RateLimit:
         return RATE_LIMIT
@@ -320,8 +319,6 @@ class Slack:
         return _message_of((await self._web.read("files.info", file=file_id)).get("file"), chat)
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
-        if attachment.size > MAX_DOWNLOAD:
-            raise too_large(attachment.name, MAX_DOWNLOAD)
         url = attachment.ref
         if "://" not in url:
             info = await self._web.read("files.info", file=url)
@@ -333,7 +330,6 @@ class Slack:
             attachment,
             into,
             MAX_DOWNLOAD,
-            is_allowed=self._web.is_own,
             headers=self._web.headers,
             login_page=LOGIN_PAGE,
         )

@@ -18,6 +18,7 @@ from channels.message import (
     Reaction,
     Sender,
 )
+from channels.slack.web import SlackWeb
 from channels.transport import RecentDict
 
 UNREADABLE = (ValueError, OverflowError, OSError)
@@ -82,15 +83,12 @@ class ThreadMembership:
 
 @dataclass(frozen=True, slots=True)
 class EventParser:
-    """For one account. `bot`: our member id; `commands`: names that are slash commands of their
-    own.
-    """
+    """For one account. `commands`: names that are slash commands of their own."""
 
     channel: str
-    bot: str
-    use_threads: bool
+    web: SlackWeb
     threads: ThreadMembership
-    commands: Collection[str] = ()
+    commands: Collection[str]
 
     def parse_event(self, event: Json) -> InboundMessage | Reaction | None:
         """A message or a reaction; None for what is of no concern. Raises UNREADABLE."""
@@ -122,7 +120,7 @@ class EventParser:
         if message := find_object(payload, "message"):
             chat, sender = get_text(find_object(payload, "channel"), "id"), _sender_of(payload)
             thread, text = _thread_of(message), "/" + get_text(payload, "callback_id").lstrip("/")
-            if not thread and self.use_threads and not _is_direct(chat):
+            if not thread and self.web.config.use_threads and not _is_direct(chat):
                 thread = find_text(message, "ts")
         else:
             chat, thread = get_text(payload, "channel_id"), ""
@@ -140,16 +138,16 @@ class EventParser:
 
     def _parse_message(self, event: Json) -> InboundMessage | None:
         is_personal = find_text(event, "subtype") in PERSONAL_SUBTYPES and not event.get("bot_id")
-        if not is_personal or event.get("user") == self.bot:
+        if not is_personal or event.get("user") == self.web.user:
             return None
         chat, ts, thread = get_text(event, "channel"), get_text(event, "ts"), _thread_of(event)
         raw, is_direct = get_text(event, "text", ""), _is_direct(chat, event.get("channel_type"))
-        is_asked = event.get("type") == "app_mention" or has_mention(raw, self.bot)
+        is_asked = event.get("type") == "app_mention" or has_mention(raw, self.web.user)
         is_addressed = is_direct or is_asked or self.threads.is_joined(chat, thread)
-        if is_asked and not thread and self.use_threads and not is_direct:
+        if is_asked and not thread and self.web.config.use_threads and not is_direct:
             thread = ts
         # Slack keeps words that begin with "/" to itself
-        text = BANG_COMMAND.sub("/", to_plain(strip_mention(raw, self.bot)), count=1)
+        text = BANG_COMMAND.sub("/", to_plain(strip_mention(raw, self.web.user)), count=1)
         shared, profile = _shared_text(event), find_object(event, "user_profile")
         name = find_text(profile, "display_name") or find_text(profile, "real_name")
         files = find_objects(event, "files")
@@ -182,8 +180,8 @@ class EventParser:
 
     def _parse_reaction(self, event: Json) -> Reaction | None:
         item, user = find_object(event, "item"), get_text(event, "user")
-        is_ours = find_text(event, "item_user") in ("", self.bot)
-        if find_text(item, "type") not in ("", "message") or not is_ours or user == self.bot:
+        is_ours = find_text(event, "item_user") in ("", self.web.user)
+        if find_text(item, "type") not in ("", "message") or not is_ours or user == self.web.user:
             return None
         name = get_text(event, "reaction")
         emoji = EMOJI.get(name.partition("::")[0], f":{name}:")

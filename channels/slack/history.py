@@ -16,7 +16,6 @@ from channels.slack.events import (
     ThreadKey,
     has_mention,
 )
-from channels.slack.web import SlackWeb
 from channels.transport import RecentDict
 
 MAX_CHATS, MAX_PAGES = 60, 5
@@ -32,8 +31,8 @@ class SlackHistory:
     nobody listened: Slack keeps events for some minutes only.
     """
 
-    def __init__(self, web: SlackWeb, parser: EventParser) -> None:
-        self._web, self._parser, self._threads = web, parser, parser.threads
+    def __init__(self, parser: EventParser) -> None:
+        self._web, self._parser, self._threads = parser.web, parser, parser.threads
         self._foreign = RecentDict[ThreadKey, None](MAX_THREADS)
         self._lookups: list[float] = []
         self._lock = asyncio.Lock()

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aiohttp import ClientError, ClientWebSocketResponse, WSMsgType
-from yarl import URL
 
 from channels.base import (
     ChannelError,
@@ -37,7 +36,6 @@ from channels.markup.slack import render_parts
 from channels.message import Arrival, ButtonPress, InboundMessage, UnreadableUpdate
 from channels.slack.events import UNREADABLE, EventParser
 from channels.slack.history import MAX_CHATS, SlackHistory
-from channels.slack.web import SlackWeb
 from channels.transport import Backoff, RecentDict, check_status, parse_seconds, proxy_for
 
 PROBE_CHATS, MAX_PINGS = 5, 4
@@ -99,11 +97,12 @@ class SlackCursor:
 class SlackListener:
     """One `run` of the channel."""
 
-    def __init__(self, web: SlackWeb, host: Host, parser: EventParser) -> None:
-        self._web, self._host, self._parser, self._timing = web, host, parser, web.timing
-        self._history = SlackHistory(web, parser)
+    def __init__(self, host: Host, parser: EventParser) -> None:
+        self._host, self._parser, self._web = host, parser, parser.web
+        self._timing = self._web.timing
+        self._history = SlackHistory(parser)
         self._own_chats, self._can_ask = RecentDict[str, bool](MAX_DIRECT_CHATS), True
-        self._cursor = SlackCursor(host, web.timing.save_s)
+        self._cursor = SlackCursor(host, self._timing.save_s)
         self._events = asyncio.Queue[tuple[Json, ClientWebSocketResponse, str]]()
         self._accepted = RecentDict[str, None](MAX_REMEMBERED)
         self._tasks = asyncio.TaskGroup()
@@ -271,7 +270,7 @@ class SlackListener:
                     await self._web.write("chat.postEphemeral", **target, text=part.text)
                     continue
                 except (Rejected, RetryLater):
-                    if not _is_usable(response_url, self._web):
+                    if not self._web.http.is_own(response_url):
                         raise
             if deferred == MAX_REPLIES:
                 raise Rejected(f"Slack takes {MAX_REPLIES}; the rest was not shown")
@@ -382,10 +381,3 @@ class SlackListener:
                 self._cursor.advance(found[-1].message_id)
         self._cursor.missed_from = math.inf
         self._may_accept.set()
-
-
-def _is_usable(address: str, web: SlackWeb) -> bool:
-    try:
-        return web.is_own(URL(address))
-    except ValueError:
-        return False

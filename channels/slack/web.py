@@ -81,7 +81,9 @@ class SlackWeb:
     """The web API of one workspace."""
 
     def __init__(self, config: SlackAccount, timing: SlackTiming) -> None:
-        self.http = PlatformClient("Slack", config.base_url)
+        is_slack = f".{URL(config.base_url).host}".endswith(".slack.com")
+        hosts = (".slack.com",) if is_slack else ()
+        self.http = PlatformClient("Slack", config.base_url, hosts)
         self.config, self.timing = config, timing
         self.headers = {"Authorization": f"Bearer {config.bot_token}"}
         # it writes a log of its own, and would repeat what may have had its effect
@@ -91,14 +93,6 @@ class SlackWeb:
         self._client.proxy = self.http.proxy
         self.optional = OptionalCalls("Slack")
         self.user = self.bot = self.team = ""
-
-    def is_own(self, url: URL) -> bool:
-        """The server that we talk to, or Slack's own over https."""
-        home = URL(self.config.base_url)
-        if url.is_absolute() and url.origin() == home.origin():
-            return True
-        is_slack = all(f".{one.host}".endswith(".slack.com") for one in (home, url))
-        return is_slack and url.scheme == "https"
 
     async def write(self, method: str, **arguments: object) -> Json:
         """Change something. Raises SlackError, RetryLater, DeliveryUnknown, Revoked."""

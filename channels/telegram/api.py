@@ -127,7 +127,7 @@ class TelegramApi:
     async def download(self, attachment: Attachment, path: str, into: BinaryIO, limit: int) -> None:
         """Copy a file. Raises Rejected, RetryLater."""
         url = self._files + path.lstrip("/")
-        await self.http.download(url, attachment, into, limit, is_allowed=lambda _: True)
+        await self.http.download(url, attachment, into, limit)
 
 
 def _error_of(method: str, status: int, answer: Json) -> ChannelError:
