@@ -173,9 +173,9 @@ class PlatformClient:
         """The server that we talk to, or a file server of the platform over https."""
         try:
             url = URL(address)
+            is_home = url.origin() == self._home.origin()
         except ValueError:
             return False
-        is_home = url.is_absolute() and url.origin() == self._home.origin()
         is_public = url.scheme == "https" and url.port == 443
         return is_home or (is_public and f".{url.host}".endswith(self._hosts))
 
