@@ -65,7 +65,8 @@ def render_stop(turn: Turn, halt: Halt, subagent_work: Sequence[tuple[str, Outco
     advice = NEXT.get(halt.reason, "")
     if any(outcome in HAPPENED for _, outcome in subagent_work):
         advice = CHECK_FIRST
-    return _join(head, *render_outcomes(turn, subagent_work), advice)
+    lines = (head, *render_outcomes(turn, subagent_work), advice)
+    return "\n".join(filter(None, lines))
 
 
 def user_knows_stop(turn: Turn, halt: Halt) -> bool:
@@ -109,7 +110,7 @@ def render_outcomes(turn: Turn, subagent_work: Sequence[tuple[str, Outcome]] = (
 def render_failure(turn: Turn, error: ProviderError) -> str:
     """For a turn that no model answers any more."""
     head = f"I could not get an answer from the model: {error}"
-    return _join(head, *render_outcomes(turn), ADVICE.get(error.kind, LATER))
+    return "\n".join((head, *render_outcomes(turn), ADVICE.get(error.kind, LATER)))
 
 
 def describe_end(turn: Turn) -> str:
@@ -118,10 +119,6 @@ def describe_end(turn: Turn) -> str:
     why = end.reason.value if end else "not yet"
     detail = f" ({end.detail})" if end and end.detail else ""
     return f"{why}{detail}, after {turn.iterations} iterations"
-
-
-def _join(*lines: str) -> str:
-    return "\n".join(line for line in lines if line)
 
 
 LATEST = 10

@@ -108,7 +108,7 @@ class AgentLoop:
             self._record(turn, Coached("nudge", render_nudge(turn)))
         elif turn.awaiting_verdict and not spec.conditions and not await control.has_steers():
             await self._check_answer(turn, context, control)
-        elif (halt := find_halt(turn)) and not (control.steers and halt.coachable):
+        elif turn.reply and (halt := find_halt(turn)) and not (control.steers and halt.coachable):
             await self._halt(turn, context, control, halt)
         else:
             await self._call_model(turn, context, control)

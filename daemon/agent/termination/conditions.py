@@ -196,11 +196,19 @@ def check_confidence(turn: Turn) -> Halt | None:
     """Going on blindly would not help: the user is told. Void when the user steers meanwhile,
     never coached.
     """
-    latest = turn.replies[-1][0].text if turn.replies else ""
-    if sentence := find_low_confidence(latest):
+    text = turn.replies[-1][0].text if turn.replies else ""
+    latest = turn.settled_calls[-1][0] if turn.settled_calls else None
+    if sentence := find_low_confidence(text):
         detail = f'the model sees no way to go on ("{clip(sentence, MAX_SENTENCE)}")'
-    elif not (detail := _describe_failures(turn)):
+    elif latest is None or (latest.outcome is Outcome.OK and not latest.repeat_of):
         return None
+    else:  # calls that were refused, not run, or whose earlier result was shown again do not count
+        results = chain.from_iterable(reversed(done) for done in iterate_results(turn))
+        counted = (one for one, _ in results if one.outcome in TRIED and not one.repeat_of)
+        worked = [one.outcome is Outcome.OK for one in islice(counted, LATEST)]
+        if len(worked) < FEWEST or sum(worked) >= RATE * len(worked):
+            return None
+        detail = f"{worked.count(False)} of the last {len(worked)} tool calls failed"
     return Halt(Stop.LOW_CONFIDENCE, detail, coachable=True)
 
 
@@ -221,19 +229,6 @@ def find_low_confidence(text: str) -> str:
         ):
             return " ".join(sentence.split())
     return ""
-
-
-def _describe_failures(turn: Turn) -> str:
-    """Calls that were refused, not run, or whose earlier result was shown again do not count."""
-    latest = turn.settled_calls[-1][0] if turn.settled_calls else None
-    if latest is None or (latest.outcome is Outcome.OK and not latest.repeat_of):
-        return ""
-    results = chain.from_iterable(reversed(done) for done in iterate_results(turn))
-    counted = (one for one, _ in results if one.outcome in TRIED and not one.repeat_of)
-    worked = [one.outcome is Outcome.OK for one in islice(counted, LATEST)]
-    if len(worked) < FEWEST or sum(worked) >= RATE * len(worked):
-        return ""
-    return f"{worked.count(False)} of the last {len(worked)} tool calls failed"
 
 
 def find_declared_stop(turn: Turn, usd: float) -> Halt | None:
