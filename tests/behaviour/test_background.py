@@ -17,9 +17,14 @@ from daemon.core.redaction import Redactor
 from daemon.core.trust import Decision, Label
 from daemon.tools.base import ToolContext
 from daemon.tools.config import ShellConfig
-from daemon.tools.shell.background import BackgroundCommands, check_command, stop_command
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
-from daemon.tools.shell.tool import Shell, shell_tool
+from daemon.tools.shell.tool import (
+    BackgroundCommands,
+    Shell,
+    check_command,
+    shell_tool,
+    stop_command,
+)
 from daemon.tools.workspace.command_effects import CommandEffects, CommandStart
 from tests.behaviour.test_shell import gone, processes_with
 from tests.fakes.tools import Bench
@@ -205,6 +210,24 @@ async def test_secrets_are_taken_out_of_what_it_prints_also_when_cut_in_two(
     text += (await check(bench, job)).text
     assert "horse" not in text
     assert "[secret bank] staple" in text
+
+
+@pytest.mark.parametrize(("background", "limit"), [(True, 16000), (False, 15600)])
+async def test_no_half_secret_stands_where_a_long_output_is_cut(
+    workspace: Path, background: bool, limit: int
+) -> None:
+    """Escapes do not count as text: what is left of both ends is short enough to be shown whole."""
+    bench = rig(workspace, secrets={"correct-horse-battery": "bank"})
+    secret, escapes = b"correct-horse-battery", b"\x1b[0m" * ((limit - 16) // 4)
+    (workspace / "out").write_bytes(
+        b"begin" + escapes + b"abc" + secret + escapes + secret + escapes + b"the end."
+    )
+    if background:
+        result = await check(bench, await begin(bench, "cat out"))
+    else:
+        result = await bench.one("shell", json.dumps({"command": "cat out"}))
+    assert "bytes left out" in result.text
+    assert not [word for word in ("correct", "horse", "battery") if word in result.text]
 
 
 async def test_F3_what_it_did_to_files_is_looked_at_and_its_output_is_no_better_than_they_are(

@@ -12,7 +12,7 @@ import pytest
 from daemon.core.errors import ErrorClass
 from daemon.core.events import ModelReplied
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall
-from daemon.ops.doctor import probe_provider
+from daemon.ops.doctor import probe_address
 from daemon.providers.gemini import Gemini
 from daemon.providers.http import make_auth_headers
 from tests.fakes.adapters import failure, made
@@ -282,7 +282,7 @@ async def test_a_complaint_about_signatures_where_none_was_sent_is_told(
 
 
 async def test_the_doctor_reads_googles_list_of_models(fake: FakeGemini) -> None:
-    reached = await probe_provider(fake.base_url, make_auth_headers("gemini", KEY))
+    reached = await probe_address(f"{fake.base_url}/models", make_auth_headers("gemini", KEY))
     assert (reached.status, reached.models) == (200, frozenset({"scripted"}))
 
 

@@ -17,7 +17,7 @@ from daemon.settings.secrets import SecretStore
 from daemon.tools.web.client import WebClient
 from daemon.tools.web.config import NetConfig
 from daemon.tools.web.guard import AddressGuard
-from daemon.tools.web.http_request import HttpRequests, http_request
+from daemon.tools.web.requests import HttpRequests, http_request
 from tests.fakes.tools import Bench
 from tests.fakes.web import Resolver, Site, moved, response, site
 

@@ -15,7 +15,7 @@ from daemon.core.trust import Label
 from daemon.tools.base import ToolError
 from daemon.tools.web.client import WebClient
 from daemon.tools.web.config import NetConfig
-from daemon.tools.web.fetch import PageReader, read_page, web_fetch
+from daemon.tools.web.requests import PageReader, read_page, web_fetch
 from tests.fakes.tools import Bench
 from tests.fakes.web import Site, moved, response, site
 

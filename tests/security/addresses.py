@@ -9,8 +9,8 @@ from pathlib import Path
 from daemon.core.events import Outcome
 from daemon.tools.web.client import WebClient
 from daemon.tools.web.config import NetConfig
-from daemon.tools.web.fetch import PageReader, web_fetch
 from daemon.tools.web.guard import AddressGuard, AddressRefused
+from daemon.tools.web.requests import PageReader, web_fetch
 from tests.fakes.tools import Bench
 from tests.fakes.web import Resolver, Site, moved, response, site
 

@@ -232,11 +232,11 @@ async def test_another_name_for_an_opened_address_is_not_opened():
 def test_a_public_server_cannot_send_us_to_what_the_owner_opened():
     guard = AddressGuard(["127.0.0.1:8080", "127.0.0.1:8081"])
     inside = guard.check("http://127.0.0.1:8080/")
-    assert guard.check_redirect(inside, "http://127.0.0.1:8081/").port == 8081
+    assert guard.check("http://127.0.0.1:8081/", inside).port == 8081
     with pytest.raises(
         AddressRefused, match=r"Not followed: 8\.8\.8\.8 redirects to what may not be requested"
     ):
-        guard.check_redirect(guard.check("https://8.8.8.8/"), "http://127.0.0.1:8081/")
+        guard.check("http://127.0.0.1:8081/", guard.check("https://8.8.8.8/"))
 
 
 def test_ports_of_other_services_are_refused_and_any_other_is_not():

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.messages import ToolCall, ToolSpec
+from daemon.core.redaction import RedactedStream, Redactor
 from daemon.core.trust import Effect
 from daemon.core.turn import CallState
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
@@ -93,7 +94,7 @@ def test_head_and_tail_of_a_stream_are_its_real_ends_however_it_was_cut(
     kept, whole = HeadTail(limit), b"".join(pieces)
     for piece in pieces:
         kept.feed(piece)
-    text = kept.text(10_000)
+    text = kept.text(10_000, RedactedStream(Redactor()))
     if len(whole) <= limit:
         assert text == to_printable(whole.decode("utf-8", "replace"))
     assert kept.total == len(whole)

@@ -14,10 +14,12 @@ from io import FileIO
 from pathlib import Path
 
 from daemon.core import value
+from daemon.core.redaction import RedactedStream, Redactor
 from daemon.tools.calls import to_printable, truncate_middle
 
 PREVIEW_INTERVAL_S = 0.1
 PREVIEW_BYTES = 4000
+MAX_ESCAPE = 64
 DRAIN_S = 0.5
 REAP_S = 5.0
 STOP_TRIES, STOP_POLL_S = 20, 0.0002
@@ -48,19 +50,25 @@ class HeadTail:
         self.total += len(data)
         space = max(self.limit - len(self._head), 0)
         self._head += data[:space]
-        self._tail += data[space:][-self.limit :]
+        self._tail += data[space:]
         if len(self._tail) > 2 * self.limit:
             del self._tail[: -self.limit]
 
-    def text(self, max_chars: int, clean: Callable[[str], str] = str) -> str:
-        """Printable and cleaned before it is cut: a cut could hide half a secret."""
+    def text(self, max_chars: int, stream: RedactedStream, *, ended: bool = True) -> str:
+        """Printable and redacted before it is cut. What may be half a secret, or half an escape, at
+        the cut is left out.
+        """
         tail = self._tail[-self.limit :]
         missing = self.total - len(self._head) - len(tail)
         if not missing:
-            return truncate_middle(clean(_decode(self._head + tail)), max_chars)
+            text = stream.feed(_decode(self._head + tail)) + (stream.flush() if ended else "")
+            return truncate_middle(text, max_chars)
         mark = f"\n[... about {missing} bytes left out ...]\n"
         half = max((max_chars - len(mark)) // 2, 0)
-        start, end = clean(_decode(self._head)), clean(_decode(tail))
+        unsafe = stream.redactor.needles.longest + MAX_ESCAPE
+        start = stream.feed(_decode(self._head)) + stream.flush()
+        end = stream.feed(_decode(tail)) + (stream.flush() if ended else "")
+        start, end = start[: max(len(start) - unsafe, 0)], end[unsafe:]
         return start[:half] + mark + end[max(len(end) - half, 0) :]
 
 
@@ -73,8 +81,11 @@ class OutputPreview:
     _timer: asyncio.TimerHandle | None = None
 
     def feed(self, data: bytes) -> None:
-        """More output."""
-        self._pending = _newest(self._pending + data, PREVIEW_BYTES)
+        """More output. Too much is cut before a whole word: half a secret is not recognised."""
+        data = self._pending + data
+        self._pending = data[-PREVIEW_BYTES:]
+        if len(data) > PREVIEW_BYTES and (space := re.search(rb"\s", self._pending)):
+            self._pending = self._pending[space.end() :]
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PREVIEW_INTERVAL_S, self.flush)
 
@@ -108,20 +119,21 @@ async def run_process(
     timeout_s: float,
     max_chars: int,
     on_output: Callable[[str], object] = str,
-    clean: Callable[[str], str] = str,
+    redactor: Redactor | None = None,
 ) -> ProcessResult:
     """Run `argv` to its end and keep both ends of its output; see `stream_process`."""
-    kept, preview = HeadTail(4 * max_chars), OutputPreview(on_output)
+    output, preview = HeadTail(4 * max_chars), OutputPreview(on_output)
 
     def feed(data: bytes) -> None:
-        kept.feed(data)
+        output.feed(data)
         preview.feed(data)
 
     try:
         result = await stream_process(feed, argv, cwd, env, timeout_s)
     finally:
         preview.flush()
-    return replace(result, output=kept.text(max_chars, clean))
+    stream = RedactedStream(redactor or Redactor())
+    return replace(result, output=output.text(max_chars, stream))
 
 
 async def stream_process(
@@ -169,7 +181,9 @@ async def stream_process(
                 # Cancelled while it starts: only when it is known can all of it be killed.
                 await asyncio.wait((starting,))
                 if not starting.exception():
-                    await _end(starting.result(), pipe)
+                    _kill(starting.result())
+                    await asyncio.wait([pipe.closed], timeout=DRAIN_S)
+                    await asyncio.wait_for(starting.result().wait(), REAP_S)
     code = starting.result().returncode
     if timed_out or code is None:
         return ProcessResult(TIMEOUT_EXIT_CODE, timed_out=timed_out)
@@ -194,12 +208,6 @@ async def exchange(argv: Sequence[str], data: bytes, timeout_s: float) -> bytes 
     return output if process.returncode == 0 else None
 
 
-async def _end(process: Process, pipe: _Pipe) -> None:
-    _kill(process)
-    await asyncio.wait([pipe.closed], timeout=DRAIN_S)
-    await asyncio.wait_for(process.wait(), REAP_S)
-
-
 def _kill(process: Process) -> None:
     """Kill the group, but first the leader's children, which may have groups of their own.
 
@@ -218,15 +226,6 @@ def _kill(process: Process) -> None:
                 os.kill(int(child), signal.SIGKILL)
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-
-
-def _newest(data: bytes, limit: int) -> bytes:
-    """The end, from a whole word on: half a secret would not be recognised."""
-    if len(data) <= limit:
-        return data
-    end = data[-limit:]
-    space = re.search(rb"\s", end)
-    return end[space.end() :] if space else end
 
 
 def _decode(data: bytes | bytearray) -> str:

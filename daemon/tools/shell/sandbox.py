@@ -8,12 +8,13 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from daemon.core import value
 from daemon.tools.shell import landlock
-from daemon.tools.shell.process import WAIT_FOR_GO, run_process
+from daemon.tools.shell.process import WAIT_FOR_GO, ProcessResult, run_process
 
 SandboxKind = Literal["bubblewrap", "landlock", "none"]
 SandboxChoice = Literal["auto", "bubblewrap"]
@@ -78,9 +79,8 @@ class Sandbox:
 
     def wrap(self, command: Sequence[str], network: bool = False) -> list[str]:
         """The command line that runs `command` in the sandbox."""
-        line = [WAIT_FOR_GO + LIMITS, *command]
         variables = [word for item in self.env.items() for word in ("--setenv", *item)]
-        place = self.workspace
+        line, place = [WAIT_FOR_GO + LIMITS, *command], self.workspace
         return self._wrap(line, network, (), [place], place, ["--clearenv", *variables])
 
     def wrap_server(
@@ -120,7 +120,11 @@ class Sandbox:
         if self.kind == "none":
             return limited
         if is_bubblewrap:
-            places = [*_bind("--ro-bind", readable), *_bind_writable(writable)]
+            places = [*_bind("--ro-bind", readable), *_bind("--bind", writable)]
+            for hooks in (place / ".git" / "hooks" for place in writable):
+                # The owner's git would run them outside the sandbox.
+                if hooks.is_dir() and not hooks.is_symlink() and not hooks.parent.is_symlink():
+                    places += _bind("--ro-bind", [hooks])
             folder = ["--dir", str(cwd), "--chdir", str(cwd)]
             return [*bubblewrap_argv(network), *options, *places, *folder, "--", *limited]
         etc = (f"/etc/{name}" for name in (*ETC_FILES, *(ETC_NETWORK_FILES * network)))
@@ -139,18 +143,14 @@ async def probe(workspace: Path) -> SandboxKind:
         "landlock": landlock.is_supported(),
     }
     for kind, found in kinds.items():
-        if found and await _is_usable(Sandbox(workspace, kind)):
-            return kind
+        sandbox = Sandbox(workspace, kind)
+        with suppress(OSError):
+            argv = sandbox.wrap(["/bin/sh", "-c", "echo works"])
+            if found and (
+                await run_process(argv, workspace, sandbox.env, PROBE_S, max_chars=100)
+            ) == ProcessResult(0, "works\n"):
+                return kind
     return "none"
-
-
-async def _is_usable(sandbox: Sandbox) -> bool:
-    argv, cwd = sandbox.wrap(["/bin/sh", "-c", "echo works"]), sandbox.workspace
-    try:
-        result = await run_process(argv, cwd=cwd, env=sandbox.env, timeout_s=PROBE_S, max_chars=100)
-    except OSError:
-        return False
-    return result.exit_code == 0 and result.output.strip() == "works"
 
 
 def bubblewrap_argv(network: bool) -> list[str]:
@@ -174,12 +174,3 @@ def bubblewrap_argv(network: bool) -> list[str]:
 
 def _bind(flag: str, places: Iterable[Path]) -> list[str]:
     return [word for one in places if one.exists() for word in (flag, str(one), str(one))]
-
-
-def _bind_writable(places: Sequence[Path]) -> list[str]:
-    """Except git's hooks: the owner's git would run them outside the sandbox."""
-    words = _bind("--bind", places)
-    for hooks in (place / ".git" / "hooks" for place in places):
-        if hooks.is_dir() and not hooks.is_symlink() and not hooks.parent.is_symlink():
-            words += _bind("--ro-bind", [hooks])
-    return words

@@ -90,16 +90,20 @@ class WebClient:
         target, url = request.target, request.target.url
         name = f"[{target.host}]" if ":" in target.host else target.host
         host = name if url.is_default_port() else f"{name}:{target.port}"
-        session = aiohttp.ClientSession(
-            connector=PinnedConnector(resolver=NoResolver(), force_close=True, use_dns_cache=False),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": f"aidaemon/{VERSION}", "Accept-Encoding": ", ".join(ENCODINGS)},
-            trust_env=False,
-        )
         try:
             async with (
-                session,
+                aiohttp.ClientSession(
+                    connector=PinnedConnector(
+                        resolver=NoResolver(), force_close=True, use_dns_cache=False
+                    ),
+                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+                    cookie_jar=aiohttp.DummyCookieJar(),
+                    headers={
+                        "User-Agent": f"aidaemon/{VERSION}",
+                        "Accept-Encoding": ", ".join(ENCODINGS),
+                    },
+                    trust_env=False,
+                ) as session,
                 session.request(
                     request.method,
                     url.with_host(str(address)),
@@ -109,7 +113,7 @@ class WebClient:
                     server_hostname=target.host if target.secure else None,
                 ) as response,
             ):
-                return await self._read(request, response)
+                return await self._read(target, response)
         except (*CONNECT_ERRORS, TimeoutError):
             raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -117,7 +121,7 @@ class WebClient:
                 f"{target.host} broke off, or answered in no proper HTTP.{_maybe_sent(request)}"
             ) from error
 
-    async def _read(self, request: WebRequest, response: aiohttp.ClientResponse) -> WebResponse:
+    async def _read(self, target: Target, response: aiohttp.ClientResponse) -> WebResponse:
         fields = reversed(list(response.headers.items()))
         headers = {name.lower(): text for name, text in fields}
         encoding = headers.get("content-encoding", "").strip().lower()
@@ -129,8 +133,9 @@ class WebClient:
             if len(body) > limit:
                 response.close()
                 break
-        cut = len(body) > limit
-        return WebResponse(request.target, response.status, headers, bytes(body[:limit]), cut)
+        return WebResponse(
+            target, response.status, headers, bytes(body[:limit]), truncated=len(body) > limit
+        )
 
 
 class NoResolver(AbstractResolver):
@@ -188,7 +193,7 @@ async def follow_redirects(client: WebClient, url: str, headers: Mapping[str, st
         if "\\" not in location:  # else the guard refuses it
             with suppress(ValueError):
                 location = str(target.url.join(URL(location, encoded=True)))
-        target = client.guard.check_redirect(target, location)
+        target = client.guard.check(location, target)
     raise ToolError(f"It was moved more than {MAX_REDIRECTS} times, and not followed any further.")
 
 

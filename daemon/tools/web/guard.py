@@ -119,12 +119,10 @@ def explain_blocked(address: Address) -> str:
         inside = IPv4Address(int(address) & 0xFFFFFFFF)
         reason = explain_blocked(inside)
         return reason and f"{inside} in another form, {reason}"
-    for network, reason in BLOCKED.items():
-        if address in network:
-            return reason
     isatap = int(address) >> 32 & 0xFFFFFFFF in ISATAP
     public = address.version == 4 or (address in IPV6_GLOBAL and not isatap)
-    return "" if public else "outside the public internet"
+    reasons = (reason for network, reason in BLOCKED.items() if address in network)
+    return next(reasons, "" if public else "outside the public internet")
 
 
 def parse_url(text: str) -> Target:
@@ -200,54 +198,40 @@ class AddressGuard:
         resolve: Resolve = system_resolve,
         is_mine: IsMine = is_this_machine,
     ) -> None:
-        self._allow = frozenset(parse_host_port(place) for place in allow)
+        self._allow = frozenset(map(parse_host_port, allow))
         self._resolver, self._is_mine = resolve, is_mine
 
     def is_allowed(self, target: Target) -> bool:
         """The owner named exactly this host and port."""
         return (target.host, target.port) in self._allow
 
-    def check(self, url: str) -> Target:
-        """Everything that can be judged without the network. Raises AddressRefused."""
-        try:
-            target = parse_url(url)
-        except AddressRefused as error:
-            raise AddressRefused(f"Not sent: {error}.") from error
-        if reason := self._find_reason(target):
-            raise AddressRefused(f"Not sent: {reason}.{_how_to_allow(target)}")
-        return target
+    def check(self, url: str, source: Target | None = None) -> Target:
+        """Everything that can be judged without the network. Raises AddressRefused.
 
-    def check_redirect(self, here: Target, url: str) -> Target:
-        """A public server may not redirect to a place that only the owner may request."""
-        refused = f"Not followed: {here.host} redirects to what may not be requested:"
+        `source` redirects there: a public server may not lead to what only the owner may request.
+        """
+        refused, advice = "Not sent:", ""
+        if source:
+            refused = f"Not followed: {source.host} redirects to what may not be requested:"
         try:
             target = parse_url(url)
+            reason = self._find_reason(target)
+            if source and self.is_allowed(target) and not self.is_allowed(source):
+                reason = "the redirect comes from the public internet, the place is not public"
+            elif reason and not source:
+                advice = _how_to_allow(target)
         except AddressRefused as error:
             raise AddressRefused(f"{refused} {error}.") from error
-        reason = self._find_reason(target)
-        if not reason and self.is_allowed(target) and not self.is_allowed(here):
-            reason = "the redirect comes from the public internet, the place is not public"
         if reason:
-            raise AddressRefused(f"{refused} {reason}.")
+            raise AddressRefused(f"{refused} {reason}.{advice}")
         return target
 
     async def resolve(self, target: Target) -> tuple[Address, ...]:
         """The addresses to connect to, in the resolver's order. One bad address refuses all."""
-        found = (target.address,) if target.address else await self._look_up(target)
-        if not self.is_allowed(target):
-            for address in found:
-                if reason := self._explain_address(address):
-                    raise AddressRefused(
-                        f"Not sent: {target.host} is {address}, and that is {reason}."
-                        f"{_how_to_allow(target)}"
-                    )
-        return found
-
-    async def _look_up(self, target: Target) -> tuple[Address, ...]:
-        host = target.host
+        host, found = target.host, (target.address,) if target.address else ()
         try:
             async with asyncio.timeout(RESOLVE_S):
-                found = await self._resolver(host, target.port)
+                texts = () if found else await self._resolver(host, target.port)
         except TimeoutError as error:
             raise RetryableToolError(
                 f"Not sent: {host} could not be looked up in {RESOLVE_S:g} s."
@@ -259,9 +243,14 @@ class AddressGuard:
             ) from error
         except (OSError, UnicodeError) as error:
             raise ToolError(f"Not sent: the name {host} could not be looked up.") from error
-        addresses = tuple(address for text in found if (address := parse_address(text)))
-        if not addresses or len(addresses) != len(found):
+        addresses = found or tuple(filter(None, map(parse_address, texts)))
+        if not addresses or len(addresses) < len(texts):
             raise AddressRefused(f"Not sent: {host} has no address that can be read.")
+        for address in addresses if not self.is_allowed(target) else ():
+            if reason := self._explain_address(address):
+                raise AddressRefused(
+                    f"Not sent: {host} is {address}, and that is {reason}.{_how_to_allow(target)}"
+                )
         return addresses
 
     def _find_reason(self, target: Target) -> str:
@@ -276,9 +265,8 @@ class AddressGuard:
         return f"port {target.port} is {purpose}, not of the web" if purpose else ""
 
     def _explain_address(self, address: Address) -> str:
-        if reason := explain_blocked(address):
-            return reason
-        return "an address of this machine itself" if self._is_mine(address) else ""
+        mine = "an address of this machine itself"
+        return explain_blocked(address) or (mine if self._is_mine(address) else "")
 
 
 def _how_to_allow(target: Target) -> str:

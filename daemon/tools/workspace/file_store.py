@@ -325,7 +325,8 @@ class FileStore:
         await self.store.write(record)
         self.versions[version.name] = version
         self._unpruned_bytes += version.size + PRUNE_AFTER_BYTES // PRUNE_AFTER
-        self.labels.add(added)
+        if added:
+            self.labels.add(added)
         try:
             await asyncio.to_thread(pending.commit)
         except (OSError, ToolError):

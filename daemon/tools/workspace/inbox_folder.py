@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import date
 from io import BufferedWriter, FileIO
 from pathlib import Path
@@ -55,13 +55,19 @@ class InboxFolder:
         final = f"{make_safe_name(turn)}-{make_safe_name(name)}"
         temp, day_name = f".{token_hex(8)}{UNFINISHED_SUFFIX}", day.isoformat()
         folder = await asyncio.to_thread(self._open_folder, day_name)
-        with ExitStack() as cleanup:
-            cleanup.callback(os.close, folder)
+        try:
             handle = os.open(temp, CREATE_FLAGS, 0o600, dir_fd=folder)
             file = IncomingFile(handle, f"{INBOX}/{day_name}/{final}", max_bytes)
-            cleanup.callback(_discard, file, temp, folder)
-            yield file
-            await run_to_completion(asyncio.to_thread(_commit, file, temp, final, folder))
+            try:
+                yield file
+                await run_to_completion(asyncio.to_thread(_commit, file, temp, final, folder))
+            finally:
+                with suppress(OSError):
+                    file.close()
+                with suppress(OSError):
+                    os.unlink(temp, dir_fd=folder)
+        finally:
+            os.close(folder)
 
     def remove_unfinished(self) -> None:
         """Delete what an earlier daemon did not finish; before anything new arrives."""
@@ -78,13 +84,6 @@ class InboxFolder:
             return os.open(day, DIRECTORY_FLAGS, dir_fd=root)
         finally:
             os.close(root)
-
-
-def _discard(file: IncomingFile, temp: str, folder: int) -> None:
-    with suppress(OSError):
-        file.close()
-    with suppress(OSError):
-        os.unlink(temp, dir_fd=folder)
 
 
 def _commit(file: IncomingFile, temp: str, final: str, folder: int) -> None:

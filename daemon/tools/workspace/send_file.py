@@ -53,20 +53,11 @@ class FileSender:
         with ExitStack() as undo:
             undo.callback(copy.unlink, missing_ok=True)
             size = await asyncio.to_thread(self._copy, path, copy, self.max_bytes(to.channel))
-            body = json.dumps(
-                {"path": str(copy), "name": name, "caption": caption, "size": size},
-                ensure_ascii=False,
-            )
+            file = {"path": str(copy), "name": name, "caption": caption, "size": size}
             row = OutboxRow(
-                context.turn.id,
-                -1,
-                to.id,
-                to.channel,
-                to.chat,
-                FILE_ROLE,
-                body,
-                context.clock.now(),
-            )
+                context.turn.id, -1, to.id, to.channel, to.chat, FILE_ROLE,
+                json.dumps(file, ensure_ascii=False), context.clock.now(),
+            )  # fmt: skip
             await self.journal.write(lambda tx: tx.post_delivery(row))
             undo.pop_all()
         return f"{name} ({format_size(size)}) is on its way"
@@ -74,10 +65,7 @@ class FileSender:
     def _copy(self, path: str, copy: Path, max_bytes: int) -> int:
         """Its size, however fast the file grows meanwhile at most `max_bytes`."""
         size = 0
-        with (
-            self.workspace.open_file(path, max_bytes) as source,
-            explain_os_errors(path),
-        ):
+        with self.workspace.open_file(path, max_bytes) as source, explain_os_errors(path):
             for folder in (self.folder.parent, self.folder):
                 folder.mkdir(mode=0o700, exist_ok=True)
             with os.fdopen(os.open(copy, CREATE_FLAGS, 0o600), "wb") as file:

@@ -1,21 +1,29 @@
-"""web_fetch: reads a page of the web. A child process with few rights reads the HTML."""
+"""web_fetch reads a page of the web; http_request sends a request to any service.
+
+A child process with few rights reads the HTML; the model never sees a secret of a request.
+"""
 
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
 
 from yarl import URL
 
 from daemon.core import value
+from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.trust import Effect, Label
+from daemon.settings.secrets import SecretStore
 from daemon.tools.base import ToolError, ToolOutput
 from daemon.tools.shell.process import exchange
 from daemon.tools.signature import tool
-from daemon.tools.web.client import WebClient, WebResponse, follow_redirects
-from daemon.tools.web.guard import AddressRefused
+from daemon.tools.web.client import WebClient, WebRequest, WebResponse, follow_redirects
+from daemon.tools.web.guard import AddressRefused, Target
 
 EXTRACT_SCRIPT = Path(__file__).with_name("html_extract.py")
 EXTRACT_S = 10.0
@@ -138,3 +146,113 @@ def _format_links(client: WebClient, here: URL, page: WebPage) -> Iterator[str]:
         yield f"{number}. {url} {name}".rstrip()
     if len(found) > MAX_PAGE_LINKS:
         yield f"[... {len(found) - MAX_PAGE_LINKS} links left out ...]"
+
+
+SECRET = re.compile(r"\{\{\s*secret:([A-Za-z0-9_.-]+)\s*\}\}")
+HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+RESERVED_HEADERS = (
+    "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer",
+    "upgrade", "expect", "accept-encoding",
+)  # fmt: skip
+SHOWN_HEADERS = (
+    "content-type", "location", "link", "retry-after", "etag", "last-modified", "allow",
+    "www-authenticate",
+)  # fmt: skip
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+MAX_HEADER_CHARS = 2000
+
+Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+@value
+class HttpRequests:
+    """`redact` removes every secret from a text; responses are cut to `max_chars`."""
+
+    client: WebClient
+    secrets: SecretStore
+    redact: Callable[[str], str]
+    max_chars: int = 8000
+
+    def fill(self, target: Target, text: str, escape: Callable[[str], str]) -> str:
+        """Put secrets in place of their placeholders, at the last moment and for this target."""
+        found = SECRET.search(text)
+        if found and not target.secure and not self.client.guard.is_allowed(target):
+            raise ToolError(
+                f"Not sent: the secret {found[1]} would go unencrypted over http; use https."
+            )
+        try:
+            return SECRET.sub(
+                lambda found: escape(self.secrets.get_for_host(found[1], target.host_port)), text
+            )
+        except (ConfigError, SecretRefused) as error:
+            raise ToolError(str(error)) from error
+
+
+@tool(effect=Effect.EGRESS, timeout_s=90, critical=("url",), max_chars=60_000)
+async def http_request(
+    outgoing: HttpRequests,
+    method: Method,
+    url: str,
+    headers: dict[str, str] | None = None,
+    body: str | dict | list | None = None,
+) -> ToolOutput:
+    """Send an HTTP request to a service. {{secret:NAME}} in headers, path, query or body
+    stands for a stored secret.
+    """
+    guard = outgoing.client.guard
+    target = guard.check(url)
+    fill = partial(outgoing.fill, target)
+    if SECRET.search(url):
+        filled = guard.check(fill(url, _escape_form))
+        if filled.url.origin() != target.url.origin():
+            raise ToolError("Not sent: with its secret the URL would lead elsewhere.")
+        target = filled
+    given = {name.lower(): text for name, text in (headers or {}).items()}
+    if body is not None and not isinstance(body, str):
+        body, given = json.dumps(body, ensure_ascii=False), {"content-type": JSON, **given}
+    kind = given.get("content-type", "")
+    escape = (
+        _escape_json if kind.startswith(JSON) else _escape_form if kind.startswith(FORM) else str
+    )
+    data = None if body is None else fill(body, escape).encode("utf-8", "replace")
+    for name in given:
+        given[name] = fill(given[name], str)
+        if not HEADER.fullmatch(name):
+            raise ToolError(f"Not sent: {name[:40]!r} is no name of a header.")
+        if name in RESERVED_HEADERS or name.startswith("proxy-"):
+            raise ToolError(f"Not sent: the header {name} is not yours to set; leave it out.")
+        if CONTROL.search(given[name]):  # it would break out of its line
+            raise ToolError(f"Not sent: the value of the header {name} must be one line.")
+    response = await outgoing.client.send(WebRequest(target, method, given, data))
+    text = "\n".join(_format(response, outgoing))
+    return ToolOutput(text, is_error=response.status >= 400, label=Label.UNTRUSTED)
+
+
+def _escape_json(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+def _escape_form(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _format(response: WebResponse, outgoing: HttpRequests) -> Iterator[str]:
+    """Redacted before it is cut, so that no part of a secret is left."""
+    yield f"HTTP {format_status(response.status)}"
+    for name in SHOWN_HEADERS:
+        if name in response.headers:
+            yield f"{name}: {outgoing.redact(response.headers[name])[:MAX_HEADER_CHARS]}"
+    if not response.body:
+        return
+    yield ""
+    text = decode_text(response)
+    if text is None:
+        yield f"[{len(response.body)} bytes that are no text]"
+        return
+    text = outgoing.redact(text)
+    yield text[: outgoing.max_chars]
+    if len(text) > outgoing.max_chars:
+        yield f"[... {len(text) - outgoing.max_chars} characters left out ...]"
+    if response.truncated:
+        yield f"[... only the first {len(response.body)} bytes were read ...]"
