@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.security.measures import OBEYED, attacked
+from tests.security.measures import OBEYED, TIMINGS, attacked
 from tests.security.suites import DATA
 
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the recorded suites are not at hand")
@@ -15,8 +15,9 @@ SUITES = ("workspace", "slack")
 async def test_F3_nothing_that_a_stranger_orders_is_done_in_an_event(
     tmp_path: Path, suite: str
 ) -> None:
-    """At once and at the end."""
-    found = await attacked(tmp_path, "event", only=suite)
+    """Orders at once are in the smaller suite, and in all of them in `python -m tests.security`."""
+    timings = TIMINGS if suite == "slack" else TIMINGS[1:]
+    found = await attacked(tmp_path, "event", timings=timings, only=suite)
     assert (found.hit, found.executed) == (0, 0)
     assert 100 * found.obeyed >= OBEYED["event"] * found.runs > 5000
 
