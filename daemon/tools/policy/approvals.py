@@ -24,12 +24,10 @@ def make_question(
     call: AdmittedCall, judged: CallJudged, *, token: str, now: datetime, minutes: float
 ) -> ApprovalAsked:
     """The question about this call with these arguments; a reason is added unless it is generic."""
-    tool, arguments = call.tool, call.arguments
-    generic = not judged.reason or judged.reason in REASONS.values()
-    parts = (
-        tool.preview(arguments) if tool.preview else "",
-        "" if generic else f"asked because {judged.reason}",
-    )
+    tool, arguments, reason = call.tool, call.arguments, judged.reason
+    lines = [tool.preview(arguments)] if tool.preview else []
+    if reason and reason not in REASONS.values():
+        lines.append(f"asked because {reason}")
     return ApprovalAsked(
         judged.call_id,
         tool.name,
@@ -38,7 +36,7 @@ def make_question(
         judged.effect,
         hash_token(token),
         now + timedelta(minutes=minutes),
-        preview="\n".join(filter(None, parts)),
+        preview="\n".join(filter(None, lines)),
         paths=grantable_paths(tool.meta, arguments),
     )
 
