@@ -9,7 +9,7 @@ when it raises. Functions given to `read` see what is committed.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from itertools import islice
 from typing import Protocol, TypeVar
@@ -239,11 +239,8 @@ class Tx(SessionTables, MessageTables, TurnTables, ApprovalTables, PeopleTables,
     ) -> None:
         """The wait is a row; its label is what the turn had read when it asked."""
         turn = self.get_turn(turn_id)
-        row = ApprovalRow(
-            turn_id, asked.call_id, session, asked.tool, asked.arguments, asked.args_hash,
-            asked.effect, turn.label if turn else Label.UNTRUSTED, asked.token_hash, at,
-            asked.expires, preview=asked.preview, paths=asked.paths,
-        )  # fmt: skip
+        label = turn.label if turn else Label.UNTRUSTED
+        row = ApprovalRow(turn=turn_id, session=session, label=label, asked_at=at, **asdict(asked))
         self.put_approval(row)
         shown = {name: getattr(asked, name) for name in SHOWN_OF_APPROVAL}
         shown["expires"] = asked.expires.isoformat()

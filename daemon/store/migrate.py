@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from daemon.core import value
 from daemon.core.errors import ConfigError
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
@@ -30,19 +29,13 @@ class JournalUnusable(ConfigError):
     """The journal's file cannot be used."""
 
 
-@value
-class Migration:
-    """One step of the schema: from version number - 1 to number."""
-
-    number: int
-    sql: str
+Migration = tuple[int, str]  # from version number - 1 to number: the number, the statements
 
 
 def migrations(folder: Path = MIGRATIONS_FOLDER) -> list[Migration]:
     """What stands in the folder, in order: 0001_start.sql is number 1."""
     return [
-        Migration(int(path.name.split("_")[0]), path.read_text())
-        for path in sorted(folder.glob("*.sql"))
+        (int(path.name.split("_")[0]), path.read_text()) for path in sorted(folder.glob("*.sql"))
     ]
 
 
@@ -82,16 +75,16 @@ def migrate(db: sqlite3.Connection, path: Path, steps: Sequence[Migration]) -> N
     """Bring the schema up to the newest step, each in a transaction of its own. Raises
     JournalUnusable for a newer file.
     """
-    newest = steps[-1].number
+    newest, _ = steps[-1]
     if _version(db) > newest:
         raise JournalUnusable(
             f"{path}: written by a newer aidaemon (schema {_version(db)}; this one knows up to"
             f" {newest}). Nothing was changed. Install the newer aidaemon again, or give another"
             " --home."
         )
-    for step in steps:
-        if step.number > _version(db):
-            _apply(db, step)
+    for number, statements in steps:
+        if number > _version(db):
+            _apply(db, number, statements)
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
@@ -128,12 +121,12 @@ def _version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _apply(db: sqlite3.Connection, step: Migration) -> None:
+def _apply(db: sqlite3.Connection, number: int, statements: str) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
-        for statement in _statements(step.sql):
+        for statement in _statements(statements):
             db.execute(statement)
-        db.execute(f"PRAGMA user_version = {step.number}")
+        db.execute(f"PRAGMA user_version = {number}")
         db.execute("COMMIT")
     except sqlite3.Error:
         db.execute("ROLLBACK")

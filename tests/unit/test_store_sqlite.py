@@ -21,7 +21,6 @@ from daemon.store.codec import KINDS, UnreadableEvent, encode
 from daemon.store.journal import Tx
 from daemon.store.migrate import (
     JournalUnusable,
-    Migration,
     connect,
     migrate,
     migrations,
@@ -258,10 +257,8 @@ async def test_a_journal_of_version_1_is_brought_up_with_what_is_in_it(tmp_path:
     store = await SqliteStore.open(path)
     await store.write(lambda tx: tx.accept_input(message("m1")))
     await store.aclose()
-    newest = migrations()[-1].number
-    later = Migration(
-        newest + 1, "ALTER TABLE inbox ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm';\n"
-    )
+    newest, _ = migrations()[-1]
+    later = (newest + 1, "ALTER TABLE inbox ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm';\n")
     with closing(connect(path)) as db:
         migrate(db, path, [*migrations(), later])
         assert db.execute("SELECT id, mood FROM inbox").fetchall() == [("m1", "calm")]
@@ -301,7 +298,7 @@ async def test_a_journal_of_before_there_were_agents_reads_as_if_there_were_none
 
 def test_a_migration_that_fails_midway_leaves_the_former_version_whole(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
-    broken = Migration(2, "CREATE TABLE half (a);\nINSERT INTO nowhere VALUES (1);\n")
+    broken = (2, "CREATE TABLE half (a);\nINSERT INTO nowhere VALUES (1);\n")
     with closing(connect(path)) as db:
         migrate(db, path, migrations()[:1])
         with pytest.raises(sqlite3.OperationalError, match="nowhere"):
@@ -311,7 +308,7 @@ def test_a_migration_that_fails_midway_leaves_the_former_version_whole(tmp_path:
 
 
 def test_migrations_are_numbered_without_gaps() -> None:
-    assert [step.number for step in migrations()] == list(range(1, len(migrations()) + 1))
+    assert [number for number, _ in migrations()] == list(range(1, len(migrations()) + 1))
 
 
 @pytest.mark.parametrize("writers", [1, 200])
