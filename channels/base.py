@@ -13,7 +13,7 @@ says that it arrived.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from channels.message import (
     Address,
@@ -70,8 +70,7 @@ class NotAccepted(Exception):
     """The daemon could not save it: do not acknowledge it, so that the platform sends it again."""
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimit:
+class RateLimit(NamedTuple):
     """At most `count` messages in so many `seconds`."""
 
     count: int

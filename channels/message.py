@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 SECRETS = re.compile(r'("(?:token|response_url|trigger_id)": ?")[^"]*')
 """With these whoever reads them could answer in our name for a while."""
@@ -28,8 +29,7 @@ class Address:
     thread: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
+class Sender(NamedTuple):
     """Whom the platform says a message is from. Allow-lists hold the `id`; people choose the
     `name`, so it proves nothing.
     """
@@ -78,8 +78,7 @@ class InboundMessage:
     quotes_own: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ButtonPress:
+class ButtonPress(NamedTuple):
     """A button was pressed. `data` is the choice's; `message_id` that of the message with the
     button.
     """
@@ -90,8 +89,7 @@ class ButtonPress:
     message_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reaction:
+class Reaction(NamedTuple):
     """Somebody reacted to a message of the assistant. `emoji`: "" takes the reaction back."""
 
     address: Address
@@ -124,8 +122,7 @@ class UnreadableUpdate:
 Arrival = InboundMessage | ButtonPress | Reaction | UnreadableUpdate
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """A button. A `ButtonPress` brings its `data`, at most 64 bytes. style: "", "good", "bad"."""
 
     label: str
@@ -133,8 +130,7 @@ class Choice:
     style: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MessagePart:
+class MessagePart(NamedTuple):
     """A part of a text that fits into one message, in the platform's own markup; `plain` is the
     same without markup, for when the platform rejects it.
     """

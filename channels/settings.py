@@ -15,10 +15,9 @@ def parse_token(value: str, expected: str) -> str:
     """A token without the spaces around it. Raises ValueError, which does not show it, for what can
     be none.
     """
-    bare = value.strip()
-    if not TOKEN.fullmatch(bare):
+    if not TOKEN.fullmatch(value.strip()):
         raise ValueError(f"expected {expected}")
-    return bare
+    return value.strip()
 
 
 def parse_url(value: str, example: str, schemes: tuple[str, ...] = ("http", "https")) -> str:

@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -23,7 +22,7 @@ CONNECT_S, CLOSE_S = 10.0, 5.0
 DOWNLOAD_S = 120.0
 CHUNK = 64 << 10
 MAX_REDIRECTS = 3
-UNSAFE_IN_FILENAME = re.compile(r'[%"\\\x00-\x1f\x7f]')
+ESCAPES = {code: f"%{code:02X}" for code in (*range(32), 127, *b'%"\\')}
 NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 T = TypeVar("T")
@@ -44,7 +43,7 @@ def lost_answer(text: str, *, sends: bool) -> ChannelError:
     return DeliveryUnknown(text) if sends else RetryLater(text)
 
 
-@dataclass(slots=True)
+@dataclass
 class Backoff:
     """Pauses between tries, each twice as long as the one before."""
 
@@ -102,40 +101,37 @@ class RecentDict(dict[K, V]):
             del self[next(iter(self))]
 
 
+@dataclass
 class OptionalCalls:
     """Calls that the channel can do without; what the platform does not support is asked once."""
 
-    def __init__(self, channel: str) -> None:
-        self._channel = channel
-        self._unsupported: set[str] = set()
+    channel: str
+    unsupported: set[str] = field(default_factory=set)
 
     async def attempt(
         self, feature: str, call: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any
     ) -> T | None:
         """The answer; None where the platform rejects the call. Raises RetryLater, Revoked."""
-        if feature in self._unsupported:
-            return None
         try:
-            return await call(*args, **kwargs)
+            return None if feature in self.unsupported else await call(*args, **kwargs)
         except Unsupported as error:
             self.disable(feature, error)
         except Rejected as error:
-            log.debug("%s: %s: %s", self._channel, feature, error)
+            log.debug("%s: %s: %s", self.channel, feature, error)
         return None
 
     def has(self, feature: str) -> bool:
         """Whether it may be tried."""
-        return feature not in self._unsupported
+        return feature not in self.unsupported
 
     def disable(self, feature: str, why: object) -> None:
         """Do not try it again."""
-        if feature not in self._unsupported:
-            self._unsupported.add(feature)
-            log.warning("%s: continues without %s: %s", self._channel, feature, why)
+        if self.has(feature):
+            self.unsupported.add(feature)
+            log.warning("%s: continues without %s: %s", self.channel, feature, why)
 
 
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpAnswer(NamedTuple):
     """An HTTP answer. `value`: the JSON in `body`, or None."""
 
     status: int
@@ -192,12 +188,12 @@ class PlatformClient:
         """One try. Raises RetryLater; DeliveryUnknown where it `sends` and the answer is lost."""
         options.setdefault("proxy", self.proxy)
         with self.translate_errors(what, sends=sends):
-            async with asyncio.timeout(timeout_s):
-                async with self.session.request(
-                    method, url, allow_redirects=False, **options
-                ) as answer:
-                    body = await answer.read()
-                    return HttpAnswer(answer.status, answer.headers, parse_json(body), body)
+            async with (
+                asyncio.timeout(timeout_s),
+                self.session.request(method, url, allow_redirects=False, **options) as answer,
+            ):
+                body = await answer.read()
+                return HttpAnswer(answer.status, answer.headers, parse_json(body), body)
 
     @asynccontextmanager
     async def open_socket(
@@ -284,17 +280,17 @@ class PlatformClient:
             size += len(chunk)
             if size > limit:
                 raise too_large(name, limit)
-            into.write(chunk)
+            try:
+                into.write(chunk)
+            except OSError as error:  # no fault of the platform's
+                raise Rejected(f"it cannot be kept: {error.strerror or error}") from error
 
     async def aclose(self) -> None:
         """Close the connections."""
         session, self._session = self._session, None
         if session is not None:
-            try:
-                async with asyncio.timeout(CLOSE_S):
-                    await session.close()
-            except TimeoutError:
-                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(session.close(), CLOSE_S)
 
     @contextmanager
     def translate_errors(self, what: str, *, sends: bool) -> Iterator[None]:
@@ -319,13 +315,8 @@ def make_form(
     form = aiohttp.FormData(fields, quote_fields=False)
     for key, (name, content, mime) in files.items():
         # only what has to be is escaped: simple servers do not read %20 as a space
-        escaped = UNSAFE_IN_FILENAME.sub(_percent, name)
-        form.add_field(key, content, filename=escaped, content_type=mime)
+        form.add_field(key, content, filename=name.translate(ESCAPES), content_type=mime)
     return form
-
-
-def _percent(match: re.Match[str]) -> str:
-    return f"%{ord(match[0]):02X}"
 
 
 def check_status(status: int, what: str) -> None:

@@ -36,14 +36,13 @@ def approval_prompt(
     preview: str = "",
     *,
     outside: bool = False,
-    warning: str = "",
 ) -> str:
     """The question in markdown, at most some 3,000 characters. What is left out of the middle of
     long arguments is counted.
     """
     given, name = _arguments_text(arguments), shorten_line(escape_invisible(tool), TOOL)
     suspicious = find_suspicious(f"{given}\n{preview}")
-    warnings = [UNTRUSTED_INPUT] * outside + [shorten_line(warning, 300)] * bool(warning)
+    warnings = [UNTRUSTED_INPUT] * outside
     warnings += [shorten_line(line, WARNING_CHARS) for line in suspicious[:MAX_WARNINGS]]
     if len(suspicious) > MAX_WARNINGS:
         warnings.append(f"and {len(suspicious) - MAX_WARNINGS} more of that kind")
@@ -65,10 +64,10 @@ def is_complete(arguments: str, preview: str = "") -> bool:
 
 
 def _arguments_text(arguments: str) -> str:
-    lines = []
-    for name, value in argument_fields(arguments):
-        lines.append(f"{name}: {value}".replace("\n", "\n    ") if name else value)
-    return "\n".join(lines)
+    return "\n".join(
+        f"{name}: {value}".replace("\n", "\n    ") if name else value
+        for name, value in argument_fields(arguments)
+    )
 
 
 def _code_block(text: str, limit: int, lang: str = "") -> str:

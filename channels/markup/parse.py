@@ -191,6 +191,7 @@ def _bold(spans: Cell) -> Cell:
 MAX_LINK, MAX_SPOILERS, MAX_INDENT = 400, 200, 12
 MARKS = {"strong": "bold", "em": "italic", "s": "strike"}
 TASK = re.compile(r"\[([ xX])\][ \u00a0]")
+PLAIN = re.compile(r"[^\W\d_](?:[^\W_]|[ ,.!?'\"])*(?<! )")
 AUTOLINK = re.compile(
     r"(?P<url>https?://[^\s<>\"`|\\^{}\u200b]+)|\|\|(?=\S)(?P<spoiler>[^|\n]*[^|\s])\|\||<br\s?/?>",
     re.IGNORECASE,
@@ -208,6 +209,8 @@ HOST = re.compile(
 def parse_blocks(markdown: str) -> list[Block]:
     """The text's blocks, from top to bottom; at least one, and never without anything to see."""
     source, parser = escape_controls(markdown), _BlockParser()
+    if PLAIN.fullmatch(source):  # as most short replies are: nothing to parse
+        return [Block("text", (Span(source),), gap=1)]
     if source.count("\n") > MAX_LINES:
         parser.blocks.append(Block("text", (Span(source.strip("\n")),)))
     else:
@@ -223,7 +226,7 @@ def is_visible(text: str) -> bool:
     return BLANK.fullmatch(text) is None
 
 
-@dataclass(slots=True)
+@dataclass
 class _List:
     indent: int
     ordered: bool
@@ -231,7 +234,7 @@ class _List:
     hang: int = 0
 
 
-@dataclass(slots=True)
+@dataclass
 class _BlockParser:
     """Where the walk through the tokens is: in which lists and quotes; `line`: where the last block
     ended.

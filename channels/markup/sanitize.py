@@ -3,6 +3,7 @@
 import json
 import re
 import unicodedata
+from functools import partial
 
 COLOR = re.compile(r"\x1b\[[0-9;:]*m")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -47,25 +48,20 @@ def escape_invisible(text: str) -> str:
     return "".join(parts)
 
 
-def find_mixed_scripts(text: str) -> list[str]:
-    """Words that mix scripts whose letters look alike, as in a false domain."""
-    return [
-        word
-        for word in dict.fromkeys(WORD.findall(text))
-        if not word.isascii()
-        and len(SCRIPTS.intersection(unicodedata.name(char, "").split(" ")[0] for char in word)) > 1
-    ]
-
-
 def find_suspicious(text: str) -> list[str]:
-    """What may not be what it looks like, a line each: words of several scripts, and hosts in other
-    letters than a to z. Beside each is the name that a machine would look up (punycode).
+    """What may not be what it looks like, a line each: words that mix scripts whose letters look
+    alike, as in a false domain, and hosts in other letters than a to z. Beside each is the name
+    that a machine would look up (punycode).
     """
-    mixed = find_mixed_scripts(text)
-    hosts = [host for host in dict.fromkeys(HOST.findall(text)) if not host.isascii()]
+    mixed = []
+    for word in dict.fromkeys(WORD.findall(text)):
+        scripts = {unicodedata.name(char, "").split(" ")[0] for char in word}
+        if not word.isascii() and len(SCRIPTS & scripts) > 1:
+            mixed.append(word)
+    hosts = dict.fromkeys(HOST.findall(text))
+    foreign = [host for host in hosts if not host.isascii() and host not in mixed]
     found = [f"letters of different alphabets that look alike: {_punycode(word)}" for word in mixed]
-    shown = [_punycode(host) for host in hosts if host not in mixed]
-    return found + [f"a host in other letters than a to z: {host}" for host in shown]
+    return found + [f"a host in other letters than a to z: {_punycode(host)}" for host in foreign]
 
 
 def _punycode(host: str) -> str:
@@ -98,12 +94,8 @@ def _argument_text(value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
-        words = map(str, value)
-        return " ".join(word if PLAIN_WORD.fullmatch(word) else _json(word) for word in words)
-    return _json(value)
-
-
-def _json(value: object) -> str:
+        dump = partial(json.dumps, ensure_ascii=False)
+        return " ".join(word if PLAIN_WORD.fullmatch(word) else dump(word) for word in value)
     return json.dumps(value, ensure_ascii=False)
 
 

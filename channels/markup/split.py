@@ -25,9 +25,11 @@ def split_message(markdown: str, render: Render, limit: int) -> list[MessagePart
     """The parts, in order, at least one. Each has at most `limit` UTF-16 units, with its markup and
     without.
     """
+    blocks = parse_blocks(markdown)
+    fits = _size(blocks, render) <= limit
     return [
         MessagePart(render(part).strip("\n"), render_plain(part).strip("\n"))
-        for part in _pack_blocks(parse_blocks(markdown), render, limit)
+        for part in ([blocks] if fits else _pack_blocks(blocks, render, limit))
         if any(is_visible(block.text) for block in part)
     ]
 
@@ -44,47 +46,49 @@ def truncate(text: str, limit: int) -> str:
     return text.encode("utf-16-le")[: 2 * (limit - 1)].decode("utf-16-le", "ignore") + "…"
 
 
+def _size(blocks: Sequence[Block], render: Render) -> int:
+    return max(utf16_length(render_plain(blocks)), utf16_length(render(blocks)))
+
+
 def _pack_blocks(blocks: Sequence[Block], render: Render, limit: int) -> list[list[Block]]:
     """The blocks of each part. A heading is not left alone at the end of one."""
     waiting, parts = deque(blocks), []
-    part = []
-    used = 0
+    part: list[Block] = []
+    room = limit
     while waiting:
         block = waiting.popleft()
-        need = _size(block, render) if len(block.text) <= limit else limit + 1
-        if used + need <= limit:
+        need = (_size([block], render) if len(block.text) <= limit else limit) + GAP_CHARS
+        if need <= room:
             part.append(block)
-            used += need
+            room -= need
             continue
-        is_crowded = limit - used < limit // 4 or (need <= limit and used >= limit // 3)
-        if part and (is_crowded or _size(_first_chars(block, 1), render) > limit - used):
+        is_crowded = room < limit // 4 or (need <= limit and limit - room >= limit // 3)
+        first = _size([_first_chars(block, 1)], render) + GAP_CHARS
+        if part and (is_crowded or first > room):
             waiting.appendleft(block)
             while len(part) > 1 and part[-1].kind == "heading":
                 waiting.appendleft(part.pop())
         else:
-            head, tail = _split_block(block, render, limit - used)
+            head, tail = _split_block(block, render, room - GAP_CHARS)
             part.append(head)
             waiting.extendleft([tail] if tail.text else [])
         parts.append(part)
-        part, used = [], 0
+        part, room = [], limit
     return [*parts, part]
 
 
-def _size(block: Block, render: Render) -> int:
-    longest = max(utf16_length(render_plain([block])), utf16_length(render([block])))
-    return longest + GAP_CHARS
-
-
 def _split_block(block: Block, render: Render, room: int) -> tuple[Block, Block]:
-    """As much of the block as fits into the room, at least one character, and the rest."""
-    most = max(min(len(block.text), room - GAP_CHARS), 1)
-    while most > 1 and (size := _size(_first_chars(block, most), render)) > room:
+    """As much of the block as fits into the room, at least one character, and the rest: without the
+    break at which it is cut, but with the indent of code.
+    """
+    most = max(min(len(block.text), room), 1)
+    while most > 1 and (size := _size([_first_chars(block, most)], render)) > room:
         most = max(min(most - 1, most * room // size), 1)
-    at = most if most == len(block.text) else _cut_position(block, most)
-    rest, left = deque(block.spans), at
+    at = left = most if most == len(block.text) else _cut_position(block, most)
+    rest = deque(block.spans)
     while rest and left >= len(rest[0].text):
         left -= len(rest.popleft().text)
-    if rest:  # without the break at which it is cut; the indent of code stays
+    if rest:
         span = rest.popleft()
         text = span.text[left:]
         text = text.removeprefix("\n") if block.kind == "code" else text.lstrip()
@@ -109,11 +113,9 @@ def _cut_position(block: Block, most: int) -> int:
     """
     text = _first_chars(block, most + 2).text
     at = text.rfind("\n", most // 3, most + 1)
-    if at > 0:
-        return at
-    if block.kind != "code":
-        for found in SENTENCE.finditer(text, most // 3, most + 1):
-            at = found.end() if found.end() <= most else at
+    if at <= 0 and block.kind != "code":
+        ends = [found.end() for found in SENTENCE.finditer(text, most // 3, most + 1)]
+        at = max((end for end in ends if end <= most), default=0)
     if at <= 0:
         at = max(text.rfind(space, most // 4, most + 1) for space in (" ", "\t", "\u3000"))
     if at <= 0:

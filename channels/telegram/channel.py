@@ -9,9 +9,10 @@ import time
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, BinaryIO
+from functools import partial
+from typing import Any, BinaryIO, NamedTuple
 
 from channels.base import (
     TRANSIENT,
@@ -72,8 +73,7 @@ Params = dict[str, Any]
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class TelegramTiming:
+class TelegramTiming(NamedTuple):
     """Seconds. `first_s`, `longest_s`: pauses after failures; `poll_s`: how long Telegram may hold
     a poll open; `edit_s`: between changes of a draft in a group; `album_s`: until the rest of an
     album is there.
@@ -263,24 +263,25 @@ def _id(text: str) -> int | str:
     return int(text) if text.removeprefix("-").isdecimal() else text
 
 
+@dataclass
 class Poller:
     """The offset is kept in memory only: after a restart Telegram sends again what was not
     acknowledged, and the host drops what it has.
     """
 
-    def __init__(
-        self, api: TelegramApi, host: Host, me: TelegramIdentity, timing: TelegramTiming
-    ) -> None:
-        self._api, self._host, self._me, self._timing = api, host, me, timing
-        self._offset = 0
-        self._unnumbered: list[object] | None = None
-        self._texts = RecentDict[str, int](MAX_REMEMBERED)
-        self._answers: set[asyncio.Task[None]] = set()
+    api: TelegramApi
+    host: Host
+    me: TelegramIdentity
+    timing: TelegramTiming
+    _offset: int = 0
+    _unnumbered: list[object] | None = None
+    _texts: RecentDict[str, int] = field(default_factory=partial(RecentDict, MAX_REMEMBERED))
+    _answers: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self) -> None:
         """Until cancelled. Raises Revoked."""
         await self._delete_webhook()
-        backoff = Backoff(self._timing.first_s, self._timing.longest_s)
+        backoff = Backoff(self.timing.first_s, self.timing.longest_s)
         hold_s = 0  # the first answer comes at once, so that the channel is seen to work
         try:
             while True:
@@ -290,15 +291,15 @@ class Poller:
                 except TRANSIENT as error:
                     hold_s = await self._handle_failure(error, backoff)
                     continue
-                self._host.report_alive()
+                self.host.report_alive()
                 took_s = time.monotonic() - asked_at
                 if await self._deliver(updates) and self._advance(updates):
                     backoff.reset()
                 else:
                     await backoff.wait()
                 if not updates and took_s < min(hold_s, 1) / 2:
-                    await asyncio.sleep(self._timing.first_s)  # this server holds no poll open
-                hold_s = self._timing.poll_s
+                    await asyncio.sleep(self.timing.first_s)  # this server holds no poll open
+                hold_s = self.timing.poll_s
         finally:
             for task in self._answers:
                 task.cancel()
@@ -309,7 +310,7 @@ class Poller:
         params = {"timeout": hold_s, "limit": MAX_UPDATES, "allowed_updates": UPDATE_KINDS}
         if self._offset:
             params["offset"] = self._offset
-        updates = await self._api.call("getUpdates", params, timeout_s=hold_s + EXTRA_S)
+        updates = await self.api.call("getUpdates", params, timeout_s=hold_s + EXTRA_S)
         if not isinstance(updates, list):
             raise RetryLater("Telegram's answer to a poll cannot be read")
         return updates
@@ -322,7 +323,7 @@ class Poller:
             return updates
         if len(updates) >= MAX_UPDATES:
             return without_last_album(updates)
-        await asyncio.sleep(self._timing.album_s)
+        await asyncio.sleep(self.timing.album_s)
         try:
             again = await self._poll(0)
         except TRANSIENT:
@@ -334,11 +335,11 @@ class Poller:
         prove nothing.
         """
         is_conflict = isinstance(error, PollConflict)
-        self._host.report_trouble(CONFLICT.format(error=error) if is_conflict else str(error))
+        self.host.report_trouble(CONFLICT.format(error=error) if is_conflict else str(error))
         if is_conflict and "webhook" in str(error).lower():
             await self._delete_webhook()
         await backoff.wait(error)
-        return self._timing.poll_s if is_conflict else 0
+        return self.timing.poll_s if is_conflict else 0
 
     async def _deliver(self, updates: Sequence[object]) -> bool:
         """All of them to the host, in order; False where it could not accept them."""
@@ -350,14 +351,14 @@ class Poller:
                     batch.append(item)
                     continue
                 if batch:
-                    await self._host.accept(batch)
+                    await self.host.accept(batch)
                     batch = []
-                toast = await self._host.press_button(item) if item else ""
+                toast = await self.host.press_button(item) if item else ""
                 task = asyncio.create_task(self._answer(query, toast))
                 self._answers.add(task)
                 task.add_done_callback(self._answers.discard)
             if batch:
-                await self._host.accept(batch)
+                await self.host.accept(batch)
         except NotAccepted as error:
             log.warning(
                 "telegram: %s updates were not accepted (%s); they are polled again",
@@ -380,7 +381,7 @@ class Poller:
         items: list[tuple[str, Arrival | list[InboundMessage] | None]] = []
         albums: dict[tuple[Address, str, str], list[InboundMessage]] = {}
         for raw in updates:
-            item = parse_update(raw, self._me)
+            item = parse_update(raw, self.me)
             query = find_text(find_object(raw, "callback_query"), "id")
             if isinstance(item, InboundMessage):
                 files = [(file.kind, file.name, file.mime, file.size) for file in item.attachments]
@@ -413,15 +414,15 @@ class Poller:
     async def _answer(self, query: str, text: str) -> None:
         toast = {"text": truncate(text, MAX_TOAST)} if text else {}
         try:
-            await self._api.call("answerCallbackQuery", {"callback_query_id": query} | toast)
+            await self.api.call("answerCallbackQuery", {"callback_query_id": query} | toast)
         except ChannelError as error:
             log.info("telegram: a button's answer was not shown: %s", error)
 
     async def _delete_webhook(self) -> None:
         """Where Telegram pushes updates to an address, none can be polled. Raises Revoked."""
         try:
-            if find_text(await self._api.call("getWebhookInfo", timeout_s=EXTRA_S), "url"):
-                await self._api.call("deleteWebhook", timeout_s=EXTRA_S)
+            if find_text(await self.api.call("getWebhookInfo", timeout_s=EXTRA_S), "url"):
+                await self.api.call("deleteWebhook", timeout_s=EXTRA_S)
                 log.warning(
                     "telegram: the bot had a webhook; it was deleted, because this daemon polls"
                 )

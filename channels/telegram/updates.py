@@ -6,8 +6,9 @@ import mimetypes
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from telegram.constants import UpdateType
 
@@ -48,8 +49,7 @@ FILE_KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TelegramIdentity:
+class TelegramIdentity(NamedTuple):
     """Who the bot is. `channel`: the name of the channel."""
 
     id: int

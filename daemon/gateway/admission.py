@@ -40,7 +40,7 @@ WRONG_CODE = "That code does not open anything (any more). Ask for a new one."
 WELCOME_TEXT = "Welcome: you are {role} here now. /help tells what you can say."
 
 
-@dataclass(slots=True)
+@dataclass
 class Admission:
     """One per channel. `roles` is what its config says; `place` is the channel's kind and account,
     as people are stored.

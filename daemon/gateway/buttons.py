@@ -51,9 +51,13 @@ class ButtonHandler:
         if meant is None:
             return UNKNOWN_BUTTON
         answer, token = meant
-        row, by = await self.store.read(lambda tx: _find_question(tx, token))
-        if row is None or row.state != "pending" or row.expires <= self.clock.now():
-            return _stale_text(row, by)
+        row = await self.store.read(lambda tx: tx.find_approval(token))
+        if row is None:
+            return ALREADY_SETTLED
+        if row.state != "pending" or row.expires <= self.clock.now():
+            return _stale_text(
+                row, await self.store.read(lambda tx: tx.get_display_name(row.answered_by))
+            )
         if answer is not Answer.DENY and await self._show_whole(press, row, answer, person):
             return READ_FIRST
         try:
@@ -98,15 +102,9 @@ class ButtonHandler:
         return await self.store.write(work)
 
 
-def _find_question(tx: Tx, token: str) -> tuple[ApprovalRow | None, str]:
-    """The question that the button is about, and what who answered it is called."""
-    row = tx.find_approval(token)
-    return row, tx.get_display_name(row.answered_by) if row else ""
-
-
-def _stale_text(row: ApprovalRow | None, by: str) -> str:
-    if row and row.answer and by:
+def _stale_text(row: ApprovalRow, by: str) -> str:
+    if row.answer and by:
         who = "Denied" if row.answer is Answer.DENY else "Approved"
         return f"{who} already, by {by}. {ALREADY_SETTLED}"
-    is_late = row and row.state in ("pending", "expired")
+    is_late = row.state in ("pending", "expired")
     return f"Nobody answered in time. {ALREADY_SETTLED}" if is_late else ALREADY_SETTLED

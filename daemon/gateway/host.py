@@ -55,7 +55,7 @@ PRESS_FAILED = (
 UNKNOWN_PERSON = "I only talk to people I know. Nothing was done."
 
 
-@dataclass(slots=True)
+@dataclass
 class ChannelHost:
     """`channels.base.Host`, for one channel."""
 

@@ -26,7 +26,7 @@ TELL_AFTER_S = 300.0
 CLOSE_S = 5.0
 
 
-@dataclass(slots=True)
+@dataclass
 class RateWindow:
     """When the latest messages went: in no stretch of the rate's length are there ever more of
     them than its count.
@@ -49,7 +49,7 @@ class RateWindow:
         return self.find_wait(now) > 0 or bool(self.sent)
 
 
-@dataclass(slots=True)
+@dataclass
 class RateLimiter:
     """As fast as the platform allows, and slower for a while after it has complained. Threads share
     their chat's rate. `monotonic` in seconds; `sleep` takes seconds.
@@ -171,7 +171,7 @@ class ChannelState:
         return f"{self.name}: connected, last heard {self.heard_at:%d %b %H:%M:%S} UTC"
 
 
-@dataclass(slots=True)
+@dataclass
 class ChannelSupervisor:
     """Owner of the channels' tasks. `tell(text, not_on)` reaches the owner on another channel."""
 

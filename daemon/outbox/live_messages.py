@@ -60,7 +60,7 @@ OUTCOMES = {
 }
 
 
-@dataclass(slots=True)
+@dataclass
 class LiveDrafts:
     """The draft updaters, by turn."""
 
@@ -123,7 +123,7 @@ class LiveDrafts:
         await self.store.write(lambda tx: tx.remove_draft(turn))
 
 
-@dataclass(slots=True)
+@dataclass
 class DraftUpdater:
     """Watches one turn. Nothing here has to succeed.
 
@@ -296,7 +296,7 @@ def _is_lasting(item: LiveItem) -> bool:
     return not isinstance(item, DROPPABLE)
 
 
-@dataclass(slots=True)
+@dataclass
 class ApprovalMessages:
     """Looks at the questions of a turn when it goes on, and when it then stops again. The journal
     has what stands open, so that a crash leaves nothing behind. After a refusal a button stays:

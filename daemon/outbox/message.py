@@ -83,7 +83,7 @@ async def delete_stale_copies(store: Store, root: Path) -> None:
     await asyncio.to_thread(delete)
 
 
-@dataclass(slots=True)
+@dataclass
 class Delivery:
     """What is to be sent where, and how far that is. `row` is as the journal has it now.
 

@@ -49,7 +49,7 @@ PAUSE_S = 1.0
 TRIES = 3
 
 
-@dataclass(slots=True)
+@dataclass
 class OutboxSender:
     """Takes deliveries to their end: sent, or failed for good, and then the owner is told
     elsewhere, in the same step. What is not sent when it is closed stands in the outbox still.

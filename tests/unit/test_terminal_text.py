@@ -5,7 +5,7 @@ import pytest
 from channels.markup.sanitize import (
     escape_controls,
     escape_invisible,
-    find_mixed_scripts,
+    find_suspicious,
     shorten_line,
     summarize_call,
 )
@@ -73,7 +73,8 @@ def test_A6_a_line_break_in_an_argument_is_spelled_out_and_cannot_look_like_a_fi
 
 
 def test_A6_a_question_names_words_that_mix_alphabets_which_look_alike() -> None:
-    assert find_mixed_scripts("https://раypal.com/x and paypal.com and Москва") == ["раypal.com"]
+    [line] = find_suspicious("https://раypal.com/x and paypal.com and Москва")
+    assert line.startswith("letters of different alphabets that look alike: раypal.com")
     body = ApprovalQuestion(
         "t", "3.0", "http_request", '{"url": "https://раypal.com"}', "egress"
     ).body()

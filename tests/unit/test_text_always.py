@@ -100,7 +100,9 @@ def inked(text: str) -> str:
 def test_A6_what_is_said_word_for_word_is_read_so(pieces: Pieces, text: str) -> None:
     words = inked(escape_controls(text))
     assume(words)
-    assert inked("".join(piece.plain for piece in pieces(escape_markdown(text), limit=LIMIT))) == words
+    assert (
+        inked("".join(piece.plain for piece in pieces(escape_markdown(text), limit=LIMIT))) == words
+    )
 
 
 VERBATIM = {
@@ -116,9 +118,9 @@ VERBATIM = {
 @dialects
 @pytest.mark.parametrize("text", VERBATIM.values(), ids=VERBATIM)
 def test_A6_no_sign_is_taken_for_markup_nor_one_added(pieces: Pieces, text: str) -> None:
-    assert inked("".join(piece.plain for piece in pieces(escape_markdown(text), limit=WHOLE))) == inked(
-        text
-    )
+    assert inked(
+        "".join(piece.plain for piece in pieces(escape_markdown(text), limit=WHOLE))
+    ) == inked(text)
 
 
 class Tags(HTMLParser):
