@@ -191,7 +191,7 @@ def _bold(spans: Cell) -> Cell:
 MAX_LINK, MAX_SPOILERS, MAX_INDENT = 400, 200, 12
 MARKS = {"strong": "bold", "em": "italic", "s": "strike"}
 TASK = re.compile(r"\[([ xX])\][ \u00a0]")
-PLAIN = re.compile(r"[^\W\d_](?:[^\W_]|[ ,.!?'\"])*(?<! )")
+PLAIN = re.compile(r"[^\W\d_](?:[^\W_]|[ ,.!?'\"])*(?<! )", re.ASCII)
 AUTOLINK = re.compile(
     r"(?P<url>https?://[^\s<>\"`|\\^{}\u200b]+)|\|\|(?=\S)(?P<spoiler>[^|\n]*[^|\s])\|\||<br\s?/?>",
     re.IGNORECASE,
