@@ -22,7 +22,7 @@ from tests.fakes.command_line import KEPT, ROOT
 from tests.fakes.daemon_process import scripted
 from tests.fakes.openai import FakeOpenAI, Step, calls, says
 from tests.fakes.platform import OWNER
-from tests.fakes.platforms import fake
+from tests.fakes.platforms import comings, fake
 
 MOST_FUNCTIONS, MOST_FILES = 490, 92  # goal: 320 in 70; it was 581 in 141
 MOST_FUNCTIONS_OF_A_WRITE, MOST_FILES_OF_A_WRITE = 88, 28  # goal: 60 in 12; it was 110 in 33
@@ -85,6 +85,7 @@ async def trace(place: Path, *steps: Step) -> list[str]:
             config = scripted(model.base_url, tomli_w.dumps({"telegram": platform.config()}))
             async with traced(home, config) as process:
                 model.script(*steps)
+                await platform.until(lambda: comings(platform) > 0)  # its start is no part of the turn
                 process.send_signal(signal.SIGUSR1)
                 platform.say(OWNER, platform.private(OWNER), "hello, write a note for me, please")
                 await until_sent(home, 1)
