@@ -5,34 +5,30 @@ import asyncio
 import json
 import signal
 import sys
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import get_args
 
 from daemon.app.connect import DaemonConnection, connect, open_reader
 from daemon.cli.chat import check_session, fetch_model, replace_invalid
 from daemon.cli.parsing import ANSWER_OPTIONS, Actions, Options
 from daemon.cli.terminal.approvals import (
-    NOBODY,
     TERMINAL_OWNER,
-    Answered,
-    ask_question,
+    AutoAnswer,
     build_question,
     fixed_answer,
 )
-from daemon.cli.terminal.items import ApprovalQuestion, to_plain_text
-from daemon.cli.terminal.plain import LineReader, run_interruptible
-from daemon.client.protocol import (
-    ApprovalView,
-    DaemonClient,
-    LoopAction,
-    LoopView,
-    find_loop,
-    loop_to_json,
+from daemon.cli.terminal.plain import (
+    INTERRUPTED,
+    LineReader,
+    PlainChat,
+    PlainScreen,
+    run_interruptible,
 )
+from daemon.client.protocol import LoopAction, LoopView, find_loop, loop_to_json
+from daemon.core.clock import system_clock
 from daemon.core.errors import AidaemonError
+from daemon.core.ids import new_id
 from daemon.core.rows import Criterion, LoopOrder
-from daemon.core.trust import Answer
 from daemon.settings.paths import Paths, resolve_paths
 
 JSON = {"--json": "print the loop as a JSON object"}
@@ -40,7 +36,6 @@ REFUSALS = {"pause": "is not running", "resume": "is not paused", "stop": "has e
 NO_REVIEW = "waits for no review"
 NO_SESSION = "loop:"
 POLL_S = 0.3
-FAILED, INTERRUPTED = 1, 130
 LEFT_TO_DAEMON = "the daemon goes on with it; `aidaemon loop stop` ends it"
 
 
@@ -157,13 +152,20 @@ async def _change(args: argparse.Namespace, paths: Paths) -> int:
 async def _follow(args: argparse.Namespace, connection: DaemonConnection, view: LoopView) -> int:
     if connection.notice:
         _print_status(connection.notice)
-    can_ask = sys.stdin.isatty() and sys.stdout.isatty()
-    lines = LineReader(sys.stdin.fileno())
     follower = LoopFollower(
-        connection.client, view, fixed_answer(args), can_ask, connection.remote, lines
+        client=connection.client,
+        session=f"loop:{view.loop_id}",
+        clock=system_clock(),
+        new_id=new_id,
+        auto=AutoAnswer(fixed_answer(args)),
+        can_ask=sys.stdin.isatty() and sys.stdout.isatty(),
+        screen=PlainScreen(sys.stdout, sys.stderr),
+        lines=LineReader(sys.stdin.fileno()),
+        leaves_questions=connection.remote,
+        loop=view,
     )
     signals = (signal.SIGINT, signal.SIGTERM)
-    done = await run_interruptible(follower.follow(), follower.interrupt, signals)
+    done = await run_interruptible(follower.follow_loop(), follower.stop, signals)
     if args.json:
         _print_loop(args, done)
     elif done.status == "completed":
@@ -171,8 +173,7 @@ async def _follow(args: argparse.Namespace, connection: DaemonConnection, view: 
     if done.status == "failed":
         where = f"loop {done.loop_id} failed at attempt {done.iteration}"
         _print_status(f"aidaemon: {where}: {done.error}")
-    failed = FAILED if done.status == "failed" else 0
-    return INTERRUPTED if follower.interrupted.is_set() else failed
+    return INTERRUPTED if follower.interrupted else int(done.status == "failed")
 
 
 def _print_loop(args: argparse.Namespace, view: LoopView | None) -> None:
@@ -193,47 +194,43 @@ def _print_status(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-@dataclass(slots=True)
-class LoopFollower:
-    """Polls, so it does not matter where the loop runs, nor who else answers. `remote`: a daemon
-    runs it.
+@dataclass(slots=True, kw_only=True)
+class LoopFollower(PlainChat):
+    """Polls, so it does not matter where the loop runs, nor who else answers. Questions that nobody
+    answers are left to a daemon that runs it.
     """
 
-    client: DaemonClient
     loop: LoopView
-    fixed: Answer | None
-    can_ask: bool
-    remote: bool
-    lines: LineReader
-    interrupted: asyncio.Event = field(default_factory=asyncio.Event)
     _shown_attempts: int = 0
     _shown_iteration: int = 0
 
-    async def follow(self) -> LoopView:
+    async def follow_loop(self) -> LoopView:
         """The loop when it has ended, or when the person has left."""
         if self.can_ask:
             self.lines.start()
-        while True:
-            self._show()
-            if self.loop.ended or (self.interrupted.is_set() and self.remote):
-                return self.loop
-            if not self.interrupted.is_set():
-                await self._answer_questions()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.interrupted.wait(), POLL_S)
-            loops = await self.client.list_loops(self.loop.agent)
-            self.loop = find_loop(loops, self.loop.loop_id, open_only=False) or self.loop
+        async with self.follow_subagents():
+            while not self.loop.ended and not (self.interrupted and self.leaves_questions):
+                self._show_progress()
+                if not self.interrupted:
+                    await self._update_questions()
+                await asyncio.sleep(POLL_S)
+                loops = await self.client.list_loops(self.loop.agent)
+                self.loop = find_loop(loops, self.loop.loop_id, open_only=False) or self.loop
+            self._show_progress()
+            for task in self._asking.values():
+                task.cancel()
+        return self.loop
 
-    async def interrupt(self) -> None:
+    async def stop(self) -> None:
         """Ctrl-C: a loop of this process is stopped, one of a daemon goes on."""
-        self.interrupted.set()
+        self.interrupted = True
         self.lines.close()
-        if self.remote:
+        if self.leaves_questions:
             _print_status(LEFT_TO_DAEMON)
         else:
             await self.client.change_loop(self.loop, LoopAction.STOP)
 
-    def _show(self) -> None:
+    def _show_progress(self) -> None:
         view = self.loop
         for number, line in enumerate(view.progress_log, 1):
             if number > self._shown_attempts:
@@ -244,34 +241,12 @@ class LoopFollower:
             self._shown_iteration = view.iteration
             _print_status(f"attempt {view.iteration} of {view.max_iterations} …")
 
-    async def _list_open(self) -> list[ApprovalView]:
-        return await self.client.list_approvals("pending", f"loop:{self.loop.loop_id}")
-
-    async def _answer_questions(self) -> None:
-        for view in await self._list_open():
-            answered: Answered | None = None if self.remote else (Answer.DENY, NOBODY)
-            if self.fixed:
-                answered = self.fixed, ""
-            elif self.can_ask:
-                answered = await ask_question(build_question(view), self._read_choice)
-            if answered and not await self.client.answer_approval(
-                view.turn, view.call_id, answered[0], TERMINAL_OWNER, answered[1]
-            ):
-                _print_status("that question is not open any more")
-
-    async def _read_choice(self, question: ApprovalQuestion) -> str | None:
-        """A line, unless somebody else answers the question meanwhile."""
-        _print_status(f"{to_plain_text(question)}\n{question.choices}: ")
-        typing = asyncio.ensure_future(self.lines.read_line())
-        key = question.turn, question.call_id
-        try:
-            while not typing.done():
-                await asyncio.wait((typing,), timeout=POLL_S)
-                known = {(view.turn, view.call_id) for view in await self._list_open()}
-                if not typing.done() and key not in known:
-                    return None
-            if typing.result() is None:
-                self.can_ask = False  # the input has ended
-            return typing.result()
-        finally:
-            typing.cancel()
+    async def _update_questions(self) -> None:
+        views = await self.client.list_approvals(session=self.session)
+        waiting = {(view.turn, view.call_id): view for view in views}
+        for key in self._open - waiting.keys():
+            await self._close_question(*key)
+        for key, view in waiting.items():
+            if key not in self._open:
+                self._open.add(key)
+                await self.show_question(build_question(view))

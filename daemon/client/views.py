@@ -1,7 +1,7 @@
 """Views of runs, sessions, questions and loops, built from rows and events."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import astuple, fields, replace
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -58,6 +58,16 @@ UNKNOWN_OUTCOME = "outcome of {tool} is unknown: it may or may not have happened
 QUARANTINE_NOTICE = (
     "set aside: it crashed its worker three times; it will not be tried again by itself"
 )
+
+
+INBOX_STATES = {
+    "steered": ("ended", "added to run {turn}, which answers it"),
+    "answered": ("ended", "taken as the answer to a question of run {turn}"),
+    "command": ("ended", "was a command"),
+    "ordered": ("ended", "was a command"),
+    "quarantined": ("quarantined", QUARANTINE_NOTICE),
+    "gone": ("ended", "dropped: its sender was removed from the allow-list before it began"),
+}
 
 
 def build_view(kind: type[ViewT], row: object, **given: object) -> ViewT:
@@ -236,19 +246,8 @@ def _notice(event: Event) -> str | None:
 
 def _inbox_state(row: InboxRow) -> tuple[str, str]:
     state, _, turn = row.state.partition(":")
-    match state:
-        case "steered":
-            return "ended", f"added to run {turn}, which answers it"
-        case "answered":
-            return "ended", f"taken as the answer to a question of run {turn}"
-        case "command" | "ordered":
-            return "ended", "was a command"
-        case "quarantined":
-            return "quarantined", QUARANTINE_NOTICE
-        case "gone":
-            return "ended", "dropped: its sender was removed from the allow-list before it began"
-        case _:
-            return "queued", ""
+    run_state, notice = INBOX_STATES.get(state, ("queued", ""))
+    return run_state, notice.format(turn=turn)
 
 
 @value
@@ -261,12 +260,7 @@ class RunBundle:
 
     @property
     def usage(self) -> UsageView:
-        """Its own usage and that of its sub-agents."""
-        used = [self.run.usage, *(child.usage for child in self.children)]
-        prices = [one.usd for one in used]
-        return UsageView(
-            sum(one.input_tokens for one in used),
-            sum(one.output_tokens for one in used),
-            sum(one.cached_tokens for one in used),
-            None if None in prices else sum(price for price in prices if price),
-        )
+        """Its own usage and that of its sub-agents; an unknown price makes the sum unknown."""
+        used = [astuple(one) for one in (self.run.usage, *(child.usage for child in self.children))]
+        sums: list[Any] = [None if None in column else sum(column) for column in zip(*used, strict=True)]
+        return UsageView(*sums)

@@ -8,7 +8,7 @@ from dataclasses import field
 from datetime import timedelta
 from functools import partial
 from inspect import signature
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from aiohttp import web
 from pydantic import Field, StringConstraints
@@ -40,7 +40,7 @@ from daemon.http.responses import (
     read_body,
     read_raw_body,
 )
-from daemon.triggers.events import TriggerEvent, TriggerReceipt
+from daemon.triggers.events import EventTrigger, TriggerEvent
 
 MAX_ROWS = 1000
 DISCONNECT_CHECK_S = 5.0
@@ -222,21 +222,13 @@ async def get_health(client: DaemonClient, request: web.Request) -> web.Response
     return json_response(health, 200 if health.ok else 503)
 
 
-class EventIntake(Protocol):
-    """Accepts an event; `daemon.triggers.events` implements it."""
-
-    async def accept(self, arrived: TriggerEvent) -> TriggerReceipt:
-        """The event is durable when this returns."""
-        ...
-
-
 @value
 class EventEndpoint:
     """POST /v1/events/{name}: untrusted JSON (A13, A16). `tokens`: by name of the sender; they open
     nothing else.
     """
 
-    events: EventIntake
+    events: EventTrigger
     tokens: Mapping[str, str] = field(repr=False)
 
     async def post_event(self, request: web.Request) -> web.Response:

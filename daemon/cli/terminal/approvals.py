@@ -3,8 +3,7 @@ gives.
 """
 
 import argparse
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from daemon.agent.system_questions import EXTEND_TOOL, parse_system_question
@@ -70,33 +69,6 @@ def is_answer_to(text: str, question: ApprovalQuestion) -> bool:
 def asks_for_view(text: str) -> bool:
     """A long question is shown in full, asked for or not, before it can be allowed."""
     return text.strip().lower() in ("v", "view") or parse_answer(text)[0] is not Answer.DENY
-
-
-async def ask_question(
-    question: ApprovalQuestion, read: Callable[[ApprovalQuestion], Awaitable[str | None]]
-) -> Answered | None:
-    """`read` puts the question and gives the line; None when no line comes."""
-    text = await read(question)
-    if text is not None and question.is_long and asks_for_view(text):
-        question = replace(question, show_all=True)
-        text = await read(question)
-    return None if text is None else parse_answer(text or "no", question)
-
-
-@dataclass(slots=True)
-class QuestionNumbers:
-    """Numbers questions that wait together: "2 of 3"; starts again once all are answered."""
-
-    answered: int = 0
-
-    def number_next(self, waiting: int) -> str:
-        """The number of the next question; "" for one that waits alone."""
-        total = self.answered + waiting
-        return f"{self.answered + 1} of {total}" if total > 1 else ""
-
-    def count_answered(self, number: int, left: int) -> None:
-        """So many were answered, so many are left."""
-        self.answered = self.answered + number if left else 0
 
 
 @dataclass(slots=True)

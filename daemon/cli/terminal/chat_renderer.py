@@ -90,15 +90,12 @@ def _describe_outcome(data: EventFields) -> str:
 class ChatRenderer:
     """One run, or with an `agent` a sub-agent's run in the chat of its parent's (A17): its texts
     are for its parent, so they are not shown. `background`: the parent does not wait for it.
-
-    `ended` is the data of run.completed.
     """
 
     now: Callable[[], float] = time.monotonic
     agent: str = ""
     task: str = ""
     background: bool = False
-    ended: EventData | None = None
     _activity: Activity = field(default_factory=Activity)
     _items: list[ScreenItem] = field(default_factory=list)
     _calls: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -134,8 +131,6 @@ class ChatRenderer:
             self._render_run(name, data)
         else:
             self._render_model(name, data)
-        if name == COMPLETED:
-            self.ended = event.data
         if not self.agent:
             return self._items
         if name == COMPLETED and self.background:

@@ -16,7 +16,6 @@ from daemon.cli.terminal.approvals import (
     TERMINAL_OWNER,
     Answered,
     AutoAnswer,
-    QuestionNumbers,
     build_question,
 )
 from daemon.cli.terminal.chat_renderer import ChatRenderer, EventFields
@@ -28,7 +27,7 @@ from daemon.cli.terminal.items import (
     StatusNote,
     UserText,
 )
-from daemon.client.protocol import COMPLETED, DaemonClient, EventData, LiveEvent, UndeliveredText
+from daemon.client.protocol import COMPLETED, DaemonClient, LiveEvent, UndeliveredText
 from daemon.core.clock import Clock
 from daemon.core.trust import Label
 
@@ -58,11 +57,11 @@ class RunFollower(Generic[ScreenT]):
     new_id: Callable[[], str]
     auto: AutoAnswer
     screen: ScreenT
-    numbers: QuestionNumbers = field(default_factory=QuestionNumbers)
+    _answered: int = 0
     _group: asyncio.TaskGroup | None = None
     _following: set[str] = field(default_factory=set)
     _finished: set[str] = field(default_factory=set)
-    _subagents: set[asyncio.Task[EventData]] = field(default_factory=set)
+    _subagents: set[asyncio.Task[None]] = field(default_factory=set)
     _open: set[tuple[str, str]] = field(default_factory=set)
     _shown: set[tuple[str, int]] = field(default_factory=set)
 
@@ -74,10 +73,19 @@ class RunFollower(Generic[ScreenT]):
     async def close_question(self, turn: str, call_id: str) -> None:
         """It waits no longer, whoever answered."""
 
+    def number_next(self, waiting: int) -> str:
+        """The number of the next of questions that wait together, "2 of 3"; "" for one alone."""
+        total = self._answered + waiting
+        return f"{self._answered + 1} of {total}" if total > 1 else ""
+
+    def count_answered(self, number: int, left: int) -> None:
+        """So many were answered, so many are left."""
+        self._answered = self._answered + number if left else 0
+
     async def send_answer(self, question: ApprovalQuestion, answered: Answered) -> None:
         """Answer a question; show a note when it is not open any more."""
-        turn, call_id, (answer, reason) = question.turn, question.call_id, answered
-        if not await self.client.answer_approval(turn, call_id, answer, TERMINAL_OWNER, reason):
+        answer, reason = answered
+        if not await self.client.answer_approval(*question.key, answer, TERMINAL_OWNER, reason):
             await self.screen.show(StatusNote("that question is not open any more"))
 
     @asynccontextmanager
@@ -90,12 +98,10 @@ class RunFollower(Generic[ScreenT]):
             for task in self._subagents:
                 task.cancel()
 
-    async def follow(self, turn: str, renderer: ChatRenderer | None = None) -> EventData:
-        """Show this run to its end; the data of `run.completed`, nothing for a run that is shown
-        already.
-        """
+    async def follow(self, turn: str, renderer: ChatRenderer | None = None) -> None:
+        """Show this run to its end, unless it is shown already."""
         if turn in self._following or turn in self._finished:
-            return {}
+            return
         renderer = renderer or ChatRenderer(self.clock.monotonic)
         self._following.add(turn)
         try:
@@ -106,11 +112,10 @@ class RunFollower(Generic[ScreenT]):
                 if text.turn == turn:
                     await self._deliver(text)
         except KeyError:
-            return {}  # its text was added to another run
+            pass  # its text was added to another run
         finally:
             self._following.discard(turn)
             self.screen.move(turn, None)
-        return renderer.ended or {}
 
     async def _handle_event(self, turn: str, renderer: ChatRenderer, event: LiveEvent) -> None:
         items, data = renderer.render(event), EventFields(event.data)

@@ -125,8 +125,8 @@ class InteractiveChat(RunFollower[TerminalScreen]):
 
     async def close_question(self, turn: str, call_id: str) -> None:
         key, former = (turn, call_id), self.questions
-        self.questions = [one for one in former if (one.turn, one.call_id) != key]
-        self.numbers.count_answered(len(former) - len(self.questions), len(self.questions))
+        self.questions = [one for one in former if one.key != key]
+        self.count_answered(len(former) - len(self.questions), len(self.questions))
         if self.questions[:1] != former[:1]:
             await self._show_first_question()
 
@@ -135,7 +135,7 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             self.screen.ask(False)
             return
         question = self.questions[0]
-        place = self.numbers.number_next(len(self.questions))
+        place = self.number_next(len(self.questions))
         await self.screen.show(replace(question, place=place))
         self.screen.ask(True, "yes or no? " if question.title else "allow? ")
 
@@ -145,4 +145,4 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             await self._show_first_question()
             return
         await self.send_answer(question, parse_answer(text, question))
-        await self.close_question(question.turn, question.call_id)
+        await self.close_question(*question.key)

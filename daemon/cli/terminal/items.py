@@ -142,6 +142,11 @@ class ApprovalQuestion:
     outside: bool = False
 
     @property
+    def key(self) -> tuple[str, str]:
+        """Of its run and call."""
+        return self.turn, self.call_id
+
+    @property
     def is_long(self) -> bool:
         """Too long to be shown whole at once: it has to be viewed before it can be allowed."""
         is_short = len(self.arguments) + len(self.preview) <= LONG_CHARS

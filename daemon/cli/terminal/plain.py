@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TextIO, TypeVar
 
 from channels.markup.sanitize import escape_controls
-from daemon.cli.terminal.approvals import NOBODY, ask_question
+from daemon.cli.terminal.approvals import NOBODY, Answered, asks_for_view, parse_answer
 from daemon.cli.terminal.follower import RunFollower
 from daemon.cli.terminal.items import (
     Activity,
@@ -122,13 +122,16 @@ class PlainScreen:
 
 @dataclass(slots=True, kw_only=True)
 class PlainChat(RunFollower[PlainScreen]):
-    """One session in plain lines. `can_ask`: a person is at the terminal."""
+    """One session in plain lines. `can_ask`: a person is at the terminal; `leaves_questions`: what
+    nobody answers here waits for somebody elsewhere.
+    """
 
     can_ask: bool
     lines: LineReader
     as_json: bool = False
     failed: bool = False
     interrupted: bool = False
+    leaves_questions: bool = False
     _prompt: asyncio.Lock = field(default_factory=asyncio.Lock)
     _asking: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
 
@@ -229,22 +232,28 @@ class PlainChat(RunFollower[PlainScreen]):
         answered = self.auto.answer_for(question)
         if answered is None and self.can_ask and self._group:
             task = self._group.create_task(self._ask_person(question))
-            self._asking[question.turn, question.call_id] = task
-        elif answered or not question.outside:
-            await self.send_answer(question, answered or (Answer.DENY, NOBODY))
+            self._asking[question.key] = task
+        else:
+            await self._send_or_deny(question, answered)
 
     async def close_question(self, turn: str, call_id: str) -> None:
         if task := self._asking.pop((turn, call_id), None):
-            self.numbers.count_answered(1, len(self._asking))
+            self.count_answered(1, len(self._asking))
             task.cancel()
 
     async def _ask_person(self, question: ApprovalQuestion) -> None:
         async with self._prompt:
-            place = self.numbers.number_next(len(self._asking))
-            answered = await ask_question(replace(question, place=place), self._read_choice)
-        if self._asking.pop((question.turn, question.call_id), None):
-            self.numbers.count_answered(1, len(self._asking))
-        if answered or not question.outside:
+            question = replace(question, place=self.number_next(len(self._asking)))
+            text = await self._read_choice(question)
+            if text is not None and question.is_long and asks_for_view(text):
+                text = await self._read_choice(replace(question, show_all=True))
+            answered = None if text is None else parse_answer(text or "no", question)
+        if self._asking.pop(question.key, None):
+            self.count_answered(1, len(self._asking))
+        await self._send_or_deny(question, answered)
+
+    async def _send_or_deny(self, question: ApprovalQuestion, answered: Answered | None) -> None:
+        if answered or not (question.outside or self.leaves_questions):
             await self.send_answer(question, answered or (Answer.DENY, NOBODY))
 
     async def _read_choice(self, question: ApprovalQuestion) -> str | None:
