@@ -1,7 +1,6 @@
 """aidaemon backup create|verify."""
 
 import argparse
-from datetime import datetime
 from pathlib import Path
 
 from daemon.cli.parsing import Actions
@@ -27,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "create":
         paths = resolve_paths(args.home, args.config)
         now = SystemClock().now()
-        target = Path(args.file).absolute() if args.file else Path.cwd() / _default_name(now)
+        target = Path(args.file or f"aidaemon-{now:%Y%m%d-%H%M%S}.tar.gz").absolute()
         made = backup.create_backup(
             paths.home, paths.config, target, now, with_secrets=args.with_secrets
         )
@@ -38,7 +37,3 @@ def run(args: argparse.Namespace) -> int:
         raise AidaemonError("\n".join(f"{args.file}: {fault}" for fault in looked_at.problems))
     print(f"{args.file}: ok, {len(looked_at.files)} files")
     return 0
-
-
-def _default_name(now: datetime) -> str:
-    return f"aidaemon-{now:%Y%m%d-%H%M%S}.tar.gz"

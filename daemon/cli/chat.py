@@ -10,13 +10,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from daemon.cli.parsing import ANSWER_OPTIONS, Options
-from daemon.cli.terminal.approvals import AutoAnswer, fixed_answer
+from daemon.cli.terminal.follower import AutoAnswer
 from daemon.cli.terminal.plain import LineReader, PlainChat, PlainScreen, run_interruptible
 from daemon.client.http import find_running_daemon
 from daemon.client.protocol import SESSION_NAME, DaemonClient
 from daemon.core.clock import system_clock
 from daemon.core.errors import UsageError
-from daemon.core.ids import new_id
 from daemon.settings.paths import Paths, resolve_paths
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
         args.once = replace_invalid(args.once)
         if not args.once.strip():
             raise UsageError("--once: a text is needed")
+    args.session = f"terminal:{args.session}"
     paths = resolve_paths(args.home, args.config)
     is_screen = sys.stdin.isatty() and sys.stdout.isatty()
     is_screen = is_screen and os.environ.get("TERM", "").lower() not in DUMB_TERMINALS
@@ -83,8 +83,7 @@ def fetch_model(paths: Paths) -> None:
 async def _connect(args: argparse.Namespace, paths: Paths, is_plain: bool) -> int:
     from daemon.app.connect import connect  # lazy: brings the whole daemon
 
-    session = f"terminal:{args.session}"
-    async with connect(paths, session=session, warm=not is_plain) as connection:
+    async with connect(paths, session=args.session, warm=not is_plain) as connection:
         if is_plain:
             return await _run_plain(args, connection.client, connection.notice)
         return await _run_interactive(args, paths, connection)
@@ -96,23 +95,18 @@ async def _run_plain(args: argparse.Namespace, client: DaemonClient, notice: str
             stream.reconfigure(errors="backslashreplace")
     if notice:
         print(notice, file=sys.stderr)
-    session = f"terminal:{args.session}"
     if args.agent is not None:
-        await client.set_agent(session, args.agent)
+        await client.set_agent(args.session, args.agent)
     chat = PlainChat(
         client=client,
-        session=session,
-        clock=system_clock(),
-        new_id=new_id,
-        auto=AutoAnswer(fixed_answer(args)),
+        session=args.session,
+        auto=AutoAnswer.parse(args),
         can_ask=sys.stdin.isatty() and sys.stdout.isatty(),
         screen=PlainScreen(sys.stdout, sys.stderr),
         lines=LineReader(sys.stdin.fileno()),
         as_json=args.json,
     )
-    return await run_interruptible(
-        chat.run() if args.once is None else chat.run_once(args.once), chat.stop
-    )
+    return await run_interruptible(chat.run(args.once), chat.stop)
 
 
 async def _run_interactive(
@@ -129,21 +123,18 @@ async def _run_interactive(
     paths.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
     logging.basicConfig(filename=paths.logs / "chat.log", level=logging.INFO, format=LOG_LINE)
     redact_logs(make_redactor(paths))
-    session, clock = f"terminal:{args.session}", system_clock()
     if args.agent is not None:
-        await connection.client.set_agent(session, args.agent)
+        await connection.client.set_agent(args.session, args.agent)
     commands = {**connection.commands, "/quit": "leave the chat"}
-    screen = TerminalScreen(paths.home / "history", commands, clock.monotonic)
     chat = InteractiveChat(
         client=connection.client,
-        session=session,
-        clock=clock,
-        new_id=new_id,
-        auto=AutoAnswer(fixed_answer(args)),
-        screen=screen,
+        session=args.session,
+        auto=AutoAnswer.parse(args),
+        screen=TerminalScreen(paths.home / "history", commands, system_clock().monotonic),
     )
+    name = args.session.partition(":")[2]
     hint = "/help for commands, Ctrl-D leaves"
-    greeting = ("aidaemon", connection.model, f"session {args.session}", hint)
+    greeting = ("aidaemon", connection.model, f"session {name}", hint)
     leaving = LEAVE_DAEMON if connection.remote else LEAVE_LOCAL
     await chat.run(" · ".join(part for part in greeting if part), leaving, connection.notice)
     return 0

@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-from typing import assert_never
 
 from daemon.agent.config import AgentConfig
 from daemon.agent.spec.registry import AgentRegistry
@@ -55,10 +54,8 @@ def run(args: argparse.Namespace) -> int:
             print(render_value(_load(paths), args.key))
         case "set":
             _set(paths, args.key, args.value)
-        case "restore":
+        case _:
             _tell(paths, _editor(paths).restore(args.n))
-        case never:
-            assert_never(never)
     return 0
 
 

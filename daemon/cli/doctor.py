@@ -50,22 +50,18 @@ def _patient(paths: Paths) -> DoctorInput:
         daemon_json=paths.daemon.read_text() if paths.daemon.is_file() else "",
         agents=AgentRegistry(paths.agents, config.agent),
         servers=config.mcp,
-        channels=_channels(config),
+        channels=[
+            ChannelAccount(
+                one.name,
+                one.section,
+                one.create_channel,
+                len(one.config.allowed_user_ids),
+                len(one.config.owner_ids),
+            )
+            for one in list_accounts(config)
+        ],
         muted=find_muted_sections(config),
     )
-
-
-def _channels(config: Config) -> list[ChannelAccount]:
-    return [
-        ChannelAccount(
-            one.name,
-            one.section,
-            one.create_channel,
-            len(one.config.allowed_user_ids),
-            len(one.config.owner_ids),
-        )
-        for one in list_accounts(config)
-    ]
 
 
 def _show(checks: Sequence[Finding]) -> None:

@@ -11,11 +11,9 @@ from typing import get_args
 from daemon.app.connect import DaemonConnection, connect, open_reader
 from daemon.cli.chat import check_session, fetch_model, replace_invalid
 from daemon.cli.parsing import ANSWER_OPTIONS, Actions, Options
-from daemon.cli.terminal.approvals import (
+from daemon.cli.terminal.follower import (
     TERMINAL_OWNER,
     AutoAnswer,
-    build_question,
-    fixed_answer,
 )
 from daemon.cli.terminal.plain import (
     INTERRUPTED,
@@ -25,9 +23,7 @@ from daemon.cli.terminal.plain import (
     run_interruptible,
 )
 from daemon.client.protocol import LoopAction, LoopView, find_loop, loop_to_json
-from daemon.core.clock import system_clock
 from daemon.core.errors import AidaemonError
-from daemon.core.ids import new_id
 from daemon.core.rows import Criterion, LoopOrder
 from daemon.settings.paths import Paths, resolve_paths
 
@@ -155,9 +151,7 @@ async def _follow(args: argparse.Namespace, connection: DaemonConnection, view: 
     follower = LoopFollower(
         client=connection.client,
         session=f"loop:{view.loop_id}",
-        clock=system_clock(),
-        new_id=new_id,
-        auto=AutoAnswer(fixed_answer(args)),
+        auto=AutoAnswer.parse(args),
         can_ask=sys.stdin.isatty() and sys.stdout.isatty(),
         screen=PlainScreen(sys.stdout, sys.stderr),
         lines=LineReader(sys.stdin.fileno()),
@@ -217,8 +211,8 @@ class LoopFollower(PlainChat):
                 loops = await self.client.list_loops(self.loop.agent)
                 self.loop = find_loop(loops, self.loop.loop_id, open_only=False) or self.loop
             self._show_progress()
-            for task in self._asking.values():
-                task.cancel()
+            if self._reading:
+                self._reading.cancel()
         return self.loop
 
     async def stop(self) -> None:
@@ -245,8 +239,7 @@ class LoopFollower(PlainChat):
         views = await self.client.list_approvals(session=self.session)
         waiting = {(view.turn, view.call_id): view for view in views}
         for key in self._open - waiting.keys():
-            await self._close_question(*key)
+            await self.close_question(*key)
         for key, view in waiting.items():
             if key not in self._open:
-                self._open.add(key)
-                await self.show_question(build_question(view))
+                await self.open_question(view, "")

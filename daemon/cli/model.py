@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from daemon.cli.parsing import Actions
 from daemon.core import value
@@ -49,12 +49,10 @@ def run(args: argparse.Namespace) -> int:
         case "pull":
             model = find_model(args.name or DEFAULT_MODEL)
             print(_fetch(model, folder))
-        case "rm":
+        case _:
             if not remove_model(find_model(args.name), folder):
                 raise AidaemonError(f"{args.name} is not in {folder}; nothing was deleted")
             print(f"deleted {args.name} from {folder}", file=sys.stderr)
-        case never:
-            assert_never(never)
     return 0
 
 

@@ -23,20 +23,15 @@ OPTIONS: Options = {
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    invited = asyncio.run(
-        _invite(resolve_paths(args.home, args.config), Role(args.role), args.channel)
-    )
+    paths = resolve_paths(args.home, args.config)
+    invited = asyncio.run(_invite(paths, Role(args.role), args.channel))
     where = f" on {invited.channel}" if invited.channel else ""
     print(invited.code)
     print(
-        f"Send it to the assistant{where} within 10 minutes: /pair {invited.code}", file=sys.stderr
-    )
-    print(
-        "It is for chat platforms; the terminal and HTTP know you already.",
+        f"Send it to the assistant{where} within 10 minutes: /pair {invited.code}\n"
+        "It is for chat platforms; the terminal and HTTP know you already.\n"
+        f"Whoever sends it first is {invited.role} here; give it to nobody else.",
         file=sys.stderr,
-    )
-    print(
-        f"Whoever sends it first is {invited.role} here; give it to nobody else.", file=sys.stderr
     )
     return 0
 

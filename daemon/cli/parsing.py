@@ -84,9 +84,7 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
     """The command, ready to run. Raises UsageError, SystemExit after --help."""
     common, rest = _common_parser().parse_known_args(words)
     if not rest or rest[0].startswith("-"):
-        parser = _front_parser()
-        parser.parse_args(rest)
-        return partial(_print_help, parser)
+        _front_parser().parse_args(rest or ["--help"])
     name = rest[0]
     _check_command(name)
     command = import_module(f"daemon.cli.{name}")
@@ -143,8 +141,3 @@ def _front_parser() -> RaisingParser:
     parser.add_argument("--version", action="version", version=version, help="print the version")
     add_options(parser, COMMON)
     return parser
-
-
-def _print_help(parser: RaisingParser) -> int:
-    parser.print_help()
-    return 0

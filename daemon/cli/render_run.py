@@ -151,14 +151,15 @@ class RunTree:
     def _add_subagent(self, line: Line) -> None:
         """The run of a sub-agent; of a long one the beginning and the end."""
         key, child = str(line["key"]), self.children.get(line["child"])
+        name = "" if key[:1].isdigit() else f"{replace_unprintable(key)}  "
         label = Text.assemble(
-            ("agent ", "bold green"), (replace_unprintable(line["agent"]), "bold"), "  "
+            ("agent ", "bold green"),
+            (replace_unprintable(line["agent"]), "bold"),
+            f"  {name}{'in the background  ' if line['report'] else ''}",
+            ("turn ", "dim"),
+            f"{line['child']}  ",
         )
-        label.append("" if key[:1].isdigit() else f"{replace_unprintable(key)}  ")
-        label.append("in the background  " if line["report"] else "")
-        node = (self.calls.get(key) or self.root).add(
-            label.append("turn ", "dim").append(f"{line['child']}  ")
-        )
+        node = (self.calls.get(key) or self.root).add(label)
         if child is None:
             node.add(_join("task", line["task"], MAGENTA))
             return
@@ -180,10 +181,9 @@ class RunTree:
         if isinstance(self.root.label, Text):
             self.root.label.append(run.state, COLORS.get(run.state, ""))
             self.root.label.append("  untrusted" if run.label == "untrusted" else "", "red")
-        summary = [("untrusted: ", "red", run.tainted)]
-        summary += [("notice: ", "yellow", notice) for notice in run.notices]
-        summary.append(("reactions: ", "dim", " ".join(run.reactions)))
-        for name, style, text in summary:
+        notices = (("notice: ", "yellow", notice) for notice in run.notices)
+        reactions = "reactions: ", "dim", " ".join(run.reactions)
+        for name, style, text in (("untrusted: ", "red", run.tainted), *notices, reactions):
             if text:
                 self.root.add(Text.assemble((name, style), replace_unprintable(text)))
         iterations = _pluralize(run.iterations, "iteration")

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from daemon.settings.paths import resolve_paths
 
@@ -55,8 +56,5 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError:
         new_event_loop = asyncio.new_event_loop
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(serve(resolve_paths(args.home, args.config), _print_line))
-
-
-def _print_line(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+        tell = partial(print, file=sys.stderr, flush=True)
+        return runner.run(serve(resolve_paths(args.home, args.config), tell))

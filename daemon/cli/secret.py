@@ -5,7 +5,6 @@ import json
 import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import assert_never
 
 from daemon.cli.parsing import Actions
 from daemon.core.errors import AidaemonError, UsageError
@@ -42,10 +41,8 @@ def run(args: argparse.Namespace) -> int:
             _set(secrets, args)
         case "list":
             _list(secrets.list_entries(), as_json=args.json)
-        case "delete":
+        case _:
             _delete(secrets, args.name)
-        case never:
-            assert_never(never)
     return 0
 
 
@@ -58,7 +55,10 @@ def _set(secrets: SecretStore, args: argparse.Namespace) -> None:
         check_host(host)
     known = secrets.list_entries()
     value = _value(args.name)
-    _check_names(value, {*known, args.name})
+    if len(value) >= MIN_LENGTH and any(value in name for name in (*known, args.name)):
+        raise UsageError(  # names are shown
+            "a name must not give the value away; choose another name; nothing was kept"
+        )
     before = known.get(args.name)
     hosts = before.hosts if args.host is None and before else tuple(args.host or ())
     secrets.put(args.name, value, hosts, keyring=args.keyring)
@@ -83,14 +83,6 @@ def _value(name: str) -> str:
     if any("\ud800" <= char <= "\udfff" for char in value):
         raise UsageError("the value is no UTF-8 text; encode it (base64, say); nothing was kept")
     return value
-
-
-def _check_names(value: str, names: set[str]) -> None:
-    """Names are shown."""
-    if len(value) >= MIN_LENGTH and any(value in name for name in names):
-        raise UsageError(
-            "a name must not give the value away; choose another name; nothing was kept"
-        )
 
 
 def _report(secrets: SecretStore, entry: SecretEntry, value: str) -> None:

@@ -27,7 +27,7 @@ from daemon.client.protocol import (
 )
 from daemon.core import value
 from daemon.core.errors import AidaemonError, UsageError
-from daemon.core.trust import OWNER, Answer, Person, Right
+from daemon.core.trust import OWNER, Answer, Person
 from daemon.settings.paths import Paths
 from daemon.store.lock import LOCK_FILE, is_locked
 
@@ -35,17 +35,13 @@ if TYPE_CHECKING:
     from daemon.core.rows import GrantBounds, LoopOrder
 
 SEND = {
-    "terminal": Endpoint(
-        "POST", "/v1/terminal/{session}/messages?stream={stream}", Right.TALK, SendResult
-    ),
-    "web": Endpoint("POST", "/v1/messages?stream={stream}", Right.TALK, SendResult),
+    "terminal": Endpoint("POST", "/v1/terminal/{session}/messages?stream={stream}", SendResult),
+    "web": Endpoint("POST", "/v1/messages?stream={stream}", SendResult),
 }
-EVENTS = Endpoint("GET", "/v1/runs/{turn}/events", Right.READ)
-ANSWER = Endpoint("POST", "/v1/runs/{turn}/{verb}", Right.TALK, missing="question")
-START_LOOP = Endpoint("POST", "/api/agents/{agent}/loop/start", Right.WORK, LoopView)
-CHANGE_LOOP = Endpoint(
-    "POST", "/api/agents/{agent}/loop/{verb}", Right.WORK, LoopView, missing="loop"
-)
+EVENTS = Endpoint("GET", "/v1/runs/{turn}/events")
+ANSWER = Endpoint("POST", "/v1/runs/{turn}/{verb}", missing="question")
+START_LOOP = Endpoint("POST", "/api/agents/{agent}/loop/start", LoopView)
+CHANGE_LOOP = Endpoint("POST", "/api/agents/{agent}/loop/{verb}", LoopView, missing="loop")
 REQUEST_S, SILENCE_S = 30.0, 45.0
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 RECONNECT_DELAYS = (0.1, 0.3, 1.0, 2.0)
@@ -88,14 +84,6 @@ class DaemonStopped(AidaemonError):
 
 class RequestRefused(AidaemonError):
     """The daemon refused the request."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class InvalidRequest(RequestRefused, UsageError):
-    """The request is wrong, whoever sends it."""
 
 
 @value
@@ -293,11 +281,11 @@ def read_view(kind: Any, found: Any) -> Any:
     )
 
 
-def _refusal(status: int, raw: bytes) -> RequestRefused:
-    """The daemon's own words, as InvalidRequest where the request is wrong."""
+def _refusal(status: int, raw: bytes) -> AidaemonError:
+    """The daemon's own words, as a UsageError where the request is wrong."""
     try:
         error = json.loads(raw)["error"]
         kind, message = error["type"], error["message"]
     except (ValueError, KeyError, TypeError):
         kind, message = "", f"the daemon answered {status}"
-    return (InvalidRequest if kind in INVALID_TYPES else RequestRefused)(status, message)
+    return (UsageError if kind in INVALID_TYPES else RequestRefused)(message)

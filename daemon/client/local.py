@@ -1,12 +1,11 @@
-"""The client of the daemon in this process."""
+"""The client of the daemon in this process, and the reader of a journal that no daemon uses."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from daemon import VERSION
 from daemon.access.directory import NewCode, PairedPerson
-from daemon.client.event_stream import EventFormatter
-from daemon.client.journal_reader import JournalReader
 from daemon.client.protocol import (
+    SESSIONS_PAGE,
     ApprovalView,
     DaemonClient,
     GrantView,
@@ -14,10 +13,24 @@ from daemon.client.protocol import (
     LiveEvent,
     LoopAction,
     LoopView,
+    RunLine,
+    RunReader,
     RunView,
     SendResult,
+    SessionView,
+    UndeliveredText,
 )
-from daemon.client.views import build_view, loop_view, row_from_turn, run_view
+from daemon.client.views import (
+    EventFormatter,
+    build_view,
+    loop_view,
+    queued_line,
+    queued_view,
+    row_from_turn,
+    run_line,
+    run_view,
+    transcript_line,
+)
 from daemon.commands.registry import CommandCall, CommandRunner, parse_command
 from daemon.core import value
 from daemon.core.errors import ConfigError, UsageError
@@ -29,6 +42,66 @@ from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService
 from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox, InboxMessage
+from daemon.store.journal import Store, Tx
+
+MAX_LOOPS = 20
+
+
+@value
+class JournalReader(RunReader):
+    """The part of `DaemonClient` that only reads."""
+
+    store: Store
+
+    async def get_run(self, turn: str) -> RunView | None:
+        def read(tx: Tx) -> RunView | None:
+            if row := tx.get_turn(turn):
+                return run_view(row, tx.list_events(turn), tx.list_reactions(turn))
+            queued = tx.get_turn_input(turn)
+            return queued_view(queued, tx.get_child(turn)) if queued else None
+
+        return await self.store.read(read)
+
+    async def get_transcript(self, turn: str) -> list[dict[str, object]]:
+        return [
+            transcript_line(item) for item in await self.store.read(lambda tx: tx.list_events(turn))
+        ]
+
+    async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
+        def read(tx: Tx) -> list[RunLine]:
+            begun = {row.id: run_line(row) for row in tx.list_turns(session, limit)}
+            sessions = [session] if session else tx.list_unfinished_sessions()
+            waiting = [row for name in sessions for row in tx.list_waiting_inputs(name)]
+            queued = [row for row in waiting if not row.steers and row.turn not in begun]
+            return [*map(queued_line, reversed(queued)), *begun.values()][:limit]
+
+        return await self.store.read(read)
+
+    async def list_unfinished(self, session: str) -> list[str]:
+        def read(tx: Tx) -> list[str]:
+            turns = dict.fromkeys(row.id for row in tx.list_unfinished_turns(session))
+            waiting = tx.list_waiting_inputs(session)
+            return list(turns | dict.fromkeys(row.turn for row in waiting if not row.steers))
+
+        return await self.store.read(read)
+
+    async def get_session(self, session: str) -> SessionView | None:
+        row = await self.store.read(lambda tx: tx.get_session(session))
+        return build_view(SessionView, row) if row else None
+
+    async def list_sessions(self, limit: int = SESSIONS_PAGE, after: str = "") -> list[SessionView]:
+        rows = await self.store.read(lambda tx: tx.list_sessions(limit, after or None))
+        return [build_view(SessionView, row) for row in rows]
+
+    async def list_undelivered(self, session: str) -> list[UndeliveredText]:
+        rows = await self.store.read(lambda tx: tx.list_outbox("new", None, session))
+        return [build_view(UndeliveredText, row) for row in rows]
+
+    async def list_loops(self, agent: str | None = None) -> list[LoopView]:
+        return await self.store.read(
+            lambda tx: [loop_view(tx, row) for row in tx.list_loops(agent, MAX_LOOPS)]
+        )
+
 
 END_STATES = ("ended", "quarantined")
 STOPPED_BY = "stopped by the owner"
@@ -194,15 +267,11 @@ class LocalClient(JournalReader, DaemonClient):
         return await self.store.read(lambda tx: loop_view(tx, row))
 
     async def change_loop(self, loop: LoopView, action: LoopAction) -> LoopView | None:
-        engine = self.loops
-        match action:
-            case LoopAction.STOP:
-                row = await engine.stop(loop.loop_id, STOPPED_BY)
-            case LoopAction.PAUSE:
-                row = await engine.pause(loop.loop_id)
-            case LoopAction.RESUME:
-                row = await engine.resume(loop.loop_id)
-        return await self._view_loop(row)
+        loops, loop_id = self.loops, loop.loop_id
+        if action is LoopAction.STOP:
+            return await self._view_loop(await loops.stop(loop_id, STOPPED_BY))
+        change = loops.pause if action is LoopAction.PAUSE else loops.resume
+        return await self._view_loop(await change(loop_id))
 
     async def review_loop(
         self, loop: LoopView, *, approved: bool, by: str, reason: str = ""

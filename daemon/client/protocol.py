@@ -297,10 +297,10 @@ class Endpoint:
 
     method: str
     path: str
-    right: Right
     result: Any = None
     key: str = ""
     missing: str = ""
+    right: Right = Right.READ
 
     def __call__(self, declared: MethodT) -> MethodT:
         names = [*signature(declared).parameters][1:]
@@ -317,42 +317,42 @@ class Endpoint:
 class RunReader:
     """The part that only reads."""
 
-    @Endpoint("GET", "/v1/runs/{turn}", Right.READ, RunView, missing="run")
+    @Endpoint("GET", "/v1/runs/{turn}", RunView, missing="run")
     async def get_run(self, turn: str) -> RunView | None:
         """The run as it is now."""
         ...
 
-    @Endpoint("GET", "/v1/runs/{turn}/transcript", Right.READ, list, missing="run")
+    @Endpoint("GET", "/v1/runs/{turn}/transcript", list, missing="run")
     async def get_transcript(self, turn: str) -> list[dict[str, object]]:
         """Its events: {seq, at, kind, ...payload}."""
         ...
 
-    @Endpoint("GET", "/v1/runs", Right.READ, list[RunLine])
+    @Endpoint("GET", "/v1/runs", list[RunLine])
     async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
         """Newest first, those that have not begun included."""
         ...
 
-    @Endpoint("GET", "/v1/sessions/{session}/unfinished", Right.READ, list)
+    @Endpoint("GET", "/v1/sessions/{session}/unfinished", list)
     async def list_unfinished(self, session: str) -> list[str]:
         """Runs of a session that are queued, running or suspended, oldest first."""
         ...
 
-    @Endpoint("GET", "/v1/sessions/{session}", Right.READ, SessionView, missing="session")
+    @Endpoint("GET", "/v1/sessions/{session}", SessionView, missing="session")
     async def get_session(self, session: str) -> SessionView | None:
         """The session of this id."""
         ...
 
-    @Endpoint("GET", "/v1/sessions", Right.READ, list[SessionView])
+    @Endpoint("GET", "/v1/sessions", list[SessionView])
     async def list_sessions(self, limit: int = SESSIONS_PAGE, after: str = "") -> list[SessionView]:
         """A page of sessions, newest first; `after` is the last id of the page before."""
         ...
 
-    @Endpoint("GET", "/v1/sessions/{session}/undelivered", Right.READ, list[UndeliveredText])
+    @Endpoint("GET", "/v1/sessions/{session}/undelivered", list[UndeliveredText])
     async def list_undelivered(self, session: str) -> list[UndeliveredText]:
         """Texts for the session that are not marked as delivered, in order."""
         ...
 
-    @Endpoint("GET", "/api/loops", Right.READ, list[LoopView])
+    @Endpoint("GET", "/api/loops", list[LoopView])
     async def list_loops(self, agent: str | None = None) -> list[LoopView]:
         """Loops, newest first; of one agent, or of all."""
         ...
@@ -377,7 +377,7 @@ class DaemonClient(RunReader):
         """
         ...
 
-    @Endpoint("POST", "/v1/sessions/{session}/agent", Right.TALK)
+    @Endpoint("POST", "/v1/sessions/{session}/agent", right=Right.TALK)
     async def set_agent(self, session: str, agent: str) -> None:
         """This agent answers in the session, from the next message on. Raises UsageError for one
         that cannot be used.
@@ -396,17 +396,17 @@ class DaemonClient(RunReader):
         """
         ...
 
-    @Endpoint("POST", "/v1/runs/{turn}/cancel", Right.WORK, bool, "cancelled", "run")
+    @Endpoint("POST", "/v1/runs/{turn}/cancel", bool, "cancelled", "run", right=Right.WORK)
     async def cancel_run(self, turn: str) -> bool:
         """Stop this run; False when it had ended."""
         ...
 
-    @Endpoint("POST", "/v1/sessions/{session}/stop", Right.WORK, list, "stopped", "session")
+    @Endpoint("POST", "/v1/sessions/{session}/stop", list, "stopped", "session", right=Right.WORK)
     async def stop_session(self, session: str) -> list[str]:
         """Stop the runs of the session; their ids."""
         ...
 
-    @Endpoint("GET", "/v1/approvals", Right.READ, list[ApprovalView])
+    @Endpoint("GET", "/v1/approvals", list[ApprovalView])
     async def list_approvals(
         self, state: str = "pending", session: str | None = None
     ) -> list[ApprovalView]:
@@ -427,32 +427,32 @@ class DaemonClient(RunReader):
         """
         ...
 
-    @Endpoint("GET", "/v1/grants", Right.READ, list[GrantView])
+    @Endpoint("GET", "/v1/grants", list[GrantView])
     async def list_grants(self) -> list[GrantView]:
         """Standing permissions that are valid, oldest first."""
         ...
 
-    @Endpoint("DELETE", "/v1/grants/{id}", Right.ANSWER, bool, "revoked", "grant")
+    @Endpoint("DELETE", "/v1/grants/{id}", bool, "revoked", "grant", right=Right.ANSWER)
     async def revoke_grant(self, id: str) -> bool:
         """Take a permission back; False for an unknown id."""
         ...
 
-    @Endpoint("POST", "/v1/runs/{turn}/delivered", Right.MANAGE)
+    @Endpoint("POST", "/v1/runs/{turn}/delivered", right=Right.MANAGE)
     async def mark_delivered(self, turn: str, part: int) -> None:
         """The text has been shown."""
         ...
 
-    @Endpoint("POST", "/v1/people/codes", Right.MANAGE, NewCode)
+    @Endpoint("POST", "/v1/people/codes", NewCode, right=Right.MANAGE)
     async def invite(self, role: Role, channel: str = "") -> NewCode:
         """A pairing code: who sends it first gets this role."""
         ...
 
-    @Endpoint("GET", "/v1/people", Right.MANAGE, list[PairedPerson])
+    @Endpoint("GET", "/v1/people", list[PairedPerson], right=Right.MANAGE)
     async def list_people(self) -> list[PairedPerson]:
         """People who were paired by a code."""
         ...
 
-    @Endpoint("POST", "/v1/people/remove", Right.MANAGE, bool, "removed")
+    @Endpoint("POST", "/v1/people/remove", bool, "removed", right=Right.MANAGE)
     async def remove_person(self, name: str) -> bool:
         """Unpair them; False when nobody has this name."""
         ...
@@ -471,7 +471,7 @@ class DaemonClient(RunReader):
         """Accept or reject the attempt; None when no review is asked for."""
         ...
 
-    @Endpoint("GET", "/health", Right.CONTACT, HealthView)
+    @Endpoint("GET", "/health", HealthView, right=Right.CONTACT)
     async def get_health(self) -> HealthView:
         """The daemon's health."""
         ...

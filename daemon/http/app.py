@@ -1,26 +1,107 @@
-"""The HTTP application: authentication, routes, one form for errors, and listening."""
+"""The HTTP application: routes, one form for errors, events of a run as server-sent events, and
+listening.
+"""
 
+import asyncio
 import errno
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from pydantic_core import to_json
 
-from daemon.client.protocol import DaemonClient
+from daemon.client.protocol import DaemonClient, LiveEvent
 from daemon.core.errors import ConfigError, Fenced, StoreUnavailable, UsageError
 from daemon.core.rows import NotAllowedToAnswer
 from daemon.core.trust import Right
-from daemon.http.auth import EVENTS_PATH, HEALTH, Authenticator
+from daemon.http.auth import EVENTS_PATH, HEALTH, POLICY, Authenticator, serve
 from daemon.http.config import HttpConfig, UserConfig
-from daemon.http.permissions import POLICY, serve
-from daemon.http.resources import ROUTES, EventEndpoint, get_health
-from daemon.http.responses import BODY_LIMIT, HttpError, error_response, too_large
-from daemon.http.sse import HEARTBEAT_S, STREAM_ROUTE, stream_events
+from daemon.http.resources import ROUTES, EventEndpoint, get_health, require
+from daemon.http.responses import (
+    BODY_LIMIT,
+    HttpError,
+    error_response,
+    invalid,
+    query_number,
+    too_large,
+)
 from daemon.loops.config import LoopNotEnabled, LoopNotStarted, UnknownAgent
+
+STREAM_ROUTE = ("GET", "/v1/runs/{turn}/events")
+HEARTBEAT_S = 15.0
+WRITE_TIMEOUT_S = 30.0
+HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
+
+
+async def stream_events(
+    heartbeat_s: float, client: DaemonClient, request: web.Request
+) -> web.StreamResponse:
+    """From the start, or after `Last-Event-ID` or `?after=`, to run.completed. Each recorded event
+    reaches a client that resumes exactly once; drafts have no id and are not repeated.
+    """
+    seq, rest = _start_position(request)
+    view = await require(client, "run", request.match_info["turn"])
+    response = web.StreamResponse(headers=HEADERS)
+    await response.prepare(request)
+    events = client.stream_events(view.turn, seq - 1 if rest else seq)
+    is_complete = False
+    try:
+        async with asyncio.TaskGroup() as group:
+            heartbeats = group.create_task(_send_heartbeats(response, heartbeat_s))
+            async for event in events:
+                if not (rest and event.seq == seq and event.rest >= rest):
+                    await _send(response, format_sse(event))
+            heartbeats.cancel()
+        is_complete = True
+    except* (ConnectionError, TimeoutError):
+        pass  # the client closed the connection or stopped reading; the run goes on
+    finally:
+        if not is_complete and request.transport is not None:
+            request.transport.abort()  # it cannot report an error any more: the client resumes
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()  # unsubscribe now, not when the garbage is collected
+    return response
+
+
+async def _send_heartbeats(response: web.StreamResponse, heartbeat_s: float) -> None:
+    """Proxies keep the connection open; a closed one is noticed."""
+    while True:
+        await asyncio.sleep(heartbeat_s)
+        await _send(response, b": heartbeat\n\n")
+
+
+async def _send(response: web.StreamResponse, data: bytes) -> None:
+    async with asyncio.timeout(WRITE_TIMEOUT_S):
+        await response.write(data)
+
+
+def format_sse(event: LiveEvent) -> bytes:
+    """One server-sent event. Its id is SEQ, or SEQ-REST when REST more events of the same record
+    follow.
+    """
+    rest = f"-{event.rest}" if event.rest else ""
+    event_id = b"" if event.seq is None else f"id: {event.seq}{rest}\n".encode()
+    return b"%bevent: %b\ndata: %b\n\n" % (event_id, event.name.encode(), to_json(event.data))
+
+
+def _start_position(request: web.Request) -> tuple[int, int]:
+    """(seq, rest) of the last event that the client has, as its id says."""
+    last = request.headers.get("Last-Event-ID")
+    if not last:
+        return query_number(request, "after", 0), 0
+    seq, dash, rest = last.partition("-")
+    if not (last.isascii() and len(last) < 30 and seq.isdigit() and (rest.isdigit() or not dash)):
+        raise invalid(f"Last-Event-ID: found {last!r}, expected an id of this stream")
+    return int(seq), int(rest or 0)
+
 
 log = logging.getLogger(__name__)
 HTTP_ERRORS = {
@@ -96,11 +177,13 @@ class HttpServer:
 
     config: HttpConfig
     app: web.Application
-    _runner: web.AppRunner | None = None
+    _runner: web.AppRunner = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._runner = web.AppRunner(self.app, access_log=None, shutdown_timeout=SHUTDOWN_S)
 
     async def start(self) -> str:
         """Listen; the address. Raises ConfigError for a port that cannot be used."""
-        self._runner = web.AppRunner(self.app, access_log=None, shutdown_timeout=SHUTDOWN_S)
         await self._runner.setup()
         host, port = self.config.host, self.config.port
         try:
@@ -117,6 +200,4 @@ class HttpServer:
         """Stop listening; requests under way get half a second, streams are cut and resume
         elsewhere.
         """
-        if self._runner is not None:
-            runner, self._runner = self._runner, None
-            await runner.cleanup()
+        await self._runner.cleanup()

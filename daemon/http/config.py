@@ -83,13 +83,11 @@ class HttpConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check_unique(self) -> "HttpConfig":
-        tokens = [user.token for user in self.users] + ([self.token] if self.token else [])
-        if len({user.name for user in self.users}) < len(self.users):
-            raise ValueError("users holds a name twice; expected one of its own for each")
-        if len(set(tokens)) < len(tokens):
-            raise ValueError(
-                "users holds a token twice, or the owner's; expected one of its own for each"
-            )
+        names = [user.name for user in self.users]
+        tokens = [self.token, *(user.token for user in self.users)]
+        for what, listed in (("a name twice", names), ("a token twice, or the owner's", tokens)):
+            if len(set(listed)) < len(listed):
+                raise ValueError(f"users holds {what}; expected one of its own for each")
         return self
 
 

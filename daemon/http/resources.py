@@ -1,5 +1,5 @@
 """Handlers of the HTTP API: the methods of the client by their endpoints, messages, answers to
-questions, agents, health and events.
+questions, agents, loops (C8), health and events.
 """
 
 import asyncio
@@ -11,17 +11,26 @@ from inspect import signature
 from typing import Annotated, Any, Literal
 
 from aiohttp import web
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
-from daemon.client.protocol import SESSION_NAME, DaemonClient, Endpoint, RunView
+from daemon.client.protocol import (
+    SESSION_NAME,
+    DaemonClient,
+    Endpoint,
+    LoopAction,
+    RunView,
+    find_loop,
+    loop_to_json,
+)
 from daemon.core import value
-from daemon.core.rows import MAX_GRANT_TERM, MAX_GRANT_USES, GrantBounds
-from daemon.core.trust import Answer, Right, Role
-from daemon.http.loops import LOOP_ROUTES, list_loops
-from daemon.http.permissions import (
+from daemon.core.rows import MAX_GRANT_TERM, MAX_GRANT_USES, GrantBounds, LoopOrder
+from daemon.core.trust import Answer, Right, Role, has_right
+from daemon.http.auth import (
     CREATABLE_CHANNELS,
     PERSON,
+    POLICY,
     Handler,
     Routes,
     parse_session,
@@ -41,6 +50,101 @@ from daemon.http.responses import (
     read_raw_body,
 )
 from daemon.triggers.events import EventTrigger, TriggerEvent
+
+REFUSALS = {
+    LoopAction.STOP: "has ended already",
+    LoopAction.PAUSE: "is not running",
+    LoopAction.RESUME: "is not paused",
+}
+
+
+class LoopStartBody(Body):
+    """A start; the agent's settings say what is left out."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+    message: Text
+    session: str | None = None
+    criterion: Literal["max_iterations", "regex", "test_pass", "manual"] | None = None
+    value: Annotated[str, StringConstraints(max_length=10_000)] | None = None
+    max_iterations: int | None = None
+
+
+class LoopReviewBody(Body):
+    """A review of an attempt."""
+
+    model_config = LoopStartBody.model_config
+
+    loop_id: str
+    approved: bool
+    reason: Reason = ""
+
+
+async def list_loops(client: DaemonClient, request: web.Request) -> web.Response:
+    """Loops, newest first, `?agent=`."""
+    loops = await client.list_loops(request.query.get("agent"))
+    return json_response([loop_to_json(view) for view in loops])
+
+
+async def get_status(client: DaemonClient, request: web.Request) -> web.Response:
+    """The agent's latest loop and whether it is active."""
+    agent = request.match_info["agent"]
+    view = find_loop(await client.list_loops(agent), "", open_only=False)
+    known = loop_to_json(view) if view else {"agent": agent}
+    return json_response({"active": bool(view and not view.ended), **known})
+
+
+async def start_loop(client: DaemonClient, request: web.Request) -> web.Response:
+    """202 with the loop, once it is on disk."""
+    body, person = await read_body(request, LoopStartBody), request[PERSON]
+    session = parse_session(person, body.session or None)
+    # test_pass runs its command again and again without a question
+    is_command = body.value is not None and body.criterion in (None, "test_pass")
+    if is_command and not has_right(person.role, Right.DANGER):
+        raise HttpError(
+            *POLICY,
+            "the value of test_pass is a command that runs without a question, so only the owner"
+            " may give it: start the loop with the agent's own criterion, or with regex or manual;"
+            " nothing was started",
+        )
+    given = dict(body) | {"agent": request.match_info["agent"], "session": session}
+    order = LoopOrder(**given, sender=person.name, role=person.role.value)
+    return json_response(loop_to_json(await client.start_loop(order)), 202)
+
+
+async def change_loop(client: DaemonClient, request: web.Request) -> web.Response:
+    """Stop, pause or resume the agent's active loop, as the last part of the path says; a person's
+    approval completes it, and a rejection ends it.
+    """
+    agent, verb = request.match_info["agent"], request.path.rpartition("/")[2]
+    loops = await client.list_loops(agent)
+    if verb == "approve":
+        body = await read_body(request, LoopReviewBody)
+        view = next((view for view in loops if view.loop_id == body.loop_id), None)
+        if view is None:
+            raise not_found(f"loop {body.loop_id!r} of agent {agent!r}")
+        refusal, by = "waits for no review", request[PERSON].name
+        changed = await client.review_loop(view, approved=body.approved, by=by, reason=body.reason)
+    else:
+        view, refusal = find_loop(loops, "", open_only=True), REFUSALS[LoopAction(verb)]
+        if view is None:
+            raise HttpError(409, "no_loop", f"no loop of agent {agent!r} is active")
+        changed = await client.change_loop(view, LoopAction(verb))
+    if changed is None:
+        raise HttpError(409, "not_now", f"loop {view.loop_id} {refusal}")
+    return json_response(loop_to_json(changed))
+
+
+LOOP_PATH = "/api/agents/{agent}/loop"
+LOOP_ROUTES: Routes = {
+    ("GET", f"{LOOP_PATH}/status"): (Right.READ, get_status),
+    ("POST", f"{LOOP_PATH}/start"): (Right.WORK, start_loop),
+    **{
+        ("POST", f"{LOOP_PATH}/{verb}"): (Right.WORK, change_loop)
+        for verb in (*LoopAction, "approve")
+    },
+}
+
 
 MAX_ROWS = 1000
 DISCONNECT_CHECK_S = 5.0
@@ -256,7 +360,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     for name in dir(DaemonClient)
     if (endpoint := getattr(getattr(DaemonClient, name), "endpoint", None))
 }
-SESSION_TURNS = Endpoint("GET", "/v1/sessions/{session}/turns", Right.READ, missing="session")
+SESSION_TURNS = Endpoint("GET", "/v1/sessions/{session}/turns", missing="session")
 ROUTES: Routes = {
     ("POST", "/v1/messages"): (Right.TALK, post_message),
     ("POST", "/v1/terminal/{name}/messages"): (Right.TALK, post_message),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.app.daemon import Overrides
-from daemon.cli.terminal.approvals import AutoAnswer
+from daemon.cli.terminal.follower import AutoAnswer
 from daemon.cli.terminal.plain import LineReader, PlainChat, PlainScreen
 from daemon.core.clock import SystemClock
 from daemon.core.events import Answer

@@ -8,10 +8,9 @@ import pytest
 import pytest_asyncio
 
 from daemon.core.trust import RIGHTS, Right, Role, has_right
-from daemon.http.app import build_app
+from daemon.http.app import STREAM_ROUTE, build_app
 from daemon.http.auth import EVENTS_PATH, HEALTH
 from daemon.http.resources import ROUTES, EventEndpoint
-from daemon.http.sse import STREAM_ROUTE
 from daemon.triggers.events import EventTrigger
 from tests.fakes.daemon_process import TOKEN, Daemon, Json, error_of, running_daemon, scripted
 from tests.fakes.door import FakeClient
@@ -68,6 +67,11 @@ async def test_C9_every_address_has_its_rule_and_every_rule_its_address() -> Non
         (route.method, route.resource.canonical) for route in app.router.routes() if route.resource
     }
     assert {place for place in served if place[0] != "HEAD"} == set(ROUTE_RIGHTS) | OPEN_ROUTES
+
+
+async def test_C9_what_changes_something_needs_more_than_the_right_to_read() -> None:
+    changing = {right for (method, _), right in ROUTE_RIGHTS.items() if method != "GET"}
+    assert not changing & {Right.CONTACT, Right.READ}
 
 
 @pytest.mark.parametrize("role", Role)

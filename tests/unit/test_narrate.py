@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from daemon.client.event_stream import EventFormatter
 from daemon.client.protocol import LiveEvent, UsageView
+from daemon.client.views import EventFormatter
 from daemon.core.event_bus import DraftDropped, LiveItem, Quarantined, TextDelta, ToolOutputChunk
 from daemon.core.events import (
     Alarm,

@@ -18,8 +18,13 @@ from daemon.cli.terminal.items import (
     ToolLine,
     UserText,
 )
-from daemon.cli.terminal.render import create_console, render_item
-from daemon.cli.terminal.screen import StatusArea, cut_to_width, wrap_text
+from daemon.cli.terminal.screen import (
+    StatusArea,
+    create_console,
+    cut_to_width,
+    render_item,
+    wrap_text,
+)
 
 CODE = "\n\n```python\nprint('" + "x" * 90 + "')\n```\n"
 LONG = "# Title\n\nSome **bold** words and `code` that go on for a good while, " * 3 + CODE

@@ -12,10 +12,9 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from daemon.cli.terminal.approvals import AutoAnswer
+from daemon.cli.terminal.follower import AutoAnswer
 from daemon.cli.terminal.interactive import InteractiveChat
-from daemon.cli.terminal.render import create_console
-from daemon.cli.terminal.screen import TerminalScreen
+from daemon.cli.terminal.screen import TerminalScreen, create_console
 from daemon.client.protocol import ApprovalView, RunView, SendResult, UndeliveredText
 from daemon.core.clock import SystemClock
 from daemon.core.events import Answer
@@ -109,6 +108,12 @@ async def sitting(
             await asyncio.gather(running, return_exceptions=True)
 
 
+def typed(sits: Sitting) -> str:
+    """What stands in the input."""
+    session = sits.talk.screen._session
+    return session.default_buffer.text if session else ""
+
+
 async def test_a_line_is_sent_and_its_reply_is_shown_and_marked_as_delivered(
     tmp_path: Path,
 ) -> None:
@@ -179,12 +184,12 @@ async def test_a_half_typed_line_does_not_answer_a_question_that_comes_up_and_is
         sits.types("delete it\r")
         await sits.door.until(sent=1)
         sits.types("yes but")
-        await sits.until(lambda: sits.talk.screen.input_text == "yes but")
+        await sits.until(lambda: typed(sits) == "yes but")
         sits.door.asks("t1", "3.0", "shell", '{"command": "rm x"}')
-        await sits.until(lambda: sits.talk.screen.asking and not sits.talk.screen.input_text)
+        await sits.until(lambda: sits.talk.screen.question and not typed(sits))
         sits.types("n\r")
         await sits.door.until(answers=1)
-        await sits.until(lambda: sits.talk.screen.input_text == "yes but")
+        await sits.until(lambda: typed(sits) == "yes but")
         assert sits.door.answers[0][2] is Answer.DENY
 
 
@@ -223,13 +228,13 @@ async def test_a_question_answered_elsewhere_is_asked_no_more(tmp_path: Path) ->
         sits.types("go\r")
         await sits.door.until(sent=1)
         sits.door.asks("t1", "3.0", "shell", '{"command": "rm a"}')
-        await sits.until(lambda: sits.talk.screen.asking)
+        await sits.until(lambda: sits.talk.screen.question)
         sits.door.questions.clear()
         sits.door.happens(
             "t1", "approval.answered", call_id="3.0", answer="always", by="phone", reason=""
         )
         await sits.sees("always allowed from now on: shell rm a")
-        await sits.until(lambda: not sits.talk.screen.asking)
+        await sits.until(lambda: not sits.talk.screen.question)
 
 
 async def test_yes_and_deny_all_answer_without_asking(tmp_path: Path) -> None:
@@ -238,7 +243,7 @@ async def test_yes_and_deny_all_answer_without_asking(tmp_path: Path) -> None:
         await sits.door.until(sent=1)
         sits.door.asks("t1", "3.0", "shell", '{"command": "rm a"}')
         await sits.door.until(answers=1)
-        assert sits.door.answers[0][2] is Answer.ONCE and not sits.talk.screen.asking
+        assert sits.door.answers[0][2] is Answer.ONCE and not sits.talk.screen.question
 
 
 async def test_ctrl_c_stops_the_turn_and_a_second_one_leaves(tmp_path: Path) -> None:
@@ -256,7 +261,7 @@ async def test_ctrl_c_clears_the_line_and_typing_on_disarms_the_next_one(tmp_pat
     async with sitting(tmp_path) as sits:
         sits.types("half a th" + CTRL_C)
         await sits.until(lambda: sits.talk.screen.status.hint)
-        assert sits.talk.screen.input_text == ""
+        assert typed(sits) == ""
         sits.types("on" + CTRL_C)
         await sits.door.until(stops=2)
         assert not sits.running.done()
@@ -301,7 +306,7 @@ async def test_history_is_kept_for_the_owner_alone_and_without_answers_to_questi
         sits.types("remember me\r")
         await sits.door.until(sent=1)
         sits.door.asks("t1", "3.0", "shell", '{"command": "rm a"}')
-        await sits.until(lambda: sits.talk.screen.asking)
+        await sits.until(lambda: sits.talk.screen.question)
         sits.types("y\r")
         await sits.door.until(answers=1)
     kept = tmp_path / "new" / "history"
@@ -379,9 +384,9 @@ async def test_A17_a_sub_agent_that_is_stopped_while_it_asks_leaves_no_question_
         await sits.door.until(sent=1)
         sits.door.spawns("t1", "3.0", "c1", "look")
         sits.door.asks("c1", "2.0", "shell", '{"command": "rm x"}', session="sub-1-c1")
-        await sits.until(lambda: sits.talk.screen.asking)
+        await sits.until(lambda: sits.talk.screen.question)
         sits.door.happens("c1", "run.completed", reply="", stop_reason="cancelled")
-        await sits.until(lambda: not sits.talk.screen.asking)
+        await sits.until(lambda: not sits.talk.screen.question)
 
 
 async def test_F2_a_used_up_budget_is_a_yes_or_no_in_words(tmp_path: Path) -> None:
@@ -390,7 +395,7 @@ async def test_F2_a_used_up_budget_is_a_yes_or_no_in_words(tmp_path: Path) -> No
         await sits.door.until(sent=1)
         sits.door.asks("t1", "budget.1", "extend_budget", BUDGET, "write")
         await sits.sees("The turn's money is used up ($2.00 of $2). Go on with $2 more?")
-        await sits.until(lambda: sits.talk.screen.prompt_text == "yes or no? ")
+        await sits.until(lambda: sits.talk.screen.question == "yes or no? ")
         sits.types("always\r")
         await sits.door.until(answers=1)
         assert sits.door.answers == [
@@ -440,7 +445,7 @@ async def test_A17_a_question_that_a_sub_agent_asked_before_this_visit_is_asked_
     async with sitting(tmp_path, door) as sits:
         await sits.sees("agent scout: allow shell?")
         door.questions.clear()
-        await sits.until(lambda: not sits.talk.screen.asking)  # it was answered elsewhere
+        await sits.until(lambda: not sits.talk.screen.question)  # it was answered elsewhere
 
 
 async def test_A6_a_strangers_question_takes_no_line_that_is_meant_for_the_chat(

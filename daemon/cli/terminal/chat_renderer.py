@@ -101,8 +101,7 @@ class ChatRenderer:
     _calls: dict[str, tuple[str, str]] = field(default_factory=dict)
     _questions: dict[str, QuestionText] = field(default_factory=dict)
     _subagents: dict[str, SubagentLine] = field(default_factory=dict)
-    _background: set[str] = field(default_factory=set)
-    _refused: set[str] = field(default_factory=set)
+    _silent: set[str] = field(default_factory=set)  # calls whose results are not shown
     _failed_check: str = ""
     _answer: str = ""
     _output: str = ""
@@ -216,7 +215,7 @@ class ChatRenderer:
                 self._activity.output = ""
                 if subagent := self._subagents.pop(data.call_id, None):
                     self._render_subagent_result(subagent, data)
-                elif data.call_id not in self._refused and (tool != "todo" or data.is_error):
+                elif data.call_id not in self._silent and (tool != "todo" or data.is_error):
                     call = summarize_call(tool, arguments, CALL_CHARS)
                     self._items.append(ToolLine(call, _describe_outcome(data)))
             case "tool.results":
@@ -246,7 +245,7 @@ class ChatRenderer:
                 self._note(f"{question.title} {text}{why}")
             return
         if data.answer in REFUSAL_TEXTS:
-            self._refused.add(data.call_id)
+            self._silent.add(data.call_id)
         texts = ANSWER_TEXTS | REFUSAL_TEXTS
         self._note(f"{texts.get(data.answer, data.answer)}: {call}{why}")
 
@@ -258,24 +257,25 @@ class ChatRenderer:
         except (ValueError, KeyError, TypeError):
             ended, answer = _describe_outcome(data), ""
         self._wait_for_subagents()
-        if data.call_id not in self._background:
-            self._items.append(replace(subagent, ended=ended, answer=answer))
+        self._items.append(replace(subagent, ended=ended, answer=answer))
 
     def _end_subagent(self, subagent: SubagentLine, data: EventFields, text: str) -> SubagentLine:
         return replace(subagent, ended=data.stop_reason.replace("_", " "), answer=text)
 
     def _wait_for_subagents(self) -> None:
-        waiting = [one.agent for key, one in self._subagents.items() if key not in self._background]
-        if waiting:
-            one = f"waiting for agent {waiting[0]}"
-            self._set_activity(one if len(waiting) == 1 else f"waiting for {len(waiting)} agents")
+        names = [one.agent for one in self._subagents.values()]
+        if names:
+            who = f"agent {names[0]}" if len(names) == 1 else f"{len(names)} agents"
+            self._set_activity(f"waiting for {who}")
 
     def _render_run(self, name: str, data: EventFields) -> None:
         match name:
             case "agent.started":
-                subagent = self._subagents[data.key] = SubagentLine(data.agent, data.task)
+                subagent = SubagentLine(data.agent, data.task)
                 if data.background:
-                    self._background.add(data.key)
+                    self._silent.add(data.key)
+                else:
+                    self._subagents[data.key] = subagent
                 self._wait_for_subagents()
                 self._items.append(subagent)
             case "agent.ended":

@@ -1,23 +1,17 @@
-"""Follows the runs of a session for a screen: shows their events, puts their questions, marks what
-was shown as delivered.
-
-The sub-agents of a run are followed with it: what they do is shown, what they ask is asked here
-(A17).
+"""Follows the runs of a session and their sub-agents for a screen (A17): shows their events, asks
+their questions, marks what was shown as delivered.
 """
 
+import argparse
 import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
-from daemon.cli.terminal.approvals import (
-    TERMINAL_OWNER,
-    Answered,
-    AutoAnswer,
-    build_question,
-)
+from daemon.agent.system_questions import EXTEND_TOOL, parse_system_question
 from daemon.cli.terminal.chat_renderer import ChatRenderer, EventFields
 from daemon.cli.terminal.items import (
     Activity,
@@ -27,9 +21,101 @@ from daemon.cli.terminal.items import (
     StatusNote,
     UserText,
 )
-from daemon.client.protocol import COMPLETED, DaemonClient, LiveEvent, UndeliveredText
-from daemon.core.clock import Clock
-from daemon.core.trust import Label
+from daemon.client.protocol import COMPLETED, ApprovalView, DaemonClient, LiveEvent, UndeliveredText
+from daemon.core.clock import Clock, system_clock
+from daemon.core.ids import new_id
+from daemon.core.trust import Answer, Label, Person, Role
+
+TERMINAL_OWNER = Person("terminal", Role.OWNER)
+YES_OR_NO = {
+    **dict.fromkeys(("y", "yes", "once"), Answer.ONCE),
+    **dict.fromkeys(("n", "no"), Answer.DENY),
+}
+ANSWERS = {
+    **YES_OR_NO,
+    **dict.fromkeys(("s", "session"), Answer.SESSION),
+    **dict.fromkeys(("a", "always"), Answer.ALWAYS),
+}
+NOBODY = "nobody could be asked: this is no terminal, and neither --yes nor --deny-all was given"
+RAISED_ONCE = "--yes raises the budget of a run once"
+LONG_MINUTES = 90
+
+Answered = tuple[Answer, str]  # with the reason
+
+
+def build_question(
+    view: ApprovalView, now: datetime | None = None, agent: str = ""
+) -> ApprovalQuestion:
+    """A call as it will run, or a question of the daemon itself in words."""
+    system = parse_system_question(view.tool, view.arguments)
+    return ApprovalQuestion(
+        view.turn,
+        view.call_id,
+        view.tool,
+        view.arguments,
+        view.effect,
+        view.label,
+        describe_expiry(view.expires, now) if now else "",
+        title=system.title if system else "",
+        text=system.text if system else "",
+        agent=agent,
+        preview="" if system else view.preview,
+    )
+
+
+def parse_answer(text: str, question: ApprovalQuestion | None = None) -> Answered:
+    """Any other text is a no with this reason. Only calls can be allowed for longer than once."""
+    known = YES_OR_NO if question and question.title else ANSWERS
+    answer = known.get(text.strip().lower())
+    return (answer, "") if answer else (Answer.DENY, text.strip())
+
+
+def is_answer_to(text: str, question: ApprovalQuestion) -> bool:
+    """Any text is one, except to a question of a stranger's run, which came in between (A6)."""
+    word = text.strip().lower()
+    return not question.outside or word in ANSWERS or (question.is_long and asks_for_view(word))
+
+
+def asks_for_view(text: str) -> bool:
+    """A long question is shown in full, asked for or not, before it can be allowed."""
+    return text.strip().lower() in ("v", "view") or parse_answer(text)[0] is not Answer.DENY
+
+
+@dataclass(slots=True)
+class AutoAnswer:
+    """The answer of --yes or --deny-all. A yes raises a run's budget once only (F2), and is never
+    given for a stranger's run (A6).
+    """
+
+    answer: Answer | None
+    _raised: set[str] = field(default_factory=set)
+
+    @classmethod
+    def parse(cls, args: argparse.Namespace) -> "AutoAnswer":
+        """The one that the command line gives."""
+        return cls(Answer.ONCE if args.yes else Answer.DENY if args.deny_all else None)
+
+    def answer_for(self, question: ApprovalQuestion) -> Answered | None:
+        """None when the person is to be asked."""
+        if self.answer is None or (question.outside and self.answer is not Answer.DENY):
+            return None
+        if question.tool == EXTEND_TOOL and self.answer is not Answer.DENY:
+            if question.turn in self._raised:
+                return Answer.DENY, RAISED_ONCE
+            self._raised.add(question.turn)
+        return self.answer, ""
+
+
+def describe_expiry(expires: str, now: datetime) -> str:
+    """Until when a question can be answered."""
+    try:
+        at = datetime.fromisoformat(expires)
+    except ValueError:
+        return ""
+    minutes = (at - now).total_seconds() / 60
+    if minutes > LONG_MINUTES:
+        return f"until {at.astimezone():%d %b %H:%M}"
+    return f"lapses in {minutes:.0f} min" if minutes >= 1 else "lapses in less than a minute"
 
 
 class RunScreen(Protocol):
@@ -53,34 +139,56 @@ class RunFollower(Generic[ScreenT]):
 
     client: DaemonClient
     session: str
-    clock: Clock
-    new_id: Callable[[], str]
     auto: AutoAnswer
     screen: ScreenT
+    clock: Clock = field(default_factory=system_clock)
+    new_id: Callable[[], str] = new_id
+    questions: list[ApprovalQuestion] = field(default_factory=list)
     _answered: int = 0
     _group: asyncio.TaskGroup | None = None
     _following: set[str] = field(default_factory=set)
     _finished: set[str] = field(default_factory=set)
-    _subagents: set[asyncio.Task[None]] = field(default_factory=set)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _open: set[tuple[str, str]] = field(default_factory=set)
     _shown: set[tuple[str, int]] = field(default_factory=set)
 
     @abstractmethod
+    async def put_question(self) -> None:
+        """Ask the first of `questions`, or ask no more."""
+
     async def show_question(self, question: ApprovalQuestion) -> None:
         """A call waits for a yes or no."""
+        if answered := self.auto.answer_for(question):
+            await self.send_answer(question, answered)
+            return
+        self.questions.append(question)
+        if len(self.questions) == 1:
+            await self.put_question()
 
-    @abstractmethod
     async def close_question(self, turn: str, call_id: str) -> None:
         """It waits no longer, whoever answered."""
+        key, former = (turn, call_id), self.questions
+        self._open.discard(key)
+        self.questions = [one for one in former if one.key != key]
+        answered = self._answered + len(former) - len(self.questions)
+        self._answered = answered if self.questions else 0
+        if self.questions[:1] != former[:1]:
+            await self.put_question()
 
-    def number_next(self, waiting: int) -> str:
-        """The number of the next of questions that wait together, "2 of 3"; "" for one alone."""
-        total = self._answered + waiting
-        return f"{self._answered + 1} of {total}" if total > 1 else ""
+    async def answer_question(self, question: ApprovalQuestion, text: str) -> None:
+        """Take what a person said to the first question."""
+        if question.is_long and asks_for_view(text):
+            self.questions[0] = replace(question, show_all=True)
+            await self.put_question()
+            return
+        await self.send_answer(question, parse_answer(text, question))
+        await self.close_question(*question.key)
 
-    def count_answered(self, number: int, left: int) -> None:
-        """So many were answered, so many are left."""
-        self._answered = self._answered + number if left else 0
+    async def show_first_question(self) -> None:
+        """With its number, "2 of 3", where several wait together."""
+        total = self._answered + len(self.questions)
+        place = f"{self._answered + 1} of {total}" if total > 1 else ""
+        await self.screen.show(replace(self.questions[0], place=place))
 
     async def send_answer(self, question: ApprovalQuestion, answered: Answered) -> None:
         """Answer a question; show a note when it is not open any more."""
@@ -95,8 +203,15 @@ class RunFollower(Generic[ScreenT]):
         """
         async with asyncio.TaskGroup() as self._group:
             yield self._group
-            for task in self._subagents:
+            for task in self._tasks:
                 task.cancel()
+
+    def start_following(self, turn: str, renderer: ChatRenderer | None = None) -> None:
+        """Follow this run in a task of its own."""
+        if turn and self._group:
+            task = self._group.create_task(self.follow(turn, renderer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def follow(self, turn: str, renderer: ChatRenderer | None = None) -> None:
         """Show this run to its end, unless it is shown already."""
@@ -128,28 +243,26 @@ class RunFollower(Generic[ScreenT]):
             case "approval.asked":
                 await self._ask_if_open((turn, data.call_id), renderer.agent)
             case "approval.answered":
-                await self._close_question(turn, data.call_id)
-            case "agent.started" if self._group:
+                await self.close_question(turn, data.call_id)
+            case "agent.started":
                 agent = data.agent, data.task, bool(data.background)
-                follow = self.follow(data.turn, ChatRenderer(self.clock.monotonic, *agent))
-                task = self._group.create_task(follow)
-                self._subagents.add(task)
-                task.add_done_callback(self._subagents.discard)
+                self.start_following(data.turn, ChatRenderer(self.clock.monotonic, *agent))
             case "run.completed":
                 for of, call_id in list(self._open):
                     if of == turn:
-                        await self._close_question(turn, call_id)
+                        await self.close_question(turn, call_id)
 
     async def _ask_if_open(self, key: tuple[str, str], agent: str) -> None:
         """The event may be an old one."""
         for view in await self.client.list_approvals(session=self.session):
             if (view.turn, view.call_id) == key and key not in self._open:
-                self._open.add(key)
-                await self.show_question(build_question(view, self.clock.now(), agent))
+                await self.open_question(view, agent)
 
-    async def _close_question(self, turn: str, call_id: str) -> None:
-        self._open.discard((turn, call_id))
-        await self.close_question(turn, call_id)
+    async def open_question(self, view: ApprovalView, agent: str, outside: bool = False) -> None:
+        """Show a question that waits; of this agent, where it is not the run itself."""
+        self._open.add((view.turn, view.call_id))
+        question = build_question(view, self.clock.now(), agent)
+        await self.show_question(replace(question, outside=outside))
 
     async def poll_questions(self) -> None:
         """Put questions of sub-agents and loops of this session (A17, C12) whose runs are not
@@ -159,7 +272,7 @@ class RunFollower(Generic[ScreenT]):
         gone = self._open - {(view.turn, view.call_id) for view in views}
         for turn, call_id in gone:
             if turn not in self._following:
-                await self._close_question(turn, call_id)
+                await self.close_question(turn, call_id)
         for view in views:
             key = view.turn, view.call_id
             is_known = view.turn in self._following or key in self._open
@@ -167,12 +280,9 @@ class RunFollower(Generic[ScreenT]):
                 continue
             self._open.add(key)
             run = await self.client.get_run(view.turn)
-            question = build_question(
-                view, self.clock.now(), run.agent if run and run.parent else ""
-            )
             session = await self.client.get_session(view.session)
             outside = session is None or session.label != Label.TRUSTED
-            await self.show_question(replace(question, outside=outside))
+            await self.open_question(view, run.agent if run and run.parent else "", outside)
 
     async def show_undelivered(self, *, of: str = "", without: Collection[str] = ()) -> None:
         """Show texts that were not shown yet; of one run, or of all. Replies of followed runs come

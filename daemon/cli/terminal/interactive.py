@@ -1,21 +1,18 @@
 """A chat on a screen: messages, commands, questions and runs, all at any time."""
 
 import asyncio
-import os
 import re
 import signal
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import partial
 
-from daemon.cli.terminal.approvals import asks_for_view, is_answer_to, parse_answer
-from daemon.cli.terminal.follower import RunFollower
+from daemon.cli.terminal.follower import RunFollower, is_answer_to
 from daemon.cli.terminal.items import (
-    ApprovalQuestion,
     AssistantText,
     ErrorLine,
     StatusNote,
     UserText,
 )
-from daemon.cli.terminal.plain import INTERRUPTED
 from daemon.cli.terminal.screen import TerminalScreen
 
 POLL_S = 2.0
@@ -33,9 +30,6 @@ You may type during the work: the text joins it."""
 class InteractiveChat(RunFollower[TerminalScreen]):
     """One session on one terminal."""
 
-    questions: list[ApprovalQuestion] = field(default_factory=list)
-    _runs: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-
     async def run(self, greeting: str, leaving: str = "", notice: str = "") -> None:
         """Greet, show what was missed, then talk until the person leaves. `leaving` is said when
         something runs then.
@@ -44,20 +38,22 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             notices = [ErrorLine(notice)] if notice else []
             await self.screen.show(StatusNote(greeting), *notices)
             async with self.follow_subagents() as group:
-                await self._catch_up(group)
+                await self._catch_up()
                 tasks = [
-                    group.create_task(self._read_inputs(group)),
-                    group.create_task(self._poll(group)),
+                    group.create_task(self._read_inputs()),
+                    group.create_task(self._poll()),
                 ]
                 await self.screen.run()
-                for task in [*tasks, *self._runs.values()]:
+                is_working = bool(self._tasks)
+                for task in tasks:
                     task.cancel()
-        if self._runs:
+        if is_working:
             # nothing is lost by leaving at once: what runs is in the journal
-            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, os._exit, INTERRUPTED)
+            interrupt = partial(signal.default_int_handler, signal.SIGINT, None)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupt)
             await self.screen.show(StatusNote(leaving))
 
-    async def _catch_up(self, group: asyncio.TaskGroup) -> None:
+    async def _catch_up(self) -> None:
         """The last exchange, what was missed, and interrupted runs."""
         missed = {text.turn for text in await self.client.list_undelivered(self.session)}
         for line in await self.client.list_runs(self.session, limit=1):
@@ -70,26 +66,18 @@ class InteractiveChat(RunFollower[TerminalScreen]):
         for turn in unfinished:
             message = await self.load_user_message(turn)
             await self.screen.show(*message, StatusNote("resuming the interrupted run …"))
-            self._start_following(turn, group)
+            self.start_following(turn)
 
-    async def _poll(self, group: asyncio.TaskGroup) -> None:
+    async def _poll(self) -> None:
         """Runs and notices from elsewhere: of schedules, or of another window."""
         while True:
             await asyncio.sleep(POLL_S)
             for turn in await self.client.list_unfinished(self.session):
-                self._start_following(turn, group)
+                self.start_following(turn)
             await self.show_undelivered()
             await self.poll_questions()
 
-    def _start_following(self, turn: str, group: asyncio.TaskGroup) -> None:
-        if turn and turn not in self._runs:
-            self._runs[turn] = group.create_task(self._follow_run(turn))
-
-    async def _follow_run(self, turn: str) -> None:
-        await self.follow(turn)
-        del self._runs[turn]
-
-    async def _read_inputs(self, group: asyncio.TaskGroup) -> None:
+    async def _read_inputs(self) -> None:
         while True:
             line = await self.screen.inputs.get()
             if line is None:
@@ -101,11 +89,11 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             elif (
                 self.questions and not COMMAND.match(line) and is_answer_to(line, self.questions[0])
             ):
-                await self._answer(self.questions[0], line.strip())
+                await self.answer_question(self.questions[0], line.strip())
             else:
-                await self._send(line, group)
+                await self._send(line)
 
-    async def _send(self, text: str, group: asyncio.TaskGroup) -> None:
+    async def _send(self, text: str) -> None:
         await self.screen.show(UserText(text))
         result = await self.client.send(self.session, text, self.new_id())
         if result.command:
@@ -113,36 +101,11 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             await self.screen.show(AssistantText(result.reply + keys))
         if result.steered:
             await self.screen.show(StatusNote("added to what it is working on"))
-        self._start_following(result.turn or result.steered, group)
+        self.start_following(result.turn or result.steered)
 
-    async def show_question(self, question: ApprovalQuestion) -> None:
-        if answered := self.auto.answer_for(question):
-            await self.send_answer(question, answered)
-            return
-        self.questions.append(question)
-        if len(self.questions) == 1:
-            await self._show_first_question()
-
-    async def close_question(self, turn: str, call_id: str) -> None:
-        key, former = (turn, call_id), self.questions
-        self.questions = [one for one in former if one.key != key]
-        self.count_answered(len(former) - len(self.questions), len(self.questions))
-        if self.questions[:1] != former[:1]:
-            await self._show_first_question()
-
-    async def _show_first_question(self) -> None:
-        if not self.questions:
-            self.screen.ask(False)
-            return
-        question = self.questions[0]
-        place = self.number_next(len(self.questions))
-        await self.screen.show(replace(question, place=place))
-        self.screen.ask(True, "yes or no? " if question.title else "allow? ")
-
-    async def _answer(self, question: ApprovalQuestion, text: str) -> None:
-        if question.is_long and asks_for_view(text):
-            self.questions[0] = replace(question, show_all=True)
-            await self._show_first_question()
-            return
-        await self.send_answer(question, parse_answer(text, question))
-        await self.close_question(*question.key)
+    async def put_question(self) -> None:
+        prompt = ""
+        if self.questions:
+            await self.show_first_question()
+            prompt = "yes or no? " if self.questions[0].title else "allow? "
+        self.screen.ask(prompt)

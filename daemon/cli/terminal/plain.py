@@ -3,19 +3,17 @@ stderr.
 """
 
 import asyncio
-import codecs
 import json
 import os
 import signal
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from typing import TextIO, TypeVar
 
 from channels.markup.sanitize import escape_controls
-from daemon.cli.terminal.approvals import NOBODY, Answered, asks_for_view, parse_answer
-from daemon.cli.terminal.follower import RunFollower
+from daemon.cli.terminal.follower import NOBODY, RunFollower
 from daemon.cli.terminal.items import (
     Activity,
     ApprovalQuestion,
@@ -29,7 +27,6 @@ from daemon.cli.terminal.items import (
 from daemon.client.protocol import RunView, UndeliveredText
 from daemon.core.trust import Answer
 
-CHUNK_BYTES = 65536
 FAILURES = {"failed", "quarantined"}
 INTERRUPTED = 130
 POLL_S = 0.5
@@ -63,22 +60,17 @@ class LineReader:
         return line
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        rest, data = "", b"-"
-        try:
-            while data:
-                try:
-                    data = os.read(self.descriptor, CHUNK_BYTES)
-                except OSError:
-                    data = b""
-                *lines, rest = (rest + decoder.decode(data, final=not data)).split("\n")
-                if rest and not data:
-                    lines.append(rest)
+        with suppress(RuntimeError):  # the loop has ended
+            with (
+                suppress(OSError),
+                os.fdopen(
+                    self.descriptor, encoding="utf-8", errors="replace", newline="\n", closefd=False
+                ) as lines,
+            ):
                 for line in lines:
-                    loop.call_soon_threadsafe(self._queue.put_nowait, line.removesuffix("\r"))
+                    text = line.removesuffix("\n").removesuffix("\r")
+                    loop.call_soon_threadsafe(self._queue.put_nowait, text)
             loop.call_soon_threadsafe(self._queue.put_nowait, None)
-        except RuntimeError:
-            return  # the loop has ended
 
 
 @dataclass(slots=True)
@@ -133,41 +125,40 @@ class PlainChat(RunFollower[PlainScreen]):
     interrupted: bool = False
     leaves_questions: bool = False
     _prompt: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _asking: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
+    _reading: asyncio.Task[None] | None = None
 
-    async def run(self) -> int:
-        """Every line is a message; first what an earlier visit left open."""
-        self.lines.start()
-        async with self._polling_questions():
-            await self._catch_up()
-            while not self.interrupted:
-                async with self._prompt:
-                    prompt = "> " if self.can_ask else ""
-                    line = await self.screen.read_answer(prompt, self.lines)
-                if line is None:
-                    break
-                if line.strip():
-                    await self._send_and_wait(line)
-        return self._exit_code()
-
-    async def run_once(self, text: str) -> int:
-        """One message and its reply."""
-        if self.can_ask:
+    async def run(self, once: str | None = None) -> int:
+        """One message and its reply; without it every line is one, after what an earlier visit left
+        open.
+        """
+        if self.can_ask or once is None:
             self.lines.start()
         async with self._polling_questions():
-            await self._send_and_wait(text)
-        return self._exit_code()
-
-    def _exit_code(self) -> int:
+            if once is None:
+                await self._talk()
+            else:
+                await self._send_and_wait(once)
         return INTERRUPTED if self.interrupted else int(self.failed)
+
+    async def _talk(self) -> None:
+        await self._catch_up()
+        while not self.interrupted:
+            async with self._prompt:
+                prompt = "> " if self.can_ask else ""
+                line = await self.screen.read_answer(prompt, self.lines)
+            if line is None:
+                return
+            if line.strip():
+                await self._send_and_wait(line)
 
     @asynccontextmanager
     async def _polling_questions(self) -> AsyncGenerator[None, None]:
         async with self.follow_subagents() as group:
             polling = group.create_task(self._poll())
             yield
-            for task in (polling, *self._asking.values()):
-                task.cancel()
+            polling.cancel()
+            if self._reading:
+                self._reading.cancel()
 
     async def _poll(self) -> None:
         while True:
@@ -229,36 +220,33 @@ class PlainChat(RunFollower[PlainScreen]):
         """By the command line; else by a person, in their own time; else no. A stranger's run waits
         for a person.
         """
-        answered = self.auto.answer_for(question)
-        if answered is None and self.can_ask and self._group:
-            task = self._group.create_task(self._ask_person(question))
-            self._asking[question.key] = task
+        if self.can_ask:
+            await super(PlainChat, self).show_question(question)
+        elif answered := self.auto.answer_for(question):
+            await self.send_answer(question, answered)
         else:
-            await self._send_or_deny(question, answered)
+            await self._deny(question)
 
-    async def close_question(self, turn: str, call_id: str) -> None:
-        if task := self._asking.pop((turn, call_id), None):
-            self.count_answered(1, len(self._asking))
-            task.cancel()
+    async def _deny(self, question: ApprovalQuestion) -> None:
+        if not (question.outside or self.leaves_questions):
+            await self.send_answer(question, (Answer.DENY, NOBODY))
 
-    async def _ask_person(self, question: ApprovalQuestion) -> None:
+    async def put_question(self) -> None:
+        if self._reading and self._reading is not asyncio.current_task():
+            self._reading.cancel()
+        if self.questions and self._group:
+            self._reading = self._group.create_task(self._read_answer())
+
+    async def _read_answer(self) -> None:
         async with self._prompt:
-            question = replace(question, place=self.number_next(len(self._asking)))
-            text = await self._read_choice(question)
-            if text is not None and question.is_long and asks_for_view(text):
-                text = await self._read_choice(replace(question, show_all=True))
-            answered = None if text is None else parse_answer(text or "no", question)
-        if self._asking.pop(question.key, None):
-            self.count_answered(1, len(self._asking))
-        await self._send_or_deny(question, answered)
-
-    async def _send_or_deny(self, question: ApprovalQuestion, answered: Answered | None) -> None:
-        if answered or not (question.outside or self.leaves_questions):
-            await self.send_answer(question, answered or (Answer.DENY, NOBODY))
-
-    async def _read_choice(self, question: ApprovalQuestion) -> str | None:
-        await self.screen.show(question)
-        return await self.screen.read_answer(f"{question.choices}: ", self.lines)
+            question = self.questions[0]
+            await self.show_first_question()
+            text = await self.screen.read_answer(f"{question.choices}: ", self.lines)
+        if text is None:  # the input has ended
+            await self._deny(question)
+            await self.close_question(*question.key)
+        else:
+            await self.answer_question(question, text)
 
 
 async def run_interruptible(
@@ -267,20 +255,14 @@ async def run_interruptible(
     signals: tuple[signal.Signals, ...] = (signal.SIGINT,),
 ) -> T:
     """The first signal calls `interrupt`, a second one ends the process."""
-    loop = asyncio.get_running_loop()
-    pressed = asyncio.Event()
+    loop, pressed = asyncio.get_running_loop(), asyncio.Event()
     for number in signals:
         loop.add_signal_handler(number, pressed.set)
-
-    async def wait() -> None:
-        await pressed.wait()
+    running, waiting = asyncio.ensure_future(work), asyncio.ensure_future(pressed.wait())
+    await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if pressed.is_set():
         for number in signals:
             loop.remove_signal_handler(number)
         await interrupt()
-
-    async with asyncio.TaskGroup() as group:
-        waiting = group.create_task(wait())
-        result = await work
-        if not pressed.is_set():
-            waiting.cancel()
-    return result
+    return await running

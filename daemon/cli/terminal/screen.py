@@ -1,25 +1,21 @@
-"""Keys of the terminal are never lost: what is typed while something is drawn, or before the prompt
-stands, waits for it.
-
-The part of the screen that moves: the draft as it comes, the spinner with what it is doing, the
-hint.
-
-The terminal: lines that stay scroll up, below them what moves now and the line being typed.
+"""The terminal: finished things scroll up as rich draws them, below them what moves now and the
+line being typed. No key is lost, whatever is drawn.
 """
 
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import ClassVar, TextIO, assert_never
 
+from markdown_it import MarkdownIt
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_focus
@@ -31,13 +27,137 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
+from rich import box
 from rich.cells import cell_len, chop_cells
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.syntax import Syntax
+from rich.text import Text
+from rich.theme import Theme
 
 from channels.markup.sanitize import escape_controls, shorten_line
-from daemon.cli.terminal.items import Activity, PlanSteps, ScreenItem
-from daemon.cli.terminal.render import create_console, render_item
+from daemon.cli.terminal.items import (
+    Activity,
+    ApprovalQuestion,
+    AssistantText,
+    CorrectedReply,
+    DroppedDraft,
+    ErrorLine,
+    PlanSteps,
+    ScreenItem,
+    StatusNote,
+    SubagentLine,
+    ToolLine,
+    UserText,
+    question_terms,
+    question_title,
+    to_plain_text,
+)
 from daemon.core import value
+
+THEME = {
+    "markdown.code": "bold cyan",
+    "markdown.h1": "bold underline",
+    "markdown.h2": "bold underline",
+    "markdown.h3": "bold",
+    "markdown.link": "underline",
+    "markdown.link_url": "dim",
+}
+
+
+class LeftHeading(Heading):
+    """A heading where the text is."""
+
+    LEVEL_ALIGN: ClassVar = dict.fromkeys(Heading.LEVEL_ALIGN, "left")
+
+
+class TightCodeBlock(CodeBlock):
+    """A block of code without empty lines around it that are not in it."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = str(self.text).rstrip()
+        yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 1))
+
+
+@value
+class FittedLine:
+    """A finished call, or an agent at work, on one line of whatever width there is."""
+
+    line: ToolLine | SubagentLine
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        style = "green" if isinstance(self.line, SubagentLine) else "dim"
+        yield Text(self.line.fit_width(options.max_width), style, no_wrap=True, overflow="ellipsis")
+
+
+class ChatMarkdown(Markdown):
+    """Markdown as a chat means it: a line break breaks the line, and what looks like HTML is text
+    and is not swallowed.
+    """
+
+    elements: ClassVar = Markdown.elements | {
+        "heading_open": LeftHeading,
+        "fence": TightCodeBlock,
+        "code_block": TightCodeBlock,
+    }
+
+    def __init__(self, text: str, style: str = "none") -> None:
+        super().__init__("", code_theme="ansi_dark", hyperlinks=False, style=style)
+        parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+        self.parsed = parser.parse(escape_controls(text))
+        for token in self.parsed:
+            for child in token.children or ():
+                if child.type == "softbreak":
+                    child.type = "hardbreak"
+
+
+def create_console(width: int | None = None) -> Console:
+    """A console with our colours; NO_COLOR and the terminal's own powers are respected."""
+    return Console(theme=Theme(THEME), highlight=False, markup=False, emoji=False, width=width)
+
+
+def render_item(item: ScreenItem) -> RenderableType:
+    """The item, ready for a console."""
+    match item:
+        case UserText():
+            color, bold = ("dim", "dim") if item.past else ("bold cyan", "bold")
+            text = escape_controls(item.text).replace("\n", "\n  ")
+            return Text("› ", color).append(text, bold)
+        case AssistantText():
+            return Padding(ChatMarkdown(item.text, "dim" if item.past else "none"), (0, 0, 1, 0))
+        case DroppedDraft() | StatusNote():
+            return Text(to_plain_text(item), "dim")
+        case CorrectedReply():
+            return Padding(ChatMarkdown(f"**Correction:**\n\n{item.text}"), (0, 0, 1, 0))
+        case ToolLine() | SubagentLine():
+            return FittedLine(item)
+        case ErrorLine():
+            return Text(to_plain_text(item), "red")
+        case ApprovalQuestion():
+            return _render_question(item)
+        case _:
+            assert_never(item)
+
+
+def _render_question(item: ApprovalQuestion) -> Panel:
+    body = Text().append(f"{item.title}\n" if item.title and not item.text else "", "bold")
+    for line in item.body():
+        body.append(line + "\n", "yellow" if line.startswith("! ") else "")
+    body.append(item.hint, "dim")
+    headline = question_title(item)
+    if item.title and not item.text:  # a long headline is cut, so the panel itself has the question
+        headline = f"agent {item.agent} asks" if item.agent else "a question"
+    return Panel(
+        body,
+        title=Text(headline, "bold yellow"),
+        title_align="left",
+        subtitle=Text(question_terms(item), "yellow"),
+        subtitle_align="left",
+        box=box.ROUNDED,
+        border_style="yellow",
+    )
 
 
 class RawInput(Vt100Input):
@@ -123,22 +243,8 @@ def wrap_text(text: str, width: int) -> list[str]:
     """The text in lines that fit, broken between words where it can be."""
     if not text.strip():
         return []
-    return [
-        piece
-        for line in escape_controls(text).expandtabs(4).rstrip().split("\n")
-        for piece in _wrap(line, width)
-    ]
-
-
-def _wrap(line: str, width: int) -> list[str]:
-    pieces: list[str] = []
-    while cell_len(line) > width:
-        head = chop_cells(line, width)[0]
-        at = head.rfind(" ")
-        at = len(head) if at <= 0 else at
-        pieces.append(line[:at])
-        line = line[at:].lstrip(" ")
-    return [*pieces, line]
+    wrapped = Text(escape_controls(text).rstrip(), tab_size=4).wrap(Console(), width)
+    return [line.plain.rstrip() for line in wrapped]
 
 
 def cut_to_width(text: str, width: int) -> str:
@@ -158,27 +264,10 @@ INPUT_ROWS = 4
 AGAIN = "Ctrl-C again to leave"
 
 
-@value
-class CommandCompleter(Completer):
-    """Completes /commands, at the start of the text only."""
-
-    commands: Mapping[str, str]
-
-    def get_completions(
-        self, document: Document, complete_event: CompleteEvent
-    ) -> Iterable[Completion]:
-        """The commands that begin with what stands before the cursor."""
-        typed = document.text_before_cursor
-        if typed.startswith("/") and not any(char.isspace() for char in typed):
-            for name, what in self.commands.items():
-                if name.startswith(typed):
-                    yield Completion(name, start_position=-len(typed), display_meta=what)
-
-
 def open_history(path: Path) -> FileHistory:
     """What was typed before, in a file for the owner alone."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    path.touch(0o600)
     path.chmod(0o600)
     return FileHistory(path)
 
@@ -206,8 +295,7 @@ class TerminalScreen:
     output: Output | None = None
     status: StatusArea = field(default_factory=StatusArea)
     inputs: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
-    asking: bool = False
-    prompt_text: str = "allow? "
+    question: str = ""
     _armed: bool = False
     _saved_input: Document | None = None
     _session: PromptSession[str] | None = None
@@ -231,11 +319,6 @@ class TerminalScreen:
             ticker.cancel()
             self._session = None
 
-    @property
-    def input_text(self) -> str:
-        """What stands in the input."""
-        return self._session.default_buffer.text if self._session else ""
-
     def leave(self) -> None:
         """End `run`."""
         if self._session and self._session.app.is_running and not self._session.app.is_done:
@@ -256,18 +339,18 @@ class TerminalScreen:
             self.status.activities[turn] = activity
         self._refresh()
 
-    def ask(self, asking: bool, what: str = "allow? ") -> None:
-        """The next line is an answer: what stood in the input is put aside, so that nobody says yes
-        with half a sentence.
+    def ask(self, question: str) -> None:
+        """The next line is an answer, unless the question is "": what stood in the input is put
+        aside, so that nobody says yes with half a sentence.
         """
-        self.asking, self.prompt_text = asking, what
+        self.question = question
         if self._session is None:
             return
         buffer = self._session.default_buffer
-        if asking and self._saved_input is None:
+        if question and self._saved_input is None:
             self._saved_input = buffer.document
             buffer.reset()
-        elif not asking and self._saved_input is not None:
+        elif not question and self._saved_input is not None:
             self._saved_input, typed = None, self._saved_input
             if not buffer.text:
                 buffer.reset(document=typed)
@@ -297,7 +380,7 @@ class TerminalScreen:
             input=self.input,
             output=self.output or create_quiet_output(sys.stdout),
             history=open_history(self.history),
-            completer=CommandCompleter(self.commands),
+            completer=WordCompleter([*self.commands], meta_dict=self.commands, sentence=True),
             complete_while_typing=Condition(lambda: session.default_buffer.text.startswith("/")),
             key_bindings=self._keys(),
             multiline=True,
@@ -314,7 +397,7 @@ class TerminalScreen:
         width, height = (size.columns, size.rows) if size else (80, 24)
         lines = self.status.lines(width, max(height - INPUT_ROWS, 1), self.monotonic())
         above: StyleAndTextTuples = [(style, text + "\n") for style, text in lines]
-        return [*above, ("class:ask", self.prompt_text) if self.asking else ("class:prompt", "› ")]
+        return [*above, ("class:ask", self.question) if self.question else ("class:prompt", "› ")]
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -328,7 +411,7 @@ class TerminalScreen:
     def _enter(self, event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         text = buffer.text
-        if text.strip() and not self.asking:
+        if text.strip() and not self.question:
             buffer.append_to_history()
         buffer.reset()
         self._disarm(buffer)
