@@ -4,16 +4,15 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.cli.parsing import Actions
-from daemon.core import value
 from daemon.core.errors import AidaemonError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
     from daemon.ops.models import EmbeddedModel, FetchObserver
 
@@ -99,7 +98,7 @@ def show_progress(size: int) -> Iterator["FetchObserver"]:
     stderr.
     """
     if not sys.stderr.isatty():
-        yield _ProgressLines(size)
+        yield _FetchProgress(size)
         return
     from rich.console import Console  # lazy: for a terminal only
     from rich.progress import (  # lazy: for a terminal only
@@ -111,35 +110,29 @@ def show_progress(size: int) -> Iterator["FetchObserver"]:
     )
 
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield _ProgressBar(progress, progress.add_task("", total=size))
-
-
-@value
-class _ProgressBar:
-    progress: "Progress"
-    task: "TaskID"
-
-    def say(self, text: str) -> None:
-        self.progress.console.print(text, markup=False, highlight=False)
-
-    def advance(self, done: int) -> None:
-        self.progress.update(self.task, completed=done)
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        bar.add_task("", total=size)
+        yield _FetchProgress(size, bar)
 
 
 @dataclass(slots=True)
-class _ProgressLines:
-    """One line for each twentieth, where there is no terminal to draw on."""
+class _FetchProgress:
+    """A bar, or one line for each twentieth where there is no terminal to draw on."""
 
     size: int
-    printed: float = field(default=0.0)
+    bar: "Progress | None" = None
+    printed: float = 0.0
 
     def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        if self.bar:
+            self.bar.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
 
     def advance(self, done: int) -> None:
         share = done / self.size
-        if share - self.printed < STEP and not (share == 1.0 > self.printed):
-            return
-        self.printed = share
-        self.say(f"{share:4.0%}  {done / 1e6:,.0f} of {self.size / 1e6:,.0f} MB")
+        if self.bar:
+            self.bar.update(self.bar.task_ids[0], completed=done)
+        elif share - self.printed >= STEP or share == 1.0 > self.printed:
+            self.printed = share
+            self.say(f"{share:4.0%}  {done / 1e6:,.0f} of {self.size / 1e6:,.0f} MB")

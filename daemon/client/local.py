@@ -285,4 +285,4 @@ class LocalClient(JournalReader, DaemonClient):
 
     async def get_health(self) -> HealthView:
         problems, notice = list(self.problems()), self.notice()
-        return HealthView(not problems, VERSION, [*problems, *([notice] if notice else [])])
+        return HealthView(not problems, VERSION, problems + [notice] * bool(notice))

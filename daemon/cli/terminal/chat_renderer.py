@@ -55,12 +55,8 @@ SENT_BACK = {
     "schema": "it does not have the requested form",
     "verify": "{check} does not hold",
 }
+SUBAGENT_KEPT = "The message could not be answered; it is kept in the journal."
 SUBAGENT_NOTES = {"approval.answered", "budget.raised"}
-NOTES = {
-    "budget.extended": "goes on, up to {max_iterations} steps: {reason}",
-    "history.compressed": "the conversation got long: {tokens_before:,} → {tokens_after:,} tokens"
-    " are shown to the model",
-}
 KEPT = "The message could not be answered; it is kept in the journal."
 
 
@@ -121,10 +117,7 @@ class ChatRenderer:
     def render(self, event: LiveEvent) -> list[ScreenItem]:
         """What is shown for good after this event. An unknown event shows nothing."""
         self._items, data, name = [], EventFields(event.data), event.name
-        if name in NOTES:
-            reason = shorten_line(data.reason, NOTE_CHARS)
-            self._note(NOTES[name].format_map({**event.data, "reason": reason}))
-        elif name.startswith(("tool", "approval.", "todos")):
+        if name.startswith(("tool", "approval.", "todos")):
             self._render_call(name, data)
         elif name.startswith(("agent.", "run.", "budget.")):
             self._render_run(name, data)
@@ -192,6 +185,9 @@ class ChatRenderer:
                 if why and self._failed_check != "manual":  # then the person has just said so
                     check = shorten_line(self._failed_check or "a check", NOTE_CHARS)
                     self._note(f"sent back: {why.format(check=check)}")
+            case "history.compressed":
+                sizes = f"{data.tokens_before:,} → {data.tokens_after:,} tokens"
+                self._note(f"the conversation got long: {sizes} are shown to the model")
             case "steered":
                 # the answer before more words of the person stands; another one follows
                 if answer := self._take_answer():
@@ -282,6 +278,9 @@ class ChatRenderer:
                 subagent = self._subagents.pop(data.key, SubagentLine(data.key, ""))
                 self._wait_for_subagents()
                 self._items.append(self._end_subagent(subagent, data, data.text))
+            case "budget.extended":
+                reason = shorten_line(data.reason, NOTE_CHARS)
+                self._note(f"goes on, up to {data.max_iterations} steps: {reason}")
             case "budget.raised":
                 caps = data.max_usd, data.max_input_tokens
                 self._note(f"goes on, {describe_budget(*caps, data.day_usd, data.day_tokens)}")

@@ -296,10 +296,8 @@ class TerminalScreen:
     status: StatusArea = field(default_factory=StatusArea)
     inputs: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
     question: str = ""
-    _armed: bool = False
     _saved_input: Document | None = None
     _session: PromptSession[str] | None = None
-    _moving: asyncio.Event = field(default_factory=asyncio.Event)
 
     def raw_mode(self) -> AbstractContextManager[None]:
         """From here on no key is lost: the prompt, once it stands, reads what was typed before."""
@@ -361,18 +359,14 @@ class TerminalScreen:
             self.console.print(render_item(item))
 
     def _refresh(self) -> None:
-        if self.status.activities:
-            self._moving.set()
-        else:
-            self._moving.clear()
         if self._session:
             self._session.app.invalidate()
 
     async def _tick(self) -> None:
         while True:
-            await self._moving.wait()
             await asyncio.sleep(FRAME_SECONDS)
-            self._refresh()
+            if self.status.activities:
+                self._refresh()
 
     def _new_session(self) -> PromptSession[str]:
         session: PromptSession[str] = PromptSession(
@@ -419,12 +413,12 @@ class TerminalScreen:
             self.inputs.put_nowait(text)
 
     def _interrupt(self, event: KeyPressEvent) -> None:
-        if self._armed:
+        if self.status.hint:
             self.leave()
             return
         event.app.current_buffer.reset()
-        self._armed, self.status.hint = True, AGAIN
+        self.status.hint = AGAIN
         self.inputs.put_nowait(None)
 
     def _disarm(self, _: Buffer) -> None:
-        self._armed, self.status.hint = False, ""
+        self.status.hint = ""
