@@ -55,7 +55,6 @@ SENT_BACK = {
     "schema": "it does not have the requested form",
     "verify": "{check} does not hold",
 }
-SUBAGENT_KEPT = "The message could not be answered; it is kept in the journal."
 SUBAGENT_NOTES = {"approval.answered", "budget.raised"}
 KEPT = "The message could not be answered; it is kept in the journal."
 
