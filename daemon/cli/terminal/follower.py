@@ -183,6 +183,7 @@ class RunFollower(Generic[ScreenT]):
             return
         await self.send_answer(question, parse_answer(text, question))
         await self.close_question(*question.key)
+        self._open.add(question.key)  # until an event or the next poll says that it is closed
 
     async def show_first_question(self) -> None:
         """With its number, "2 of 3", where several wait together."""

@@ -232,7 +232,7 @@ class PlainChat(RunFollower[PlainScreen]):
             await self.send_answer(question, (Answer.DENY, NOBODY))
 
     async def put_question(self) -> None:
-        if self._reading and self._reading is not asyncio.current_task():
+        if self._reading:
             self._reading.cancel()
         if self.questions and self._group:
             self._reading = self._group.create_task(self._read_answer())
@@ -242,6 +242,7 @@ class PlainChat(RunFollower[PlainScreen]):
             question = self.questions[0]
             await self.show_first_question()
             text = await self.screen.read_answer(f"{question.choices}: ", self.lines)
+        self._reading = None
         if text is None:  # the input has ended
             await self._deny(question)
             await self.close_question(*question.key)
