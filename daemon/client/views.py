@@ -376,7 +376,7 @@ class EventFormatter:
                 why = MAX_CYCLES if is_limit else reason.value
                 ended = {"reason": why, "detail": detail, "ok": ok}
                 return [("run.terminated_by", ended), self._complete(reply, reason.value)]
-            case _ if (kind := STORED_AS[type(event)]) in FORMATS:
+            case _ if (kind := type(event).__name__) in FORMATS:
                 name, keys = FORMATS[kind]
                 data: dict[str, object] = {
                     (renamed or source.rpartition(".")[2]): _to_json(attrgetter(source)(event))
