@@ -28,8 +28,6 @@ MAX_RESPONSE_BYTES = 64 << 20
 MAX_SHOWN_BYTES = 100
 MAX_CACHED = 4096
 MAX_NAME = 64
-DONE_MARKER = "[DONE]"
-USUAL_FINISH = ("", "stop", "end_turn", "STOP", "completed")
 MISSING_START = "[the beginning of this conversation is missing]"
 GO_ON = "[go on]"
 INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_-]")
@@ -96,7 +94,7 @@ class EncodingCache:
                 # The entry holds the value, so that no other object gets its id.
                 entry = self._encoded[id(value)] = value, encode_json(to_json(value))
             encoded.append(entry[1])
-        return encode_list(encoded)
+        return b"[" + b",".join(encoded) + b"]"
 
 
 class CallIds:
@@ -225,7 +223,7 @@ class ReplyBuilder(ABC):
         self._received += len(received)
         if self._received > MAX_RESPONSE_BYTES:
             raise make_too_long_error()
-        if received == DONE_MARKER:
+        if received == "[DONE]":
             self.has_ended = self.has_ended or self.ends_with_marker
             return ""
         try:
@@ -253,7 +251,8 @@ class ReplyBuilder(ABC):
             self.usage = Usage(sent, received, cached)
 
     def _make_error(self, kind: ErrorClass, what: str) -> CallFailed:
-        why = f" ({self.finish})" if self.finish not in USUAL_FINISH else ""
+        usual = ("", "stop", "end_turn", "STOP", "completed")
+        why = f" ({self.finish})" if self.finish not in usual else ""
         return CallFailed(kind, what + why + (f": {self.detail}" if self.detail else ""))
 
     def build(self, request: ModelRequest) -> ModelReply:

@@ -27,7 +27,6 @@ from daemon.providers.base import (
 from daemon.providers.config import SERVICES
 from daemon.providers.errors import CallFailed, make_error, make_response_error
 
-BOM = b"\xef\xbb\xbf"
 DRAIN_S = 1.0
 GATHER_S = 0.035
 EVENT_FIRST_BYTES = (b":", b"d", b"e", b"i", b"r")
@@ -82,7 +81,7 @@ async def read_reply(
     first = b""
     async with aclosing(_iter_chunks(response, silence_s)) as chunks:
         async for chunk in chunks:
-            if first := chunk.removeprefix(BOM).lstrip():
+            if first := chunk.removeprefix(codecs.BOM_UTF8).lstrip():
                 break
         is_stream = first.startswith(EVENT_FIRST_BYTES)
         if not is_stream and (first or response.content_type != "text/event-stream"):
@@ -166,7 +165,8 @@ class HttpProvider(ABC):
         self._host = base.host or ""
         if not base.is_default_port():
             self._host += f":{base.port}"
-        is_own = self._host == URL(SERVICES[self.kind].url).host
+        own = SERVICES.get(self.kind)
+        is_own = own and self._host == URL(own.url).host
         self.name = self.kind if is_own else f"{self.kind}:{self._host}"
         self._secrets = [api_key, *(v for v in extra.values() if len(v) >= MIN_SECRET_CHARS)]
         self._headers = {"Content-Type": "application/json"}

@@ -19,7 +19,6 @@ from daemon.providers.errors import make_object_error
 from daemon.providers.http import HttpProvider
 
 FILTERED = {"content_filter": (ErrorClass.BAD_REQUEST, "its filter withholds the answer")}
-EFFORTS = {"max": "high"}
 # Where servers differ: their names of `max_tokens` and `seed`.
 NAMES = {
     "api.openai.com": ("max_completion_tokens", "seed"),
@@ -106,7 +105,7 @@ class OpenAI(HttpProvider):
             "messages": self.cache.encode(request.messages, _message_json),
             "tool_choice": "none" if request.tools and not request.tools_allowed else None,
             max_tokens: request.max_tokens or None,
-            "reasoning_effort": EFFORTS.get(request.effort or "", request.effort),
+            "reasoning_effort": "high" if request.effort == "max" else request.effort,
             seed: request.seed,
             "stream": stream or None,
             "stream_options": {"include_usage": True} if stream else None,
