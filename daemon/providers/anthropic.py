@@ -28,13 +28,13 @@ from daemon.providers.base import (
     CallIds,
     Json,
     ReplyBuilder,
-    as_objects,
     encode_body,
     encode_json,
     encode_list,
     get_count,
     get_object,
     get_text,
+    list_objects,
     make_native,
     make_valid_name,
     parse_arguments,
@@ -104,7 +104,7 @@ class AnthropicReplyBuilder(ReplyBuilder):
             case "message_start" | "message" | "" | None:
                 message = message if kind == "message_start" else fields
                 self._read_end(message, message)
-                blocks = as_objects(message.get("content"))
+                blocks = list_objects(message.get("content"))
                 return "".join([self._start_block(len(self._parts), block) for block in blocks])
             case "content_block_start":
                 return self._start_block(index, get_object(fields, "content_block"))

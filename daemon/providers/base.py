@@ -173,7 +173,7 @@ def get_object(fields: Json, key: str) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def as_objects(value: object) -> list[Json]:
+def list_objects(value: object) -> list[Json]:
     """A list of objects: some servers send one without a list, a text, or nulls in between."""
     found: list[Json] = []
     for item in value if isinstance(value, list) else [value]:
@@ -227,7 +227,7 @@ class ReplyBuilder(ABC):
             self.has_ended = self.has_ended or self.ends_with_marker
             return ""
         try:
-            return "".join([self.read(fields) for fields in as_objects(from_json(received))])
+            return "".join([self.read(fields) for fields in list_objects(from_json(received))])
         except (ValueError, TypeError) as error:
             start = received[:MAX_SHOWN_BYTES]
             shown = start.decode("utf-8", "replace") if isinstance(start, bytes) else start

@@ -10,7 +10,7 @@ from daemon.core import value
 
 
 @value
-class Service:
+class KnownService:
     """A kind of service: its own address, its key, and the model to ask where none is named."""
 
     url: str
@@ -21,19 +21,19 @@ class Service:
 
 
 SERVICES = {
-    "openai": Service(
+    "openai": KnownService(
         "https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-5-mini", "Authorization", "Bearer "
     ),
-    "anthropic": Service(
+    "anthropic": KnownService(
         "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", "claude-haiku-5-5", "x-api-key"
     ),
-    "gemini": Service(
+    "gemini": KnownService(
         "https://generativelanguage.googleapis.com/v1beta",
         "GEMINI_API_KEY",
         "gemini-3.8-flash",
         "x-goog-api-key",
     ),
-    "local": Service("", "", "qwen2.5-coder-1.5b", ""),
+    "local": KnownService("", "", "qwen2.5-coder-1.5b", ""),
 }
 HOST = re.compile(r"[^\s./@%]+(\.[^\s./@%]+)*\.?")
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")

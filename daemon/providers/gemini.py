@@ -15,13 +15,13 @@ from daemon.providers.base import (
     MISSING_START,
     Json,
     ReplyBuilder,
-    as_objects,
     encode_body,
     encode_json,
     encode_list,
     get_count,
     get_object,
     get_text,
+    list_objects,
     make_native,
     make_valid_name,
     parse_arguments,
@@ -80,10 +80,10 @@ class GeminiReplyBuilder(ReplyBuilder):
             get_count(used, "candidatesTokenCount", "thoughtsTokenCount"),  # both are paid for
             get_count(used, "cachedContentTokenCount"),
         )
-        candidate = next(iter(as_objects(fields.get("candidates"))), {})
+        candidate = next(iter(list_objects(fields.get("candidates"))), {})
         self.finish = get_text(candidate, "finishReason") or self.finish
         self.detail = get_text(candidate, "finishMessage") or self.detail
-        parts = as_objects(get_object(candidate, "content").get("parts"))
+        parts = list_objects(get_object(candidate, "content").get("parts"))
         return "".join([self._add_part(part) for part in parts])
 
     def _add_part(self, part: Json) -> str:

@@ -8,11 +8,11 @@ from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, T
 from daemon.providers.base import (
     Json,
     ReplyBuilder,
-    as_objects,
     encode_body,
     get_count,
     get_object,
     get_text,
+    list_objects,
     make_valid_arguments,
 )
 from daemon.providers.errors import make_object_error
@@ -55,15 +55,15 @@ class ChatReplyBuilder(ReplyBuilder):
             cached = cached or get_count(used, "prompt_cache_hit_tokens")  # DeepSeek's name for it
             sent, received = get_count(used, "prompt_tokens"), get_count(used, "completion_tokens")
             self._set_usage(sent, received, cached)
-        choice = next(iter(as_objects(fields.get("choices"))), {})
+        choice = next(iter(list_objects(fields.get("choices"))), {})
         self.finish = get_text(choice, "finish_reason") or self.finish
         if choice.get("error") or self.finish == "error":
             raise make_object_error(choice.get("error") or "the server broke off with an error")
         whole = get_object(choice, "message")
         message = whole or get_object(choice, "delta")
-        for position, call in enumerate(as_objects(message.get("tool_calls"))):
+        for position, call in enumerate(list_objects(message.get("tool_calls"))):
             self._add_call(call, position if whole else call.get("index"))
-        parts = [get_text(part, "text") for part in as_objects(message.get("content"))]
+        parts = [get_text(part, "text") for part in list_objects(message.get("content"))]
         text = "".join(parts) or get_text(message, "refusal")
         self.text.append(text)
         return text

@@ -11,13 +11,13 @@ from daemon.providers.base import (
     CallIds,
     Json,
     ReplyBuilder,
-    as_objects,
     encode_body,
     encode_json,
     encode_list,
     get_count,
     get_object,
     get_text,
+    list_objects,
     make_native,
     make_valid_arguments,
     make_valid_name,
@@ -89,7 +89,7 @@ class ResponsesReplyBuilder(ReplyBuilder):
         self.finish = reason or status or "completed"
         self.has_ended = True
         if not any(output.done for output in self._outputs.values()):
-            for index, raw in enumerate(as_objects(response.get("output"))):
+            for index, raw in enumerate(list_objects(response.get("output"))):
                 output = self._outputs.setdefault(index, _Output())
                 output.raw, output.done = raw, True
         return "".join([self._add_missing_text(index) for index in sorted(self._outputs)])
@@ -108,7 +108,7 @@ class ResponsesReplyBuilder(ReplyBuilder):
         output = self._outputs[index]
         if output.has_text or not output.done or output.raw.get("type") != "message":
             return ""
-        parts = as_objects(output.raw.get("content"))
+        parts = list_objects(output.raw.get("content"))
         return self._add_text(index, "".join(get_text(part, "text", "refusal") for part in parts))
 
     def _list_outputs(self) -> list[_Output]:
