@@ -52,18 +52,16 @@ async def run_channels(
     """
     times = times or ChannelTimeouts()
     accounts = list_accounts(daemon.config) if accounts is None else accounts
-    store = daemon.store
+    store, clock, states = daemon.store, daemon.clock, daemon.channel_states
     await asyncio.to_thread(InboxFolder(daemon.paths.inbox).remove_unfinished)
     await delete_stale_copies(store, daemon.paths.outbox)
     for one in accounts:
         await asyncio.to_thread(one.import_channel)
-        state = ChannelState(one.create_channel(), daemon.clock, times.silent_s, times.ailing_s)
-        daemon.channel_states[one.name] = state
+        state = ChannelState(one.create_channel(), clock, times.silent_s, times.ailing_s)
+        states[one.name] = state
         daemon.config_roles[one.name] = one.roles
-    drafts = LiveDrafts(
-        store, daemon.clock, daemon.event_bus, daemon.sessions.find_awake, daemon.channel_states
-    )
-    approvals = ApprovalMessages(store, daemon.event_bus, daemon.channel_states)
+    drafts = LiveDrafts(store, clock, daemon.event_bus, daemon.sessions.find_awake, states)
+    approvals = ApprovalMessages(store, daemon.event_bus, states)
     sender = OutboxSender(
         store,
         daemon.clock,
@@ -74,21 +72,8 @@ async def run_channels(
         daemon.paths.outbox,
         times.give_up_s,
     )
-    people, clock = Directory(store, daemon.clock), daemon.clock
-    buttons = ButtonHandler(store, clock, daemon.approvals)
-    hosts: dict[str, ChannelHost] = {}
-    for name, roles in daemon.config_roles.items():
-        account, kind = split_channel(name)
-        hosts[name] = ChannelHost(
-            daemon.channel_states[name],
-            store,
-            clock,
-            daemon.inbox,
-            daemon.commands,
-            buttons,
-            Admission(name, (kind, account), roles, people, store, clock, daemon.new_id),
-            daemon.redactor,
-        )
+    people = Directory(store, clock)
+    hosts = _make_hosts(daemon, people)
     supervisor = ChannelSupervisor(
         daemon.channel_states,
         hosts,
@@ -117,3 +102,21 @@ async def run_channels(
             await asyncio.gather(
                 drafts.aclose(), approvals.aclose(), *(one.aclose() for one in hosts.values())
             )
+
+
+def _make_hosts(daemon: Daemon, people: Directory) -> dict[str, ChannelHost]:
+    store, clock, hosts = daemon.store, daemon.clock, dict[str, ChannelHost]()
+    buttons = ButtonHandler(store, clock, daemon.approvals)
+    for name, roles in daemon.config_roles.items():
+        account, kind = split_channel(name)
+        hosts[name] = ChannelHost(
+            daemon.channel_states[name],
+            store,
+            clock,
+            daemon.inbox,
+            daemon.commands,
+            buttons,
+            Admission(name, (kind, account), roles, people, store, clock, daemon.new_id),
+            daemon.redactor,
+        )
+    return hosts

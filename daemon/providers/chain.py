@@ -21,6 +21,7 @@ RETRYABLE = (
     ErrorClass.MALFORMED,
 )
 NEXT_ROUTE = (*RETRYABLE, ErrorClass.NOT_FOUND)
+# An invalid key is reported at once, but that of a fallback does not hide the next ones.
 ACCOUNT_ERRORS = (ErrorClass.AUTH, ErrorClass.BILLING)
 
 RetryCallback = Callable[[ModelRetried], Awaitable[None]]
@@ -75,8 +76,6 @@ class ProviderChain:
                     repeats = error.kind in RETRYABLE and not is_retry
                     if not repeats:
                         failures.append((route, error))
-                        # An invalid key is reported at once, but a broken fallback does not hide
-                        # the next ones.
                         passable = NEXT_ROUTE if position == 0 else (*NEXT_ROUTE, *ACCOUNT_ERRORS)
                         if error.kind not in passable:
                             raise
