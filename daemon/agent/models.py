@@ -31,8 +31,7 @@ from daemon.core.redaction import RedactedStream, Redactor
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Intent
 from daemon.providers.base import TextCallback
-from daemon.providers.chain import ModelRoute, ProviderChain, RetryCallback
-from daemon.providers.prices import PriceList
+from daemon.providers.chain import ModelRoute, PriceList, ProviderChain, RetryCallback
 
 log = logging.getLogger(__name__)
 Work = Literal["primary", "fast", "smart"]

@@ -32,8 +32,7 @@ from daemon.core.trust import Role
 from daemon.core.turn import Turn
 from daemon.gateway.downloads import AttachmentDownloader
 from daemon.loops.engine import LoopEngine
-from daemon.providers.chain import ProviderChain
-from daemon.providers.prices import PriceList
+from daemon.providers.chain import PriceList, ProviderChain
 from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService
 from daemon.services.rules import RuleReader

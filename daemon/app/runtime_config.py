@@ -22,10 +22,9 @@ from daemon.settings.load import (
     LoadedConfig,
     load_last_good,
     read_last_good,
-    save_last_good,
     should_fall_back,
 )
-from daemon.settings.paths import Paths
+from daemon.settings.paths import Paths, write_if_changed
 
 if TYPE_CHECKING:
     from daemon.settings.edit import ConfigChange, ConfigEditor
@@ -103,7 +102,7 @@ class RuntimeConfig:
         if text == self._saved:
             return
         try:
-            await asyncio.to_thread(save_last_good, self.paths.lastgood, text)
+            await asyncio.to_thread(write_if_changed, self.paths.lastgood, text)
         except OSError as error:
             log.warning("%s could not be written: %s", self.paths.lastgood, error)
         else:

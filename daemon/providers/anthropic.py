@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from yarl import URL
+
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import (
     Message,
@@ -184,7 +186,7 @@ class Anthropic(HttpProvider):
 
     def prepare(
         self, model: str, request: ModelRequest, stream: bool
-    ) -> tuple[bytes, ReplyBuilder]:
+    ) -> tuple[URL, bytes, ReplyBuilder]:
         """Model, tools, system and messages first, what varies last."""
         system, messages = split_instructions(request.messages)
         instructions = [encode_json(_text_block(m.text)) for m in system if m.text.strip()]
@@ -204,7 +206,7 @@ class Anthropic(HttpProvider):
             "tool_choice": {"type": "none"} if is_forbidden else None,
             "stream": stream or None,
         }
-        return encode_body(body), AnthropicReplyBuilder(prefix=history.prefix)
+        return self.url, encode_body(body), AnthropicReplyBuilder(prefix=history.prefix)
 
 
 def get_capabilities(model: str) -> tuple[str, bool]:

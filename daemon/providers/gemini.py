@@ -128,7 +128,7 @@ class Gemini(HttpProvider):
 
     def prepare(
         self, model: str, request: ModelRequest, stream: bool
-    ) -> tuple[bytes, ReplyBuilder]:
+    ) -> tuple[URL, bytes, ReplyBuilder]:
         """Tools, system prompt and contents first, what varies last."""
         tools = self.cache.encode(request.tools, _tool_declaration)
         instructions, messages = split_instructions(request.messages)
@@ -147,15 +147,13 @@ class Gemini(HttpProvider):
             "toolConfig": {"functionCallingConfig": {"mode": "NONE"}} if is_forbidden else None,
             "generationConfig": encode_body(settings) if has_settings else None,
         }
-        return encode_body(body), GeminiReplyBuilder()
-
-    def _make_url(self, model: str, stream: bool) -> URL:
-        """Model and way of answering are part of the address; the key never is."""
+        # Model and way of answering are part of the address; the key never is.
         resource = model if "/" in model else f"models/{model}"
         method = "streamGenerateContent" if stream else "generateContent"
         path = f"{self.url.path.rstrip('/')}/{resource}:{method}"
         url = self.url.with_path(path, keep_query=True)
-        return url.update_query(alt="sse") if stream else url
+        url = url.update_query(alt="sse") if stream else url
+        return url, encode_body(body), GeminiReplyBuilder()
 
 
 def parse_version(model: str) -> tuple[int, int]:

@@ -207,18 +207,17 @@ class HttpProvider(ABC):
     @abstractmethod
     def prepare(
         self, model: str, request: ModelRequest, stream: bool
-    ) -> tuple[bytes, ReplyBuilder]:
-        """The body of the call, the same bytes first at every call, and what reads its answer."""
-
-    def _make_url(self, model: str, stream: bool) -> URL:
-        return self.url
+    ) -> tuple[URL, bytes, ReplyBuilder]:
+        """The address and the body of the call, the same bytes first at every call, and what reads
+        its answer.
+        """
 
     async def _send(
         self, model: str, request: ModelRequest, on_text: TextCallback | None
     ) -> ModelReply:
         """One call. Raises CallFailed."""
         stream = on_text is not None
-        body, builder = self.prepare(model, request, stream)
+        url, body, builder = self.prepare(model, request, stream)
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
@@ -228,7 +227,6 @@ class HttpProvider(ABC):
             )
         # Large bytes would be written in one go.
         data = body if len(body) < LARGE_BODY else io.BytesIO(body)
-        url = self._make_url(model, stream)
         try:
             # Connecting and waiting are two silences; this also ends an upload that nobody reads.
             async with asyncio.timeout(2 * self._timeout_s):

@@ -3,6 +3,8 @@
 import json
 from dataclasses import dataclass, field
 
+from yarl import URL
+
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec
 from daemon.providers.base import (
@@ -94,7 +96,7 @@ class OpenAI(HttpProvider):
 
     def prepare(
         self, model: str, request: ModelRequest, stream: bool
-    ) -> tuple[bytes, ReplyBuilder]:
+    ) -> tuple[URL, bytes, ReplyBuilder]:
         """Model, tools and messages first, what varies from call to call last."""
         host = self.url.host or ""
         domain = host.partition(".")[2] if host.endswith(".openai.azure.com") else host
@@ -110,7 +112,7 @@ class OpenAI(HttpProvider):
             "stream": stream or None,
             "stream_options": {"include_usage": True} if stream else None,
         }
-        return encode_body(body), ChatReplyBuilder()
+        return self.url, encode_body(body), ChatReplyBuilder()
 
 
 def _tool_json(tool: ToolSpec) -> Json:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from yarl import URL
+
 from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
 from daemon.providers.base import (
     MISSING_START,
@@ -148,7 +150,7 @@ class Responses(HttpProvider):
 
     def prepare(
         self, model: str, request: ModelRequest, stream: bool
-    ) -> tuple[bytes, ReplyBuilder]:
+    ) -> tuple[URL, bytes, ReplyBuilder]:
         """Model, instructions, tools and input first, what varies last.
 
         The server stores nothing: reasoning comes to us encrypted, and goes back.
@@ -174,7 +176,7 @@ class Responses(HttpProvider):
             "reasoning": {"effort": effort} if effort and reasons else None,
             "stream": stream or None,
         }
-        return encode_body(body), ResponsesReplyBuilder()
+        return self.url, encode_body(body), ResponsesReplyBuilder()
 
 
 def _tool_json(tool: ToolSpec) -> Json:

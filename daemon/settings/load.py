@@ -4,7 +4,6 @@ worked replaces one that does not (A8).
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,7 +13,6 @@ from pydantic import BaseModel, ValidationError
 
 from daemon.core import value
 from daemon.core.errors import ConfigError, ErrorClass
-from daemon.settings.paths import write_private_file
 from daemon.settings.toml_file import (
     NON_FINITE,
     config_error,
@@ -123,14 +121,6 @@ class _Interpolator:
         if len(found) >= MIN_MASKED_CHARS:
             self._filled[found] = written
         return found
-
-
-def save_last_good(path: Path, text: str) -> None:
-    """Keep the text of the running config, which has just had a successful model call."""
-    with suppress(OSError):
-        if path.read_bytes() == text.encode():
-            return
-    write_private_file(path, text)
 
 
 def read_last_good(path: Path) -> str | None:

@@ -11,9 +11,8 @@ import pytest
 from daemon.core.errors import ErrorClass
 from daemon.core.events import ModelRetried
 from daemon.core.messages import Message, MessageRole, ModelRequest
-from daemon.providers.chain import ModelRoute, ProviderChain
+from daemon.providers.chain import ModelRoute, PriceList, ProviderChain
 from daemon.providers.openai import OpenAI
-from daemon.providers.prices import PriceList
 from tests.fakes.adapters import failure, made
 from tests.fakes.openai import FakeOpenAI, Step, breaks_midstream, drops, fails, hangs, raw, says
 

@@ -46,7 +46,7 @@ def prepare(
 ) -> tuple[bytes, ReplyBuilder]:
     """The body of a call, and what reads its answer."""
     adapter = kind(base_url=base_url or SERVICES[kind.kind].url, clock=SystemClock())
-    return adapter.prepare(model, request, stream)
+    return adapter.prepare(model, request, stream)[1:]
 
 
 def parse_reply(builder: ReplyBuilder, body: bytes, request: ModelRequest) -> ModelReply:

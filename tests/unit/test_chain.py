@@ -10,9 +10,8 @@ from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import ModelRetried
 from daemon.core.messages import Message, MessageRole, ModelReply, ModelRequest, Usage
 from daemon.providers.base import TextCallback
-from daemon.providers.chain import ModelRoute, ProviderChain
+from daemon.providers.chain import ModelRoute, PriceList, ProviderChain
 from daemon.providers.config import PriceConfig
-from daemon.providers.prices import PriceList
 
 PRICES = PriceList({"a-model": PriceConfig(input=500)})
 ASK = ModelRequest((Message(MessageRole.USER, "hi"),))

@@ -12,9 +12,9 @@ from daemon.settings.load import (
     LoadedConfig,
     choose_config,
     read_last_good,
-    save_last_good,
     should_fall_back,
 )
+from daemon.settings.paths import write_if_changed
 
 GOOD = '[agent]\nmax_iterations = 7\neffort = "${EFFORT}"\n'
 BROKEN = "[agent]\nmax_iterations = 99\n"
@@ -42,7 +42,7 @@ def test_a8_a_file_that_loads_is_used_without_a_word(file: Path, lastgood: Path)
 
 
 def test_a8_a_file_that_was_only_loaded_never_becomes_the_last_good_one(file: Path, lastgood: Path):
-    save_last_good(lastgood, "[agent]\nmax_iterations = 5\n")
+    write_if_changed(lastgood, "[agent]\nmax_iterations = 5\n")
     file.write_text(GOOD)
     chosen(file, lastgood)
     assert read_last_good(lastgood) == "[agent]\nmax_iterations = 5\n"
@@ -50,15 +50,15 @@ def test_a8_a_file_that_was_only_loaded_never_becomes_the_last_good_one(file: Pa
 
 def test_a8_the_running_text_is_kept_unexpanded_and_only_for_the_owner(file: Path, lastgood: Path):
     file.write_text(GOOD)
-    save_last_good(lastgood, chosen(file, lastgood).text)
+    write_if_changed(lastgood, chosen(file, lastgood).text)
     assert lastgood.read_text() == GOOD
     assert stat.S_IMODE(lastgood.stat().st_mode) == 0o600
 
 
 def test_a8_the_same_text_is_not_written_again(lastgood: Path):
-    save_last_good(lastgood, GOOD)
+    write_if_changed(lastgood, GOOD)
     first = lastgood.stat()
-    save_last_good(lastgood, GOOD)
+    write_if_changed(lastgood, GOOD)
     assert (first.st_ino, first.st_mtime_ns) == (
         lastgood.stat().st_ino,
         lastgood.stat().st_mtime_ns,
@@ -68,7 +68,7 @@ def test_a8_the_same_text_is_not_written_again(lastgood: Path):
 def test_a8_a_broken_file_is_answered_with_the_last_good_one_and_a_notice_that_names_the_fault(
     file: Path, lastgood: Path
 ):
-    save_last_good(lastgood, GOOD)
+    write_if_changed(lastgood, GOOD)
     file.write_text(BROKEN)
     choice = chosen(file, lastgood)
     assert choice.config.agent.max_iterations == 7
@@ -79,9 +79,9 @@ def test_a8_a_broken_file_is_answered_with_the_last_good_one_and_a_notice_that_n
 def test_a8_what_runs_after_a_fall_back_is_the_last_good_text_so_marking_it_changes_nothing(
     file: Path, lastgood: Path
 ):
-    save_last_good(lastgood, GOOD)
+    write_if_changed(lastgood, GOOD)
     file.write_text(BROKEN)
-    save_last_good(lastgood, chosen(file, lastgood).text)
+    write_if_changed(lastgood, chosen(file, lastgood).text)
     assert read_last_good(lastgood) == GOOD
 
 
@@ -94,7 +94,7 @@ def test_a8_without_a_last_good_one_a_broken_file_is_an_error(file: Path, lastgo
 def test_a8_a_last_good_one_that_does_not_load_either_is_an_error_that_names_both(
     file: Path, lastgood: Path
 ):
-    save_last_good(lastgood, GOOD)
+    write_if_changed(lastgood, GOOD)
     file.write_text(BROKEN)
     with pytest.raises(ConfigError) as caught:
         chosen(file, lastgood, env={})
@@ -102,7 +102,7 @@ def test_a8_a_last_good_one_that_does_not_load_either_is_an_error_that_names_bot
 
 
 def test_a8_the_defaults_that_worked_are_a_last_good_config_too(file: Path, lastgood: Path):
-    save_last_good(lastgood, chosen(file, lastgood).text)
+    write_if_changed(lastgood, chosen(file, lastgood).text)
     file.write_text(BROKEN)
     assert chosen(file, lastgood).config.agent.max_iterations == 10
 

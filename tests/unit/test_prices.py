@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from daemon.core.messages import Usage
+from daemon.providers.chain import PriceList
 from daemon.providers.config import PriceConfig, ProviderConfig
-from daemon.providers.prices import PriceList
 
 MILLION = Usage(1_000_000, 1_000_000)
 PRICES = PriceList({})
