@@ -24,10 +24,9 @@ from daemon.core.trust import Role
 from daemon.http.config import HttpConfig
 from daemon.loops.config import LoopsConfig
 from daemon.providers.config import ProviderConfig
-from daemon.settings.load import LoadedConfig, Parse, choose_config, parse_model
+from daemon.settings.load import LoadedConfig, Parse, choose_config, parse_model, read_text
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import ActiveSecrets, SecretStore, find_config_secrets
-from daemon.settings.toml_file import read_text
 from daemon.store.pruning import StoreConfig
 from daemon.tools.config import ToolsConfig
 from daemon.tools.mcp.config import McpConfig, ServerName

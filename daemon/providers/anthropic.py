@@ -78,8 +78,7 @@ class _Part:
     def encode_arguments(self) -> str:
         """The arguments of a call, in one spelling however they came; broken ones as they are."""
         try:
-            given = self.block.get("input")
-            given = {} if given is None else given
+            given = self.block.get("input") or {}
             found = json.loads(self.text) if self.text.strip() else given
         except (ValueError, RecursionError):
             return self.text

@@ -114,13 +114,6 @@ class CallFailed(ProviderError):
         return ProviderError(self.kind, message, retry_after=self.retry_after, status=self.status)
 
 
-def make_response_error(
-    status: int, headers: Mapping[str, str], body: bytes, now: datetime
-) -> CallFailed:
-    """The error behind an HTTP status that is no success."""
-    return make_error(body, status, parse_retry_after(headers, now))
-
-
 def make_error(
     body: bytes, status: int | None = None, retry_after: float | None = None
 ) -> CallFailed:

@@ -25,7 +25,7 @@ from daemon.providers.base import (
     make_too_long_error,
 )
 from daemon.providers.config import SERVICES
-from daemon.providers.errors import CallFailed, make_error, make_response_error
+from daemon.providers.errors import CallFailed, make_error, parse_retry_after
 
 DRAIN_S = 1.0
 GATHER_S = 0.035
@@ -255,8 +255,8 @@ class HttpProvider(ABC):
                     body += piece
                     if len(body) >= LARGE_BODY:
                         break
-        now = self._clock.now()
-        return make_response_error(response.status, response.headers, bytes(body[:LARGE_BODY]), now)
+        wait = parse_retry_after(response.headers, self._clock.now())
+        return make_error(bytes(body[:LARGE_BODY]), response.status, wait)
 
     def _is_native_rejected(self, error: CallFailed, model: str, request: ModelRequest) -> bool:
         """After a change of the account's key a service may refuse its own former thinking.

@@ -29,9 +29,8 @@ from daemon.settings.dotted_keys import (
     parse_key,
     parse_literals,
 )
-from daemon.settings.load import C, LoadedConfig, Parse
+from daemon.settings.load import C, LoadedConfig, Parse, read_text
 from daemon.settings.paths import lock_folder, write_private_file
-from daemon.settings.toml_file import read_text
 from daemon.settings.validation_errors import (
     MASK,
     MASK_NEW,

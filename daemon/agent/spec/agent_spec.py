@@ -26,7 +26,7 @@ from daemon.agent.spec.sections import (
 )
 from daemon.core.turn_spec import Limits, TurnSpec
 from daemon.settings.dotted_keys import get_child
-from daemon.settings.toml_file import NON_FINITE, config_error, find_non_finite, parse_table
+from daemon.settings.load import NON_FINITE, config_error, find_non_finite, parse_table
 from daemon.settings.validation_errors import explain_errors
 
 DEFAULT = "default"

@@ -13,7 +13,7 @@ from daemon.agent.config import AgentConfig
 from daemon.agent.spec.agent_spec import DEFAULT, AgentSpec, default_spec, parse_spec
 from daemon.agent.spec.sections import NAME, NAME_RULE
 from daemon.core.errors import ConfigError
-from daemon.settings.toml_file import config_error, read_text
+from daemon.settings.load import config_error, read_text
 
 log = logging.getLogger(__name__)
 MAX_DEPTH, MAX_REPORTED = 20, 5
