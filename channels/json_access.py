@@ -4,7 +4,8 @@ calls.
 """
 
 import json
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -14,15 +15,16 @@ class UnreadablePayload(ValueError):
     """The platform sent something of an unknown shape."""
 
 
-def parse_json(text: str | bytes) -> object:
+def parse_json(payload: str | bytes) -> Any:
     """The value; None for what is not JSON."""
     try:
-        return json.loads(text)
+        return json.loads(payload)
     except (ValueError, RecursionError):
         return None
 
 
-def _get(data: Json, key: str, kind: type[T], default: T | None) -> T:
+def _get(kind: type[T], data: Json, key: str, default: T | None = None) -> T:
+    """The value at `key`, or the default where there is none. Raises UnreadablePayload."""
     value = data.get(key)
     if value is None and default is not None:
         return default
@@ -32,48 +34,29 @@ def _get(data: Json, key: str, kind: type[T], default: T | None) -> T:
     return value
 
 
-def get_text(data: Json, key: str, default: str | None = None) -> str:
-    """The string at `key`, or the default where there is none. Raises UnreadablePayload."""
-    return _get(data, key, str, default)
-
-
-def get_number(data: Json, key: str, default: int | None = None) -> int:
-    """The number at `key`, or the default where there is none. Raises UnreadablePayload."""
-    return _get(data, key, int, default)
-
-
-def get_object(data: Json, key: str) -> Json:
-    """The object at `key`; an empty one where there is none. Raises UnreadablePayload."""
-    return cast(Json, _get(data, key, dict, {}))
+get_text, get_number = partial(_get, str), partial(_get, int)
+get_object = partial(_get, dict, default={})
+"""An empty one where there is none."""
 
 
 def get_objects(data: Json, key: str) -> list[Json]:
     """The objects at `key`; none where there is no list. Raises UnreadablePayload."""
-    rows = _get(data, key, list, [])
+    rows = _get(list, data, key, [])
     if not all(isinstance(row, dict) for row in rows):
         raise UnreadablePayload(f"{key} holds something else than objects")
     return rows
 
 
-def _find(data: object, path: tuple[str, ...]) -> object:
+def _find(kind: type[T], data: object, *path: str) -> T:
+    """The value at the path of keys; an empty one where there is none."""
     for key in path:
         data = data.get(key) if isinstance(data, dict) else None
-    return data
+    return data if isinstance(data, kind) else kind()
 
 
-def find_text(data: object, *path: str) -> str:
-    """The string at the path of keys; "" where there is none."""
-    value = _find(data, path)
-    return value if isinstance(value, str) else ""
-
-
-def find_object(data: object, *path: str) -> Json:
-    """The object at the path of keys; an empty one where there is none."""
-    value = _find(data, path)
-    return value if isinstance(value, dict) else {}
+find_text, find_object = partial(_find, str), partial(_find, dict)
 
 
 def find_objects(data: object, *path: str) -> list[Json]:
     """The objects in the list at the path of keys."""
-    value = _find(data, path)
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+    return [row for row in _find(list, data, *path) if isinstance(row, dict)]

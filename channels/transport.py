@@ -14,7 +14,7 @@ import aiohttp
 from yarl import URL
 
 from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater, Unsupported
-from channels.json_access import Json, parse_json
+from channels.json_access import parse_json
 from channels.message import Attachment
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -45,7 +45,7 @@ def lost_answer(text: str, *, sends: bool) -> ChannelError:
 
 @dataclass
 class Backoff:
-    """Pauses between tries, each twice as long as the one before."""
+    """Pauses between tries, each twice as long as the one before: `pause_s`, 0.0 at first."""
 
     first_s: float
     longest_s: float
@@ -73,10 +73,6 @@ class Backoff:
             except errors as error:
                 report(str(error))
                 await self.wait(error)
-
-    def reset(self) -> None:
-        """Start again with the first pause."""
-        self.pause_s = 0.0
 
 
 def parse_seconds(value: object, default: float) -> float:
@@ -138,11 +134,6 @@ class HttpAnswer(NamedTuple):
     headers: Mapping[str, str]
     value: object
     body: bytes = b""
-
-    @property
-    def fields(self) -> Json:
-        """Of a JSON object; none of anything else."""
-        return self.value if isinstance(self.value, dict) else {}
 
 
 class PlatformClient:

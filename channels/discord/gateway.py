@@ -109,7 +109,7 @@ class GatewayConnection:
                 error, why = failure, str(failure)
             lasted_s = loop.time() - self._up_at if self._is_up else 0.0
             if lasted_s >= self._timing.calm_s:
-                backoff.reset()
+                backoff.pause_s = 0.0
             if backoff.pause_s or not self._is_up:
                 self._host.report_trouble(why)
                 await backoff.wait(error)

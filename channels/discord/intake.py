@@ -372,7 +372,7 @@ class DiscordIntake:
             self._ask_at = self._loop.time() + self._ask_backoff.next(error)
             return
         asking.popleft()
-        self._ask_backoff.reset()
+        self._ask_backoff.pause_s = 0.0
 
     async def _read_page(self, channel: str, gap: HistoryGap) -> None:
         """One page of what was written in a channel; then the next, or what came since."""
@@ -395,7 +395,7 @@ class DiscordIntake:
                 # the text is the edited one already
                 self._edits[str(event[1].get("id"))] = edited_at
         gap.after = max([before, *ids])
-        gap.backoff.reset()
+        gap.backoff.pause_s = 0.0
         if len(page) == PAGE_SIZE and gap.after != before:
             return
         if gap.overflow:

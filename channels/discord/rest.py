@@ -9,7 +9,7 @@ from typing import Any
 
 from channels.base import ChannelError, Gone, Rejected, RetryLater, Revoked
 from channels.discord.config import DiscordAccount, DiscordTiming
-from channels.json_access import Json, find_text
+from channels.json_access import Json, find_object, find_text
 from channels.transport import PlatformClient, lost_answer, parse_seconds
 
 FILE_HOSTS = (".cdn.discordapp.com", ".media.discordapp.net")
@@ -85,7 +85,7 @@ class DiscordRest:
                 answer = await self.http.upload(url, form, "files[0]", *file, **how)
             else:
                 answer = await self.http.request(method, url, json=body, sends=sends, **how)
-            headers, fields = answer.headers, answer.fields
+            headers, fields = answer.headers, find_object(answer.value)
             if headers.get("X-RateLimit-Remaining") == "0":
                 after_s = parse_seconds(headers.get("X-RateLimit-Reset-After"), 0.0)
                 self._free_at[path] = loop.time() + after_s

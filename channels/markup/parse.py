@@ -191,7 +191,6 @@ def _bold(spans: Cell) -> Cell:
 MAX_LINK, MAX_SPOILERS, MAX_INDENT = 400, 200, 12
 MARKS = {"strong": "bold", "em": "italic", "s": "strike"}
 TASK = re.compile(r"\[([ xX])\][ \u00a0]")
-PLAIN = re.compile(r"[^\W\d_](?:[^\W_]|[ ,.!?'\"])*(?<! )", re.ASCII)
 AUTOLINK = re.compile(
     r"(?P<url>https?://[^\s<>\"`|\\^{}\u200b]+)|\|\|(?=\S)(?P<spoiler>[^|\n]*[^|\s])\|\||<br\s?/?>",
     re.IGNORECASE,
@@ -209,8 +208,6 @@ HOST = re.compile(
 def parse_blocks(markdown: str) -> list[Block]:
     """The text's blocks, from top to bottom; at least one, and never without anything to see."""
     source, parser = escape_controls(markdown), _BlockParser()
-    if PLAIN.fullmatch(source):  # as most short replies are: nothing to parse
-        return [Block("text", (Span(source),), gap=1)]
     if source.count("\n") > MAX_LINES:
         parser.blocks.append(Block("text", (Span(source.strip("\n")),)))
     else:

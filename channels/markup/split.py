@@ -18,6 +18,8 @@ UNBREAKABLE_CHARS = 400
 """Links and code of so many characters are not cut apart."""
 MAX_GRAPHEME = 64
 """Characters; what piles up more (accents upon accents) may be cut."""
+PLAIN = re.compile(r"[^\W\d_](?:[^\W_]|[ ,.!?'\"])*(?<! )", re.ASCII)
+"""What is the same in every dialect, as most short replies are."""
 SENTENCE = re.compile(r"[.!?…。！？؟।][\"'”’)\]]*(?=\s|[\u3000-\u9fff])|[。！？]")
 
 
@@ -25,6 +27,8 @@ def split_message(markdown: str, render: Render, limit: int) -> list[MessagePart
     """The parts, in order, at least one. Each has at most `limit` UTF-16 units, with its markup and
     without.
     """
+    if len(markdown) <= limit and PLAIN.fullmatch(markdown):
+        return [MessagePart(markdown, markdown)]
     blocks = parse_blocks(markdown)
     fits = _size(blocks, render) <= limit
     return [

@@ -128,7 +128,7 @@ class SlackListener:
                         trouble = error
                     lasted_s = time.monotonic() - started_at
                     if lasted_s > self._timing.longest_s:
-                        backoff.reset()
+                        backoff.pause_s = 0.0
                     pause_s = backoff.next(trouble)
                     await asyncio.sleep(pause_s if trouble else pause_s - lasted_s)
         except BaseExceptionGroup as group:

@@ -179,7 +179,7 @@ class SlackWeb:
 
 
 def _error_of(method: str, answer: HttpAnswer, *, sends: bool) -> ChannelError:
-    code, status, what = find_text(answer.fields, "error"), answer.status, f"Slack: {method}"
+    code, status, what = find_text(answer.value, "error"), answer.status, f"Slack: {method}"
     if status == 429 or code in RATE_LIMITED:
         wait_s = parse_seconds(answer.headers.get("Retry-After"), DEFAULT_WAIT_S)
         return RetryLater(f"{what}: too many calls", wait_s)
@@ -193,7 +193,7 @@ def _error_of(method: str, answer: HttpAnswer, *, sends: bool) -> ChannelError:
     code = code or f"http_{status}"
     hint = HINTS.get(code, "")
     if code == "missing_scope":
-        scope = find_text(answer.fields, "needed") or "a scope that the app does not have"
+        scope = find_text(answer.value, "needed") or "a scope that the app does not have"
         hint = f"add {scope} to the app's bot token scopes and install it again"
     error = SlackUnsupported if code in UNAVAILABLE else SlackError
     return error(f"{what}: {code}{hint and f'; {hint}'}", code)

@@ -73,17 +73,16 @@ class _Request(BaseRequest):
             answer = await self._http.request(
                 method, url, what=name, timeout_s=more["read_timeout"], sends=sends, **body
             )
+            fields = find_object(answer.value)
             if answer.status >= 400:
-                raise _error_of(name, answer.status, answer.fields)
-            if "result" not in answer.fields:
+                raise _error_of(name, answer.status, fields)
+            if "result" not in fields:
                 raise lost_answer(f"Telegram's answer to {name} cannot be read", sends=sends)
         except ChannelError as error:
             raise _Failure(error) from None
         return answer.status, answer.body
 
-    @staticmethod
-    def parse_json_payload(payload: bytes) -> Any:
-        return parse_json(payload)
+    parse_json_payload = staticmethod(parse_json)
 
 
 class TelegramApi:

@@ -274,7 +274,7 @@ class Poller:
     me: TelegramIdentity
     timing: TelegramTiming
     _offset: int = 0
-    _unnumbered: list[object] | None = None
+    _unnumbered: Sequence[object] = ()
     _texts: RecentDict[str, int] = field(default_factory=partial(RecentDict, MAX_REMEMBERED))
     _answers: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -293,8 +293,8 @@ class Poller:
                     continue
                 self.host.report_alive()
                 took_s = time.monotonic() - asked_at
-                if await self._deliver(updates) and self._advance(updates):
-                    backoff.reset()
+                if await self._deliver(updates):
+                    backoff.pause_s = 0.0
                 else:
                     await backoff.wait()
                 if not updates and took_s < min(hold_s, 1) / 2:
@@ -342,7 +342,9 @@ class Poller:
         return self.timing.poll_s if is_conflict else 0
 
     async def _deliver(self, updates: Sequence[object]) -> bool:
-        """All of them to the host, in order; False where it could not accept them."""
+        """All of them to the host, in order. False where it could not accept them, or the next poll
+        does not acknowledge them.
+        """
         batch: list[Arrival] = []
         texts: dict[str, int] = {}
         try:
@@ -360,15 +362,19 @@ class Poller:
             if batch:
                 await self.host.accept(batch)
         except NotAccepted as error:
-            log.warning(
-                "telegram: %s updates were not accepted (%s); they are polled again",
-                len(updates),
-                error,
-            )
+            text = "telegram: %s updates were not accepted (%s); they are polled again"
+            log.warning(text, len(updates), error)
             return False
         for key, checksum in texts.items():
             self._texts[key] = checksum
-        return True
+        numbers = [number for number in map(update_id_of, updates) if number is not None]
+        if numbers:
+            self._offset = max(numbers) + 1
+        elif updates and self._offset and updates != self._unnumbered:
+            # updates have consecutive numbers, also where they show none
+            self._offset += len(updates)
+            self._unnumbered = updates
+        return bool(numbers) or not updates
 
     def _parse(
         self, updates: Sequence[object], texts: dict[str, int]
@@ -399,17 +405,6 @@ class Poller:
             if item or query:
                 items.append((query, item))
         return [(q, merge_album(one) if isinstance(one, list) else one) for q, one in items]
-
-    def _advance(self, updates: list[object]) -> bool:
-        """Whether the next poll acknowledges these."""
-        numbers = [number for number in map(update_id_of, updates) if number is not None]
-        if numbers:
-            self._offset = max(numbers) + 1
-        elif updates and self._offset and updates != self._unnumbered:
-            # updates have consecutive numbers, also where they show none
-            self._offset += len(updates)
-            self._unnumbered = updates
-        return bool(numbers) or not updates
 
     async def _answer(self, query: str, text: str) -> None:
         toast = {"text": truncate(text, MAX_TOAST)} if text else {}

@@ -35,6 +35,9 @@ from channels.message import (
 
 UPDATE_KINDS = ("message", "edited_message", "callback_query", "message_reaction")
 IGNORED_KINDS = frozenset(UpdateType)
+BY_OTHERS = ("forward_origin", "forward_date", "via_bot")
+LATEST = 1 << 37
+"""No date is later."""
 COMMAND = re.compile(r"(/[A-Za-z0-9_]+)@([A-Za-z0-9_]+)")
 CHANNEL_FORWARDER = 777000  # writes into groups what was posted in their channel
 FILE_KINDS = (
@@ -95,7 +98,7 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
     number, sender = get_number(message, "message_id"), get_object(message, "from")
     kind, address = get_text(get_object(message, "chat"), "type", "private"), _address(message, me)
     text, files = _text(message), _attachments(message)
-    shared_by_others = not text and any(message.get(key) for key in ("contact", "venue", "poll"))
+    shared_by_others = not text and any(map(message.get, ("contact", "venue", "poll")))
     if edited and not (text or files):
         return None  # a shared place that moves, votes in a poll: nothing new was said
     if not sender or sender.get("is_bot") or sender.get("id") == CHANNEL_FORWARDER:
@@ -126,21 +129,17 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
         files,
         private=kind == "private",
         addressed=kind == "private" or is_addressed or me.id in (author, *named),
-        forwarded=_is_by_others(message) or shared_by_others,
+        forwarded=shared_by_others or any(map(message.get, BY_OTHERS)),
         quoted="" if author == me.id else quoted,
         edits=edits,
-        sent_at=_timestamp(seconds),
+        sent_at=datetime.fromtimestamp(seconds, UTC) if 0 < seconds < LATEST else None,
         quotes_own=author == sender.get("id")
-        and not (_is_by_others(replied) or replied.get("sender_chat")),
+        and not any(map(replied.get, (*BY_OTHERS, "sender_chat"))),
     )
 
 
 def _text(message: Json) -> str:
     return get_text(message, "text", "") or get_text(message, "caption", "")
-
-
-def _is_by_others(message: Json) -> bool:
-    return any(message.get(key) for key in ("forward_origin", "forward_date", "via_bot"))
 
 
 def strip_mention(text: str, username: str) -> tuple[str, bool]:
@@ -227,13 +226,6 @@ def _user(data: Json, key: str = "from") -> Sender:
 
 def _name(user: Json) -> str:
     return f"{get_text(user, 'first_name', '')} {get_text(user, 'last_name', '')}".strip()
-
-
-def _timestamp(seconds: int) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(seconds, UTC) if seconds > 0 else None
-    except (OverflowError, ValueError, OSError):
-        return None
 
 
 def album_of(raw: object) -> str:

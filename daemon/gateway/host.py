@@ -88,17 +88,18 @@ class ChannelHost:
         for arrival in arrivals:
             match arrival:
                 case InboundMessage():
-                    done = await self._isolate(arrival, self._handle_message(arrival), broken=False)
-                    if not done:
-                        await self._isolate(arrival, self._report_failure(arrival), broken=False)
+                    if await self._isolate(arrival, self._handle_message(arrival), MESSAGE_FAILED):
+                        await self._isolate(arrival, self._report_failure(arrival))
                 case ButtonPress():
-                    await self._isolate(arrival, self._handle_press(arrival), broken="")
+                    await self._isolate(arrival, self._handle_press(arrival))
                 case Reaction():
-                    await self._isolate(arrival, self._handle_reaction(arrival), broken=None)
+                    await self._isolate(arrival, self._handle_reaction(arrival))
                 case UnreadableUpdate():
-                    await self._isolate(arrival, self._quarantine(arrival), broken=None)
+                    await self._isolate(arrival, self._quarantine(arrival))
 
-    async def _isolate(self, arrival: Arrival, work: Awaitable[T], *, broken: T) -> T:
+    async def _isolate(
+        self, arrival: Arrival, work: Awaitable[str | None], broken: str = ""
+    ) -> str | None:
         """The result of `work`. An arrival that it fails on is set aside and delays nothing behind
         it; then `broken`.
         """
@@ -119,21 +120,20 @@ class ChannelHost:
             )
             return broken
 
-    async def _report_failure(self, inbound: InboundMessage) -> bool:
+    async def _report_failure(self, inbound: InboundMessage) -> None:
         """Tell a known sender that their message failed."""
         if inbound.addressed and await self.admission.identify(inbound.sender):
             await self.admission.post_once(inbound, MESSAGE_FAILED)
-        return True
 
     async def press_button(self, press: ButtonPress) -> str:
         """What to show to who pressed. Raises NotAccepted."""
-        work = self._isolate(press, self._handle_press(press), broken=PRESS_FAILED)
-        return await _as_not_accepted(work)
+        work = self._isolate(press, self._handle_press(press), PRESS_FAILED)
+        return await _as_not_accepted(work) or ""
 
     async def run_command(self, inbound: InboundMessage) -> str:
         """The reply of a command that the platform wants at once. Raises NotAccepted."""
-        work = self._isolate(inbound, self._run_command_now(inbound), broken=MESSAGE_FAILED)
-        return await _as_not_accepted(work)
+        work = self._isolate(inbound, self._run_command_now(inbound), MESSAGE_FAILED)
+        return await _as_not_accepted(work) or ""
 
     async def _run_command_now(self, inbound: InboundMessage) -> str:
         inbound = replace(inbound, text=drop_lone_surrogates(inbound.text))
@@ -176,14 +176,14 @@ class ChannelHost:
         """For the platform's own menu."""
         return [(command.name, command.help) for command in COMMANDS.values()]
 
-    async def _handle_message(self, inbound: InboundMessage) -> bool:
+    async def _handle_message(self, inbound: InboundMessage) -> None:
         if not inbound.addressed:
-            return True
+            return
         inbound = replace(inbound, text=drop_lone_surrogates(inbound.text))
         person = await self.admission.identify(inbound.sender)
         if person is None:
             await self.admission.handle_stranger(inbound)
-            return True
+            return
         if person.role is Role.OWNER and inbound.private:
             await self.admission.save_owner_chat(inbound)
         command = None if inbound.forwarded else parse_command(inbound.text)
@@ -195,7 +195,7 @@ class ChannelHost:
         elif command:
             await self._accept_command(inbound, person, *command, shown=False)
         elif not (inbound.text.strip() or inbound.attachments):
-            return True
+            return
         elif not has_right(person.role, Right.TALK):
             await self.admission.notify_daily(inbound, LOOK_ONLY_NOTICE)
         else:
@@ -203,7 +203,6 @@ class ChannelHost:
             receipt = await self.inbox.accept(self._inbox_message(inbound, person))
             if busy and not receipt.duplicate:
                 self._background.start(self._mark_seen(inbound), f"mark of {self.state.name}")
-        return True
 
     async def _accept_command(
         self, inbound: InboundMessage, person: Person, name: str, argument: str, *, shown: bool
@@ -263,11 +262,10 @@ class ChannelHost:
     async def _mark_seen(self, inbound: InboundMessage) -> None:
         """Mark a message that has to wait, where the platform can."""
         channel, address = self.state.channel, inbound.address
-        if channel.capabilities.reactions and self.state.rate_limit.try_acquire(address):
-            marking = channel.mark_seen(address, inbound.message_id)
-        else:
+        if not (channel.capabilities.reactions and self.state.rate_limit.try_acquire(address)):
             return
         try:
+            marking = channel.mark_seen(address, inbound.message_id)
             await asyncio.wait_for(marking, MARK_SEEN_TIMEOUT_S)
         except (ChannelError, TimeoutError) as error:
             log.debug("%s: a message was not marked as seen: %s", self.state.name, error)

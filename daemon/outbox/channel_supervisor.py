@@ -206,8 +206,7 @@ class ChannelSupervisor:
                     why = f"it broke off: {type(error).__name__}"
                 state.mark_failing(why, refused=refused)
                 if state.heard_at != began:
-                    pause.reset()
-                    refused_pause.reset()
+                    pause.pause_s = refused_pause.pause_s = 0.0
                 if refused:
                     log.error("%s: %s", state.name, why)
                     await self._tell_down(state)
