@@ -48,8 +48,7 @@ def _check_address(value: str) -> str:
         raise ValueError(f"not an address: {error}") from error
     if (
         url.scheme not in ("http", "https")
-        or not host
-        or not HOST.fullmatch(host)
+        or not HOST.fullmatch(host or "")
         or not value.isprintable()
     ):
         raise ValueError("must be an address like https://api.example.com/v1")

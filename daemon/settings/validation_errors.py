@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Container, Mapping, Sequence
 from difflib import get_close_matches
+from functools import reduce
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -80,18 +81,14 @@ def explain_errors(
     """
     found: dict[str, str] = {}
     for detail in error.errors(include_url=False):
-        parents = _strip_union_tags(detail["loc"], root, raw)
-        steps = [*parents, *_find_named_key(detail, root, parents)]
-        absent = detail["type"] in MISSING_KEY_ERRORS
-        key: list[str] = []
-        value: object = raw
-        for index, step in enumerate(steps):
-            inner = get_child(value, step)
-            # The last step counts although nothing is written there.
-            if inner is not None or (absent and index == len(steps) - 1):
-                value = inner
-                key.append(step)
-        found.setdefault(".".join(key), _describe(".".join(key), value, detail, root))
+        steps = _strip_union_tags(detail["loc"], root, raw)
+        steps += _find_named_key(detail, root, steps)
+        # A key that is missed counts although nothing is written there.
+        is_missed = detail["type"] in MISSING_KEY_ERRORS
+        while steps and not is_missed and reduce(get_child, steps, raw) is None:
+            steps.pop()
+        key, value = ".".join(steps), reduce(get_child, steps, raw)
+        found.setdefault(key, _describe(key, value, detail, root))
     return list(found.items())
 
 
