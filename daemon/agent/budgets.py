@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from secrets import token_hex
 
 from daemon.agent.config import BudgetConfig
 from daemon.agent.context.builder import TurnContext
@@ -24,7 +25,6 @@ from daemon.core.turn import Turn
 from daemon.core.turn_spec import Limits
 from daemon.store.journal import Store, Tx
 from daemon.tools.calls import args_hash, canonical_json
-from daemon.tools.policy.approvals import hash_token, new_token
 
 
 def build_system_question(
@@ -38,7 +38,7 @@ def build_system_question(
     digit.
     """
     arguments, hashed = canonical_json(about), args_hash(what, about)
-    return ApprovalAsked(name, what, arguments, hashed, effect, hash_token(new_token()), expires)
+    return ApprovalAsked(name, what, arguments, hashed, effect, token_hex(32), expires)
 
 
 def utc_midnight(now: datetime) -> datetime:

@@ -26,7 +26,6 @@ from daemon.tools.config import RESERVED_FOLDERS
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager, load_client
-from daemon.tools.policy.approvals import new_token
 from daemon.tools.policy.gate import Judge, PolicyGate, judge
 from daemon.tools.policy.rules import RuleSet
 from daemon.tools.shell.sandbox import Sandbox
@@ -175,7 +174,6 @@ class ToolOwner:
             gate=gate,
             live=self.event_bus,
             clock=self.clock,
-            new_token=new_token,
             approval_minutes=config.approval_minutes,
             max_output_chars=config.shell.max_output_chars,
             redactor=self.redactor,

@@ -5,11 +5,22 @@ the result.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from secrets import token_hex
 
 from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus, ToolOutputChunk
-from daemon.core.events import CallJudged, Event, Outcome, ToolFinished, ToolRetried, ToolStarted
+from daemon.core.events import (
+    Answer,
+    ApprovalAsked,
+    CallJudged,
+    Event,
+    Outcome,
+    ToolFinished,
+    ToolRetried,
+    ToolStarted,
+)
 from daemon.core.messages import MessageRole, score_importance
 from daemon.core.provenance import TrustContext
 from daemon.core.redaction import RedactedStream, Redactor
@@ -21,6 +32,7 @@ from daemon.tools.calls import (
     MAX_PARALLEL,
     AdmittedCall,
     args_hash,
+    canonical_json,
     find_repeat,
     make_not_run,
     make_rejection,
@@ -32,8 +44,8 @@ from daemon.tools.calls import (
     to_printable,
     truncate_middle,
 )
-from daemon.tools.policy.approvals import make_question, refusal_reason
-from daemon.tools.policy.gate import PolicyGate
+from daemon.tools.policy.gate import REASONS, PolicyGate
+from daemon.tools.policy.grants import grantable_paths
 from daemon.tools.registry import ToolRegistry, is_allowed
 
 COMMIT_DELAY_S = 0.05
@@ -54,7 +66,6 @@ class ToolExecutor:
     gate: PolicyGate
     live: EventBus
     clock: Clock
-    new_token: Callable[[], str]
     approval_minutes: float = 5
     max_output_chars: int = MAX_CHARS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -151,11 +162,13 @@ class ToolExecutor:
             return make_rejection(state, ARGUMENTS_CHANGED) if changed else None
         if judged.decision is Decision.ALLOW:
             return None
-        if state.answered:
-            return make_rejection(state, refusal_reason(state.answered))
+        if answered := state.answered:
+            reason = answered.reason or f"{answered.by or 'the user'} said no"
+            expired = answered.answer is Answer.EXPIRED
+            return make_rejection(state, "nobody answered in time" if expired else reason)
         trusted = setting.session_label is Label.TRUSTED
         minutes = self.approval_minutes if trusted else UNTRUSTED_MINUTES
-        return make_question(call, judged, token=self.new_token(), now=now, minutes=minutes)
+        return _make_question(call, judged, now + timedelta(minutes=minutes))
 
     def _reject_unknown(self, turn: Turn, state: CallState, setting: TrustContext) -> ToolFinished:
         """A trusted conversation gets the nearest name; text from outside is only refused."""
@@ -169,6 +182,28 @@ class ToolExecutor:
         hint = f"; nearest: {near}" if near else ""
         text = f"no tool named {name}{hint}. find_tools lists others."
         return make_result(state, Outcome.ERROR, text, "UnknownTool")
+
+
+def _make_question(call: AdmittedCall, judged: CallJudged, expires: datetime) -> ApprovalAsked:
+    """The question about exactly this call; a reason is added unless it is generic.
+
+    Only who is shown the question knows its random token.
+    """
+    tool, arguments, reason = call.tool, call.arguments, judged.reason
+    lines = [tool.preview(arguments)] if tool.preview else []
+    if reason and reason not in REASONS.values():
+        lines.append(f"asked because {reason}")
+    return ApprovalAsked(
+        judged.call_id,
+        tool.name,
+        canonical_json(arguments),
+        args_hash(tool.name, arguments),
+        judged.effect,
+        token_hex(32),
+        expires,
+        preview="\n".join(filter(None, lines)),
+        paths=grantable_paths(tool.meta, arguments),
+    )
 
 
 @dataclass(slots=True)

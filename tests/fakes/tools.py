@@ -1,7 +1,6 @@
 """A dispatcher with real tools over a turn whose journal is a list, for tests of tools."""
 
 import asyncio
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -111,7 +110,6 @@ class Bench:
     def __post_init__(self) -> None:
         self.turn = self.fresh_turn()
         self.turn.record(UserSaid("go", "me", "in1", self.label, 0.5, self.limits), NOON)
-        tokens = itertools.count()
         definitions = [one for one in self.tools if isinstance(one, ToolDefinition)]
         ready = [one for one in self.tools if isinstance(one, Tool)]
         toolbox = ToolRegistry([*bind(definitions, self.parts), *ready])
@@ -120,7 +118,7 @@ class Bench:
             protected_paths=self.protected,
         )  # fmt: skip
         self.dispatcher = ToolExecutor(
-            registry=toolbox, gate=gate, live=self.live, clock=self.clock, new_token=lambda: f"token{next(tokens)}",
+            registry=toolbox, gate=gate, live=self.live, clock=self.clock,
             max_output_chars=self.max_output_chars, sleep=self.naps,
         )  # fmt: skip
 

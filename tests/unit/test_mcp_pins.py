@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.mcp.pins import (
+    PINS,
     PinStore,
     ServerPins,
     approve_tools,
     compare_tools,
-    pins_from_json,
-    pins_to_json,
     render_change,
     render_overview,
 )
-from daemon.tools.mcp.protocol import ServerTool
+from daemon.tools.mcp.protocol import ServerTool, stable_json
 
 LOOK = ServerTool("look", "Look something up", '{"type":"object"}', '{"readOnlyHint":true}')
 SEND = ServerTool("send", "Send a letter", '{"type":"object"}')
@@ -75,7 +74,7 @@ def test_pins_are_the_same_after_a_restart(
         notified_code="abc",
         salt="chance",
     )
-    assert pins_from_json(pins_to_json(pins)) == pins
+    assert PINS.validate_json(stable_json(PINS.dump_python(pins, by_alias=True))) == pins
 
 
 @given(st.sampled_from(["name", "description", "schema", "annotations"]), st.text(min_size=1))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from daemon.tools.mcp.pins import escape_hidden
 from daemon.tools.mcp.tools import (
     HIDDEN_CHARS,
-    UnfitSchema,
+    UnfitTool,
     make_tool_name,
     sanitize,
     sanitize_line,
@@ -127,7 +127,7 @@ def test_A22_a_default_that_is_text_never_reaches_the_model_and_a_number_does() 
 def test_A22_a_schema_with_hidden_characters_where_they_matter_is_refused(
     schema: dict[str, object],
 ) -> None:
-    with pytest.raises(UnfitSchema, match="hidden characters"):
+    with pytest.raises(UnfitTool, match="hidden characters"):
         sanitize_schema(schema)
 
 
@@ -135,7 +135,7 @@ def test_a_schema_without_end_is_refused() -> None:
     schema: dict[str, object] = {}
     for _ in range(200):
         schema = {"properties": {"a": schema}}
-    with pytest.raises(UnfitSchema, match="nested too deeply"):
+    with pytest.raises(UnfitTool, match="nested too deeply"):
         sanitize_schema(schema)
 
 

@@ -47,7 +47,7 @@ GRACE_S = 1.0
 REAP_S = 5.0
 Incoming = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
-NOT_REACHED, CUT_OFF, REFUSED = -32_950, -32_951, -32_952
+REFUSED, CUT_OFF = -32_950, -32_951
 CONNECT_S, SILENCE_S = 15.0, 300.0
 NEVER_SENT = (
     httpx2.ConnectError,
@@ -73,17 +73,12 @@ class Connection:
     """`why` it was closed is empty as long as the connection holds."""
 
     why: str = ""
-    _closed: asyncio.Event = field(default_factory=asyncio.Event)
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def close(self, why: str) -> None:
         """The first reason counts."""
         self.why = self.why or why
-        self._closed.set()
-
-    async def wait_closed(self) -> str:
-        """Wait for the end of the connection; its reason."""
-        await self._closed.wait()
-        return self.why
+        self.closed.set()
 
 
 @asynccontextmanager
@@ -92,30 +87,10 @@ async def open_stdio(
 ) -> AsyncIterator[Streams]:
     """Start the server; at the end its input is closed, then its process group killed.
 
-    Raises OSError when it cannot be started.
+    Raises OSError in a group when it cannot be started.
     """
-    process = await _start_process(place)
     arriving, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
-    pipes = _Pipes(process, wire, heard)
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(pipes.read, arriving)
-            group.start_soon(pipes.write, leaving)
-            group.start_soon(pipes.listen)
-            try:
-                yield incoming, outgoing
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await run_to_completion(_end_process(process))
-                group.cancel_scope.cancel()
-    finally:
-        for stream in (arriving, incoming, outgoing, leaving):
-            stream.close()
-
-
-async def _start_process(place: ProcessAddress) -> asyncio.subprocess.Process:
-    """A cancellation waits for the start, because asyncio would leave the pipes open."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *place.argv, env=dict(place.env), cwd=place.cwd, start_new_session=True,
@@ -123,75 +98,79 @@ async def _start_process(place: ProcessAddress) -> asyncio.subprocess.Process:
         )
     )  # fmt: skip
     try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        await asyncio.wait((starting,))
-        if not starting.cancelled() and not starting.exception():
-            await _end_process(starting.result())
-        raise
-
-
-@dataclass(slots=True)
-class _Pipes:
-    """The three pipes of a running server."""
-
-    process: asyncio.subprocess.Process
-    wire: Connection
-    heard: OnStderrLine
-    stray_lines: int = 0
-
-    async def read(self, arriving: MemoryObjectSendStream[Incoming]) -> None:
-        assert self.process.stdout
-        with arriving, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        async with anyio.create_task_group() as group:
             try:
-                while self.stray_lines < MAX_STRAY_LINES and (
-                    line := await self.process.stdout.readline()
-                ):
-                    await self._forward(line, arriving)
-                many = f"it printed {MAX_STRAY_LINES} lines that are no messages; logs go to stderr"
-                self.wire.close(many if self.stray_lines >= MAX_STRAY_LINES else "it ended")
-            except ValueError:
-                self.wire.close(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB")
-        while await self.process.stdout.read(MAX_MESSAGE_BYTES):
-            pass  # unread output would hide the end of the process
-
-    async def _forward(self, line: bytes, arriving: MemoryObjectSendStream[Incoming]) -> None:
-        """Some servers greet on the wrong pipe; one that goes on doing so is cut off, or it would
-        keep us from all else.
-        """
-        try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
-            self.stray_lines += 1
-            if self.stray_lines <= STRAY_LOGGED:
-                self.heard(f"not a message: {line[:200].decode('utf-8', 'replace')}")
-        else:
-            await arriving.send(SessionMessage(message))
-
-    async def write(self, leaving: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        assert self.process.stdin
-        with leaving, suppress(ConnectionError):
-            async for one in leaving:
-                text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
-                self.process.stdin.write(text.encode() + b"\n")
-                await self.process.stdin.drain()
-
-    async def listen(self) -> None:
-        """What it prints on its stderr is read to the end, so that it never waits for us; the first
-        of it is told.
-        """
-        assert self.process.stderr
-        room = STDERR_BYTES
-        while piece := await self.process.stderr.read(4096):
-            for line in piece[: max(room, 0)].decode("utf-8", "replace").splitlines():
-                self.heard(line)
-            room -= len(piece)
+                process = await asyncio.shield(starting)
+                assert process.stdin and process.stdout and process.stderr
+                group.start_soon(_read_messages, process.stdout, arriving, wire, heard)
+                group.start_soon(_write_messages, process.stdin, leaving)
+                group.start_soon(_read_stderr, process.stderr, heard)
+                yield incoming, outgoing
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await run_to_completion(_end_process(starting))
+                group.cancel_scope.cancel()
+    finally:
+        for stream in (arriving, incoming, outgoing, leaving):
+            stream.close()
 
 
-async def _end_process(process: asyncio.subprocess.Process) -> None:
-    """The end of its input tells it to go; what of its group is still there after a while, or
-    behind it, is killed.
+async def _read_messages(
+    stdout: asyncio.StreamReader,
+    arriving: MemoryObjectSendStream[Incoming],
+    wire: Connection,
+    heard: OnStderrLine,
+) -> None:
+    """Some servers greet on the wrong pipe; one that goes on doing so is cut off, or it would keep
+    us from all else.
     """
+    strays = 0
+    with arriving, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        try:
+            while strays < MAX_STRAY_LINES and (line := await stdout.readline()):
+                try:
+                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValueError:
+                    strays += 1
+                    if strays <= STRAY_LOGGED:
+                        heard(f"not a message: {line[:200].decode('utf-8', 'replace')}")
+                else:
+                    await arriving.send(SessionMessage(message))
+            many = f"it printed {MAX_STRAY_LINES} lines that are no messages; logs go to stderr"
+            wire.close(many if strays >= MAX_STRAY_LINES else "it ended")
+        except ValueError:
+            wire.close(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB")
+    while await stdout.read(MAX_MESSAGE_BYTES):
+        pass  # unread output would hide the end of the process
+
+
+async def _write_messages(
+    stdin: asyncio.StreamWriter, leaving: MemoryObjectReceiveStream[SessionMessage]
+) -> None:
+    with leaving, suppress(ConnectionError):
+        async for one in leaving:
+            text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+            stdin.write(text.encode() + b"\n")
+            await stdin.drain()
+
+
+async def _read_stderr(stderr: asyncio.StreamReader, heard: OnStderrLine) -> None:
+    """Read to the end, so that the server never waits for us; only the beginning is passed on."""
+    left = STDERR_BYTES
+    while piece := await stderr.read(4096):
+        for line in piece[: max(left, 0)].decode("utf-8", "replace").splitlines():
+            heard(line)
+        left -= len(piece)
+
+
+async def _end_process(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
+    """The end of its input tells it to go; what of its group is still there after a while, or
+    behind it, is killed. A start goes on to its end, because asyncio would leave its pipes open.
+    """
+    await asyncio.wait((starting,))
+    if starting.cancelled() or starting.exception():
+        return
+    process = starting.result()
     assert process.stdin
     process.stdin.close()
     with suppress(TimeoutError):
@@ -231,32 +210,31 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send it; only a POST, for which a call waits, gets an answer of our own."""
+        if request.method != "POST":
+            return await super().handle_async_request(request)
+        why = ""
         try:
             response = await super().handle_async_request(request)
-        except httpx2.TransportError as error:
-            if request.method != "POST":
-                raise
-            if not isinstance(error, NEVER_SENT):
-                return _error_response(CUT_OFF)
-            return self._close(NOT_REACHED, f"{request.url.host} cannot be reached")
-        status = response.status_code
-        if request.method != "POST":
-            return response
-        if status == 404 and SESSION_HEADER in request.headers:
-            return self._close(NOT_REACHED, "it has forgotten the session")
-        if status in (401, 403):
-            why = f"it refuses us (HTTP {status}): look at its headers in the config"
-            return self._close(REFUSED, why)
-        if status >= 500:
-            return _error_response(CUT_OFF)
-        if response.headers.get("content-type", "").startswith("application/json"):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = BoundedBody(response.stream)
-        return response
-
-    def _close(self, code: int, why: str) -> httpx2.Response:
-        self.connection.close(why)
-        return _error_response(code)
+        except NEVER_SENT:
+            why = f"{request.url.host} cannot be reached"
+        except httpx2.TransportError:
+            pass
+        else:
+            status = response.status_code
+            if status == 404 and SESSION_HEADER in request.headers:
+                why = "it has forgotten the session"
+            elif status in (401, 403):
+                why = f"it refuses us (HTTP {status}): look at its headers in the config"
+            elif status < 500:
+                if response.headers.get("content-type", "").startswith("application/json"):
+                    assert isinstance(response.stream, httpx2.AsyncByteStream)
+                    response.stream = BoundedBody(response.stream)
+                return response
+        if why:
+            self.connection.close(why)
+        code = REFUSED if why else CUT_OFF
+        error = {"code": code, "message": "no answer from the server"}
+        return httpx2.Response(502, json={"jsonrpc": "2.0", "id": None, "error": error})
 
 
 class BoundedBody(httpx2.AsyncByteStream):
@@ -280,11 +258,6 @@ class BoundedBody(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         """Release the connection."""
         await self.inner.aclose()
-
-
-def _error_response(code: int) -> httpx2.Response:
-    error = {"code": code, "message": "no answer from the server"}
-    return httpx2.Response(502, json={"jsonrpc": "2.0", "id": None, "error": error})
 
 
 @asynccontextmanager
@@ -379,7 +352,7 @@ class McpSession:
             )
         except MCPError as error:
             code = error.code
-            if code in (NOT_REACHED, REFUSED):
+            if code == REFUSED:
                 raise NotSent(self.wire.why) from error
             if code not in LOST_CODES:
                 return ToolOutput(f"{error.message} (code {code})", is_error=True)
@@ -395,11 +368,9 @@ class McpSession:
 
 def _server_tool(tool: types.Tool) -> ServerTool:
     whole = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-    title = whole.get("title") or ""
-    description = whole.get("description") or title
     return ServerTool(
         tool.name,
-        description,
+        whole.get("description") or whole.get("title") or "",
         stable_json(whole.get("inputSchema") or {}),
         stable_json(whole.get("annotations") or {}),
     )

@@ -7,7 +7,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import Field, TypeAdapter
 
 from daemon.core import value
 from daemon.store.journal import Store
@@ -37,7 +39,7 @@ class ServerPins:
 
     approved: Mapping[str, ToolPin] = field(default_factory=dict)
     waiting: Mapping[str, ToolPin] = field(default_factory=dict)
-    notified_code: str = ""
+    notified_code: Annotated[str, Field(alias="told")] = ""
     salt: str = field(default="", repr=False)
 
     @property
@@ -100,25 +102,7 @@ def approve_tools(pins: ServerPins, names: Iterable[str]) -> ServerPins:
     return replace(pins, approved=approved, waiting=waiting)
 
 
-def pins_to_json(pins: ServerPins) -> str:
-    """The stored form."""
-    return stable_json(
-        {
-            "approved": pins.approved,
-            "waiting": pins.waiting,
-            "told": pins.notified_code,
-            "salt": pins.salt,
-        }
-    )
-
-
-def pins_from_json(text: str) -> ServerPins:
-    """The pins of a stored text."""
-    table = json.loads(text)
-    approved, waiting = (
-        {name: ToolPin(*row) for name, row in table[key].items()} for key in ("approved", "waiting")
-    )
-    return ServerPins(approved, waiting, table["told"], table.get("salt", ""))
+PINS = TypeAdapter(ServerPins)
 
 
 @value
@@ -130,17 +114,17 @@ class PinStore:
     async def get(self, server: str) -> ServerPins | None:
         """None for a server that was never met."""
         text = await self.store.read(lambda tx: tx.get_pins(server))
-        return None if text is None else pins_from_json(text)
+        return None if text is None else PINS.validate_json(text)
 
     async def keep(self, server: str, pins: ServerPins) -> None:
         """Replace the server's pins. Raises StoreUnavailable."""
-        text = pins_to_json(pins)
+        text = stable_json(PINS.dump_python(pins, by_alias=True))
         await self.store.write(lambda tx: tx.put_pins(server, text))
 
     async def all(self) -> dict[str, ServerPins]:
         """The pins of every server that was ever met."""
         rows = await self.store.read(lambda tx: tx.list_pins())
-        return {name: pins_from_json(text) for name, text in rows.items()}
+        return {name: PINS.validate_json(text) for name, text in rows.items()}
 
     async def approve(self, server: str, code: str, tools: Sequence[str] = ()) -> tuple[str, ...]:
         """Approve what this code stands for, or these tools of it; the server's names of them.

@@ -36,9 +36,10 @@ from daemon.tools.mcp.protocol import (
 from daemon.tools.mcp.tools import (
     McpTool,
     ToolChanged,
+    UnfitTool,
     describe_disabled,
+    make_spec,
     sanitize_line,
-    why_unfit,
 )
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.sandbox import Sandbox
@@ -189,13 +190,13 @@ class McpServer:
             self.tried.set()
             async with asyncio.TaskGroup() as group:
                 watching = group.create_task(self._watch(session))
-                why = await session.wire.wait_closed()
+                await session.wire.closed.wait()
                 watching.cancel()
         except AidaemonError as error:
             return str(error)
         finally:
             self._drop_session(session)
-        return why
+        return session.wire.why
 
     async def _watch(self, session: "McpSession") -> None:
         while True:
@@ -217,11 +218,14 @@ class McpServer:
     async def _refresh(self, session: "McpSession") -> None:
         offered: dict[str, ServerTool] = {}
         for tool in await session.list_tools():
-            if why := "it is listed twice" if tool.name in offered else why_unfit(tool):
+            try:
+                if tool.name in offered:
+                    raise UnfitTool("it is listed twice")
+                make_spec(self.name, tool)
+                offered[tool.name] = tool
+            except UnfitTool as why:
                 name = sanitize_line(escape_hidden(tool.name))
                 log.warning("MCP server %s: tool %s is left out: %s", self.name, name, why)
-            else:
-                offered[tool.name] = tool
         pins = self.manager.pins
         known = await pins.get(self.name)
         listing = compare_tools(known, list(offered.values()), token_hex())

@@ -42,8 +42,8 @@ TEXT_KEYS = ("description", "title", "$comment")
 NAME_KEYS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 
 
-class UnfitSchema(AidaemonError):
-    """The schema of the arguments cannot be shown to a model."""
+class UnfitTool(AidaemonError):
+    """The tool cannot be offered to a model."""
 
 
 def sanitize(text: str, limit: int) -> str:
@@ -60,7 +60,7 @@ def sanitize_line(text: str, limit: int = 200) -> str:
 def sanitize_schema(schema: Mapping[str, object]) -> dict[str, object]:
     """The schema as a model may see it, without examples and textual defaults: these are advice.
 
-    Raises UnfitSchema where a name or a choice, which must stay exact, has hidden characters.
+    Raises UnfitTool where a name or a choice, which must stay exact, has hidden characters.
     """
     shown = _sanitize_table(schema, "", 0)
     return {**shown, "type": "object", "properties": shown.get("properties", {})}
@@ -79,7 +79,7 @@ def _sanitize_table(schema: Mapping[str, object], key: str, depth: int) -> dict[
 
 def _sanitize_value(part: object, key: str, depth: int) -> object:
     if depth > MAX_DEPTH:
-        raise UnfitSchema("its arguments are nested too deeply")
+        raise UnfitTool("its arguments are nested too deeply")
     match part:
         case str():
             return sanitize(part, DESCRIPTION_CHARS) if key in TEXT_KEYS else _check_exact(part)
@@ -93,7 +93,7 @@ def _sanitize_value(part: object, key: str, depth: int) -> object:
 
 def _check_exact(text: str) -> str:
     if HIDDEN_CHARS.search(text) or to_printable(text) != text:
-        raise UnfitSchema("a name or a choice among its arguments has hidden characters")
+        raise UnfitTool("a name or a choice among its arguments has hidden characters")
     return text
 
 
@@ -137,7 +137,7 @@ class McpTool:
     is_disabled: bool = False
 
     def make(self, *, known: bool) -> Tool:
-        """The tool; only a known one has its server's text. Raises UnfitSchema."""
+        """The tool; only a known one has its server's text. Raises UnfitTool."""
         name = self.definition.name
         effect = self.config.effects.get(name, self.config.default_effect)
         critical = self.config.critical.get(name)
@@ -156,7 +156,7 @@ class McpTool:
             source=f"mcp {self.server}",
         )
         spec = (
-            _tool_spec(self.server, self.definition)
+            make_spec(self.server, self.definition)
             if known
             else ToolSpec(make_tool_name(self.server, name), off, empty)
         )
@@ -191,19 +191,12 @@ class McpTool:
         return replace(answer, text=sanitize(answer.text, RESULT_CHARS), label=label)
 
 
-def why_unfit(tool: ServerTool) -> str:
-    """Why this tool cannot be offered to a model; "" when it can."""
-    if len(tool.schema) > SCHEMA_CHARS:
-        length = len(tool.schema)
-        return f"it describes its arguments in {length} characters; {SCHEMA_CHARS} are the most"
-    try:
-        _tool_spec("", tool)
-    except UnfitSchema as error:
-        return str(error)
-    return ""
-
-
-def _tool_spec(server: str, tool: ServerTool) -> ToolSpec:
+def make_spec(server: str, tool: ServerTool) -> ToolSpec:
+    """The definition that the model is shown. Raises UnfitTool."""
+    if (length := len(tool.schema)) > SCHEMA_CHARS:
+        raise UnfitTool(
+            f"it describes its arguments in {length} characters; {SCHEMA_CHARS} are the most"
+        )
     described = sanitize(tool.description[:DESCRIPTION_CHARS], DESCRIPTION_CHARS)
     name = make_tool_name(server, tool.name)
     return ToolSpec(name, described, sanitize_schema(json.loads(tool.schema)))

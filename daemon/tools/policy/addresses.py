@@ -45,22 +45,14 @@ class WebAddress:
         """A page, not a mail or a file."""
         return self.scheme in ("", "http", "https")
 
-    @property
-    def is_site(self) -> bool:
-        """Only a web host, and not the name of a file, such as one that ends in .md or .py."""
-        return self.is_web and not self.rest and self.host.rpartition(".")[2] not in FILE_ENDINGS
-
 
 def parse_web_address(text: str) -> WebAddress | None:
     """The text as one address, or None."""
-    if any(char.isspace() for char in text) or not (LINK.fullmatch(text) or HOST.fullmatch(text)):
-        return None
     found = URL_PARTS.fullmatch(text)
-    if found is None:
+    if not found or text.split() != [text] or not (LINK.fullmatch(text) or HOST.fullmatch(text)):
         return None
-    rest = found["rest"]
-    scheme = (found["scheme"] or "").lower()
-    return WebAddress(scheme, lowercase(found["host"]), "" if rest == "/" else rest)
+    rest = "" if found["rest"] == "/" else found["rest"]
+    return WebAddress((found["scheme"] or "").lower(), lowercase(found["host"]), rest)
 
 
 def is_mail(text: str) -> bool:
@@ -86,11 +78,6 @@ class TextAddresses:
     links: tuple[str, ...]
     parsed: tuple[WebAddress, ...]
     rest: str
-
-    @property
-    def hosts(self) -> set[str]:
-        """The hosts of the links."""
-        return {address.host for address in self.parsed}
 
     def links_to(self, address: WebAddress) -> bool:
         """A link leads to the same place; one without a scheme matches http and https."""

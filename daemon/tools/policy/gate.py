@@ -4,7 +4,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from enum import IntEnum
+from enum import StrEnum
 from typing import Literal
 
 from daemon.core import value
@@ -22,23 +22,16 @@ ALLOW, ASK, DENY = Decision
 QUOTE_CHARS = 80
 
 
-class Taint(IntEnum):
-    """How far a request is from trusted; more is worse."""
+class Taint(StrEnum):
+    """How far a request is from trusted, as the reason of a question says it."""
 
-    NONE = 0
-    READ_OUTSIDE_TEXT = 1
-    FROM_OUTSIDE = 2
+    NONE = ""
+    READ_OUTSIDE_TEXT = " after this conversation has read text from outside"
+    FROM_OUTSIDE = " for a conversation that came from outside"
 
 
-TAINT_TEXT: Mapping[Taint, str] = {
-    Taint.NONE: "",
-    Taint.READ_OUTSIDE_TEXT: " after this conversation has read text from outside",
-    Taint.FROM_OUTSIDE: " for a conversation that came from outside",
-}
 REASONS: Mapping[tuple[Taint, Effect], str] = {
-    (taint, effect): f"it {does}{after}"
-    for taint, after in TAINT_TEXT.items()
-    for effect, does in EFFECT_TEXT.items()
+    (taint, effect): f"it {does}{taint}" for taint in Taint for effect, does in EFFECT_TEXT.items()
 }
 TableRule = Literal["yes", "if read", "if owned", "if safe", "ask"]
 # By effect: READ, FETCH, WRITE, EGRESS, DESTRUCTIVE. `if read`: every address was read or is the

@@ -11,7 +11,7 @@ from daemon.core.provenance import Origin, SourcedText
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import Tool
 from daemon.tools.policy.addresses import (
-    WebAddress,
+    FILE_ENDINGS,
     find_addresses,
     is_mail,
     lowercase,
@@ -52,7 +52,9 @@ def text_holds(text: str, found: str | float, name: str, tool: str) -> bool:
     dates = find_dates(addresses.rest)
     words = split_words(dates.rest)
     if address and (address.scheme or wanted.startswith("www.")):
-        return address.is_site and any(lowercase(word.text) == address.host for word in words.words)
+        is_file = address.host.rpartition(".")[2] in FILE_ENDINGS
+        named = any(lowercase(word.text) == address.host for word in words.words)
+        return named and address.is_web and not is_file
     if (dated := dates.holds(wanted)) is not None:
         return dated
     return words.holds(found, name, tool)
@@ -114,19 +116,20 @@ class Evidence:
         flags = [key for key in tool.meta.critical or () if arguments.get(key) is True]
         not_owned += [f"{key} = true" for key in flags]  # nobody says a yes in so many words
         if tool.meta.effect is Effect.EGRESS and not not_owned:
-            carried = {key: text for key, text in arguments.items() if key not in critical}
-            not_owned += self._find_foreign_addresses(carried, tool.name)
+            carried = [
+                find_addresses(str(leaf))
+                for key, argument in arguments.items()
+                if key not in critical
+                for _, leaf in iter_values(argument, key)
+            ]
+            not_owned = [
+                address
+                for found in carried
+                for address in (*found.links, *sorted(found.mails))
+                if not self.is_owners("", address, tool.name)
+            ]
         not_read = (str(found) for found in strangers if not self.was_read(str(found)))
         return Provenance(next(iter(not_owned), ""), next(not_read, ""))
-
-    def _find_foreign_addresses(self, carried: Mapping[str, object], tool: str) -> Iterator[str]:
-        """Addresses in the other arguments that are not the owner's."""
-        for key, argument in carried.items():
-            for _, leaf in iter_values(argument, key):
-                found = find_addresses(str(leaf))
-                for address in (*found.links, *sorted(found.mails)):
-                    if not self.is_owners("", address, tool):
-                        yield address
 
     def is_owners(self, name: str, found: str | float, tool: str) -> bool:
         """A person said it, or memory or a trusted tool knows it.
@@ -155,7 +158,9 @@ class Evidence:
         named, written = False, set[str]()
         for text in self.texts:
             if text.origin is Origin.MODEL:
-                if _wrote_first(text.text, address, named):
+                if not named and mentions(text.text, address.host):
+                    return False  # the model named the host first
+                if address.rest and mentions(text.text, address.host + address.rest):
                     return False
                 continue
             source = self.registry.get(text.tool) if text.origin is Origin.RESULT else None
@@ -168,16 +173,10 @@ class Evidence:
                 and find_addresses(text.text).links_to(address)
             ):
                 return True
-            owners = text.origin in OWNER_ORIGINS and text.owned
-            named = named or (owners and address.host in find_addresses(text.text).hosts)
+            if text.origin in OWNER_ORIGINS and text.owned:
+                links = find_addresses(text.text).parsed
+                named = named or any(link.host == address.host for link in links)
         return False
-
-
-def _wrote_first(text: str, address: WebAddress, named: bool) -> bool:
-    """The model wrote its host, which nobody had named, or all of it."""
-    if not named and mentions(text, address.host):
-        return True
-    return bool(address.rest) and mentions(text, address.host + address.rest)
 
 
 def _schema_names(schema: object) -> frozenset[str]:

@@ -53,7 +53,9 @@ class RuleMatcher(BaseModel):
 
     def decide(self, tool: Tool, arguments: Mapping[str, object]) -> Decision | None:
         """ASK where the rule only may mean the call; None where it does not."""
-        texts = list(_iter_texts(arguments))
+        # Normalized: neither %65 nor a full-width letter evades a rule.
+        leaves = _iter_leaves(arguments)
+        texts = [_normalize(leaf) for _, leaf in leaves if isinstance(leaf, str)]
         place = self._match_place(tool, texts)
         match = min(
             place,
@@ -130,11 +132,6 @@ def _iter_leaves(value: object, key: str = "", depth: int = 0) -> Iterator[tuple
             yield from _iter_leaves(inner, key, depth + 1)
     else:
         yield key, value
-
-
-def _iter_texts(arguments: Mapping[str, object]) -> Iterator[str]:
-    """All texts, normalized: neither %65 nor a full-width letter evades a rule."""
-    return (_normalize(value) for _, value in _iter_leaves(arguments) if isinstance(value, str))
 
 
 def _match_paths(texts: Iterable[str], patterns: Sequence[str], commands: bool) -> Match:
