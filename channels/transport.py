@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 from yarl import URL
 
-from channels.base import ChannelError, DeliveryUnknown, Rejected, RetryLater, Unsupported
+from channels.base import ChannelError, DeliveryUnknown, Host, Rejected, RetryLater, Unsupported
 from channels.json_access import parse_json
 from channels.message import Attachment
 
@@ -73,6 +74,24 @@ class Backoff:
             except errors as error:
                 report(str(error))
                 await self.wait(error)
+
+    async def reconnect(
+        self, connect: Callable[[], Awaitable[None]], host: Host, calm_s: float
+    ) -> None:
+        """One connection after another, until cancelled; one that lasts `calm_s` ends a row of
+        failures. `connect` returns, or raises RetryLater, when its connection has ended.
+        """
+        while True:
+            began, after_s = time.monotonic(), 0.0
+            try:
+                await connect()
+            except RetryLater as error:
+                host.report_trouble(str(error))
+                after_s = error.after_s
+            lasted_s = time.monotonic() - began
+            if lasted_s >= calm_s:
+                self.pause_s = 0.0
+            await asyncio.sleep(max(self.next() - lasted_s, after_s))
 
 
 def parse_seconds(value: object, default: float) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 from aiohttp import ClientWebSocketResponse
 from yarl import URL
 
-from channels.base import ChannelError, Host, Rejected, RetryLater, Revoked
+from channels.base import Host, Rejected, RetryLater, Revoked
 from channels.discord.config import DEFAULT_API
 from channels.discord.rest import UNKNOWN_TOKEN, DiscordRest
 from channels.json_access import find_text, parse_json
@@ -92,49 +92,31 @@ class GatewayConnection:
         self._sequence: int | None = None
         self._resume_url: URL | None = None
         self._is_up = False
-        self._up_at = 0.0
 
     async def run(self) -> None:
         """One connection after another, until cancelled. Raises Revoked."""
         backoff = Backoff(self._timing.first_s, self._timing.longest_s)
-        loop = asyncio.get_running_loop()
-        while True:
-            self._is_up = False
-            error: ChannelError | None = None
-            try:
-                why = await self._connect()
-            except Revoked:
-                raise
-            except ChannelError as failure:
-                error, why = failure, str(failure)
-            lasted_s = loop.time() - self._up_at if self._is_up else 0.0
-            if lasted_s >= self._timing.calm_s:
-                backoff.pause_s = 0.0
-            if backoff.pause_s or not self._is_up:
-                self._host.report_trouble(why)
-                await backoff.wait(error)
-            else:
-                backoff.pause_s = self._timing.first_s  # the first new connection comes at once
+        await backoff.reconnect(self._connect, self._host, self._timing.calm_s)
 
-    async def _connect(self) -> str:
-        """From one connection to its end; why it ended. Raises Revoked, RetryLater."""
+    async def _connect(self) -> None:
+        """From one connection to its end. Raises Revoked, RetryLater."""
+        self._is_up = False
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(self._timing.ready_s) as limit:
                     await self._receive(stack, limit)
             except ReconnectWebSocket as again:
-                if again.resume:
-                    return "Discord asked for a new connection"
-                self._session_id = None
-                await asyncio.sleep(random.uniform(*self._timing.invalid_s))
-                return "Discord ended the session"
+                if not again.resume:
+                    self._session_id = None
+                    await asyncio.sleep(random.uniform(*self._timing.invalid_s))
             except discord.ConnectionClosed as closed:
                 self._session_id = None
                 if closed.code in FATAL:
                     raise Revoked(FATAL[closed.code]) from None
             except TimeoutError:
                 raise RetryLater("Discord's gateway does not answer any more") from None
-        return "Discord closed the connection"
+        if not self._is_up:
+            raise RetryLater("Discord closed the connection")
 
     async def _receive(self, stack: AsyncExitStack, limit: asyncio.Timeout) -> None:
         """Raises whatever ends the connection."""
@@ -200,7 +182,7 @@ class GatewayConnection:
             if event != "RESUMED":
                 self._on_event(event, frame.get("d"))
             if event in ("READY", "RESUMED"):
-                self._is_up, self._up_at = True, asyncio.get_running_loop().time()
+                self._is_up = True
 
 
 def _may_resume_at(url: URL, home: URL) -> bool:

@@ -15,7 +15,6 @@ from aiohttp import ClientError, ClientWebSocketResponse, WSMsgType
 
 from channels.base import (
     ChannelError,
-    DeliveryUnknown,
     Host,
     NotAccepted,
     Rejected,
@@ -119,18 +118,7 @@ class SlackListener:
         try:
             async with self._tasks as tasks:
                 tasks.create_task(self._accept_events())
-                while True:
-                    started_at, trouble = time.monotonic(), None
-                    try:
-                        await self._connect()
-                    except (RetryLater, DeliveryUnknown) as error:
-                        self._host.report_trouble(str(error))
-                        trouble = error
-                    lasted_s = time.monotonic() - started_at
-                    if lasted_s > self._timing.longest_s:
-                        backoff.pause_s = 0.0
-                    pause_s = backoff.next(trouble)
-                    await asyncio.sleep(pause_s if trouble else pause_s - lasted_s)
+                await backoff.reconnect(self._connect, self._host, self._timing.longest_s)
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
         finally:
