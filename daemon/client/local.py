@@ -241,8 +241,7 @@ class LocalClient(JournalReader, DaemonClient):
     ) -> bool:
         reason = self.inbox.redactor.redact_text(reason)
         bounds = bounds or EXACT_CALL
-        answered = await self.approvals.answer(turn, call_id, answer, by, reason, bounds)
-        return answered is not None
+        return bool(await self.approvals.answer(turn, call_id, answer, by, reason, bounds))
 
     async def list_grants(self) -> list[GrantView]:
         return [build_view(GrantView, row) for row in await self.approvals.list_grants()]

@@ -155,11 +155,11 @@ class ApprovalCommands:
             )
         except (NotAllowedToAnswer, UsageError) as error:
             return str(error)
-        if done is None:
+        if not done:
             return "That question has expired, or was answered."
         lines = [f"{'Denied' if given.answer is Answer.DENY else 'Approved'}: {_render_call(row)}"]
-        if done.grant:
-            lines.append(f"The same needs no question {_render_bounds(done.grant)} (/grants).")
+        if isinstance(done, GrantRow):
+            lines.append(f"The same needs no question {_render_bounds(done)} (/grants).")
         return "\n".join(lines)
 
 

@@ -5,6 +5,7 @@ answers this chat, and how hard it thinks (A2, A14, A19, B1, C1, C6, D5, E7, E13
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from textwrap import indent
 
 from channels.markup.sanitize import shorten_line
@@ -27,7 +28,6 @@ from daemon.store.journal import Tx
 LOOP_USAGE = (
     "Use /loop start MESSAGE, /loop stop, /loop pause, /loop resume, or /loop for its state."
 )
-LOOP_STOP_REASON = "stopped by /loop stop"
 WEEK, MAX_TASK = timedelta(days=7), 80
 FAILING = "cannot be written, the disk may be full; nothing new is accepted"
 EFFORTS = ("low", "medium", "high", "max")
@@ -91,17 +91,13 @@ class SessionCommands:
         if not own:
             return f"There is no loop here. {LOOP_USAGE}"
         latest = next((row for row in own if not row.is_over), own[0])
-        match verb:
-            case "" | "status":
-                return _describe_loop(latest)
-            case "stop":
-                done = await loops.stop(latest.id, LOOP_STOP_REASON)
-            case "pause":
-                done = await loops.pause(latest.id)
-            case "resume":
-                done = await loops.resume(latest.id)
-            case _:
-                return LOOP_USAGE
+        if verb in ("", "status"):
+            return _describe_loop(latest)
+        stop = partial(loops.stop, why="stopped by /loop stop")
+        act = {"stop": stop, "pause": loops.pause, "resume": loops.resume}.get(verb)
+        if act is None:
+            return LOOP_USAGE
+        done = await act(latest.id)
         return _describe_loop(done) if done else f"Nothing to {verb}. {_describe_loop(latest)}"
 
     async def _start_loop(self, call: CommandCall, message: str) -> str:
@@ -186,6 +182,10 @@ class SessionCommands:
         taint = taint and (
             f"It has read text from outside, so it asks more: {taint}. /clear starts over."
         )
+        today = self.today()
+        tokens = f" of {today.max_tokens:,}" if today.max_tokens else ""
+        usd = f" of ${today.max_usd:g}" if today.max_usd else ""
+        unpriced = ", and calls of unknown price" if today.unpriced else ""
         model = f"{session.model} (pinned)" if session.model else self.routing.list_models()[0]
         lines = (
             f"Chat {session.id}, {session.label.value}{', paused' if session.paused else ''}",
@@ -195,17 +195,10 @@ class SessionCommands:
             f"Tasks: {tasks}",
             f"Journal: {'ok' if self.service.store.healthy else FAILING}",
             *self.state(),
-            self._describe_today(),
+            f"Today: {today.tokens:,} tokens{tokens}, ${today.usd:.4f}{usd}{unpriced}",
             f"Turns of seven days ended: {stops}",
         )
         return "\n".join(filter(None, lines))
-
-    def _describe_today(self) -> str:
-        today = self.today()
-        tokens = f" of {today.max_tokens:,}" if today.max_tokens else ""
-        usd = f" of ${today.max_usd:g}" if today.max_usd else ""
-        unpriced = ", and calls of unknown price" if today.unpriced else ""
-        return f"Today: {today.tokens:,} tokens{tokens}, ${today.usd:.4f}{usd}{unpriced}"
 
     async def cost(self, call: CommandCall) -> str:
         """Use by model: today, seven days, this chat; never 0 for an unknown price."""

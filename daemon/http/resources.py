@@ -49,7 +49,7 @@ from daemon.http.responses import (
     read_body,
     read_raw_body,
 )
-from daemon.triggers.events import EventTrigger, TriggerEvent
+from daemon.triggers.events import EventTrigger
 
 REFUSALS = {
     LoopAction.STOP: "has ended already",
@@ -348,7 +348,7 @@ class EventEndpoint:
         raw = await read_raw_body(request, EVENT_LIMIT)
         try:
             payload = from_json(raw, allow_inf_nan=False)
-            receipt = await self.events.accept(TriggerEvent(name, payload, len(raw), key or ""))
+            receipt = await self.events.accept(name, payload, len(raw), key or "")
         except ValueError as error:
             raise invalid(f"body: is not JSON: {error}") from error
         return json_response({"session": receipt.session, "turn": receipt.turn}, 202)

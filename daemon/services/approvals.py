@@ -22,6 +22,7 @@ from daemon.core.rows import (
     GrantBounds,
     GrantRow,
     NotAllowedToAnswer,
+    SessionRow,
     grant_from_answer,
     is_system_question,
     may_answer_question,
@@ -43,14 +44,6 @@ ApprovalRef = tuple[str, str]
 
 
 @value
-class AnsweredCall:
-    """An answered question, and the permission that the answer gave."""
-
-    row: ApprovalRow
-    grant: GrantRow | None = None
-
-
-@value
 class ApprovalService:
     """Answers and permissions, for every channel and client."""
 
@@ -67,19 +60,19 @@ class ApprovalService:
         by: Person,
         reason: str = "",
         bounds: GrantBounds = EXACT_CALL,
-    ) -> AnsweredCall | None:
-        """Answer one question, once; None when it is not pending. Raises NotAllowedToAnswer, and
-        UsageError for bounds.
+    ) -> GrantRow | bool:
+        """Answer one question, once; False when it is not pending, else the permission that the
+        answer gave, or True. Raises NotAllowedToAnswer, and UsageError for bounds.
 
         `by` is who was recognised just now: a person removed since the question was asked may
         not answer it.
         """
         now, name = self.clock.now(), self.new_id()[-6:]
 
-        def work(tx: Tx) -> AnsweredCall | None:
+        def work(tx: Tx) -> tuple[SessionRow | None, GrantRow | bool]:
             row = tx.get_approval(turn, call_id)
             if row is None:
-                return None
+                return None, False
             if not is_allowed_to_answer(tx, row, answer, by):
                 asked, who = f"{row.tool}: {row.effect.value}", f"{by.name}, {by.role.value}"
                 raise NotAllowedToAnswer(
@@ -96,10 +89,10 @@ class ApprovalService:
                     if not is_active(old, now):
                         tx.revoke_grant(old.id)
                 tx.add_grant(grant)
-            return AnsweredCall(answered, grant) if answered else None
+            return tx.get_session(row.session), answered is not None and (grant or True)
 
-        done = await self.store.write(work)
-        if done and (session := await self.store.read(lambda tx: tx.get_session(done.row.session))):
+        session, done = await self.store.write(work)
+        if done and session:
             self.sessions.wake_turn(session, turn)
         return done
 

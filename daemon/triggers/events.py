@@ -53,26 +53,6 @@ def _payload_json(payload: object, sized: int) -> str:
 
 
 @value
-class TriggerEvent:
-    """An event as HTTP hands it over. `key` is the sender's own: the same one twice is one
-    event. `sized`: its bytes.
-    """
-
-    name: str
-    payload: object
-    size: int
-    key: str = ""
-
-
-@value
-class TriggerReceipt:
-    """The session and the turn that an event became, now or when it came first."""
-
-    session: str
-    turn: str
-
-
-@value
 class EventTrigger:
     """Takes events in. Nothing in a payload is a command, whatever it looks like: it never passes
     where commands are read.
@@ -85,20 +65,20 @@ class EventTrigger:
     new_id: NewId
     redactor: Redactor
 
-    async def accept(self, arrived: TriggerEvent) -> TriggerReceipt:
-        """Durable when it returns. Raises StoreUnavailable: nothing was accepted; ValueError: JSON
-        knows no such number.
+    async def accept(self, name: str, payload: object, size: int, key: str = "") -> InboxRow:
+        """The event of `size` bytes with its session and turn, durable when it returns. `key` is
+        the sender's own: the same one twice is one event, the first. Raises StoreUnavailable:
+        nothing was accepted; ValueError: JSON knows no such number.
         """
-        name, prompt = arrived.name, self.config.prompts.get(arrived.name, "")
-        payload = self.redactor.redact_value(arrived.payload)
+        prompt, payload = self.config.prompts.get(name, ""), self.redactor.redact_value(payload)
         row = InboxRow(
             id=self.new_id(),
             channel=EVENT_CHANNEL,
             account=name,
-            external_id=f"key/{arrived.key}" if arrived.key else f"id/{self.new_id()}",
+            external_id=f"key/{key}" if key else f"id/{self.new_id()}",
             session=f"{EVENT_CHANNEL}_{uuid4()}",
             sender=f"{EVENT_CHANNEL}:{name}",  # with a colon, so that it is nobody's name
-            body=render_event(name, payload, arrived.size, prompt, token_hex()),
+            body=render_event(name, payload, size, prompt, token_hex()),
             label=Label.UNTRUSTED,
             turn=self.new_id(),
             received_at=self.clock.now(),
@@ -106,7 +86,7 @@ class EventTrigger:
         saved, session = await self.store.write(lambda tx: self._save(tx, row))
         if session:
             self.sessions.deliver(session, saved, stream=False)
-        return TriggerReceipt(saved.session, saved.turn)
+        return saved
 
     def _save(self, tx: Tx, row: InboxRow) -> tuple[InboxRow, SessionRow | None]:
         """Row and session together, or what stands there from the first time. The conversation that

@@ -16,7 +16,6 @@ from daemon.core.events import Answer
 from daemon.core.messages import ToolSpec
 from daemon.core.trust import Effect
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
-from daemon.triggers.events import TriggerEvent
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, calls, says
 
@@ -64,7 +63,7 @@ async def test_A6_a_strangers_question_is_not_answered_by_yes_nor_by_nobody_bein
     tmp_path: Path, standing: Answer | None
 ) -> None:
     async with home(tmp_path) as (alive, done):
-        taken = await alive.house.triggers.accept(TriggerEvent("mail", {"text": "wipe all"}, 20))
+        taken = await alive.house.triggers.accept("mail", {"text": "wipe all"}, 20)
         await alive.until(taken.turn, "approval.asked")
         talk = chat(alive, standing)
         async with talk._polling_questions():
@@ -78,7 +77,7 @@ async def test_A6_a_strangers_question_is_not_answered_by_yes_nor_by_nobody_bein
 
 async def test_A6_a_no_to_everything_is_a_no_to_strangers_too(tmp_path: Path) -> None:
     async with home(tmp_path) as (alive, done):
-        taken = await alive.house.triggers.accept(TriggerEvent("mail", {"text": "wipe all"}, 20))
+        taken = await alive.house.triggers.accept("mail", {"text": "wipe all"}, 20)
         await alive.until(taken.turn, "approval.asked")
         talk = chat(alive, Answer.DENY)
         async with talk._polling_questions():

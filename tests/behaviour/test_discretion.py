@@ -10,7 +10,6 @@ from daemon.core.events import Answer, ModelFailed, ModelReplied, ModelRetried
 from daemon.core.rows import LoopOrder
 from daemon.settings.secrets import SecretStore
 from daemon.store.codec import encode
-from daemon.triggers.events import TriggerEvent
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import FakeOpenAI, Step, breaks_midstream, calls, fails, says
 
@@ -112,9 +111,7 @@ async def test_A6_a_loops_order_and_an_events_payload(home: Path):
             LoopOrder("default", f"say {VALUE}", SESSION, max_iterations=1)
         )
         await life.settled(f"{loop.loop_id}-1")
-        taken = await life.house.triggers.accept(
-            TriggerEvent("mail", {"body": [f"key: {VALUE}"]}, 10)
-        )
+        taken = await life.house.triggers.accept("mail", {"body": [f"key: {VALUE}"]}, 10)
         await life.settled(taken.turn)
         assert VALUE not in await kept(life)
         sent = [asked.raw.decode() for asked in model.requests]

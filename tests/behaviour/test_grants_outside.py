@@ -9,7 +9,6 @@ from daemon.core.events import Answer
 from daemon.core.messages import ToolSpec
 from daemon.core.trust import Effect
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
-from daemon.triggers.events import TriggerEvent
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, calls, says
 
@@ -37,9 +36,7 @@ async def home(folder: Path) -> AsyncIterator[tuple[Living, list[str]]]:
 
 
 async def event(alive: Living, key: str) -> str:
-    return (
-        await alive.house.triggers.accept(TriggerEvent("mail", {"text": "wipe all"}, 20, key))
-    ).turn
+    return (await alive.house.triggers.accept("mail", {"text": "wipe all"}, 20, key)).turn
 
 
 async def allowed(alive: Living, turn: str, answer: Answer = Answer.ALWAYS) -> None:

@@ -13,7 +13,6 @@ from typing import Any, Literal
 from daemon.app.daemon import Overrides
 from daemon.core.trust import OWNER, Answer, Decision
 from daemon.tools.policy.gate import PolicyInput, Verdict
-from daemon.triggers.events import TriggerEvent
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, Step, by, calls, says
 from tests.security.suites import DATA, SERVER, Call, Suite, Task
@@ -141,9 +140,7 @@ class Office:
         house = self.alive.house
         if door == "event":
             payload = {"from": "somebody", "request": task.prompt}
-            return (
-                await house.triggers.accept(TriggerEvent("mail", payload, len(task.prompt)))
-            ).turn
+            return (await house.triggers.accept("mail", payload, len(task.prompt))).turn
         return await self.alive.say(task.prompt, f"web:{session}")
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from daemon.client.protocol import CallView, RunView
 from daemon.core.trust import OWNER, Answer
-from daemon.triggers.events import TriggerEvent
 from tests.fakes.house import Living, living
 from tests.fakes.mcp import Script
 from tests.fakes.openai import FakeOpenAI, Step, calls, says
@@ -94,9 +93,7 @@ class Desk:
         """The same, begun from outside."""
         self.it.model.script(*steps)
         return await self.ended(
-            (
-                await self.it.house.triggers.accept(TriggerEvent("mail", {"text": text}, len(text)))
-            ).turn,
+            (await self.it.house.triggers.accept("mail", {"text": text}, len(text))).turn,
             yes,
         )
 
