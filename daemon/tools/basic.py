@@ -18,7 +18,7 @@ MAX_STEPS, MAX_STEP_CHARS = 30, 200
 MAX_HITS = 8
 
 
-@tool(effect=Effect.READ, parallel=True, idempotent=True, volatile=True)
+@tool(effect=Effect.READ, parallel=True, volatile=True)
 async def current_time(context: ToolContext) -> str:
     """The date and time now."""
     now = context.clock.now()
@@ -53,7 +53,7 @@ class TodoItem(BaseModel):
     state: Literal["open", "doing", "done"] = "open"
 
 
-@tool(effect=Effect.READ, idempotent=True, volatile=True)
+@tool(effect=Effect.READ, volatile=True)
 async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
     """Write down your plan, all steps each time: {text, state: open|doing|done}."""
     if len(items) > MAX_STEPS:
@@ -80,7 +80,7 @@ async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
     return "remembered"
 
 
-@tool(effect=Effect.READ, parallel=True, idempotent=True)
+@tool(effect=Effect.READ, parallel=True)
 async def recall(memories: Memory, query: str) -> ToolOutput:
     """Search what was remembered."""
     if not query.strip():
@@ -95,7 +95,7 @@ async def recall(memories: Memory, query: str) -> ToolOutput:
     )
 
 
-@tool(effect=Effect.READ, parallel=True, idempotent=True)
+@tool(effect=Effect.READ, parallel=True)
 async def find_tools(catalogue: ToolRegistry, query: str) -> ToolOutput:
     """Find more tools by keywords (files, web, schedule...)."""
     if not query.strip():

@@ -109,11 +109,13 @@ def split_into_batches(calls: Sequence[AdmittedCall]) -> list[list[AdmittedCall]
 
 
 def _may_join(call: AdmittedCall, batch: Sequence[AdmittedCall]) -> bool:
-    for meta in (one.tool.meta for one in (call, *batch)):
+    together = (call, *batch)
+    for one in together:
+        meta = one.tool.meta
         writes = meta.effect is Effect.WRITE and meta.paths
-        if not (meta.parallel and (meta.effect in READ_EFFECTS or writes)):
+        if not (meta.parallel and (one.changes_nothing or writes)):
             return False
-    if all(one.changes_nothing for one in (call, *batch)):
+    if all(one.changes_nothing for one in together):
         return True
     return len(batch) < MAX_PARALLEL and not any(_conflict(call, one) for one in batch)
 

@@ -32,7 +32,7 @@ class ConfigFile(Protocol):
         ...
 
 
-@tool(effect=Effect.READ, parallel=True, idempotent=True)
+@tool(effect=Effect.READ, parallel=True)
 async def config_get(settings: ConfigFile, key: str = "") -> str:
     """Show the assistant's own settings: one key, a section, or all. Secrets are not shown."""
     try:

@@ -58,7 +58,8 @@ class CriteriaChecker:
                 on_output=lambda text: None,
             )
         except (OSError, ValueError) as error:  # ValueError: it contains a NUL
-            return _not_checked(f"the command could not be started: {_describe_error(error)}")
+            why = getattr(error, "strerror", None) or error
+            return _not_checked(f"the command could not be started: {why}")
         warning = ""
         if ran.timed_out:
             warning = f"the command took longer than {self.command_s:g} s and was killed"
@@ -76,7 +77,7 @@ class CriteriaChecker:
         except (re.error, RecursionError, OverflowError) as error:
             return _not_checked(f"{pattern!r} is no regular expression ({error})")
         except OSError as error:
-            return _not_checked(f"the pattern could not be searched: {_describe_error(error)}")
+            return _not_checked(f"the pattern could not be searched: {error.strerror or error}")
         if output is None:
             return _not_checked(f"the pattern took longer than {self.pattern_s:g} s, or failed")
         return CriterionResult(output.strip() == b"True")
@@ -84,7 +85,3 @@ class CriteriaChecker:
 
 def _not_checked(why: str) -> CriterionResult:
     return CriterionResult(False, warning=why, not_checked=True)
-
-
-def _describe_error(error: OSError | ValueError) -> str:
-    return (isinstance(error, OSError) and error.strerror) or str(error)

@@ -119,9 +119,8 @@ def _bind_one(definition: ToolDefinition, parts: Mapping[type, object]) -> Tool:
         kind = parameter.annotation
         if key.startswith("_"):
             if HIDDEN_TYPES.get(key) is not kind:
-                known = ", ".join(f"{one}: {type_.__name__}" for one, type_ in HIDDEN_TYPES.items())
                 raise TypeError(
-                    f"tool {name}: {key} is not one of the injected parameters ({known})"
+                    f"tool {name}: {key} is not one of the injected parameters ({HIDDEN_TYPES})"
                 )
             from_context[key] = key[1:]
         elif kind is ToolContext:

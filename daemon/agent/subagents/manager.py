@@ -239,9 +239,7 @@ def _list_work(tx: Tx, turn_id: str) -> list[tuple[str, Outcome]]:
     return work
 
 
-@tool(
-    effect=Effect.READ, parallel=True, idempotent=True, timeout_s=NO_LIMIT_S, max_chars=MOST_CHARS
-)
+@tool(effect=Effect.READ, parallel=True, timeout_s=NO_LIMIT_S, max_chars=MOST_CHARS)
 async def spawn_agent(
     context: ToolContext,
     children: SubagentManager,

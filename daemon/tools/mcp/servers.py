@@ -114,9 +114,7 @@ class ServerManager:
         """End all connections and processes."""
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
     def problems(self) -> dict[str, str]:

@@ -146,7 +146,6 @@ class McpTool:
         meta = ToolMeta(
             effect=effect,
             parallel=effect in READ_EFFECTS,
-            idempotent=effect is Effect.READ,
             retries=RETRIES if effect is Effect.READ else 0,
             timeout_s=TIMEOUT_S,
             critical=None if critical is None else tuple(critical),
@@ -169,12 +168,10 @@ class McpTool:
 
     async def run(self, arguments: Arguments, context: ToolContext) -> ToolOutput:
         """Call the server once."""
-        self.check(arguments)
         config, own = self.config, self.definition.name
         name = make_tool_name(self.server, own)
-        sent = {key: argument for key, argument in arguments.items() if not key.startswith("_")}
         try:
-            answer = await self.call(self.definition, sent)
+            answer = await self.call(self.definition, arguments)
         except NotSent as error:
             text = f"{name} was not called, so nothing has happened: {error}"
             raise RetryableToolError(text) from error

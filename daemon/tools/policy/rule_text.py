@@ -161,14 +161,15 @@ def _parse_plain(text: str) -> RuleMatcher:
             raise ValueError("That forbids two things. Add one rule for each.")
     verbs, effects, noun = family
     names = [word for word in words if word.lower() not in FILLERS]
-    values = [normalize_value(word) for word in names if _is_value(word)]
-    paths = [word for word in names if not _is_value(word) and PATH.fullmatch(word)]
-    about = [
-        piece.lower()
-        for word in names
-        if not (_is_value(word) or PATH.fullmatch(word))
-        for piece in split_words(word)
-    ]
+    values, paths, about = list[str](), list[str](), list[str]()
+    for word in names:
+        is_path = PATH.fullmatch(word)
+        if ADDRESS.fullmatch(word) or (HOST.fullmatch(word) and ("//" in word or not is_path)):
+            values.append(normalize_value(word))
+        elif is_path:
+            paths.append(word)
+        else:
+            about += map(str.lower, split_words(word))
     commands: tuple[str, ...] = ()
     if noun == "command":
         line = " ".join(word for word in about if word not in GENERAL)
@@ -190,13 +191,6 @@ def _parse_plain(text: str) -> RuleMatcher:
 def _family(verb: str) -> tuple[str, str, str] | None:
     root = stem(verb)
     return next((row for row in FAMILIES if root in map(stem, row[0].split())), None)
-
-
-def _is_value(word: str) -> bool:
-    return bool(
-        ADDRESS.fullmatch(word)
-        or (HOST.fullmatch(word) and ("//" in word or not PATH.fullmatch(word)))
-    )
 
 
 def normalize_value(word: str) -> str:

@@ -125,7 +125,7 @@ class SearchScope:
         )
 
 
-@tool(effect=Effect.READ, parallel=True, idempotent=True, paths=("path",))
+@tool(effect=Effect.READ, parallel=True, paths=("path",))
 async def read_file(files: FileStore, path: str, offset: int = 1, limit: int = 0) -> ToolOutput:
     """Read a text file of the workspace; offset and limit count lines."""
     space = files.workspace.max_chars - PAGE_RESERVE
@@ -178,7 +178,7 @@ async def copy_file(files: FileStore, context: ToolContext, path: str, to: str) 
     return f"copied {len(data)} bytes to {to}"
 
 
-@tool(effect=Effect.READ, parallel=True, idempotent=True, paths=("path",))
+@tool(effect=Effect.READ, parallel=True, paths=("path",))
 async def list_dir(place: SearchScope, context: ToolContext, path: str = "") -> ToolOutput:
     """List a directory of the workspace."""
     place, labels = place.narrow(context.turn.spec.protected_paths, path), place.files.labels
@@ -188,7 +188,7 @@ async def list_dir(place: SearchScope, context: ToolContext, path: str = "") -> 
     return ToolOutput(text, label=label)
 
 
-@tool(effect=Effect.READ, parallel=True, idempotent=True, paths=("path",))
+@tool(effect=Effect.READ, parallel=True, paths=("path",))
 async def search_files(
     place: SearchScope, context: ToolContext, pattern: str, path: str = "", regex: bool = False
 ) -> ToolOutput:
