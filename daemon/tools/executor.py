@@ -221,17 +221,15 @@ class _TurnRun:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _pool: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_PARALLEL))
 
-    async def commit(self) -> None:
+    async def commit(self, delay: float = 0) -> None:
+        if delay:
+            await asyncio.sleep(delay)
         async with self._lock:
             await self.turn.commit()
 
     def _commit_soon(self) -> None:
         if self.late is None or (self.late.done() and not self.late.exception()):
-            self.late = asyncio.create_task(self._commit_late(), name="commit tool results")
-
-    async def _commit_late(self) -> None:
-        await asyncio.sleep(COMMIT_DELAY_S)
-        await self.commit()
+            self.late = asyncio.create_task(self.commit(COMMIT_DELAY_S), name="commit results")
 
     async def run_batch(self, batch: Sequence[AdmittedCall]) -> None:
         """Run all of them at once; results are recorded as they come."""

@@ -9,7 +9,7 @@ import tomli_w
 
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.mcp.pins import PinStore, compare_tools
-from daemon.tools.mcp.protocol import ServerTool
+from daemon.tools.mcp.tools import ServerTool
 from tests.fakes.command_line import aidaemon
 
 SEND = ServerTool("send", "Send a letter", '{"type":"object"}')

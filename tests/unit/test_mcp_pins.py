@@ -17,7 +17,7 @@ from daemon.tools.mcp.pins import (
     render_change,
     render_overview,
 )
-from daemon.tools.mcp.protocol import ServerTool, stable_json
+from daemon.tools.mcp.tools import ServerTool, stable_json
 
 LOOK = ServerTool("look", "Look something up", '{"type":"object"}', '{"readOnlyHint":true}')
 SEND = ServerTool("send", "Send a letter", '{"type":"object"}')

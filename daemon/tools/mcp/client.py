@@ -29,7 +29,7 @@ from daemon import VERSION
 from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.tools.base import ToolOutput
-from daemon.tools.mcp.protocol import (
+from daemon.tools.mcp.tools import (
     NoAnswer,
     NotSent,
     OnChanged,
@@ -388,19 +388,15 @@ def _block_text(block: types.ContentBlock) -> str:
     match block:
         case types.TextContent():
             return block.text
-        case types.ImageContent() | types.AudioContent():
-            return _describe_binary(f"{block.type}, {block.mime_type}", block.data)
         case types.ResourceLink():
             return f"[link to {block.uri}: {block.name}]"
+        case types.ImageContent() | types.AudioContent():
+            kind, data = f"{block.type}, {block.mime_type}", block.data
         case types.EmbeddedResource():
             resource = block.resource
             if isinstance(resource, types.TextResourceContents):
                 return f"[{resource.uri}]\n{resource.text}"
-            kind = resource.mime_type or "bytes"
-            return _describe_binary(f"{resource.uri}, {kind}", resource.blob)
+            kind, data = f"{resource.uri}, {resource.mime_type or 'bytes'}", resource.blob
         case never:
             assert_never(never)
-
-
-def _describe_binary(kind: str, base64: str) -> str:
-    return f"[{kind}, {max(len(base64) * 3 // 4 // 1024, 1)} kB: not shown]"
+    return f"[{kind}, {max(len(data) * 3 // 4 // 1024, 1)} kB: not shown]"

@@ -13,8 +13,7 @@ from pydantic import Field, TypeAdapter
 
 from daemon.core import value
 from daemon.store.journal import Store
-from daemon.tools.mcp.protocol import ServerTool, stable_json
-from daemon.tools.mcp.tools import HIDDEN_CHARS, make_tool_name
+from daemon.tools.mcp.tools import HIDDEN_CHARS, ServerTool, make_tool_name, stable_json
 
 STORED_CHARS = 20_000
 CODE_CHARS = 8

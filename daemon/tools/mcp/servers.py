@@ -25,18 +25,16 @@ from daemon.tools.mcp.pins import (
     escape_hidden,
     render_change,
 )
-from daemon.tools.mcp.protocol import (
+from daemon.tools.mcp.tools import (
+    McpTool,
     NotSent,
     OnChanged,
     OnStderrLine,
     ProcessAddress,
     ServerTool,
-    UrlAddress,
-)
-from daemon.tools.mcp.tools import (
-    McpTool,
     ToolChanged,
     UnfitTool,
+    UrlAddress,
     describe_disabled,
     make_spec,
     sanitize_line,

@@ -23,7 +23,6 @@ from daemon.tools.base import (
 )
 from daemon.tools.calls import READ_EFFECTS, to_printable, truncate_middle
 from daemon.tools.mcp.config import McpConfig
-from daemon.tools.mcp.protocol import NoAnswer, NotSent, ServerTool
 
 # Invisible: soft and zero-width marks, fillers, direction overrides, variation selectors, tags.
 HIDDEN_CHARS = re.compile(
@@ -40,6 +39,54 @@ TIMEOUT_S = 120.0
 RETRIES = 3
 TEXT_KEYS = ("description", "title", "$comment")
 NAME_KEYS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+OnChanged = Callable[[], None]
+OnStderrLine = Callable[[str], None]
+
+
+class NotSent(AidaemonError):
+    """There is no connection, so the request did not reach the server: nothing has happened."""
+
+
+class NoAnswer(AidaemonError):
+    """The request was sent and no answer came: its effect may or may not have happened."""
+
+
+@value
+class ServerTool:
+    """A tool as its server describes it. `schema` and `annotations` are JSON with sorted keys."""
+
+    name: str
+    description: str
+    schema: str
+    annotations: str = "{}"
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal definitions only."""
+        text = json.dumps([self.name, self.description, self.schema, self.annotations])
+        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@value
+class ProcessAddress:
+    """A server that is our child process."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+
+
+@value
+class UrlAddress:
+    """A server that listens at a URL."""
+
+    url: str
+    headers: Mapping[str, str]
+
+
+def stable_json(table: object) -> str:
+    """The same text for the same value."""
+    return json.dumps(table, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 class UnfitTool(AidaemonError):
@@ -62,29 +109,26 @@ def sanitize_schema(schema: Mapping[str, object]) -> dict[str, object]:
 
     Raises UnfitTool where a name or a choice, which must stay exact, has hidden characters.
     """
-    shown = _sanitize_table(schema, "", 0)
+    shown = _sanitize_value(schema, "", 0)
+    assert isinstance(shown, dict)
     return {**shown, "type": "object", "properties": shown.get("properties", {})}
 
 
-def _sanitize_table(schema: Mapping[str, object], key: str, depth: int) -> dict[str, object]:
-    """Under a key in NAME_KEYS the server has chosen the names."""
-    found: dict[str, object] = {}
-    for name, part in schema.items():
-        if key in NAME_KEYS:
-            found[_check_exact(name)] = _sanitize_value(part, "", depth + 1)
-        elif name != "examples" and (name != "default" or isinstance(part, bool | int | float)):
-            found[_check_exact(name)] = _sanitize_value(part, name, depth + 1)
-    return found
-
-
 def _sanitize_value(part: object, key: str, depth: int) -> object:
+    """Under a key in NAME_KEYS the server has chosen the names."""
     if depth > MAX_DEPTH:
         raise UnfitTool("its arguments are nested too deeply")
     match part:
         case str():
             return sanitize(part, DESCRIPTION_CHARS) if key in TEXT_KEYS else _check_exact(part)
         case dict():
-            return _sanitize_table(part, key, depth)
+            is_named = key in NAME_KEYS
+            return {
+                _check_exact(name): _sanitize_value(inner, "" if is_named else name, depth + 1)
+                for name, inner in part.items()
+                if is_named
+                or (name != "examples" and (name != "default" or isinstance(inner, int | float)))
+            }
         case list():
             return [_sanitize_value(inner, "", depth + 1) for inner in part]
         case _:
@@ -170,8 +214,9 @@ class McpTool:
         """Call the server once."""
         config, own = self.config, self.definition.name
         name = make_tool_name(self.server, own)
+        sent = {key: argument for key, argument in arguments.items() if not key.startswith("_")}
         try:
-            answer = await self.call(self.definition, arguments)
+            answer = await self.call(self.definition, sent)
         except NotSent as error:
             text = f"{name} was not called, so nothing has happened: {error}"
             raise RetryableToolError(text) from error

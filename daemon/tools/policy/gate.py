@@ -13,8 +13,7 @@ from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
 from daemon.tools.calls import AdmittedCall, args_hash, is_protected
 from daemon.tools.policy.grants import GrantRequest, GrantStore, grantable_paths
-from daemon.tools.policy.rule_match import STRICTNESS
-from daemon.tools.policy.rules import EFFECT_TEXT, RuleSet, Verdict
+from daemon.tools.policy.rules import EFFECT_TEXT, STRICTNESS, RuleSet, Verdict
 from daemon.tools.registry import ToolRegistry
 
 Approvals = Literal["risk", "always"]
@@ -77,7 +76,24 @@ Judge = Callable[[PolicyInput], Verdict]
 
 def judge(case: PolicyInput) -> Verdict:
     """Whether the call may run, and why. Rules, protected paths and `approvals` only tighten."""
-    decision, reason = _apply_table(case)
+    does, provenance = REASONS[case.taint, case.effect], case.provenance
+    decision, reason = ALLOW, does
+    match TABLE[case.taint][case.effect]:
+        case "yes":
+            pass
+        case "if read" if not provenance.not_read:
+            reason = "the address is yours, or stands in what was read"
+        case "if owned" if not provenance.not_owned:
+            reason = "where it goes was said by you"
+        case "if safe" if case.safe:
+            reason = "the command is one of those that need no approval"
+        case "if read":
+            unread = _quote(provenance.not_read)
+            decision, reason = ASK, f"{does}, and nothing that was read holds {unread}"
+        case "if owned":
+            decision, reason = ASK, f"{does}, and you did not say {_quote(provenance.not_owned)}"
+        case _:
+            decision = ASK
     if decision is ASK and case.has_grant:
         decision, reason = ALLOW, "a standing permission allows this call"
     if case.ruling and STRICTNESS.index(case.ruling[0]) > STRICTNESS.index(decision):
@@ -93,25 +109,6 @@ def judge(case: PolicyInput) -> Verdict:
     if decision is ASK and not case.askable:
         return DENY, f"{reason}, and there is nobody to ask"
     return decision, reason
-
-
-def _apply_table(case: PolicyInput) -> Verdict:
-    does, provenance = REASONS[case.taint, case.effect], case.provenance
-    match TABLE[case.taint][case.effect]:
-        case "yes":
-            return ALLOW, does
-        case "if read" if not provenance.not_read:
-            return ALLOW, "the address is yours, or stands in what was read"
-        case "if owned" if not provenance.not_owned:
-            return ALLOW, "where it goes was said by you"
-        case "if safe" if case.safe:
-            return ALLOW, "the command is one of those that need no approval"
-        case "if read":
-            return ASK, f"{does}, and nothing that was read holds {_quote(provenance.not_read)}"
-        case "if owned":
-            return ASK, f"{does}, and you did not say {_quote(provenance.not_owned)}"
-        case _:
-            return ASK, does
 
 
 def _quote(text: str) -> str:

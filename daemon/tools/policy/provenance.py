@@ -181,15 +181,13 @@ class Evidence:
 
 def _schema_names(schema: object) -> frozenset[str]:
     """All property names in a schema."""
-    match schema:
-        case Mapping():
-            below = schema.get("properties")
-            own = frozenset(map(str, below)) if isinstance(below, Mapping) else frozenset()
-            return own.union(*map(_schema_names, schema.values()))
-        case list():
-            return frozenset().union(*map(_schema_names, schema))
-        case _:
-            return frozenset()
+    if isinstance(schema, list):
+        return frozenset().union(*map(_schema_names, schema))
+    if not isinstance(schema, Mapping):
+        return frozenset()
+    own = schema.get("properties")
+    names = frozenset(own if isinstance(own, Mapping) else ())
+    return names.union(*map(_schema_names, schema.values()))
 
 
 def _is_choice(tool: Tool, shape: object, found: object) -> bool:

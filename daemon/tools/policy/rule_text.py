@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from daemon.core import value
 from daemon.core.trust import Decision, Effect
-from daemon.tools.policy.rule_match import RuleMatcher
+from daemon.tools.policy.rules import RuleMatcher
 from daemon.tools.policy.stemming import split_words, stem, word_set
 
 MAX_CHARS = 300
