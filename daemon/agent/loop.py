@@ -76,7 +76,7 @@ class AgentLoop:
                 await control.wait_while_paused()
             if halt := self._find_cut(turn, control):
                 await self._end_cut(turn, halt)
-            elif turn.has_open_question:
+            elif any(question.answered is None for question in turn.questions.values()):
                 self._suspend(turn, control)
             elif turn.questions and (raised := self.budgets.apply_answer(turn, context)):
                 self._record(turn, raised)

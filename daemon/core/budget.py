@@ -4,11 +4,13 @@ settled after (F2).
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from daemon.core import value
 
 KINDS = ("sent", "tokens", "usd")
+CAPS_OF = attrgetter("input_tokens", "tokens", "usd")
 
 
 @value
@@ -40,10 +42,6 @@ class Caps:
     input_tokens: int | None = None
     tokens: int | None = None
     usd: float | None = None
-
-    def amounts(self) -> tuple[float | None, ...]:
-        """How much of each kind."""
-        return self.input_tokens, self.tokens, self.usd
 
 
 @value
@@ -89,7 +87,7 @@ class Budget:
             spent = account.spent.amounts()
             used = spent if cost is None else (account.spent + account.reserved + cost).amounts()
             for kind, cap, gone, wanted in zip(
-                KINDS, account.caps.amounts(), spent, used, strict=True
+                KINDS, CAPS_OF(account.caps), spent, used, strict=True
             ):
                 if cap is not None and (wanted > cap or (wanted == cap and cost is None)):
                     left = account.reservations
@@ -119,7 +117,7 @@ class Budget:
         least: list[Any] = [None] * len(KINDS)
         for account in self.iter_ancestors():
             used = (account.spent + account.reserved).amounts()
-            for at, cap in enumerate(account.caps.amounts()):
+            for at, cap in enumerate(CAPS_OF(account.caps)):
                 if cap is not None:
                     rest = max(0, cap - used[at])
                     least[at] = rest if least[at] is None else min(rest, least[at])

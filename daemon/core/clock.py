@@ -6,6 +6,7 @@ import os
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Protocol, TypeVar
@@ -31,17 +32,12 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clocks."""
 
-    def now(self) -> datetime:
-        """Aware UTC wall time."""
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Seconds that never jump."""
-        return monotonic()
+    now = staticmethod(partial(datetime.now, UTC))
+    monotonic = staticmethod(monotonic)
 
 
 @dataclass
-class FileClock(SystemClock):
+class FileClock:
     """A wall clock read from a file (an ISO instant), looked at again every 100 ms; the stopwatch
     stays real.
     """
@@ -49,6 +45,7 @@ class FileClock(SystemClock):
     path: Path
     _read_at: float = -1.0
     _now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    monotonic = staticmethod(monotonic)
 
     def now(self) -> datetime:
         """The instant in the file; the last good one while the file is being rewritten."""

@@ -65,6 +65,7 @@ class EventBus:
     """One hub per process. Publishing never waits: a watcher that falls 10,000 items behind loses
     drafts, never an event.
 
+    `turn_listeners`: told of the session and id of each turn that begins or is resumed.
     A draft is kept while it grows, so that whoever comes in the middle of it sees its beginning.
     """
 
@@ -72,11 +73,6 @@ class EventBus:
     _watchers: dict[str, Watchers] = field(default_factory=dict)
     _drafts: dict[str, list[TextDelta]] = field(default_factory=dict)
     _on_subscribe: dict[str, Callable[[], None]] = field(default_factory=dict)
-
-    def announce_turn(self, session: str, turn_id: str) -> None:
-        """A turn of this session begins, or is resumed: listeners can watch it from here on."""
-        for follow in self.turn_listeners:
-            follow(session, turn_id)
 
     def publish(self, turn_id: str, item: LiveItem) -> None:
         """Show it to those who watch this turn."""

@@ -177,11 +177,6 @@ class ModelReplied:
         """It makes an iteration."""
         return (self.cycle or bool(self.calls)) and not self.closing
 
-    @property
-    def charged_amount(self) -> float:
-        """What budgets count, in USD."""
-        return (self.usage.usd or 0.0) if self.charged_usd is None else self.charged_usd
-
 
 @value
 class Consulting:
@@ -258,11 +253,6 @@ class UserSaid:
         it.
         """
         return join_all((self.label, *(hit.label for hit in self.memories)))
-
-    @property
-    def initial_label(self) -> Label:
-        """The label of all that the turn begins with, earlier turns included (trust.md)."""
-        return self.own_label.join_with(self.before)
 
 
 @value
@@ -486,7 +476,7 @@ TAINTING = (Steered, ModelAsked, ToolFinished, ChildReturned, HistoryCompressed,
 def find_label(event: Event) -> Label:
     """What the event makes of its turn's label."""
     if isinstance(event, UserSaid):
-        return event.initial_label
+        return join_all((event.own_label, event.before))
     return event.label if isinstance(event, TAINTING) else Label.TRUSTED
 
 

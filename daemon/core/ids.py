@@ -35,7 +35,7 @@ def build_session_id(channel: str, chat: str) -> str:
     """`{chat}` or `{chat}:{topic}` for Telegram, `slack:{chat}[:{thread}]`, `discord:{chat}`,
     behind a further account.
     """
-    account, kind = split_channel(channel)
+    account, _, kind = channel.rpartition(ACCOUNT_SEPARATOR)
     own = chat if kind == DEFAULT_CHANNEL else f"{kind}:{chat}"
     return f"{account}{ACCOUNT_SEPARATOR}{own}" if account else own
 

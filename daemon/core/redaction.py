@@ -16,8 +16,7 @@ import re
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus
@@ -151,9 +150,13 @@ class Redactor:
     """
 
     source: SecretSource = dict
-    _secrets: Mapping[str, str] | None = field(default=None, repr=False)
-    _needles: Needles = field(default_factory=lambda: Needles.build({}), repr=False)
+    _secrets: Mapping[str, str] = field(init=False, repr=False)
+    _needles: Needles = field(init=False, repr=False)
     _clean: set[str] = field(default_factory=set, repr=False)
+
+    def __post_init__(self) -> None:
+        self._secrets = self.source()
+        self._needles = Needles.build(self._secrets)
 
     @property
     def needles(self) -> Needles:
@@ -192,7 +195,7 @@ class Redactor:
             cleaned = kind([self._redact(item) for item in thing])
         elif isinstance(thing, Mapping):
             cleaned = {self._redact(key): self._redact(item) for key, item in thing.items()}
-        elif names := _list_fields(kind):
+        elif names := getattr(kind, "__dataclass_fields__", ()):
             held = {name: getattr(thing, name) for name in names}
             new = {name: self._redact(item) for name, item in held.items()}
             changed = {name: item for name, item in new.items() if item is not held[name]}
@@ -202,11 +205,6 @@ class Redactor:
     def is_clean(self, texts: Iterable[str]) -> bool:
         """No secret is in any of them."""
         return all(self.redact_text(text) is text for text in texts)
-
-
-@cache
-def _list_fields(kind: type) -> list[str]:
-    return [one.name for one in fields(kind) if one.init] if is_dataclass(kind) else []
 
 
 @dataclass(slots=True)

@@ -88,13 +88,6 @@ class SessionRow:
     cleared_at: datetime | None = None
     root: str = ""
 
-    @property
-    def has_no_approver(self) -> bool:
-        """No trusted person stands behind it: what would have to be asked is refused
-        (trust.md).
-        """
-        return self.label is Label.UNTRUSTED and self.root in ("", NO_ROOT)
-
 
 @value
 class TurnRow:
@@ -210,11 +203,6 @@ class OutboxRow:
     attempts: int = 0
     error: str = ""
     buttons: bool = False
-
-
-def needs_no_delivery(channel: str, kind: str) -> bool:
-    """Web clients read the run itself, and a terminal asks at its prompt."""
-    return channel == "web" or (channel, kind) == ("terminal", "approval")
 
 
 @value

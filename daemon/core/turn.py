@@ -200,6 +200,7 @@ class Turn:
     session: str
     sink: EventSink
     parent: str = ""
+    seq: int = 0
     events: list[RecordedEvent] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     calls: list[CallState] = field(default_factory=list)
@@ -237,11 +238,6 @@ class Turn:
     _staged: list[RecordedEvent] = field(default_factory=list)
 
     @property
-    def seq(self) -> int:
-        """The number of the latest event; 0 before the first."""
-        return self.events[-1].seq if self.events else 0
-
-    @property
     def pending(self) -> list[CallState]:
         """Calls of the latest reply that have no result yet, in the order they were asked for."""
         return [state for state in self.calls if state.result is None]
@@ -251,11 +247,6 @@ class Turn:
         """The calls and questions that a person has not answered yet."""
         asked = [name for name, question in self.questions.items() if not question.answered]
         return (*(state.call_id for state in self.pending if state.is_waiting), *asked)
-
-    @property
-    def has_open_question(self) -> bool:
-        """The daemon has asked a person something and has no answer yet."""
-        return any(question.answered is None for question in self.questions.values())
 
     @property
     def answer(self) -> str:
@@ -287,25 +278,30 @@ class Turn:
         await self.sink.append(self.id, batch)
         del self._staged[: len(batch)]
 
-    def replay(self, recorded: RecordedEvent) -> None:
+    def replay(self, recorded: RecordedEvent) -> None:  # noqa: C901, PLR0912, PLR0915  flat match
         """Fold one event of the journal into the state."""
         event = recorded.event
         self.events.append(recorded)
+        self.seq = recorded.seq
         if not isinstance(event, NO_PROGRESS):
             self.progress = recorded.seq
         if isinstance(event, FROM_OUTSIDE):
             self.last_input_seq = recorded.seq
-        self.label = self.label.join_with(find_label(event))
-        self._fold(event)
-
-    def _fold(self, event: Event) -> None:  # noqa: C901, PLR0912, PLR0915  one flat match
+        if find_label(event) is Label.UNTRUSTED:
+            self.label = Label.UNTRUSTED
+        if isinstance(event, UserSaid | Classified):
+            self.intent = event.intent
+            if self.intent in PLANNED_INTENTS:
+                self._offer_tools(TODO_TOOL)
         match event:
             case ModelAsked():
                 self.spent.add_reservation(self.open_request)
                 self.open_request = event
             case ModelReplied(text=text, calls=calls):
                 self.open_request, self.reply = None, event
-                self.spent.add(event.usage, event.charged_amount, event.seconds)
+                charged = event.charged_usd
+                charged = (event.usage.usd or 0.0) if charged is None else charged
+                self.spent.add(event.usage, charged, event.seconds)
                 self.messages.append(
                     Message(
                         MessageRole.ASSISTANT, text, calls, label=self.label, native=event.native
@@ -336,9 +332,6 @@ class Turn:
                     lines = "\n".join(f"- {hit.text}" for hit in event.memories)
                     text = f"<memory>\n{lines}\n</memory>\n{text}"
                 self.messages.append(Message(MessageRole.USER, text, label=event.own_label))
-                self._set_intent(event.intent)
-            case Classified(intent):
-                self._set_intent(intent)
             case Steered(text=text):
                 if self.awaiting_verdict and self.reply and self.reply.text:
                     self.superseded.append(self.reply.text)
@@ -393,11 +386,6 @@ class Turn:
                 self.suspended = False
             case TurnEnded():
                 self.suspended, self.ended = False, event
-
-    def _set_intent(self, intent: Intent | None) -> None:
-        self.intent = intent
-        if intent in PLANNED_INTENTS:
-            self._offer_tools(TODO_TOOL)
 
     def _offer_tools(self, *names: str) -> None:
         self.offered_tools += [name for name in names if name not in self.offered_tools]

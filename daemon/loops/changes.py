@@ -19,7 +19,6 @@ from daemon.core.rows import (
     LoopStage,
     SessionRow,
     TurnRow,
-    needs_no_delivery,
 )
 from daemon.core.trust import APPROVALS, Answer, Effect, Label, Stop
 from daemon.loops.config import attempt_input, attempt_session, summarize_output
@@ -289,7 +288,7 @@ def _find(tx: Tx, loop_id: str, *stages: LoopStage) -> LoopRow | None:
 def _save(tx: Tx, before: LoopRow, after: LoopRow, now: datetime, warning: str = "") -> LoopChange:
     tx.put_loop(after)
     lines, root = [*render_notices(before, after, warning)], tx.get_session(after.root)
-    at_terminal = root is None or needs_no_delivery(root.channel, "approval")
+    at_terminal = root is None or root.channel in ("web", "terminal")
     if after.stage is LoopStage.REVIEWING and not at_terminal:
         lines.pop()  # the question itself is delivered, with its choices
     _post_notices(tx, before, lines, now)

@@ -31,9 +31,11 @@ from daemon.core.events import (
     TurnEnded,
     TurnResumed,
     UserSaid,
+    find_label,
 )
 from daemon.core.provenance import TrustContext
-from daemon.core.rows import ApprovalRow, InboxRow, SessionRow, TurnRow
+from daemon.core.rows import NO_ROOT, ApprovalRow, InboxRow, SessionRow, TurnRow
+from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.sessions.turn_setup import (
     AGENT,
@@ -59,6 +61,7 @@ FETCH_TIMED_OUT = (
 )
 FETCH_STOPPED = "[The files of this message were not fetched: it was stopped.]"
 LOOP_PREFIX = "loop:"
+PROCESS = str(os.getpid())
 FetchFiles = Callable[[InboxRow], Awaitable[str]]
 
 
@@ -256,7 +259,7 @@ class SessionWorker:
             parent,
             row.id,
             "running",
-            said.initial_label,
+            find_label(said),
             now,
             agent=said.terms.agent,
         )
@@ -281,15 +284,13 @@ class SessionWorker:
             return False
 
         def work(tx: Tx) -> tuple[int, float]:
-            return self._claim(tx), tx.add_attempt(turn_id, progress, blame or 1.0)
+            epoch = self.epoch or tx.claim_session(self.session.id, PROCESS)
+            return epoch, tx.add_attempt(turn_id, progress, blame or 1.0)
 
         self.epoch, attempts = await store.write(work)
         if attempts > MAX_ATTEMPTS:
             await self._quarantine(turn_id)
         return attempts <= MAX_ATTEMPTS
-
-    def _claim(self, tx: Tx) -> int:
-        return self.epoch or tx.claim_session(self.session.id, str(os.getpid()))
 
     async def append(self, turn_id: str, recorded: Sequence[RecordedEvent]) -> None:
         """Write a turn's events; durable when it returns. On a full disk it retries until the disk
@@ -299,7 +300,7 @@ class SessionWorker:
         manager, wait = self.manager, FIRST_WAIT
 
         def work(tx: Tx) -> int:
-            epoch = self._claim(tx)
+            epoch = self.epoch or tx.claim_session(self.session.id, PROCESS)
             if self.opening:
                 tx.begin_turn(self.opening, epoch)
                 tx.add_attempt(turn_id, self.running.progress if self.running else 0)
@@ -318,7 +319,8 @@ class SessionWorker:
             wait = min(wait * 2, MAX_WAIT)
         self.opening = None
         if any(isinstance(entry.event, UserSaid | TurnResumed) for entry in recorded):
-            manager.live.announce_turn(self.session.id, turn_id)
+            for follow in manager.live.turn_listeners:
+                follow(self.session.id, turn_id)
         for entry in recorded:
             manager.live.publish(turn_id, entry)
         for entry in recorded:
@@ -385,8 +387,9 @@ class SessionWorker:
         texts = history.texts
         if serves_another(session, turn):
             texts = await manager.store.read(lambda tx: load_inherited_sources(tx, session, turn))
+        can_ask = session.label is Label.TRUSTED or session.root not in ("", NO_ROOT)
         context = TurnContext(
-            TrustContext(session.label, texts, not session.has_no_approver, session.root),
+            TrustContext(session.label, texts, can_ask, session.root),
             history.window,
             tuple(history.offers),
             session.model,

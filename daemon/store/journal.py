@@ -49,12 +49,24 @@ from daemon.core.rows import (
     TurnRow,
 )
 from daemon.core.trust import OWNER_NAME, Answer, Label, Outcome, Stop, join_all
+from daemon.store.codec import encode
 from daemon.store.tables.approvals import ApprovalTables
+from daemon.store.tables.base import to_db
 from daemon.store.tables.file_state import FileTables
 from daemon.store.tables.messages import OPEN, MessageTables
 from daemon.store.tables.people import PeopleTables
 from daemon.store.tables.sessions import SessionTables
-from daemon.store.tables.turns import ADD_RAISE, CHILDREN, TURNS, TurnTables, to_day
+from daemon.store.tables.turns import (
+    ADD_LOST,
+    ADD_RAISE,
+    CHILDREN,
+    END,
+    END_INPUT,
+    INSERT_EVENT,
+    TURNS,
+    TurnTables,
+    to_day,
+)
 
 T = TypeVar("T")
 AGENT_CHANNEL = "agent"
@@ -125,7 +137,8 @@ class Tx(SessionTables, MessageTables, TurnTables, ApprovalTables, PeopleTables,
         Raises Fenced, UnknownTurn.
         """
         self.check_lease(session, epoch, turn_id)
-        self.insert_events(turn_id, recorded)
+        rows = [(turn_id, one.seq, to_db(one.at), *encode(one.event)) for one in recorded]
+        self._db.executemany(INSERT_EVENT, rows)
         for one in recorded:
             self._project(session, turn_id, one.event, one.at)
 
@@ -193,7 +206,7 @@ class Tx(SessionTables, MessageTables, TurnTables, ApprovalTables, PeopleTables,
             case Steered(input_id=message):
                 self.set_input_state(message, f"steered:{turn_id}")
             case ModelAsked() | Consulting():
-                self.lose_reservation(turn_id, at)
+                self._run(ADD_LOST, to_day(at), turn_id)
                 self._run(RESERVE, event.reserved_tokens, event.reserved_usd or 0.0, turn_id)
             case ModelReplied(provider="") | Consulted(provider=""):  # it never reached a model
                 self._run(RESERVE, 0, 0.0, turn_id)
@@ -286,8 +299,11 @@ class Tx(SessionTables, MessageTables, TurnTables, ApprovalTables, PeopleTables,
         A background child outlives its parent, unless the parent was stopped or quarantined (no
         `reason`). Who set this turn to work hears of its end; but a stop sets nobody to work again.
         """
-        self.lose_reservation(turn_id, at)
-        self.close_turn(turn_id, reason, detail, reply, at)
+        self._run(ADD_LOST, to_day(at), turn_id)
+        state, settled = ("ended", "done") if reason else ("quarantined", "quarantined")
+        self._run(END, state, reason, detail, reply, at, turn_id)
+        self._run(END_INPUT, settled, turn_id)
+        self._run("DELETE FROM cancels WHERE turn = ?", turn_id)
         self._run(VOID_APPROVALS, turn_id)
         self._run(RELEASE_STEERING, session, turn_id)
         why = f"its parent has ended: {reason.value if reason else 'quarantined'}"

@@ -102,7 +102,7 @@ class ApprovalTables(Table):
 
     def add_rule(self, said: str, matcher: str, session: str, sender: str) -> int:
         """The number of the rule, which no rule had before."""
-        return self._do(ADD_RULE, said, matcher, session, sender).fetchall()[0][0]
+        return self._value(ADD_RULE, said, matcher, session, sender)
 
     confirm_rule = Run[[int]]("UPDATE rules SET confirmed = 1 WHERE n = ?")
     """Its owner says that it was read rightly; False when there is none."""

@@ -119,8 +119,8 @@ class Table:
 
     def _value(self, query: str, *arguments: object) -> Any:
         """The only column of the first row."""
-        found = self._do(query, *arguments).fetchone()
-        return found and found[0]
+        found = self._do(query, *arguments).fetchall()  # to its end: it may write, too
+        return found[0][0] if found else None
 
 
 class Method(Generic[P, R]):

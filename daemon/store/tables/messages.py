@@ -5,7 +5,7 @@ what channels need after a restart.
 from dataclasses import replace
 from datetime import datetime
 
-from daemon.core.rows import UNSENT_STATES, InboxRow, OutboxRow, needs_no_delivery
+from daemon.core.rows import UNSENT_STATES, InboxRow, OutboxRow
 from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value
 
 INBOX = RowMapper(InboxRow, "inbox")
@@ -98,7 +98,8 @@ class MessageTables(Table):
         """Something to deliver that is not the outcome of an event; the part is chosen here when
         negative.
         """
-        if row.state == "new" and needs_no_delivery(row.channel, row.kind):
+        unsent = row.channel == "web" or (row.channel, row.kind) == ("terminal", "approval")
+        if row.state == "new" and unsent:  # web clients read the run, a terminal asks at its prompt
             row = replace(row, state="sent")
         if row.part < 0:
             row = replace(row, part=self._value(NEXT_PART, row.turn))
@@ -115,9 +116,10 @@ class MessageTables(Table):
         """Whether the delivered question stands in the chat with buttons."""
         self._run("UPDATE outbox SET buttons = ? WHERE turn = ? AND part = ?", shown, turn_id, part)
 
-    def get_cursor(self, channel: str) -> str:
-        """How far the channel has been read; "" for never."""
-        return self._value("SELECT cursor FROM cursors WHERE channel = ?", channel) or ""
+    get_cursor = Value[[str], str](
+        "SELECT COALESCE(MAX(cursor), '') FROM cursors WHERE channel = ?"
+    )
+    """How far the channel has been read; "" for never."""
 
     put_cursor = Run[[str, str]]("INSERT OR REPLACE INTO cursors (channel, cursor) VALUES (?, ?)")
 

@@ -2,7 +2,7 @@
 
 from daemon.core.errors import Fenced, UnknownTurn
 from daemon.core.rows import LoopRow, SessionRow
-from daemon.store.tables.base import Get, Insert, List, RowMapper, Table
+from daemon.store.tables.base import Get, Insert, List, RowMapper, Table, Value
 
 SESSIONS = RowMapper(SessionRow, "sessions")
 REPLACE = """ON CONFLICT (id) DO UPDATE SET channel = excluded.channel, chat = excluded.chat, label
@@ -43,11 +43,10 @@ class SessionTables(Table):
 
     put_session = Insert(SESSIONS, REPLACE)
 
-    def claim_session(self, session: str, owner: str) -> int:
-        """Become the one worker of the session. Gives the new epoch, one more than the last; the
-        former owner is fenced.
-        """
-        return self._do(CLAIM, session, owner).fetchall()[0][0]
+    claim_session = Value[[str, str], int](CLAIM)
+    """Become the one worker of the session. Gives the new epoch, one more than the last; the
+    former owner is fenced.
+    """
 
     def check_lease(self, session: str, epoch: int, turn_id: str = "") -> None:
         """Raises Fenced when another worker has claimed the session since, UnknownTurn for a turn

@@ -3,7 +3,6 @@ turns were stopped; what days cost: model calls that were settled, what people a
 limit, reservations of calls that were cut off.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from itertools import takewhile
 
@@ -11,8 +10,8 @@ from daemon.core.events import RecordedEvent
 from daemon.core.messages import Usage
 from daemon.core.rows import ChildRow, TurnRow, UsageRow
 from daemon.core.trust import Stop
-from daemon.store.codec import decode, encode
-from daemon.store.tables.base import Get, List, RowMapper, Run, Table, from_db, to_db
+from daemon.store.codec import decode
+from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, from_db, to_db
 
 TURNS = RowMapper(TurnRow, "turns")
 UNFINISHED_SESSIONS = """SELECT session FROM inbox WHERE state IN ('new', 'ordered') AND state =
@@ -56,6 +55,7 @@ ADD_RAISE = """INSERT INTO daily_totals (day, raised_tokens, raised_usd) VALUES 
     raised_usd = raised_usd + excluded.raised_usd"""
 SUM_RAISES = """SELECT COALESCE(SUM(raised_tokens), 0), COALESCE(SUM(raised_usd), 0.0) FROM
     daily_totals WHERE day >= ?"""
+# the open model call was cut off: nobody will say what it cost, so its reservation counts
 ADD_LOST = """INSERT INTO daily_totals (day, lost_tokens, lost_usd) SELECT ?, reserved_tokens,
     reserved_usd FROM turns WHERE id = ? AND (reserved_tokens OR reserved_usd) ON CONFLICT (day)
     DO UPDATE SET lost_tokens = lost_tokens + excluded.lost_tokens, lost_usd = lost_usd +
@@ -102,18 +102,10 @@ class TurnTables(Table):
         found = self._do(RECENT_STOPS, agent, limit)
         return [Stop(reason) for reason, _ in takewhile(lambda row: not row[1], found)]
 
-    def close_turn(
-        self, turn_id: str, reason: Stop | None, detail: str, reply: str, at: datetime
-    ) -> None:
-        """It is over, and so is the message that began it. Without a reason it was quarantined."""
-        state, settled = ("ended", "done") if reason else ("quarantined", "quarantined")
-        self._run(END, state, reason, detail, reply, at, turn_id)
-        self._run(END_INPUT, settled, turn_id)
-        self._run("DELETE FROM cancels WHERE turn = ?", turn_id)
-
-    def get_cancel_reason(self, turn_id: str) -> str:
-        """Why somebody stopped this turn, which has not ended yet; "" when nobody did."""
-        return self._value("SELECT why FROM cancels WHERE turn = ?", turn_id) or ""
+    get_cancel_reason = Value[[str], str](
+        "SELECT COALESCE(MAX(why), '') FROM cancels WHERE turn = ?"
+    )
+    """Why somebody stopped this turn, which has not ended yet; "" when nobody did."""
 
     request_cancel = Run[[str, str]](
         "INSERT INTO cancels (turn, why) VALUES (?, ?) ON CONFLICT (turn) DO NOTHING"
@@ -122,16 +114,16 @@ class TurnTables(Table):
     aside.
     """
 
-    def count_attempts(self, turn_id: str) -> float:
-        """How often it was taken up without progress since it made some last; 0 for never."""
-        return self._value("SELECT attempts FROM inbox WHERE turn = ?", turn_id) or 0.0
+    count_attempts = Value[[str], float](
+        "SELECT COALESCE(MAX(attempts), 0.0) FROM inbox WHERE turn = ?"
+    )
+    """How often it was taken up without progress since it made some last; 0 for never."""
 
     def add_attempt(self, turn_id: str, progress: int, blame: float = 1.0) -> float:
         """A worker takes the turn up at this progress; gives how often that happened at the same
         one: 1, then `blame` more.
         """
-        found = self._do(ADD_ATTEMPT, turn_id, progress, blame).fetchall()
-        return found[0][0] if found else 0.0
+        return self._value(ADD_ATTEMPT, turn_id, progress, blame) or 0.0
 
     reset_attempts = Run[[str]](
         "UPDATE inbox SET attempts = 0, progress = NULL WHERE turn = ? AND attempts > 0"
@@ -142,10 +134,6 @@ class TurnTables(Table):
         """The events of a turn with seq greater than `after`, in order."""
         found = self._do(EVENTS_AFTER, turn_id, after)
         return [RecordedEvent(seq, from_db(at), decode(*stored)) for seq, at, *stored in found]
-
-    def insert_events(self, turn_id: str, recorded: Sequence[RecordedEvent]) -> None:
-        rows = [(turn_id, one.seq, to_db(one.at), *encode(one.event)) for one in recorded]
-        self._db.executemany(INSERT_EVENT, rows)
 
     get_child = Get[[str], ChildRow](CHILDREN, "WHERE turn = ?")
     """Whose child this turn is, begun or not; None for one that nobody set to work."""
@@ -181,12 +169,6 @@ class TurnTables(Table):
         (F2).
         """
         return self._do(SUM_LOST, to_day(since)).fetchone()
-
-    def lose_reservation(self, turn_id: str, at: datetime) -> None:
-        """The open model call of the turn was cut off: nobody will say what it cost, so its
-        reservation counts.
-        """
-        self._run(ADD_LOST, to_day(at), turn_id)
 
 
 def to_day(at: datetime) -> int:
