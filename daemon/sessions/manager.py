@@ -63,7 +63,7 @@ class SessionManager:
     def find_awake(self, session: str) -> SessionRow | None:
         """The session's settings, where its worker has loaded them."""
         worker = self._workers.get(session)
-        return worker.session if worker and worker.history is not None else None
+        return worker.session if worker and worker.loaded else None
 
     def find_steerable(self, session: str, sender: str) -> tuple[TurnControl | None, str]:
         """The running turn that a text of this sender would join now, and its id."""
@@ -161,7 +161,7 @@ class SessionManager:
         """A command has changed its settings; a cleared session starts a new history."""
         worker = self.worker_of(session)
         before, worker.session = worker.session, session
-        if session.cleared_at != before.cleared_at and worker.history is not None:
+        if session.cleared_at != before.cleared_at:
             worker.history = History()
         if worker.control and worker.running:
             if session.paused:

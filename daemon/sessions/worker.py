@@ -73,14 +73,16 @@ class SessionWorker:
     `epoch`: its lease on the session, taken with its first write, fences former owners. `opening`:
     the row of a turn that begins, written with its first events. `unattempted`: inputs, and
     `interrupted`: turns, that a former daemon left; it may have died of one. `failures`: how often
-    a turn failed in this process, and at which progress.
+    a turn failed in this process, and at which progress. Each attempt of a loop starts
+    without a history (C1).
     """
 
     session: SessionRow
     manager: "SessionManager"
     epoch: int = 0
     opening: TurnRow | None = None
-    history: History | None = None
+    history: History = field(default_factory=History)
+    loaded: bool = False
     inputs: deque[InboxRow] = field(default_factory=deque)
     wakes: deque[str] = field(default_factory=deque)
     cancels: dict[str, str] = field(default_factory=dict)
@@ -114,13 +116,13 @@ class SessionWorker:
     @property
     def idle(self) -> bool:
         """Nothing to do now."""
-        return self.history is not None and not self.running and self._next_job() is None
+        return self.loaded and not self.running and self._next_job() is None
 
     async def work(self) -> None:
         """All there is to do, in order. Returns when idle, or when the daemon stops. Raises
         Fenced, StoreUnavailable.
         """
-        if self.history is None:
+        if not self.loaded:
             await self._load()
         while (job := self._next_job()) and not self.manager.stopping.is_set():
             if isinstance(job, str):
@@ -154,13 +156,16 @@ class SessionWorker:
                 rows = tx.list_waiting_inputs(session.id)
                 names = (*turns, *(row.turn for row in rows))
                 cancels = {name: why for name in names if (why := tx.get_cancel_reason(name))}
-                return session, load_history(tx, session), turns, rows, cancels
+                # each attempt of a loop starts without a history (C1)
+                in_loop = session.id.startswith(LOOP_PREFIX)
+                history = History() if in_loop else load_history(tx, session)
+                return session, history, turns, rows, cancels
 
             found = await self.manager.store.read(look)
             if self.session is before:  # else a command changed it meanwhile
                 break
         self.session, self.history, unfinished, rows, cancels = found
-        self.cancels = cancels | self.cancels
+        self.loaded, self.cancels = True, cancels | self.cancels
         self.interrupted = set(unfinished)
         self.wakes.extend(turn for turn in unfinished if turn not in self.wakes)
         pushed = list(self.inputs)  # meanwhile: they come after those in the journal
@@ -248,7 +253,7 @@ class SessionWorker:
         child, spec = None, None
         if row.channel == AGENT:
             child, spec = await manager.store.read(lambda tx: load_parent(tx, row.turn))
-        history, parent = self._visible_history(), child.parent if child else ""
+        history, parent = self.history, child.parent if child else ""
         said, error = await manager.preparer.first_event(
             self.session, row, history, files, child, spec
         )
@@ -327,10 +332,6 @@ class SessionWorker:
             if isinstance(entry.event, ChildSpawned):
                 await manager.deliver_child(entry.event.child)
 
-    def _visible_history(self) -> History:
-        """Each attempt of a loop starts without one (C1)."""
-        return History() if self.session.id.startswith(LOOP_PREFIX) else self.history or History()
-
     async def _resume(self, turn_id: str) -> None:
         """Continue a turn that a crash cut off or a person answered, or end one that is to be
         stopped.
@@ -356,7 +357,7 @@ class SessionWorker:
         if not await self._may_start(turn_id, progress, blame):
             return
         why = "answered" if answers else "stopped" if turn_id in self.cancels else "restart"
-        for event in (TurnResumed(why, self._visible_history().label), *answers):
+        for event in (TurnResumed(why, self.history.label), *answers):
             turn.record(event, self.manager.clock.now())
         for child in turn.children.values():
             if child.returned is None:
@@ -383,7 +384,7 @@ class SessionWorker:
         self.running, self.control = turn, control
         manager.children.register_running(turn, control)
         account = await manager.budgets.open(turn)
-        session, history = self.session, self._visible_history()
+        session, history = self.session, self.history
         texts = history.texts
         if serves_another(session, turn):
             texts = await manager.store.read(lambda tx: load_inherited_sources(tx, session, turn))
@@ -406,7 +407,8 @@ class SessionWorker:
                 self.wakes.append(turn.id)
             return
         log.info("turn %s of %s ended: %s", turn.id, self.session.id, describe_end(turn))
-        if self.history and not is_cleared(turn.events[0].at, self.session):
+        in_loop = session.id.startswith(LOOP_PREFIX)
+        if not in_loop and not is_cleared(turn.events[0].at, self.session):
             self.history.add(turn)
         manager.budgets.close(turn)
         self.inputs.extendleft(reversed([replace(row, steers="") for row in control.take_steers()]))

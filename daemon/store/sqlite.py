@@ -12,6 +12,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -32,25 +33,20 @@ QUICK_S = 0.005  # commits that take less run in the event loop's thread
 FORGET = 0.9  # of the slowest commit, with each one after it
 LONG_READ_S = 0.004
 CHECK_EVERY = 5_000  # steps of SQLite's machine between two looks at the time
-WORK_ERRORS = (
-    sqlite3.IntegrityError,
-    sqlite3.ProgrammingError,
-    sqlite3.DataError,
-    sqlite3.NotSupportedError,
-)
+WORK_ERRORS = (sqlite3.ProgrammingError, sqlite3.DataError, sqlite3.NotSupportedError)
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class Work(Generic[T]):
     """One piece of work, and what it returned or raised, carried from its thread to its caller."""
 
-    def __init__(self, run: Callable[[Tx], T], done: asyncio.Future[None] | None = None) -> None:
-        self._run = run
-        self._results: list[T] = []
-        self.done = done
-        self.error: BaseException | None = None
-        self.posted = False
+    work: Callable[[Tx], T]
+    done: asyncio.Future[None] | None = None
+    results: list[T] = field(default_factory=list)
+    error: BaseException | None = None
+    posted: bool = False
 
     def run(self, tx: Tx) -> None:
         """`posted` tells afterwards whether there is something new to deliver. Whatever the work
@@ -59,30 +55,17 @@ class Work(Generic[T]):
         """
         self.error, tx.posted = None, False
         try:
-            self._results[:] = [self._run(tx)]
+            self.results[:] = [self.work(tx)]
+            self.posted = tx.posted
+        except sqlite3.IntegrityError as error:
+            self.error = Conflict()
+            self.error.__cause__ = error
         except BaseException as error:
-            if _is_own(error):
-                self.error = error
-                return
-            raise
-        self.posted = tx.posted
-
-    def result(self) -> T:
-        """What the work returned. Raises what it raised."""
-        if isinstance(self.error, sqlite3.IntegrityError):
-            raise Conflict() from self.error
-        if self.error:
-            raise self.error
-        return self._results[0]
-
-
-def _is_own(error: BaseException) -> bool:
-    """The work's own error, such as a statement that is wrong, not one of the whole transaction."""
-    return (
-        not isinstance(error, sqlite3.DatabaseError)
-        or isinstance(error, WORK_ERRORS)
-        or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
-    )
+            code = getattr(error, "sqlite_errorcode", None)  # ERROR: a statement that is wrong
+            is_own = isinstance(error, WORK_ERRORS) or code == sqlite3.SQLITE_ERROR
+            if isinstance(error, sqlite3.DatabaseError) and not is_own:
+                raise
+            self.error = error
 
 
 class SqliteStore:
@@ -133,7 +116,9 @@ class SqliteStore:
             self._committing = True
             self._loop.call_soon(self._commit)
         await done
-        return item.result()
+        if item.error:
+            raise item.error
+        return item.results[0]
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         """Run over what is committed, in one snapshot."""
@@ -142,11 +127,20 @@ class SqliteStore:
         item = Work(look)
         try:
             if self._long_reads or self._slowest >= self._quick_s or not self._read_here(item):
-                await self._read_in_thread(item)
+                self._long_reads += 1
+                try:
+                    self._reader.set_progress_handler(None, 0)
+                    run = self._read_thread._execute
+                    # the connection is free only at its end
+                    await run_to_completion(run(_run_patiently, self._reader, self._read, item))
+                finally:
+                    self._long_reads -= 1
         except sqlite3.Error as exc:
             why = f"{self._path}: the journal cannot be read: {exc}. Nothing was changed."
             raise StoreUnavailable(why) from exc
-        return item.result()
+        if item.error:
+            raise item.error
+        return item.results[0]
 
     def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
         """Call `told` soon after each commit that holds something new to deliver: once for a whole
@@ -163,7 +157,7 @@ class SqliteStore:
         try:
             await run_to_completion(self._write_thread._execute(self._vacuum))
         finally:
-            self._go_on()
+            self._finish([], wrote=False)
 
     def _vacuum(self) -> None:
         if self._writer.execute("PRAGMA auto_vacuum").fetchone() == (0,):  # once, the whole file
@@ -183,13 +177,12 @@ class SqliteStore:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         if self._slowest < self._quick_s:
             try:
-                self._finish(batch, self._commit_all(batch))
+                self._finish(batch, wrote=self._commit_all(batch))
+                return
             except sqlite3.Error as exc:
                 if getattr(exc, "sqlite_errorcode", 0) != sqlite3.SQLITE_BUSY:
-                    self._fail(batch, exc)
+                    self._finish(batch, wrote=False, cause=exc)
                     return
-            else:
-                return
         work = self._write_thread._execute(_run_patiently, self._writer, self._commit_all, batch)
         self._slow_commit = self._loop.create_task(work)
         self._slow_commit.add_done_callback(partial(self._end_in_thread, batch))
@@ -221,40 +214,32 @@ class SqliteStore:
         return done and db.total_changes > before
 
     def _end_in_thread(self, batch: Sequence[Work[Any]], future: asyncio.Future[bool]) -> None:
-        error = future.exception()
-        if error:
-            self._fail(batch, error)
-        else:
-            self._finish(batch, future.result())
+        cause = future.exception()
+        self._finish(batch, wrote=cause is None and future.result(), cause=cause)
 
-    def _finish(self, batch: Sequence[Work[Any]], wrote: bool) -> None:
-        if wrote and not self._healthy:
-            self._healthy = True
+    def _finish(
+        self, batch: Sequence[Work[Any]], *, wrote: bool, cause: BaseException | None = None
+    ) -> None:
+        """Tell those who wait for this batch; `cause` is why it could not be written."""
+        if cause and self._healthy:
+            log.error("%s: the journal cannot be written: %s", self._path, cause)
+        elif wrote and not self._healthy:
             log.warning("%s: the journal can be written again", self._path)
+        self._healthy = not cause and (wrote or self._healthy)
         for item in batch:
+            if cause:
+                item.posted = False
+                item.error = StoreUnavailable(
+                    f"{self._path}: the journal cannot be written: {cause}. Nothing of this was"
+                    " acknowledged and no tool was started; what was written before is safe. Make"
+                    " space on the disk or repair it: the daemon then continues by itself."
+                )
+                item.error.__cause__ = cause
             if item.done and not item.done.done():
                 item.done.set_result(None)
         if any(item.posted for item in batch):
             for told in self._watchers:
                 self._loop.call_soon(told)
-        self._go_on()
-
-    def _fail(self, batch: Sequence[Work[Any]], cause: BaseException) -> None:
-        if self._healthy:
-            log.error("%s: the journal cannot be written: %s", self._path, cause)
-        self._healthy = False
-        for item in batch:
-            if item.done and not item.done.done():
-                refusal = StoreUnavailable(
-                    f"{self._path}: the journal cannot be written: {cause}. Nothing of this was"
-                    " acknowledged and no tool was started; what was written before is safe. Make"
-                    " space on the disk or repair it: the daemon then continues by itself."
-                )
-                refusal.__cause__ = cause
-                item.done.set_exception(refusal)
-        self._go_on()
-
-    def _go_on(self) -> None:
         if self._queue:
             self._loop.call_soon(self._commit)
         else:
@@ -276,15 +261,6 @@ class SqliteStore:
 
     def _is_too_long(self) -> bool:
         return monotonic() > self._read_until
-
-    async def _read_in_thread(self, item: Work[T]) -> None:
-        self._long_reads += 1
-        self._reader.set_progress_handler(None, 0)
-        try:
-            work = self._read_thread._execute(_run_patiently, self._reader, self._read, item)
-            await run_to_completion(work)  # the connection is free only then
-        finally:
-            self._long_reads -= 1
 
     def _read(self, item: Work[T]) -> None:
         self._reader.execute("BEGIN")
