@@ -23,7 +23,7 @@ from daemon.tools.shell.tool import (
     shell_tool,
     stop_command,
 )
-from daemon.tools.signature import ToolDefinition, bind
+from daemon.tools.signature import bind
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.files import (
     SearchScope,
@@ -69,7 +69,7 @@ def build_tools(
     return catalogue
 
 
-BUILTIN_TOOLS: tuple[ToolDefinition, ...] = (
+BUILTIN_TOOLS = (
     current_time,
     remember,
     recall,

@@ -29,10 +29,6 @@ REPEAT_NOTE = (
     "\n[You asked exactly this before. This is the result of then;"
     " nothing has been done since that could change it.]"
 )
-UNKNOWN = (
-    "The outcome of {tool} is unknown: it may or may not have happened;"
-    " it was not run again. Tell the user."
-)
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -227,6 +223,8 @@ def make_not_run(state: CallState, why: str) -> ToolFinished:
 
 def make_unknown(state: CallState) -> ToolFinished:
     """The call was cut off, so its effect may or may not have happened (promise 3)."""
-    return make_result(
-        state, Outcome.UNKNOWN, UNKNOWN.format(tool=state.call.name), "UnknownOutcome"
+    text = (
+        f"The outcome of {state.call.name} is unknown: it may or may not have happened;"
+        " it was not run again. Tell the user."
     )
+    return make_result(state, Outcome.UNKNOWN, text, "UnknownOutcome")

@@ -25,7 +25,7 @@ from daemon.tools.base import (
 
 JSON_TYPES = (str, int, float, bool, list, dict, tuple, types.NoneType)
 SCHEMA_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
-HIDDEN_TYPES: Mapping[str, type] = {"_session_id": str, "_untrusted_source": bool}
+HIDDEN_TYPES = {"_session_id": str, "_untrusted_source": bool}
 DROPPED_KEYS = ("title", "additionalProperties")
 
 tool = ToolMeta
@@ -79,14 +79,17 @@ class BoundFunction:
     def schema(self) -> dict[str, object]:
         """The JSON schema that the model is shown, without what it can do without."""
         properties: dict[str, object] = {}
+        required: list[str] = []
         for one in self.parameters:
             shape = _type_schema(one.annotation)
             if not shape:  # only pydantic knows it, which takes its time
                 return _slim_schema(self.model.model_json_schema(by_alias=True))
-            has_default = one.default is not Parameter.empty and one.default
-            properties[one.name] = ({"default": one.default} if has_default else {}) | shape
-        required = [one.name for one in self.parameters if one.default is Parameter.empty]
-        needs: dict[str, object] = {"required": required} if required else {}
+            if one.default is Parameter.empty:
+                required.append(one.name)
+            elif one.default:
+                shape = {"default": one.default, **shape}
+            properties[one.name] = shape
+        needs = {"required": required} if required else {}
         return {"properties": properties, **needs, "type": "object"}
 
     def usage(self) -> str:

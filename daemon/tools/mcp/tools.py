@@ -185,8 +185,6 @@ class McpTool:
         name = self.definition.name
         effect = self.config.effects.get(name, self.config.default_effect)
         critical = self.config.critical.get(name)
-        empty: dict[str, object] = {"type": "object", "properties": {}}
-        off = "Switched off until its owner approves it."
         meta = ToolMeta(
             effect=effect,
             parallel=effect in READ_EFFECTS,
@@ -198,12 +196,10 @@ class McpTool:
             returns_outside_text=True,
             source=f"mcp {self.server}",
         )
-        spec = (
-            make_spec(self.server, self.definition)
-            if known
-            else ToolSpec(make_tool_name(self.server, name), off, empty)
-        )
-        return Tool(spec, meta, self.run, self.check)
+        definition = self.definition
+        if not known:
+            definition = ServerTool(name, "Switched off until its owner approves it.", "{}")
+        return Tool(make_spec(self.server, definition), meta, self.run, self.check)
 
     def check(self, arguments: Arguments) -> None:
         """Raises ToolChanged."""

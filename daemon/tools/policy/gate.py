@@ -11,7 +11,7 @@ from daemon.core import value
 from daemon.core.provenance import TrustContext, collect_texts
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
-from daemon.tools.calls import AdmittedCall, args_hash, is_protected
+from daemon.tools.calls import READ_EFFECTS, AdmittedCall, args_hash, is_protected
 from daemon.tools.policy.grants import GrantRequest, GrantStore, grantable_paths
 from daemon.tools.policy.rules import EFFECT_TEXT, STRICTNESS, RuleSet, Verdict
 from daemon.tools.registry import ToolRegistry
@@ -29,7 +29,7 @@ class Taint(StrEnum):
     FROM_OUTSIDE = " for a conversation that came from outside"
 
 
-REASONS: Mapping[tuple[Taint, Effect], str] = {
+REASONS = {
     (taint, effect): f"it {does}{taint}" for taint in Taint for effect, does in EFFECT_TEXT.items()
 }
 TableRule = Literal["yes", "if read", "if owned", "if safe", "ask"]
@@ -100,11 +100,7 @@ def judge(case: PolicyInput) -> Verdict:
         decision, reason = case.ruling
     elif decision is ALLOW and case.is_protected:
         decision, reason = ASK, "the path is protected"
-    elif (
-        decision is ALLOW
-        and case.approvals == "always"
-        and case.effect not in (Effect.READ, Effect.FETCH)
-    ):
+    elif decision is ALLOW and case.approvals == "always" and case.effect not in READ_EFFECTS:
         decision, reason = ASK, 'every effect needs an approval (tools.approvals = "always")'
     if decision is ASK and not case.askable:
         return DENY, f"{reason}, and there is nobody to ask"

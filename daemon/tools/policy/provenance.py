@@ -10,16 +10,17 @@ from daemon.core import value
 from daemon.core.provenance import Origin, SourcedText
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import Tool
-from daemon.tools.policy.addresses import (
+from daemon.tools.policy.gate import Provenance
+from daemon.tools.policy.text_values import (
     FILE_ENDINGS,
     find_addresses,
+    find_dates,
     is_mail,
     lowercase,
     mentions,
     parse_web_address,
+    split_words,
 )
-from daemon.tools.policy.gate import Provenance
-from daemon.tools.policy.text_values import find_dates, split_words
 from daemon.tools.registry import ToolRegistry
 
 NamedValue = tuple[str, str | int | float]

@@ -27,12 +27,11 @@ MONEY = list_stems(
     "amount price total sum cost value money usd eur euro dollar fee payment cent budget charge"
 )
 NUMBER = re.compile(r"\d[\d.,'_ ]*(?:e\+?\d+)?", re.IGNORECASE)
-READ_ONLY = (Effect.READ, Effect.FETCH)
 STRICTNESS = tuple(Decision)
 MAX_LISTED = 6
 MAX_SENTENCE = 120
 Verdict = tuple[Decision, str]
-EFFECT_TEXT: Mapping[Effect, str] = {
+EFFECT_TEXT = {
     Effect.READ: "only reads",
     Effect.FETCH: "fetches from outside",
     Effect.WRITE: "writes in the workspace or the memory",
@@ -88,7 +87,7 @@ class RuleMatcher(BaseModel):
         effect, verbs = tool.meta.effect, set(map(stem, self.verbs))
         if effect in self.effects:
             return Match.SURE
-        if effect in READ_ONLY:
+        if effect in (Effect.READ, Effect.FETCH):
             words = {word.casefold() for word in split_words(tool.name)}
             return Match.NO if words.isdisjoint(self.verbs) else Match.SURE
         if list_stems(tool.name) & verbs or self._split_compound(tool.name):
