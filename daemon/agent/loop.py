@@ -93,6 +93,7 @@ class AgentLoop:
 
     async def _step(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
         """One thing, when nothing stands in the way."""
+        log.debug("turn %s: looking at %d events", turn.id, turn.seq)
         spec = turn.spec
         if turn.pending:
             await self._run_tools(turn, context, control)

@@ -188,9 +188,10 @@ class WheelParts:
 
 def _folder_size(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            total += path.stat().st_size * path.is_file()
+    for root, _, names in os.walk(folder):  # pip removes folders meanwhile
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += (Path(root) / name).stat().st_size
     return total
 
 
