@@ -209,17 +209,6 @@ class Budgets:
             self._settled.clear()
             await self._settled.wait()
 
-    def hold_more(self, account: Budget, held: Cost, more: Cost) -> Cost:
-        """Add to what a running call holds; gives all that is held for it. Never waits, for it
-        would wait for itself, too.
-        """
-        self.daily.roll_over()
-        if short := account.find_shortage(more):
-            raise BudgetExceeded(short)
-        account.settle(held, Cost())
-        account.reserve(held + more)
-        return held + more
-
     def settle(self, account: Budget, held: Cost, actual: Cost) -> None:
         """The call is over, one way or another."""
         account.settle(held, actual)

@@ -13,7 +13,7 @@ from daemon.agent.final_messages import (
     user_knows_stop,
 )
 from daemon.agent.models import ModelCaller
-from daemon.agent.pre_call import is_due, prepare, shrink
+from daemon.agent.pre_call import prepare, shrink
 from daemon.agent.subagents.composite import advance, render_partial_answers
 from daemon.agent.subagents.manager import SubagentManager
 from daemon.agent.termination.conditions import (
@@ -193,7 +193,7 @@ class AgentLoop:
             *found, last = await self.answer_checker.check(turn, context)
             if not isinstance(last, TurnEnded):
                 self._record(turn, *found, last)
-            elif control.steers or await control.has_steers():
+            elif await control.has_steers():
                 self._record(turn, *found)
             else:
                 control.accepts_steers = False
@@ -223,8 +223,7 @@ class AgentLoop:
         try:
             async with control.time_limit(turn.limits.max_seconds):
                 prompt = self.builder.build_prompt(turn, context, tools_allowed=not closing)
-                if not closing and is_due(turn, context, prompt, self.models):
-                    await prepare(turn, context, self.builder, self.models)
+                if not closing and await prepare(turn, context, prompt, self.builder, self.models):
                     self._record_steers(turn, control)
                     prompt = self.builder.build_prompt(turn, context)
                 await self.models.call(turn, context, prompt)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Literal
 
 from daemon.agent.budgets import BudgetExceeded, Budgets, DailyUsage
 from daemon.agent.context.builder import Prompt, TurnContext
@@ -45,7 +45,6 @@ THOUGHTS = {"low": 2_048, "medium": 8_192, "high": 24_000, "max": 24_000}
 LEAST_OUTPUT = 256
 INTENT = "intent"
 PATIENCE_S, INTENT_PATIENCE_S = 60.0, 10.0
-T = TypeVar("T", Message, ModelReply)
 
 
 @value
@@ -69,7 +68,7 @@ class ModelRouting:
     usage: DailyUsage
     confirm_config: Callable[[], Awaitable[None]]
     load_last_good: Callable[[ErrorClass], Awaitable[tuple[ModelChoice, str] | None]]
-    _proven: bool = False
+    proven: bool = False
 
     def list_routes(self, chosen: str, work: Work | Intent | None = None) -> Sequence[ModelRoute]:
         """The chosen model first, else the one for this work (A2); then the primary, then the
@@ -100,19 +99,14 @@ class ModelRouting:
         known = self.prices.get_usd(route.provider.name, route.model, Usage(sent, received))
         return self.usage.budget.worst(sent, received) if known is None else known
 
-    async def on_success(self) -> None:
-        """A call worked: the running config is good."""
-        self._proven = True
-        await self.confirm_config()
-
     async def on_failure(self, kind: ErrorClass) -> str:
         """The first call failed for good: where the last good config takes over, its routes from
         now on, and a notice.
         """
-        found = None if self._proven else await self.load_last_good(kind)
+        found = None if self.proven else await self.load_last_good(kind)
         if found is None:
             return ""
-        self._proven, (self.choice, notice) = True, found
+        self.proven, (self.choice, notice) = True, found
         return notice
 
 
@@ -188,7 +182,10 @@ class RedactingChain:
             if message.native:
                 texts.append(message.native.blocks)
         if not redactor.is_clean(texts):
-            messages = tuple(self._redact(message) for message in request.messages)
+            messages = tuple(
+                one if (clean := redactor.redact_value(one)) is one else replace(clean, native=None)
+                for one in request.messages
+            )
             tools = redactor.redact_value(request.tools)
             request = replace(request, messages=messages, tools=tools)
 
@@ -204,11 +201,8 @@ class RedactingChain:
             raise ProviderError(
                 error.kind, text, retry_after=error.retry_after, status=error.status
             ) from error
-        return self._redact(reply)
-
-    def _redact(self, item: T) -> T:
-        cleaned = self.redactor.redact_value(item)
-        return item if cleaned is item else replace(cleaned, native=None)
+        cleaned = redactor.redact_value(reply)
+        return reply if cleaned is reply else replace(cleaned, native=None)
 
 
 @dataclass(slots=True)
@@ -301,7 +295,8 @@ class ModelCaller:
             self.budgets.settle(context.account, held, held if actual is None else actual)
         # a fallback that answered proves nothing about the config
         if (reply.provider, reply.model) == (asked.provider, asked.model):
-            await self.routing.on_success()
+            self.routing.proven = True
+            await self.routing.confirm_config()
 
     async def _complete(
         self,
@@ -357,7 +352,12 @@ class ModelCaller:
             if (route.provider.name, route.model) == (event.next_provider, event.next_model):
                 usd = self.routing.estimate_max_cost(route, held.input_tokens, held.output_tokens)
                 more = Cost(usd=max(0.0, usd - held.usd))
-                held = self.budgets.hold_more(context.account, held, more)
+                self.budgets.daily.roll_over()
+                if short := context.account.find_shortage(more):
+                    raise BudgetExceeded(short)
+                context.account.settle(held, Cost())
+                held += more
+                context.account.reserve(held)
         return held
 
     async def ask(

@@ -25,24 +25,19 @@ class TurnControl:
     _active_since: float = -1.0
     _scope: asyncio.Timeout | None = None
     _max_seconds: float = 0.0
-    _waiting_children: set[str] = field(default_factory=set)
+    waiting_children: set[str] = field(default_factory=set)
     _steer_settled: asyncio.Event = field(default_factory=asyncio.Event)
-    _pause_requested: bool = False
+    is_paused: bool = False
     _resume_signal: asyncio.Event = field(default_factory=asyncio.Event)
 
     def pause(self) -> None:
         """Hold before the next step; what runs now is let finish."""
-        self._pause_requested = True
+        self.is_paused = not self.cancel_reason
 
     def resume(self) -> None:
         """Go on."""
-        self._pause_requested = False
+        self.is_paused = False
         self._resume_signal.set()
-
-    @property
-    def is_paused(self) -> bool:
-        """The session is paused: not another step."""
-        return self._pause_requested and not self.cancel_reason
 
     async def wait_while_paused(self) -> None:
         """Wait while the session is paused; its clock stands still meanwhile."""
@@ -55,7 +50,7 @@ class TurnControl:
     def cancel(self, why: str) -> None:
         """Stop: through whatever the turn is doing right now."""
         self.cancel_reason = self.cancel_reason or why
-        self._resume_signal.set()
+        self.resume()
         self._reschedule(0.0)
 
     def _reschedule(self, seconds: float | None) -> None:
@@ -83,22 +78,17 @@ class TurnControl:
         """Somebody below waits for a person: the clock stands still, and so does the deadline of
         what runs now.
         """
-        if not self._waiting_children and self._active_since >= 0:
+        if not self.waiting_children and self._active_since >= 0:
             self.stop_clock()
             if not self.cancel_reason:
                 self._reschedule(None)
-        self._waiting_children.add(name)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Somebody below waits for a person."""
-        return bool(self._waiting_children)
+        self.waiting_children.add(name)
 
     def release_clock(self, name: str) -> None:
         """They go on, and so does the clock."""
-        was_waiting = name in self._waiting_children
-        self._waiting_children.discard(name)
-        if was_waiting and not self._waiting_children and self._active_since < 0:
+        was_waiting = name in self.waiting_children
+        self.waiting_children.discard(name)
+        if was_waiting and not self.waiting_children and self._active_since < 0:
             self._active_since = self.monotonic()
             if not self.cancel_reason:
                 self._reschedule(max(0.0, self._max_seconds - self.active_seconds))
@@ -130,19 +120,9 @@ class TurnControl:
             self.pending_steers -= 1
             self._steer_settled.set()
 
-    def steer(self, row: InboxRow) -> None:
-        """The text is on disk: fold it in before the next model call."""
-        self.steers.append(row)
-
     async def has_steers(self) -> bool:
         """Whether texts wait to join the turn; waits for those that are being written."""
         while self.pending_steers:
             self._steer_settled.clear()
             await self._steer_settled.wait()
         return bool(self.steers)
-
-    def take_steers(self) -> list[InboxRow]:
-        """The texts to fold in, oldest first."""
-        rows = list(self.steers)
-        self.steers.clear()
-        return rows

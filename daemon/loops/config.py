@@ -76,10 +76,6 @@ class LoopNotStarted(AidaemonError):
     """This loop cannot be started now."""
 
 
-class LoopBusy(LoopNotStarted):
-    """The agent is at another loop."""
-
-
 class UnknownAgent(UsageError):
     """There is no agent of this name."""
 
@@ -111,25 +107,6 @@ def resolve_settings(order: LoopOrder, spec: LoopSection) -> LoopSection:
             for one in error.errors()
         )
         raise UsageError("; ".join(errors).replace("Value error, ", "")) from error
-
-
-def new_loop(
-    order: LoopOrder, settings: LoopSection, root: SessionRow, loop_id: str, now: datetime
-) -> LoopRow:
-    """The loop as it begins."""
-    return LoopRow(
-        loop_id,
-        order.agent,
-        root.root or root.id,
-        order.sender,
-        root.label,
-        order.message,
-        settings.criterion,
-        settings.value,
-        settings.max_iterations,
-        now,
-        role=order.role,
-    )
 
 
 def attempt_session(loop: LoopRow, root: SessionRow, now: datetime) -> SessionRow:

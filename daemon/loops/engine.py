@@ -39,11 +39,9 @@ from daemon.loops.changes import (
     settle_review,
 )
 from daemon.loops.config import (
-    LoopBusy,
     LoopNotStarted,
     UnknownAgent,
     check_criterion,
-    new_loop,
     resolve_settings,
 )
 from daemon.sessions.manager import SessionManager
@@ -85,14 +83,26 @@ class LoopEngine:
 
         def work(tx: Tx) -> LoopChange:
             if busy := tx.list_running_loops(order.agent):
-                raise LoopBusy(
+                raise LoopNotStarted(
                     f"the agent {order.agent} is at loop {busy[0].id} already; stop that one"
                     " first, or resume it"
                 )
             root = tx.get_session(order.session) or SessionRow(
                 order.session, *parse_session_id(order.session), Label.TRUSTED, now
             )
-            loop = new_loop(order, settings, root, name, now)
+            loop = LoopRow(
+                name,
+                order.agent,
+                root.root or root.id,
+                order.sender,
+                root.label,
+                order.message,
+                settings.criterion,
+                settings.value,
+                settings.max_iterations,
+                now,
+                role=order.role,
+            )
             if loop.criterion == "test_pass" and self.criteria.obstacle:
                 raise LoopNotStarted(self.criteria.obstacle)
             return begin_loop(tx, loop, root, settings.warnings(), now)

@@ -99,7 +99,7 @@ class Inbox:
             if asked:
                 self.sessions.wake_turn(asked, kept.state.partition(":")[2])
             elif control and kept.steers and control.accepts_steers:
-                control.steer(kept)
+                control.steers.append(kept)
             elif kept.state == "new":
                 kept = replace(kept, steers="")  # the turn that it was meant for ended meanwhile
                 self.sessions.deliver(session, kept, stream=inbound.stream)

@@ -411,7 +411,8 @@ class SessionWorker:
         if not in_loop and not is_cleared(turn.events[0].at, self.session):
             self.history.add(turn)
         manager.budgets.close(turn)
-        self.inputs.extendleft(reversed([replace(row, steers="") for row in control.take_steers()]))
+        self.inputs.extendleft(replace(row, steers="") for row in reversed(control.steers))
+        control.steers.clear()
         self._forget_turn(turn.id)
         manager.live.publish(turn.id, TurnFinished(turn))
         if turn.children or turn.parent:
@@ -423,7 +424,8 @@ class SessionWorker:
         """Texts to a turn that does not end now, and a stop, wait until it is resumed."""
         if control := self.control:
             control.accepts_steers = False
-            self.parked_steers.setdefault(turn_id, []).extend(control.take_steers())
+            self.parked_steers.setdefault(turn_id, []).extend(control.steers)
+            control.steers.clear()
             if control.cancel_reason:
                 self.cancels[turn_id] = control.cancel_reason
 

@@ -19,7 +19,7 @@ from daemon.core.events import Answer
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage
 from daemon.core.trust import Effect, Label
 from daemon.loops.changes import LoopEvent
-from daemon.loops.config import LoopBusy, LoopNotEnabled
+from daemon.loops.config import LoopNotEnabled, LoopNotStarted
 from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolOutput
@@ -623,7 +623,7 @@ async def test_an_agent_is_at_one_loop_at_a_time_c7(tmp_path: Path, model: FakeO
     async with house(tmp_path, model) as it:
         loop = await begin(it)
         await model.hanging.wait()
-        with pytest.raises(LoopBusy, match=loop.id):
+        with pytest.raises(LoopNotStarted, match=loop.id):
             await begin(it)
         await it.house.loops.stop(loop.id, "enough")
         assert await over(it, await begin(it))

@@ -7,7 +7,7 @@ assistant message that asked for them. No user text is ever lost.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
@@ -31,15 +31,17 @@ DUE_PERCENT = 80
 REFLECTION = "reflection"
 STRIPPED = "[a tool call that was cut off]"
 TURNS = 30
+ENCODING = ("utf-8", "surrogatepass")
 
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
     """Four bytes a token, and a few for the envelope."""
     size = 0
     for message in messages:
-        own = ENVELOPE + _count_bytes(message.text)
+        parts = [message.text]
         for call in message.calls:
-            own += ENVELOPE + len(call.name) + _count_bytes(call.arguments)
+            parts += (call.name, call.arguments)
+        own = ENVELOPE * (1 + len(message.calls)) + len("".join(parts).encode(*ENCODING))
         size += max(own, len(message.native.blocks)) if message.native else own
     return size // CHARS_PER_TOKEN
 
@@ -48,7 +50,7 @@ def estimate_max_tokens(messages: Sequence[Message], estimated: int) -> int:
     """The most that a request can take: for other scripts, and the provider's form of each call
     and result, on top of 4/3 of the estimate.
     """
-    wide = sum(_count_bytes(m.text) - len(m.text) for m in messages if not m.text.isascii())
+    wide = sum(len(one.text.encode(*ENCODING)) - len(one.text) for one in messages)
     calls = sum(len(message.calls) for message in messages)
     return estimated * 4 // 3 + wide // 3 + AROUND_A_CALL * calls
 
@@ -64,41 +66,15 @@ def feed_messages(digest: blake2b, messages: Sequence[Message]) -> blake2b:
         parts = [message.role, message.text, message.provider_id]
         for call in message.calls:
             parts += (call.provider_id, call.name, call.arguments)
-        digest.update("".join(f"{part}\0" for part in parts).encode("utf-8", "surrogatepass"))
+        digest.update("".join(f"{part}\0" for part in parts).encode(*ENCODING))
     return digest
 
 
-def _count_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
 def repair(history: Sequence[Message]) -> list[Message]:
-    """Merge same-role neighbours; drop orphan results and strip orphan calls; merge again. Twice
-    is the same as once.
+    """Merge same-role neighbours; drop orphan results and strip orphan calls, so that each call
+    stands before its result; merge again. Twice is the same as once.
     """
-    return merge(list(pair(merge(history))))
-
-
-def merge(history: Sequence[Message]) -> list[Message]:
-    """Neighbours of the same role become one message, their tool calls one list; tool results stay
-    single.
-    """
-    merged: list[Message] = []
-    for message in history:
-        if merged and merged[-1].role is message.role is not MessageRole.TOOL:
-            last = merged[-1]
-            text = "\n\n".join(part for part in (last.text, message.text) if part)
-            label, calls = last.label.join_with(message.label), last.calls + message.calls
-            merged[-1] = replace(last, text=text, calls=calls, label=label, native=None)
-        else:
-            merged.append(message)
-    return merged
-
-
-def pair(history: Sequence[Message]) -> Iterator[Message]:
-    """Every assistant call directly followed by its result, every result preceded by its call; the
-    rest goes.
-    """
+    history, sound = merge(history), list[Message]()
     index = 0
     while index < len(history):
         message = history[index]
@@ -118,10 +94,27 @@ def pair(history: Sequence[Message]) -> Iterator[Message]:
         if len(calls) < len(message.calls):
             message = replace(message, calls=tuple(calls), native=None)
         if message.text or message.calls:
-            yield message
+            sound.append(message)
         elif message.role is MessageRole.ASSISTANT:
-            yield replace(message, text=STRIPPED, native=None)
-        yield from paired
+            sound.append(replace(message, text=STRIPPED, native=None))
+        sound += paired
+    return merge(sound)
+
+
+def merge(history: Sequence[Message]) -> list[Message]:
+    """Neighbours of the same role become one message, their tool calls one list; tool results stay
+    single.
+    """
+    merged: list[Message] = []
+    for message in history:
+        if merged and merged[-1].role is message.role is not MessageRole.TOOL:
+            last = merged[-1]
+            text = "\n\n".join(part for part in (last.text, message.text) if part)
+            label, calls = last.label.join_with(message.label), last.calls + message.calls
+            merged[-1] = replace(last, text=text, calls=calls, label=label, native=None)
+        else:
+            merged.append(message)
+    return merged
 
 
 @value

@@ -82,7 +82,7 @@ class CompositePlan:
 
     def _next_parallel(self) -> Sequence[CompositeStep] | TurnEnded:
         steps = [self._step(0, n) for n in range(len(self.composite.members))]
-        if missing := self._list_missing(steps):
+        if missing := [step for step in steps if step.key not in self.results]:
             return missing
         done = self._list_done(step.key for step in steps)
         if not any(has_succeeded(result) for _, result in done):
@@ -121,8 +121,13 @@ class CompositePlan:
         latest: dict[str, ChildReturned] = {}
         failed: list[tuple[str, ChildReturned]] = []
         for number in range(self._round_count()):
-            steps = [self._debate_step(number, n, latest) for n in active]
-            if missing := self._list_missing(steps):
+            steps: list[CompositeStep] = []
+            for n in active:
+                name = self._name(_key(number, n))
+                own = f"## What you answered\n{latest[name].text}" if name in latest else ""
+                others = _render_answers([one for one in latest.items() if one[0] != name])
+                steps.append(self._step(number, n, own, others, REVISE_PROMPT if others else ""))
+            if missing := [step for step in steps if step.key not in self.results]:
                 return missing
             done = self._list_done(step.key for step in steps)
             failed += [one for one in done if not has_succeeded(one[1])]
@@ -143,21 +148,10 @@ class CompositePlan:
         notes = [f"({name} ended {result.stop}: {result.text})" for name, result in failed]
         return TurnEnded(Stop.DONE, _list_failures(failed), "\n\n".join((said, *notes)))
 
-    def _debate_step(
-        self, number: int, n: int, latest: Mapping[str, ChildReturned]
-    ) -> CompositeStep:
-        name = self._name(_key(number, n))
-        own = f"## What you answered\n{latest[name].text}" if name in latest else ""
-        others = _render_answers([one for one in latest.items() if one[0] != name])
-        return self._step(number, n, own, others, REVISE_PROMPT if others else "")
-
     def _step(self, number: int, n: int, *before: str) -> CompositeStep:
         member = self.composite.members[n]
         task = "\n\n".join(filter(None, (member.brief, self.task, *before)))
         return CompositeStep(_key(number, n), member.agent, task)
-
-    def _list_missing(self, steps: Sequence[CompositeStep]) -> Sequence[CompositeStep]:
-        return [step for step in steps if step.key not in self.results]
 
     def _list_done(self, keys: Iterable[str]) -> Answers:
         results = self.results
@@ -201,7 +195,7 @@ async def advance(
             for step in steps
         ]
     except ConfigError as error:
-        parts = (f"I cannot continue: {error}", plan.partial_answers())
+        parts = (f"I cannot continue: {error}", render_partial_answers(turn))
         return TurnEnded(Stop.FAILED, "agent", "\n\n".join(filter(None, parts)))
     for event in spawned:
         if event.key not in turn.children:

@@ -195,12 +195,12 @@ class SubagentManager:
         parent = self._parent_of.get(turn_id, "")
         if control := self.running.get(parent):
             control.release_clock(turn_id)
-            if not control.is_waiting:
+            if not control.waiting_children:
                 self.release_ancestors(parent)
 
     def _is_waiting(self, turn_id: str) -> bool:
         control = self.running.get(turn_id)
-        return control is not None and (control.is_waiting or control.is_paused)
+        return control is not None and bool(control.waiting_children or control.is_paused)
 
 
 def has_succeeded(returned: ChildReturned) -> bool:

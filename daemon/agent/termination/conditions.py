@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain, islice, takewhile
-from typing import assert_never
 from urllib.parse import urlsplit
 
 from daemon.core import value
@@ -245,8 +244,6 @@ def find_declared_stop(turn: Turn, usd: float) -> Halt | None:
                 holds = any(_has_result(condition, state) for state in turn.calls)
             case BudgetExhausted():
                 holds = usd >= condition.usd
-            case _:
-                assert_never(condition)
         if holds:
             return Halt(Stop.CONDITION, f"{condition.kind}: {describe_condition(condition)[0]}")
     return None
@@ -274,8 +271,6 @@ def describe_condition(condition: Condition) -> tuple[str, str]:
             return f"{tool}{code}{text}", f"{tool} gives a result{code}{text}"
         case BudgetExhausted(usd=usd):
             return f"${usd:g}", f"it has cost ${usd:g}"
-        case _:
-            assert_never(condition)
 
 
 def render_nudge(turn: Turn) -> str:
