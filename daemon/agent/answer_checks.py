@@ -10,7 +10,7 @@ from datetime import timedelta
 from hashlib import sha256
 
 from daemon.agent.budgets import build_system_question
-from daemon.agent.claim_check import Claim, find_false_claims, render_correction, render_note
+from daemon.agent.claim_check import find_false_claims, render_correction, render_note
 from daemon.agent.context.builder import TurnContext, render_message
 from daemon.agent.context.history import REFLECTION
 from daemon.agent.models import ModelCaller
@@ -180,14 +180,15 @@ class AnswerChecker:
     def _check_schema(self, turn: Turn, text: str) -> Sequence[Event]:
         """One correction, then it is an error that nothing helps (D3)."""
         from daemon.agent.spec.json_schema import (  # lazy: jsonschema, 60 ms
-            retry_prompt,
+            RETRY_PROMPT,
             validate_reply,
         )
 
         faults = validate_reply(text, turn.spec.output_schema)
         if not faults:
             return ()
-        prompt, listed = retry_prompt(faults), "; ".join(faults)
+        prompt = RETRY_PROMPT.format(errors="\n".join(f"- {fault}" for fault in faults))
+        listed = "; ".join(faults)
         found = Verified(SCHEMA, False, prompt)
         if turn.reply and SCHEMA not in turn.coached:
             return found, Coached(SCHEMA, prompt)
@@ -323,8 +324,8 @@ def get_final_text(turn: Turn) -> str:
     return turn.reply.text if turn.spec.output_schema and turn.reply else turn.answer
 
 
-def _find_claims(turn: Turn, text: str) -> Sequence[Claim]:
-    return find_false_claims(text, turn.settled_calls) if turn.spec.check_claims else ()
+def _find_claims(turn: Turn, text: str) -> Mapping[str, str]:
+    return find_false_claims(text, turn.settled_calls) if turn.spec.check_claims else {}
 
 
 def _send_back(turn: Turn, verified: Verified, text: str) -> Sequence[Event]:

@@ -3,10 +3,9 @@
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from daemon.core import value
 from daemon.core.events import Outcome, ToolFinished
 from daemon.core.messages import ToolCall
 from daemon.core.trust import Effect
@@ -77,19 +76,9 @@ SAMPLE = re.compile(
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\n(?:[-*•] .*)?")
 
 
-@value
-class Claim:
-    """`kind` is what the reply says was done, `words` its sentence."""
-
-    kind: str
-    words: str
-
-
-def find_false_claims(
-    reply: str, past: Sequence[tuple[ToolFinished, ToolCall]]
-) -> tuple[Claim, ...]:
-    """One claim of each kind that no result shows. A passive sentence may be news that a tool
-    read.
+def find_false_claims(reply: str, past: Sequence[tuple[ToolFinished, ToolCall]]) -> dict[str, str]:
+    """What the reply says was done and no result shows: the sentence for each kind. A passive one
+    may be news that a tool read.
     """
     read = any(
         result.outcome is Outcome.OK
@@ -97,19 +86,19 @@ def find_false_claims(
         and result.tool not in NO_NEWS
         for result, _ in past
     )
-    found: dict[str, Claim] = {}
+    found: dict[str, str] = {}
     for at, words, passive in _find_claims(reply):
         kind = KINDS[at][0]
         if kind not in found and not (passive and read) and not _is_shown(at, past):
-            found[kind] = Claim(kind, words)
-    return tuple(found.values())
+            found[kind] = words
+    return found
 
 
-def render_correction(claims: Sequence[Claim]) -> str:
+def render_correction(claims: Mapping[str, str]) -> str:
     """Tells the model which words have no proof, and the two ways to correct them."""
     lines = "\n".join(
-        f'- "{claim.words}": no tool result of this turn shows that {claim.kind}.'
-        for claim in claims
+        f'- "{words}": no tool result of this turn shows that {kind}.'
+        for kind, words in claims.items()
     )
     return (
         f"Your reply says that something was done, and the record of this turn does not show "
@@ -119,10 +108,9 @@ def render_correction(claims: Sequence[Claim]) -> str:
     )
 
 
-def render_note(claims: Sequence[Claim]) -> str:
-    """The line below a reply that repeats its claim."""
-    kinds = " or that ".join(claim.kind for claim in claims)
-    return f"(Note: no tool result of this turn shows that {kinds}.)"
+def render_note(claims: Iterable[str]) -> str:
+    """The line below a reply that repeats claims of these kinds."""
+    return f"(Note: no tool result of this turn shows that {' or that '.join(claims)}.)"
 
 
 @lru_cache(maxsize=64)

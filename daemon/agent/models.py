@@ -7,7 +7,7 @@ Secrets are redacted from requests, drafts, replies and errors (A6).
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from daemon.agent.budgets import BudgetExceeded, Budgets, DailyUsage
@@ -112,8 +112,7 @@ class ModelRouting:
 
 @dataclass(slots=True)
 class Draft:
-    """The text of a reply while it comes: redacted and published as long as somebody watches the
-    turn.
+    """The text of a reply while it comes: redacted and published.
 
     A secret that comes in pieces is held back until it is complete.
     """
@@ -121,31 +120,19 @@ class Draft:
     bus: EventBus
     turn: Turn
     stream: RedactedStream
-    _pieces: list[str] = field(default_factory=list)
 
     def add(self, text: str) -> None:
         """A piece has come."""
-        self._pieces.append(text)
-        if self.bus.is_watched(self.turn.id):
-            self.publish()
-
-    def publish(self) -> None:
-        """Show what nobody has seen so far."""
-        text = self.stream.feed("".join(self._pieces))
-        self._pieces.clear()
-        if text:
+        if text := self.stream.feed(text):
             self.bus.publish(self.turn.id, TextDelta(text, self.turn.seq))
 
     def finish(self) -> None:
         """Nothing more comes: show what was held back."""
-        if self.bus.is_watched(self.turn.id):
-            self.publish()
-            if text := self.stream.flush():
-                self.bus.publish(self.turn.id, TextDelta(text, self.turn.seq))
+        if text := self.stream.flush():
+            self.bus.publish(self.turn.id, TextDelta(text, self.turn.seq))
 
     def drop(self) -> None:
         """The call is repeated: what was shown is void."""
-        self._pieces.clear()
         self.stream = RedactedStream(self.stream.redactor)
         self.bus.publish(self.turn.id, DraftDropped())
 
@@ -309,10 +296,9 @@ class ModelCaller:
         if not (context.stream or self.live.is_watched(turn.id)):
             return await self.chain.complete(routes, request, on_retry=retry)
         draft = Draft(self.live, turn, RedactedStream(self.chain.redactor))
-        with self.live.on_subscribe(turn.id, draft.publish):
-            reply = await self.chain.complete(
-                routes, request, on_text=draft.add, on_reset=draft.drop, on_retry=retry
-            )
+        reply = await self.chain.complete(
+            routes, request, on_text=draft.add, on_reset=draft.drop, on_retry=retry
+        )
         draft.finish()
         return reply
 

@@ -72,7 +72,6 @@ class EventBus:
     turn_listeners: list[Callable[[str, str], None]] = field(default_factory=list)
     _watchers: dict[str, Watchers] = field(default_factory=dict)
     _drafts: dict[str, list[TextDelta]] = field(default_factory=dict)
-    _on_subscribe: dict[str, Callable[[], None]] = field(default_factory=dict)
 
     def publish(self, turn_id: str, item: LiveItem) -> None:
         """Show it to those who watch this turn."""
@@ -86,17 +85,8 @@ class EventBus:
                 queue.put_nowait(item)
 
     def is_watched(self, turn_id: str) -> bool:
-        """Somebody is looking at everything; nobody pays for drafts that no one sees."""
+        """Somebody is looking at everything: a reply is asked for piece by piece."""
         return None in self._watchers.get(turn_id, {}).values()
-
-    @contextmanager
-    def on_subscribe(self, turn_id: str, publish: Callable[[], None]) -> Iterator[None]:
-        """Call `publish` whenever somebody begins to watch the turn in the meantime."""
-        self._on_subscribe[turn_id] = publish
-        try:
-            yield
-        finally:
-            del self._on_subscribe[turn_id]
 
     @contextmanager
     def subscribe(
@@ -106,8 +96,6 @@ class EventBus:
         it has seen the last.
         """
         queue: asyncio.Queue[LiveItem] = asyncio.Queue()
-        if only is None and (publish := self._on_subscribe.get(turn_id)):
-            publish()
         if draft := self._drafts.get(turn_id):
             beginning = TextDelta("".join(piece.text for piece in draft), draft[-1].after)
             if only is None or only(beginning):

@@ -92,10 +92,10 @@ class TurnPreparer:
 
     def _settings_of(self, spec: AgentSpec) -> tuple[TurnSpec, Limits]:
         """Cached while neither its file nor the config changes."""
-        defaults, made = self.agents.defaults, self._cached.get(spec.name)
+        defaults, made = self.agents.defaults, self._cached.get(spec.identity.name)
         if made is None or made[0] is not spec or made[1] is not defaults:
             made = (spec, defaults, spec.turn_spec(defaults), spec.limits(defaults))
-            self._cached[spec.name] = made
+            self._cached[spec.identity.name] = made
         return made[2:]
 
 

@@ -13,7 +13,7 @@ SENT, DELETED, SAVED = "anything was sent", "anything was deleted", "anything wa
 
 
 def kinds(reply: str, ledger: Ledger = ()) -> set[str]:
-    return {claim.kind for claim in find_false_claims(reply, ledger)}
+    return set(find_false_claims(reply, ledger))
 
 
 def name(case: Case) -> str:
@@ -22,7 +22,7 @@ def name(case: Case) -> str:
 
 @pytest.mark.parametrize("case", claim_cases.INNOCENT, ids=name)
 def test_an_innocent_or_proven_reply_raises_no_alarm_f6(case: Case) -> None:
-    assert find_false_claims(case.reply, case.ledger) == ()
+    assert find_false_claims(case.reply, case.ledger) == {}
 
 
 @pytest.mark.parametrize("case", claim_cases.FALSE, ids=name)
@@ -32,12 +32,12 @@ def test_a_claim_that_no_result_shows_is_found_f6(case: Case) -> None:
 
 def test_a_claim_carries_the_words_that_were_said() -> None:
     claims = find_false_claims("Sure. I have sent the **contract** to Eva. Anything else?", ())
-    assert [claim.words for claim in claims] == ["I have sent the contract to Eva."]
+    assert list(claims.values()) == ["I have sent the contract to Eva."]
 
 
 def test_each_kind_is_named_once_however_often_it_is_claimed() -> None:
     reply = "I sent the mail to Anna. I sent the mail to Bob. I deleted the draft file."
-    assert [claim.kind for claim in find_false_claims(reply, ())] == [SENT, DELETED]
+    assert list(find_false_claims(reply, ())) == [SENT, DELETED]
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_a_spec_declares_identity_and_iteration_and_a_turn_gets_all_of_it():
         critical=("shell",),
         on_budget="stop",
     )
-    assert (spec.name, spec.identity.version, spec.identity.description) == (
+    assert (spec.identity.name, spec.identity.version, spec.identity.description) == (
         "coder",
         "0.1.0",
         "writes code",
@@ -152,7 +152,7 @@ def test_the_default_agent_is_made_of_agent():
         loop=LoopSection(enabled=True, criterion="test_pass", value="pytest -q", max_iterations=3)
     )
     spec = default_spec(defaults)
-    assert (spec.name, spec.loop) == ("default", defaults.loop)
+    assert (spec.identity.name, spec.loop) == ("default", defaults.loop)
     assert spec.turn_spec(defaults) == TurnSpec(on_budget="ask")
 
 

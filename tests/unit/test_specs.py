@@ -100,7 +100,7 @@ def test_a_wrong_file_does_not_disturb_the_others_and_is_good_again_once_mended(
     write("coder", "")
     path = write("critic", "[iteration]\nmax_cycles = 0\n[tools]\napprovals = 3\n")
     specs = specs_of(tmp_path)
-    assert specs.get("coder").name == "coder"
+    assert specs.get("coder").identity.name == "coder"
     with pytest.raises(ConfigError, match=r"critic.toml: iteration.max_cycles: found 0"):
         specs.get("critic")
     assert [line.split(": ")[:2] for line in specs.errors()] == [
@@ -108,7 +108,7 @@ def test_a_wrong_file_does_not_disturb_the_others_and_is_good_again_once_mended(
         [str(path), "tools.approvals"],
     ]
     write("critic", "[iteration]\nmax_cycles = 1000\n")
-    assert (specs.get("critic").name, specs.errors()) == ("critic", [])
+    assert (specs.get("critic").identity.name, specs.errors()) == ("critic", [])
 
 
 def test_a_file_that_is_not_text_is_a_fault_of_that_agent(tmp_path: Path, write: Write):
@@ -160,7 +160,7 @@ def test_a_composite_may_hold_another_but_never_itself(tmp_path: Path, write: Wr
     """B11"""
     write("team", composite("pair", "pair"))
     write("pair", composite("default"))
-    assert specs_of(tmp_path).get("team").name == "team"
+    assert specs_of(tmp_path).get("team").identity.name == "team"
     write("pair", composite("team"))
     with pytest.raises(
         ConfigError,
@@ -239,7 +239,7 @@ def test_no_file_keeps_the_daemon_from_starting_and_each_is_told_about_in_a_line
     specs = specs_of(tmp_path)
     [line] = specs.errors()
     assert line.startswith(f"{path}: ") and line.isprintable() and len(line) < 3000
-    assert specs.get("good").name == "good"
+    assert specs.get("good").identity.name == "good"
 
 
 @pytest.mark.parametrize("value", ["a{99999999999999999999}", f"{'(?:' * 20_000}a{')' * 20_000}"])

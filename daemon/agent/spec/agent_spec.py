@@ -49,11 +49,6 @@ class AgentSpec(Section):
     verify: list[CheckSection] | None = None
     output: OutputSection = Field(default_factory=OutputSection)
 
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return self.identity.name
-
     def turn_spec(self, defaults: AgentConfig) -> TurnSpec:
         """What a turn of it is begun under."""
         cycles, tools, policy = self.iteration, self.tools, self.model_policy
@@ -63,7 +58,7 @@ class AgentSpec(Section):
         usual = [] if self.composite else defaults.verify  # its members are held against them
         schema = self.output.json_schema
         return TurnSpec(
-            agent=self.name,
+            agent=self.identity.name,
             instructions=self.identity.instructions,
             model=policy.model,
             effort=policy.effort,

@@ -8,7 +8,7 @@ ever.
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from jsonschema import Draft202012Validator
@@ -64,11 +64,6 @@ def validate_reply(reply: str, schema: str) -> list[str]:
         return [f"it is not JSON: {error}"]
     except (RecursionError, OverflowError):
         return ["it is nested too deeply, is too complex, or a number in it is too large"]
-
-
-def retry_prompt(errors: Sequence[str]) -> str:
-    """Tells the model what to correct."""
-    return RETRY_PROMPT.format(errors="\n".join(f"- {error}" for error in errors))
 
 
 def check_schema(schema: object) -> list[str]:

@@ -281,31 +281,23 @@ async def spawn_agent(
 
 
 def _check(children: SubagentManager, turn: Turn, task: str, background: bool) -> None:
+    most, depth, said = children.config.max_depth, turn.spec.depth, turn.events[0].event
+    # each report begins a turn with a budget of its own: one must not lead to the next (F2)
+    reported = isinstance(said, UserSaid) and said.input_id.endswith(REPORT_SUFFIX)
     if not task.strip():
-        raise ToolError(
-            "task is empty; say what the sub-agent is to do, with everything it needs to know"
-        )
-    most, depth = children.config.max_depth, turn.spec.depth
-    if depth >= most:
-        raise ToolError(
-            f"sub-agents may be nested {most} deep, and this one is: do the task yourself"
-        )
-    if background and (depth or turn.session.startswith("loop:")):
-        raise ToolError(
+        fault = "task is empty; say what the sub-agent is to do, with everything it needs to know"
+    elif depth >= most:
+        fault = f"sub-agents may be nested {most} deep, and this one is: do the task yourself"
+    elif background and (depth or turn.session.startswith("loop:")):
+        fault = (
             "nobody would hear of it: only the agent that the user talks to can work in the"
             " background"
         )
-    if background and _follows_report(turn):
-        raise ToolError(
+    elif background and reported and not any(isinstance(e.event, Steered) for e in turn.events):
+        fault = (
             "this turn was begun by a report, and the user has not spoken since: do it without"
             " background"
         )
-
-
-def _follows_report(turn: Turn) -> bool:
-    """Each report begins a turn with a budget of its own: one must not lead to the next for ever
-    (F2).
-    """
-    said = turn.events[0].event
-    spoken = any(isinstance(entry.event, Steered) for entry in turn.events)
-    return isinstance(said, UserSaid) and said.input_id.endswith(REPORT_SUFFIX) and not spoken
+    else:
+        return
+    raise ToolError(fault)
