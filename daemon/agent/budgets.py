@@ -49,7 +49,6 @@ def utc_midnight(now: datetime) -> datetime:
 EVER = datetime(1, 1, 1, tzinfo=UTC)
 MONEY_DIGITS = 4
 TURN = "turn"
-ASK_MINUTES = 5
 
 
 @value
@@ -150,11 +149,12 @@ class Budgets:
     """The only owner of accounts: each turn's under its parent's, all under the day's (F2).
 
     `hold` waits while others hold what is missing: it may come back unspent. At the limit a person
-    is asked, and has ASK_MINUTES to answer; a yes allows as much again as the limit was at first.
+    is asked, and has `minutes` to answer; a yes allows as much again as the limit was at first.
     """
 
     store: Store
     daily: DailyUsage
+    minutes: float = 5.0
     _accounts: dict[str, Budget] = field(default_factory=dict)
     _ended: set[str] = field(default_factory=set)
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -254,7 +254,7 @@ class Budgets:
             "limit": short.cap,
             "more": max(first, missing),
         }
-        expires = self.daily.clock.now() + timedelta(minutes=ASK_MINUTES)
+        expires = self.daily.clock.now() + timedelta(minutes=self.minutes)
         name = f"budget.{len(turn.questions) + 1}"
         return build_system_question(name, EXTEND_TOOL, about, expires)
 

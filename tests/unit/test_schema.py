@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from daemon.agent.spec.json_schema import check_schema, retry_prompt, validate_reply
+from daemon.agent.spec.json_schema import RETRY_PROMPT, check_schema, validate_reply
 
 REVIEW: dict[str, object] = {
     "type": "object",
@@ -28,7 +28,8 @@ GOOD = {"verdict": "good", "score": 7, "points": [{"text": "clear"}]}
 
 def schema_fault(reply: str, schema: str) -> str:
     faults = validate_reply(reply, schema)
-    return retry_prompt(faults) if faults else ""
+    errors = "\n".join(f"- {fault}" for fault in faults)
+    return RETRY_PROMPT.format(errors=errors) if faults else ""
 
 
 def fault(value: object, schema: object) -> str:
