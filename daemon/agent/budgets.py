@@ -214,11 +214,6 @@ class Budgets:
         account.settle(held, actual)
         self._settled.set()
 
-    def find_shortage(self, account: Budget) -> Shortage | None:
-        """What has nothing left, from this account up."""
-        self.daily.roll_over()
-        return account.find_shortage()
-
     def build_question(
         self, turn: Turn, context: TurnContext, short: Shortage
     ) -> ApprovalAsked | None:

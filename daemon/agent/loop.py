@@ -74,6 +74,7 @@ class AgentLoop:
             if control.is_paused:
                 await turn.commit()
                 await control.wait_while_paused()
+            self.budgets.daily.roll_over()
             if halt := self._find_cut(turn, control):
                 await self._end_cut(turn, halt)
             elif any(question.answered is None for question in turn.questions.values()):
@@ -82,7 +83,7 @@ class AgentLoop:
                 self._record(turn, raised)
             elif (  # an answer that is complete needs nothing more
                 not turn.awaiting_verdict
-                and (short := self.budgets.find_shortage(context.account))
+                and (short := context.account.find_shortage())
                 and not ends_by_condition(turn, short)
             ):
                 await self._handle_shortage(turn, context, short)

@@ -88,9 +88,7 @@ class ModelRouting:
         choice = self.choice
         fallbacks = [route.model for route in choice.fallbacks]
         first = choice.primary.model
-        return tuple(
-            dict.fromkeys((first, choice.fast or first, choice.smart or first, *fallbacks))
-        )
+        return tuple(dict.fromkeys(filter(None, (first, choice.fast, choice.smart, *fallbacks))))
 
     def estimate_max_cost(self, route: ModelRoute, sent: int, received: int) -> float:
         """What a call may cost, in USD; the configured worst case where the price is unknown

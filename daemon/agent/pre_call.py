@@ -136,11 +136,13 @@ async def prepare(
     turn: Turn, context: TurnContext, prompt: Prompt, builder: ContextBuilder, models: ModelCaller
 ) -> bool:
     """Class of the message, advice, compression: recorded where they are due; mostly none is."""
-    now, before = models.clock.now, turn.seq
-    if _needs_intent(turn, context, models):
+    now, before, model_for_work = models.clock.now, turn.seq, models.routing.model_for_work
+    asked = INTENT in (one.purpose for one in turn.consultations)
+    known = turn.reply or turn.intent or context.model or turn.spec.model or asked
+    if not known and model_for_work("fast") != model_for_work("primary"):  # (E3)
         said = turn.events[0].event
-        asked = build_intent_prompt(said.full_text if isinstance(said, UserSaid) else "")
-        message = [Message(MessageRole.USER, asked)]
+        text = build_intent_prompt(said.full_text if isinstance(said, UserSaid) else "")
+        message = [Message(MessageRole.USER, text)]
         words = await models.ask(turn, context, INTENT, message, max_tokens=CLASS_TOKENS)
         if intent := parse_intent(words or ""):
             turn.record(Classified(intent), now())
@@ -151,15 +153,6 @@ async def prepare(
     if shorter := await compress(turn, context, prompt, models):
         turn.record(shorter, now())
     return turn.seq != before
-
-
-def _needs_intent(turn: Turn, context: TurnContext, models: ModelCaller) -> bool:
-    """The rules did not know, and there is a cheaper model to ask (E3)."""
-    if turn.reply or turn.intent or context.model or turn.spec.model:
-        return False
-    model_for_work = models.routing.model_for_work
-    cheaper = model_for_work("fast") != model_for_work("primary")
-    return cheaper and not any(one.purpose == INTENT for one in turn.consultations)
 
 
 def classify_by_rules(text: str) -> Intent | None:

@@ -4,6 +4,7 @@ import logging
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -17,7 +18,6 @@ from daemon.settings.load import config_error, read_text
 
 log = logging.getLogger(__name__)
 MAX_DEPTH, MAX_REPORTED = 20, 5
-FileStamp = tuple[int, int, int]
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class AgentRegistry:
     folder: Path
     defaults: AgentConfig
     tools: tuple[str, ...] = ()
-    _cached: dict[str, tuple[FileStamp, AgentSpec | str]] = field(default_factory=dict)
+    _cached: dict[str, tuple[tuple[int, int, int], AgentSpec | str]] = field(default_factory=dict)
     _default_spec: AgentSpec = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,8 +105,13 @@ class AgentRegistry:
 
     def _load(self, name: str) -> AgentSpec:
         """What the file says, without a look at the agents it names."""
-        stamp = _stamp(f"{self.folder}/{name}.toml") if NAME.fullmatch(name) else None
-        if stamp is None:
+        stamp = None
+        if NAME.fullmatch(name):
+            with suppress(OSError):
+                found = os.stat(f"{self.folder}/{name}.toml")  # noqa: PTH116 - twice as fast
+                if not (stat.S_ISFIFO(found.st_mode) or stat.S_ISCHR(found.st_mode)):
+                    stamp = found.st_mtime_ns, found.st_size, found.st_ino
+        if stamp is None:  # no file, or one that may take for ever to read
             self._cached.pop(name, None)
             if name == DEFAULT:
                 return self._default_spec
@@ -170,13 +175,3 @@ def unknown_agent(name: str, names: Sequence[str]) -> str:
 def _suggest(name: str, names: Sequence[str]) -> str:
     near = get_close_matches(name, names, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def _stamp(path: str) -> FileStamp | None:
-    try:
-        found = os.stat(path)  # noqa: PTH116 - asked for every turn, and twice as fast
-    except OSError:
-        return None
-    if stat.S_ISFIFO(found.st_mode) or stat.S_ISCHR(found.st_mode):
-        return None  # to read these may take for ever
-    return found.st_mtime_ns, found.st_size, found.st_ino
