@@ -220,7 +220,8 @@ class AgentLoop:
         self, turn: Turn, context: TurnContext, control: TurnControl, closing: Halt | None = None
     ) -> None:
         """After what is due before it; what the user said by then is in it (E7)."""
-        self._record_steers(turn, control)
+        if control.steers:
+            self._record_steers(turn, control)
         try:
             async with control.time_limit(turn.limits.max_seconds):
                 prompt = self.builder.build_prompt(turn, context, tools_allowed=not closing)

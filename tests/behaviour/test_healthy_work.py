@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daemon.agent.termination.conditions import check_confidence, check_unrecoverable
-from daemon.agent.termination.loop_detection import check_circling, check_repetition
+from daemon.agent.termination.loop_detection import check_loops
 from daemon.app.daemon import Overrides
 from daemon.core.events import Coached, Outcome, Stop
 from daemon.core.messages import ToolSpec
@@ -59,7 +59,7 @@ def test_a11_d4_no_condition_holds_at_any_step_of_recorded_work(
 ) -> None:
     told, tools = Story(), tools_of(TASKS)
     conditions = [
-        under(check_circling, on_stall="stop"), under(check_repetition, on_stall="stop"),
+        under(check_loops, on_stall="stop"),
         check_confidence, under(check_unrecoverable, critical=tools),
     ]  # fmt: skip
     for step in split(task):

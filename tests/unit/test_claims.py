@@ -93,7 +93,7 @@ def test_the_note_says_what_no_result_shows_and_is_itself_no_claim_f6() -> None:
     claims = find_false_claims("I sent the mail to Anna. I deleted old.txt.", ())
     note = f"(Note: no tool result of this turn shows that {SENT} or that {DELETED}.)"
     assert render_note(claims) == note
-    assert find_false_claims(note, ()) == ()
+    assert find_false_claims(note, ()) == {}
 
 
 ODD = (

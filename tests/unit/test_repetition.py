@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from daemon.agent.termination.loop_detection import (
-    check_repetition,
+    check_loops,
     find_repeated_passage,
     find_repeated_reply,
 )
@@ -37,7 +37,6 @@ REPEATED: dict[str, Spoken] = {
         ("step 2 is done.", []),
         ("STEP 13\nis done.", []),
     ],
-    "the same call with the same outcome": [(NEXT, [did("read", "a")])] * 3,
     "a call at first, then only words": [(NEXT, [did("read", "a")]), (NEXT, []), (NEXT, [])],
     "after other words": [("Hello.", []), *[("Done.", [])] * 3],
 }
@@ -52,7 +51,7 @@ def told(spoken: Spoken) -> Story:
 
 @pytest.mark.parametrize("spoken", HEALTHY.values(), ids=HEALTHY.keys())
 def test_a11_replies_that_go_with_new_work_are_no_repetition(spoken: Spoken) -> None:
-    assert under(check_repetition, on_stall="stop")(told(spoken).turn) is None
+    assert under(check_loops, on_stall="stop")(told(spoken).turn) is None
 
 
 @pytest.mark.parametrize("spoken", REPEATED.values(), ids=REPEATED.keys())
@@ -60,8 +59,15 @@ def test_a11_the_same_reply_three_times_running_with_nothing_new_is_a_repetition
     spoken: Spoken,
 ) -> None:
     assert find_repeated_reply(told(spoken[:-1]).turn) == ""
-    halt = under(check_repetition, on_stall="stop")(told(spoken).turn)
+    halt = under(check_loops, on_stall="stop")(told(spoken).turn)
     assert halt and (halt.reason, halt.coach) == (Stop.REPEATING, "")
+
+
+def test_a11_the_same_reply_with_the_same_call_and_outcome_is_first_of_all_a_circle() -> None:
+    turn = told([(NEXT, [did("read", "a")])] * 3).turn
+    assert find_repeated_reply(turn) and not find_repeated_reply(told([(NEXT, [])] * 2).turn)
+    halt = under(check_loops, on_stall="stop")(turn)
+    assert halt and (halt.reason, halt.coach) == (Stop.STALLED, "")
 
 
 def test_a11_a_nudge_between_does_not_hide_a_repetition() -> None:
@@ -92,7 +98,7 @@ def test_a11_the_user_asking_again_may_be_told_the_same() -> None:
 def test_a11_a_repetition_is_coached_first_and_stopped_when_it_goes_on_even_without_a_call() -> (
     None
 ):
-    check, story = under(check_repetition, on_stall="coach"), Story().says(*["Done."] * 3)
+    check, story = under(check_loops, on_stall="coach"), Story().says(*["Done."] * 3)
     halt = check(story.turn)
     assert (
         halt
@@ -107,7 +113,7 @@ def test_a11_a_repetition_is_coached_first_and_stopped_when_it_goes_on_even_with
 
 def test_a11_new_words_after_coaching_go_on() -> None:
     assert (
-        under(check_repetition, on_stall="coach")(
+        under(check_loops, on_stall="coach")(
             Story().says(*["Done."] * 3).coached("repeating").says("I read it now.").turn
         )
         is None
@@ -116,7 +122,7 @@ def test_a11_new_words_after_coaching_go_on() -> None:
 
 def test_a11_a_coaching_for_a_stall_is_not_followed_by_another_at_once() -> None:
     story = told([(NEXT, [did("read", "a")])] * 3).coached("stalled")
-    assert under(check_repetition, on_stall="coach")(story.turn) is None
+    assert under(check_loops, on_stall="coach")(story.turn) is None
 
 
 SENTENCE = "I will now look at the configuration file again. "
@@ -165,20 +171,18 @@ FINE = {
 @pytest.mark.parametrize("text", DEGENERATE.values(), ids=DEGENERATE.keys())
 def test_a11_a_reply_that_repeats_one_passage_over_and_over_is_noticed(text: str) -> None:
     assert find_repeated_passage(text)
-    halt = under(check_repetition, on_stall="coach")(Story().does(did("read"), text=text).turn)
+    halt = under(check_loops, on_stall="coach")(Story().does(did("read"), text=text).turn)
     assert halt and (halt.reason, "repeated one passage" in halt.coach) == (Stop.REPEATING, True)
 
 
 @pytest.mark.parametrize("text", FINE.values(), ids=FINE.keys())
 def test_a11_lists_tables_code_and_refrains_are_no_repetition(text: str) -> None:
     assert find_repeated_passage(text) == ""
-    assert (
-        under(check_repetition, on_stall="stop")(Story().does(did("read"), text=text).turn) is None
-    )
+    assert under(check_loops, on_stall="stop")(Story().does(did("read"), text=text).turn) is None
 
 
 def test_a11_a_passage_is_shown_short_in_the_reason() -> None:
-    halt = under(check_repetition, on_stall="stop")(
+    halt = under(check_loops, on_stall="stop")(
         Story().says(PARAGRAPH.replace(". ", " and ") * 9).turn
     )
     assert halt and len(halt.detail) < 140

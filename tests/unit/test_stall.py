@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.agent.termination.loop_detection import (
-    check_circling,
-    check_repetition,
+    check_loops,
     find_ping_pong,
     find_repeated_call,
     find_repeated_failure,
@@ -86,7 +85,7 @@ FAILING = [failed("fetch", n, "TimedOut") for n in range(5)]
 
 
 def test_a11_going_back_and_forth_is_coached_first_and_stopped_when_it_goes_on() -> None:
-    check, told = under(check_circling, on_stall="coach"), story(*ROUND)
+    check, told = under(check_loops, on_stall="coach"), story(*ROUND)
     halt = check(told.turn)
     assert halt and (halt.reason, halt.coachable) == (Stop.STALLED, True)
     assert "list and read" in halt.detail and "list and read" in halt.coach
@@ -97,11 +96,11 @@ def test_a11_going_back_and_forth_is_coached_first_and_stopped_when_it_goes_on()
 
 def test_a11_what_changes_after_coaching_goes_on() -> None:
     told = story(*ROUND).coached("stalled").does(did("search", "elsewhere", "found"))
-    assert under(check_circling, on_stall="coach")(told.turn) is None
+    assert under(check_loops, on_stall="coach")(told.turn) is None
 
 
 def test_e9_a_failing_tool_is_coached_first_and_stopped_when_it_goes_on() -> None:
-    check, told = under(check_circling, on_stall="coach"), story(*FAILING)
+    check, told = under(check_loops, on_stall="coach"), story(*FAILING)
     halt = check(told.turn)
     assert (
         halt
@@ -116,7 +115,7 @@ def test_a11_coached_once_for_either_kind_of_circle_the_next_one_stops() -> None
     told = story(*FAILING).coached("stalled")
     for deeds in ROUND:
         told.does(*deeds)
-    halt = under(check_circling, on_stall="coach")(told.turn)
+    halt = under(check_loops, on_stall="coach")(told.turn)
     assert halt and not halt.coach
 
 
@@ -125,13 +124,13 @@ def test_a11_no_second_coaching_on_top_of_one_that_is_not_answered() -> None:
     for deeds in ROUND:
         told.does(*deeds, text="I look again.")
     told.coached("repeating")
-    assert under(check_circling, on_stall="coach")(told.turn) is None
-    assert under(check_circling, on_stall="stop")(told.turn) is None
+    assert under(check_loops, on_stall="coach")(told.turn) is None
+    assert under(check_loops, on_stall="stop")(told.turn) is None
 
 
 @pytest.mark.parametrize("work", [ROUND, [[deed] for deed in FAILING]], ids=["round", "failing"])
 def test_a11_on_stall_stop_gives_no_second_chance(work: Work) -> None:
-    halts = [under(check_circling, on_stall="stop")(story(*work).turn)]
+    halts = [under(check_loops, on_stall="stop")(story(*work).turn)]
     assert [(halt.reason, halt.coach) for halt in halts if halt] == [(Stop.STALLED, "")]
 
 
@@ -152,15 +151,13 @@ def test_d7_a_turn_in_which_every_iteration_brings_a_new_result_never_trips(
     told, conditions = (
         Story(),
         [
-            under(check_circling, on_stall="stop"),
-            under(check_circling, on_stall="stop"),
-            under(check_repetition, on_stall="stop"),
+            under(check_loops, on_stall="stop"),
         ],
     )
     for number, (tool, others, text) in enumerate(work):
         turn = told.does(did(tool, "it", f"result {'x' * number}"), *others, text=text).turn
         assert find_repeated_call(list_outcomes(turn)) == ""
-        assert [check(turn) for check in conditions] == [None] * 3
+        assert [check(turn) for check in conditions] == [None]
 
 
 @given(

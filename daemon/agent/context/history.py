@@ -248,7 +248,8 @@ class History:
         """The turn has ended: later turns see it, and what it left of those before it (B4). Memory
         stays bounded: many turns go at once, so that the prefix seldom changes.
         """
-        self.groups[:] = take_latest(self.groups, turn.kept_earlier)
+        if turn.kept_earlier is not None:
+            self.groups[:] = take_latest(self.groups, turn.kept_earlier)
         if turn.summary:
             self.summary = TurnMessages.of((turn.summary,))
         messages, end = list(turn.messages), turn.ended

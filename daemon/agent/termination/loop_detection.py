@@ -101,19 +101,18 @@ def find_halt(turn: Turn) -> Halt | None:
     return (
         check_unrecoverable(turn)
         or check_iterations(turn)
-        or check_circling(turn)
-        or check_repetition(turn)
+        or check_loops(turn)
         or check_confidence(turn)
     )
 
 
-def check_circling(turn: Turn) -> Halt | None:
+def check_loops(turn: Turn) -> Halt | None:
     """The same call again, back and forth, or one tool failing in the same way whatever it is
-    given (A11, E9).
+    given (A11, E9); or the model says the same again and again, and nothing new comes of it.
     """
     if not _may_loop(turn):
         return None
-    recent = list_outcomes(turn)
+    recent, reason, said = list_outcomes(turn), Stop.STALLED, ""
     if tool := find_repeated_call(recent):
         detail = f"{tool} was called {WINDOW} times running with the same outcome"
         coach = COACHING.format(tool=tool, times=WINDOW)
@@ -123,23 +122,17 @@ def check_circling(turn: Turn) -> Halt | None:
     elif tool := find_repeated_failure(recent):
         detail = f"{tool} failed {FAILURES} times running in the same way"
         coach = FAILING.format(tool=tool, times=FAILURES)
-    else:
-        return None
-    return _make_halt(turn, Stop.STALLED, detail, coach)
-
-
-def check_repetition(turn: Turn) -> Halt | None:
-    """The model says the same again and again, and nothing new comes of it (A11)."""
-    if not _may_loop(turn):
-        return None
-    if said := find_repeated_reply(turn):
+    elif said := find_repeated_reply(turn):
         detail = f"the same reply came {REPLIES} times running"
         coach = SAME_REPLY.format(times=REPLIES)
     elif turn.reply and (said := find_repeated_passage(turn.reply.text)):
         detail, coach = "one passage was repeated over and over", SAME_SENTENCE
     else:
         return None
-    return _make_halt(turn, Stop.REPEATING, f'{detail} ("{clip(said, SHOWN)}")', coach)
+    if said:
+        reason, detail = Stop.REPEATING, f'{detail} ("{clip(said, SHOWN)}")'
+    first_time = turn.spec.on_stall == "coach" and reason.value not in turn.coached
+    return Halt(reason, detail, coach if first_time else "", coachable=True)
 
 
 def _may_loop(turn: Turn) -> bool:
@@ -160,11 +153,6 @@ def _may_loop(turn: Turn) -> bool:
             return False
     since = iterate_since_reply(turn)
     return not any(isinstance(event, Coached) and event.kind in CIRCLING for event in since)
-
-
-def _make_halt(turn: Turn, reason: Stop, detail: str, coach: str) -> Halt:
-    first_time = turn.spec.on_stall == "coach" and reason.value not in turn.coached
-    return Halt(reason, detail, coach if first_time else "", coachable=True)
 
 
 def find_repeated_call(recent: Outcomes) -> str:
