@@ -2,16 +2,21 @@
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from daemon.agent.spec.sections import CheckSection, LoopSection
+from daemon.agent.spec.sections import (
+    CheckSection,
+    Effort,
+    LoopSection,
+    OnBudget,
+    OnStall,
+    Section,
+)
 from daemon.core.turn_spec import Strategy
 
 
-class AgentConfig(BaseModel):
+class AgentConfig(Section):
     """[agent]: how far one turn may go, and how it treats what comes meanwhile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_iterations: int = Field(
         10, ge=1, description="model calls with tools per turn, from 1 to max_iterations_cap"
@@ -29,12 +34,10 @@ class AgentConfig(BaseModel):
         500_000, ge=0, description="tokens sent to the model per turn; 0: no limit"
     )
     max_usd: float = Field(2.0, ge=0, description="USD per turn; 0: no limit")
-    on_stall: Literal["coach", "stop"] = Field(
+    on_stall: OnStall = Field(
         "coach", description="going in circles: say so first, or stop at once"
     )
-    effort: Literal["", "low", "medium", "high", "max"] = Field(
-        "", description="reasoning effort; empty: the model's own"
-    )
+    effort: Effort = Field("", description="reasoning effort; empty: the model's own")
     context_window: int = Field(
         32_000, ge=2_000, description="tokens of conversation that are sent at most"
     )
@@ -48,7 +51,7 @@ class AgentConfig(BaseModel):
         True, description="an answer that claims an effect that did not happen is sent back once"
     )
     reflect: bool = Field(False, description="after a turn, note what it taught, for the next one")
-    on_budget: Literal["ask", "stop"] = Field(
+    on_budget: OnBudget = Field(
         "ask", description="a budget is used up: ask whether to go on, or stop"
     )
     loop: LoopSection = Field(
@@ -68,10 +71,8 @@ class AgentConfig(BaseModel):
         return self
 
 
-class BudgetConfig(BaseModel):
+class BudgetConfig(Section):
     """[budget]: what the whole daemon may use up in a day (UTC)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     daily_tokens: int = Field(0, ge=0, description="tokens in and out per day; 0: no limit")
     daily_usd: float = Field(0.0, ge=0, description="USD per day; 0: no limit")
@@ -87,10 +88,8 @@ class BudgetConfig(BaseModel):
         return (sent * self.unknown_input_usd + received * self.unknown_output_usd) / 1_000_000
 
 
-class SubagentsConfig(BaseModel):
+class SubagentsConfig(Section):
     """[subagents]: how far an agent that another one set to work may go (A17)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_depth: int = Field(3, ge=0, le=10, description="agents below agents; 0: none at all")
     max_iterations: int = Field(10, ge=1, le=1000, description="iterations of a sub-agent")

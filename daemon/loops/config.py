@@ -4,9 +4,9 @@ is told (C1, C2, C7).
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from daemon.agent.spec.sections import LoopSection
+from daemon.agent.spec.sections import LoopSection, Section
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
 from daemon.core.rows import (
     LOOP_CHANNEL,
@@ -20,19 +20,15 @@ from daemon.tools.criteria_checks import CriteriaChecker, CriterionResult
 
 async def check_criterion(checks: CriteriaChecker, loop: LoopRow, output: str) -> CriterionResult:
     """`max_iterations` and `manual` are never met by themselves."""
-    match loop.criterion:
-        case "regex":
-            return await checks.match_pattern(loop.value, output)
-        case "test_pass":
-            return await checks.run_command(loop.value)
-        case "max_iterations" | "manual":
-            return CriterionResult(False)
+    if loop.criterion == "regex":
+        return await checks.match_pattern(loop.value, output)
+    if loop.criterion == "test_pass":
+        return await checks.run_command(loop.value)
+    return CriterionResult(False)
 
 
-class LoopsConfig(BaseModel):
+class LoopsConfig(Section):
     """What becomes of loops that a live page started when nobody looks any more (C10)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     teardown_on_disconnect: bool = Field(
         True, description="end them when their user's last connection is gone"
