@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from daemon.agent.termination.conditions import Halt
 from daemon.agent.termination.loop_detection import find_repeated_passage, normalize_text
 from daemon.core.errors import ErrorClass, ProviderError
-from daemon.core.events import Alarm, ChildSpawned, ModelAsked, Outcome
+from daemon.core.events import Alarm, Outcome
 from daemon.core.trust import Stop
 from daemon.core.turn import Turn
 from daemon.store.journal import Store
@@ -67,13 +67,6 @@ def render_stop(turn: Turn, halt: Halt, subagent_work: Sequence[tuple[str, Outco
         advice = CHECK_FIRST
     lines = (head, *render_outcomes(turn, subagent_work), advice)
     return "\n".join(filter(None, lines))
-
-
-def user_knows_stop(turn: Turn, halt: Halt) -> bool:
-    """Who said /stop knows already of a message that had not been begun."""
-    if halt.detail != BY_STOP:
-        return False
-    return not any(isinstance(one.event, ModelAsked | ChildSpawned) for one in turn.events)
 
 
 def render_final_reply(turn: Turn, stop: str) -> str:

@@ -6,11 +6,11 @@ from daemon.agent.answer_checks import AnswerChecker, is_sent_back
 from daemon.agent.budgets import BudgetExceeded, Budgets
 from daemon.agent.context.builder import CLOSING, SHRINK, ContextBuilder, TurnContext
 from daemon.agent.final_messages import (
+    BY_STOP,
     StopStats,
     render_failure,
     render_final_reply,
     render_stop,
-    user_knows_stop,
 )
 from daemon.agent.models import ModelCaller
 from daemon.agent.pre_call import prepare, shrink
@@ -32,10 +32,12 @@ from daemon.core.budget import Shortage
 from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import (
+    ChildSpawned,
     Coached,
     Event,
     HistoryCompressed,
     IterationRefunded,
+    ModelAsked,
     ModelFailed,
     Steered,
     Stop,
@@ -134,7 +136,10 @@ class AgentLoop:
             answer or await self._render_stop(turn, halt),
             render_partial_answers(turn),
         )
-        self._end(turn, halt, "\n\n".join(filter(None, parts)), user_knows_stop(turn, halt))
+        begun = any(isinstance(one.event, ModelAsked | ChildSpawned) for one in turn.events)
+        # who said /stop knows already of a message that had not been begun
+        quiet = halt.detail == BY_STOP and not begun
+        self._end(turn, halt, "\n\n".join(filter(None, parts)), quiet)
 
     async def _render_stop(self, turn: Turn, halt: Halt) -> str:
         """With what sub-agents did whose result is not in this turn (promise 3)."""

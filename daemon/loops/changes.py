@@ -21,7 +21,7 @@ from daemon.core.rows import (
     TurnRow,
 )
 from daemon.core.trust import APPROVALS, Answer, Effect, Label, Stop
-from daemon.loops.config import attempt_input, attempt_session, summarize_output
+from daemon.loops.config import attempt_input, summarize_output
 from daemon.store.journal import Tx
 from daemon.tools.criteria_checks import CriterionResult
 
@@ -192,7 +192,17 @@ def begin_loop(
     """The loop, its session, its first attempt. Raises Conflict when the agent runs another."""
     if tx.get_session(root.id) is None:
         tx.put_session(root)
-    session = attempt_session(loop, root, now)
+    session = SessionRow(  # with the people of the conversation that started it (C12)
+        loop.session,
+        root.channel,
+        root.chat,
+        root.label,
+        now,
+        agent=loop.agent,
+        model=root.model,
+        effort=root.effort,
+        root=loop.root,
+    )
     tx.put_session(session)
     tx.put_loop(loop)
     _post_notices(tx, loop, warnings, now)

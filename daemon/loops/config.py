@@ -13,7 +13,6 @@ from daemon.core.rows import (
     InboxRow,
     LoopOrder,
     LoopRow,
-    SessionRow,
 )
 from daemon.tools.criteria_checks import CriteriaChecker, CriterionResult
 
@@ -103,21 +102,6 @@ def resolve_settings(order: LoopOrder, spec: LoopSection) -> LoopSection:
             for one in error.errors()
         )
         raise UsageError("; ".join(errors).replace("Value error, ", "")) from error
-
-
-def attempt_session(loop: LoopRow, root: SessionRow, now: datetime) -> SessionRow:
-    """The session of the attempts, with the people of the conversation that started it (C12)."""
-    return SessionRow(
-        loop.session,
-        root.channel,
-        root.chat,
-        root.label,
-        now,
-        agent=loop.agent,
-        model=root.model,
-        effort=root.effort,
-        root=loop.root,
-    )
 
 
 def attempt_input(loop: LoopRow, now: datetime) -> InboxRow:

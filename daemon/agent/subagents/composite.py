@@ -179,7 +179,15 @@ async def advance(
     composite, first = turn.spec.composite, turn.events[0].event
     if composite is None or not isinstance(first, UserSaid):
         return None
-    plan = CompositePlan(composite, task_in_context(first.full_text, context), _results(turn))
+    speakers, task = {MessageRole.USER: "User", MessageRole.ASSISTANT: "Assistant"}, first.full_text
+    recent = [
+        f"{speakers[one.role]}: {truncate_middle(one.text, MAX_MESSAGE_CHARS)}"
+        for one in context.history.messages
+        if one.role in speakers and one.text
+    ]
+    if said := "\n".join(recent[-RECENT_MESSAGES:]):  # other agents know nothing of it
+        task = TASK_IN_CONTEXT.format(said=said, text=task)
+    plan = CompositePlan(composite, task, _results(turn))
     steps, most = plan.next_steps(), subagents.config.max_depth
     if isinstance(steps, TurnEnded):
         return steps
@@ -217,20 +225,6 @@ def render_partial_answers(turn: Turn) -> str:
     """The answers so far, for a composite that was cut."""
     composite = turn.spec.composite
     return CompositePlan(composite, "", _results(turn)).partial_answers() if composite else ""
-
-
-def task_in_context(text: str, context: TurnContext) -> str:
-    """The user's words after the last messages of this conversation, of which other agents know
-    nothing.
-    """
-    speakers = {MessageRole.USER: "User", MessageRole.ASSISTANT: "Assistant"}
-    recent = [
-        f"{speakers[one.role]}: {truncate_middle(one.text, MAX_MESSAGE_CHARS)}"
-        for one in context.history.messages
-        if one.role in speakers and one.text
-    ]
-    said = "\n".join(recent[-RECENT_MESSAGES:])
-    return TASK_IN_CONTEXT.format(said=said, text=text) if said else text
 
 
 def _results(turn: Turn) -> dict[str, ChildReturned]:
