@@ -71,7 +71,7 @@ TOP_LEVEL = {
 }
 BROAD = {"Exception", "BaseException"}
 BORDERS = {
-    "channels/discord/gateway.py": "the library may raise anything for a frame that it cannot read",
+    "channels/discord/api.py": "the library may raise anything for a frame that it cannot read",
     "daemon/tools/executor.py": "a tool may raise anything; the call still gets its one result",
     "daemon/tools/mcp/servers.py": "what a server breaks is its own connection; it is tried again, and the others go on",
     "daemon/sessions/worker.py": "a message that crashes its worker must not stop its lane",

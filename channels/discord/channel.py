@@ -16,20 +16,20 @@ from channels.base import (
     NotAccepted,
     RateLimit,
 )
-from channels.discord.config import DiscordAccount, DiscordTiming
-from channels.discord.gateway import GatewayConnection
-from channels.discord.intake import QUIET, DiscordIntake
-from channels.discord.rest import (
+from channels.discord.api import (
     DiscordRest,
+    GatewayConnection,
     ReplyRejected,
     parse_snowflake,
     snowflake_at,
     snowflake_before,
 )
+from channels.discord.config import DiscordAccount, DiscordTiming
+from channels.discord.intake import QUIET, DiscordIntake
 from channels.json_access import Json, find_objects, find_text
 from channels.markup.discord import LIMIT, render_parts
 from channels.message import Address, Attachment, MessagePart, OutboundMessage
-from channels.transport import OptionalCalls, check_size
+from channels.transport import Backoff, OptionalCalls, check_size
 
 MAX_UPLOAD, MAX_DOWNLOAD = 10 << 20, 25 << 20
 CAPABILITIES = Capabilities(
@@ -73,12 +73,14 @@ class Discord:
     async def run(self, host: Host) -> None:
         """Listen until cancelled. Raises Revoked."""
         intake = DiscordIntake(self.name, self._rest, host, self._now)
+        timing = self._rest.timing
+        backoff = Backoff(timing.first_s, timing.longest_s)
         connection = GatewayConnection(self._rest, host, intake.on_event)
         await intake.backoff().retry(intake.begin, NotAccepted, host.report_trouble)
         try:
             async with intake.tasks as tasks:
                 tasks.create_task(intake.run())
-                tasks.create_task(connection.run())
+                tasks.create_task(backoff.reconnect(connection.connect, host, timing.calm_s))
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from channels.discord.rest import parse_snowflake
+from channels.discord.api import parse_snowflake
 from channels.json_access import (
     Json,
     get_number,
@@ -34,6 +34,7 @@ PRIVATE_CHANNEL_CONTEXT = 2
 """A command in a chat without the bot: nothing can be sent there but the reply."""
 THREAD_TYPES = (10, 11, 12)
 TEXT_TYPES = (0, 2, 5, 13, *THREAD_TYPES)
+Interaction = tuple[str, str, ButtonPress | InboundMessage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +134,6 @@ class ChannelDirectory:
         return info
 
 
-@dataclass(frozen=True, slots=True)
-class Interaction:
-    """A button press or menu command: to be answered by its own token, within 3 seconds."""
-
-    id: str
-    application: str
-    token: str
-    item: ButtonPress | InboundMessage
-
-
 def parse_event(event: str, payload: Json, known: ChannelDirectory) -> Arrival | None:
     """What it says; None for what is of no concern. Raises ValueError and its like."""
     if known.is_foreign(payload.get("guild_id")):
@@ -160,7 +151,9 @@ def parse_event(event: str, payload: Json, known: ChannelDirectory) -> Arrival |
 
 
 def parse_interaction(payload: Json, known: ChannelDirectory) -> Interaction | None:
-    """A button press, or a command of the platform's menu. Raises UnreadablePayload."""
+    """A button press, or a command of the platform's menu: where it is acknowledged within 3
+    seconds, where it is answered, and what it is. Raises UnreadablePayload.
+    """
     number, token = get_text(payload, "id"), get_text(payload, "token")
     application = get_text(payload, "application_id")
     member, data = get_object(payload, "member"), get_object(payload, "data")
@@ -183,7 +176,7 @@ def parse_interaction(payload: Json, known: ChannelDirectory) -> Interaction | N
             item = InboundMessage(address, sender, number, text, number, private=is_private)
         case _:
             return None
-    return Interaction(number, application, token, item)
+    return f"/interactions/{number}/{token}/callback", f"/webhooks/{application}/{token}", item
 
 
 def _parse_message(payload: Json, known: ChannelDirectory, edited_at: str) -> InboundMessage | None:

@@ -29,23 +29,22 @@ from channels.base import (
     RetryLater,
     Revoked,
 )
-from channels.discord.events import (
-    ChannelDirectory,
-    ChannelInfo,
-    Interaction,
-    parse_event,
-    parse_interaction,
-)
-from channels.discord.rest import (
+from channels.discord.api import (
     DiscordRest,
     parse_snowflake,
     snowflake_at,
     snowflake_before,
 )
+from channels.discord.events import (
+    ChannelDirectory,
+    ChannelInfo,
+    parse_event,
+    parse_interaction,
+)
 from channels.json_access import Json, UnreadablePayload, find_objects, find_text
 from channels.markup.discord import render_parts
 from channels.markup.sanitize import escape_markdown, shorten_line
-from channels.message import Arrival, ButtonPress, UnreadableUpdate
+from channels.message import Arrival, ButtonPress, InboundMessage, UnreadableUpdate
 from channels.transport import Backoff, RecentDict
 
 log = logging.getLogger(__name__)
@@ -199,7 +198,7 @@ class DiscordIntake:
                     self._enqueue(event, payload)
             case "INTERACTION_CREATE":
                 if asked := parse_interaction(payload, directory):
-                    self.tasks.create_task(self._answer(asked))
+                    self.tasks.create_task(self._answer(*asked))
             case "READY":
                 self._on_new_session()
                 directory.on_ready(payload)
@@ -216,11 +215,12 @@ class DiscordIntake:
             case _:
                 directory.on_event(event, payload)
 
-    async def _answer(self, asked: Interaction) -> None:
+    async def _answer(
+        self, callback: str, webhook: str, item: ButtonPress | InboundMessage
+    ) -> None:
         """See it through; what goes wrong ends only this one."""
-        is_press = isinstance(asked.item, ButtonPress)
+        is_press = isinstance(item, ButtonPress)
         kind = {"type": UNCHANGED} if is_press else {"type": THINKING, "data": {"flags": EPHEMERAL}}
-        callback = f"/interactions/{asked.id}/{asked.token}/callback"
         try:
             await self._rest.call("POST", callback, kind, timeout_s=ACK_TIMEOUT_S)
         except Revoked:
@@ -230,15 +230,14 @@ class DiscordIntake:
         backoff, text = self.backoff(), NOT_SAVED
         for _ in range(MAX_TRIES):
             try:
-                if isinstance(asked.item, ButtonPress):
-                    text = await self._host.press_button(asked.item)
+                if isinstance(item, ButtonPress):
+                    text = await self._host.press_button(item)
                 else:
-                    text = await self._host.run_command(asked.item)
+                    text = await self._host.run_command(item)
                 break
             except NotAccepted as error:
                 log.warning("Discord: a button or command cannot be saved, trying again: %s", error)
                 await backoff.wait()
-        webhook = f"/webhooks/{asked.application}/{asked.token}"
         try:
             if text.strip():
                 for part in render_parts(escape_markdown(text))[:MAX_PARTS]:

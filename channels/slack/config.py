@@ -59,12 +59,13 @@ class SlackConfig(SlackAccount):
 
 @dataclass(frozen=True, slots=True)
 class SlackTiming:
-    """Seconds. `ping_s`: of silence, until Slack is pinged; four pings without an answer end the
-    connection. `hello_s`: until Slack has greeted. `check_s`: without a message, until Slack is
-    asked who we are. `quiet_s`: without a message, until the history is read, for a connection may
-    be open and bring nothing; a message older than `settle_s` should have come. `hold_s`: how long
-    new messages wait for what was missed. `margin_s`: how far before the cursor the backfill
-    begins. `answer_s`: how long a slash command may wait for its answer.
+    """Seconds. `ping_s`: of silence, until all is looked after; after three of them Slack is
+    pinged, and a ping without an answer ends the connection. `hello_s`: until Slack has greeted.
+    `check_s`: without a message, until Slack is asked who we are. `quiet_s`: without a message,
+    until the history is read, for a connection may be open and bring nothing; a message older than
+    `settle_s` should have come. `hold_s`: how long new messages wait for what was missed.
+    `margin_s`: how far before the cursor the backfill begins. `answer_s`: how long a slash command
+    may wait for its answer.
     """
 
     ping_s: float = 5.0

@@ -198,7 +198,7 @@ def strip_mention(text: str, bot: str) -> str:
 
 def has_mention(text: str, bot: str) -> bool:
     """The bot is addressed by name."""
-    return re.search(rf"<@{re.escape(bot)}(?:\|[^<>]*)?>", text) is not None
+    return strip_mention(text, bot) != text.strip()
 
 
 def to_plain(text: str) -> str:

@@ -36,12 +36,11 @@ from channels.message import Address, Arrival, ButtonPress, InboundMessage, Unre
 from channels.slack.events import MAX_THREADS, UNREADABLE, EventParser, ThreadKey, has_mention
 from channels.transport import Backoff, RecentDict, check_status, parse_seconds, proxy_for
 
-PROBE_CHATS, MAX_PINGS = 5, 4
+PROBE_CHATS, MAX_SILENT = 5, 3
 NOT_SAVED = "This could not be written down, so nothing was done. Please try again in a moment."
 MAX_DIRECT_CHATS = 2000
 MAX_REPLIES = 5
 """Slack allows so many deferred replies."""
-LOST = "Slack: the connection was lost"
 MAX_BATCH, MAX_REMEMBERED = 200, 2000
 MAX_AHEAD_S = 86_400.0
 """No clock is further ahead: a time from later is not believed, or nothing would count as missed
@@ -234,7 +233,9 @@ class SlackListener:
         """One connection, from beginning to end. Raises RetryLater, Revoked."""
         url, timing = await self._web.open_socket(), self._timing
         self._may_accept.clear()
-        opening = self._web.http.open_socket(url, timing.hello_s, timing.close_s, autoping=False)
+        opening = self._web.http.open_socket(
+            url, timing.hello_s, timing.close_s, heartbeat=timing.ping_s * MAX_SILENT
+        )
         try:
             async with opening as socket:
                 await self._receive(socket)
@@ -246,22 +247,18 @@ class SlackListener:
     async def _receive(self, socket: ClientWebSocketResponse) -> None:
         """Until Slack wants a new connection. Raises RetryLater when it is lost, Revoked."""
         self._received_at = self._checked_at = self._probed_at = time.monotonic()
-        wait_s, is_greeted, pings = self._timing.hello_s, False, 0
+        wait_s, is_greeted = self._timing.hello_s, False
         while True:
             try:
                 message = await socket.receive(wait_s)
             except TimeoutError:
                 if not is_greeted:
                     raise RetryLater("Slack: connected, but Slack does not greet") from None
-                if pings >= MAX_PINGS:
-                    raise RetryLater(LOST) from None
-                pings += 1
-                await socket.ping()
                 await self._check()
                 await self._cursor.save()
-                continue
-            pings = 0
-            if message.type is WSMsgType.TEXT:
+            else:
+                if message.type is not WSMsgType.TEXT:
+                    raise RetryLater("Slack: the connection was lost")
                 envelope = parse_json(message.data)
                 kind = find_text(envelope, "type")
                 if kind == "disconnect":
@@ -270,10 +267,6 @@ class SlackListener:
                     wait_s, is_greeted = self._timing.ping_s, True
                     self._catch_up()
                 self._dispatch(socket, kind, envelope)
-            elif message.type is WSMsgType.PING:
-                await socket.pong(message.data)
-            elif message.type is not WSMsgType.PONG:
-                raise RetryLater(LOST)
             self._host.report_alive()
 
     def _dispatch(self, socket: ClientWebSocketResponse, kind: str, envelope: object) -> None:

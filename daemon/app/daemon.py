@@ -21,9 +21,10 @@ from daemon.app.config import Config, Loaded
 from daemon.app.runtime_config import build_choice
 from daemon.app.tools import Overrides, ToolOwner
 from daemon.client.local import LocalClient
-from daemon.commands.admin import AdminCommands, RuleCommands, UndoCommand
+from daemon.commands.admin import AdminCommands, UndoCommand
 from daemon.commands.approvals import ApprovalCommands
 from daemon.commands.registry import CommandRunner
+from daemon.commands.rules import RuleCommands
 from daemon.commands.sessions import SessionCommands
 from daemon.core.clock import BackgroundTasks
 from daemon.core.errors import ErrorClass, ProviderError
@@ -35,7 +36,6 @@ from daemon.loops.engine import LoopEngine
 from daemon.providers.chain import PriceList, ProviderChain
 from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService
-from daemon.services.rules import RuleReader
 from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
@@ -141,7 +141,7 @@ class Daemon(ToolOwner):
             clock=clock,
             new_seed=lambda: secrets.randbits(31),
         )
-        self.rule_reader = RuleReader(chain, routes, self.budgets, self.store, clock, local)
+        self.rule_commands = RuleCommands(self.store, self.rules, caller, local)
         checks = CriteriaChecker(self.sandbox)
         self.routes, self.recall = routes, MemoryRecall(self.memory, clock)
         self.context = context
@@ -166,7 +166,7 @@ class Daemon(ToolOwner):
             SessionCommands(clock, services, self.routes, self.usage.today, self._describe_state),
             ApprovalCommands(approvals),
             AdminCommands(people, self.runtime.reload, PinStore(store), self.servers),
-            RuleCommands(store, self.rules, self.rule_reader),
+            self.rule_commands,
             UndoCommand(store, self.files, self.new_id),
         )
         commands = self.commands = CommandRunner(store, clock, groups)

@@ -1,24 +1,19 @@
-"""/people /mcp /reload: for who manages the daemon (A20, A22, trust.md); /rules: what is always
-asked first, or never done (F5); /undo: files get back the content they had before a turn changed
-them (F8). For people only; the model has no such tools.
+"""/people /mcp /reload: for who manages the daemon (A20, A22, trust.md); /undo: files get back the
+content they had before a turn changed them (F8). For people only; the model has no such tools.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.ids import NewId
-from daemon.core.rows import FileVersion, RuleRow
+from daemon.core.rows import FileVersion
 from daemon.core.trust import Label
 from daemon.services.admin import PeopleService, answer_mcp
-from daemon.services.rules import RuleReader
 from daemon.store.journal import Store
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager
-from daemon.tools.policy.rule_text import RULE_FORMS
-from daemon.tools.policy.rules import PinnedRule, RuleSet, describe_rule
 from daemon.tools.workspace.file_store import NO_FILE, ChangeAuthor, FileStore
 from daemon.tools.workspace.undo import find_latest_turn, group_by_path, undo_turn
 
@@ -27,14 +22,10 @@ NOBODY = (
     "Nobody has been let in by a code. `aidaemon pair` prints one. People in config.toml"
     " are not listed here."
 )
-RULES_USAGE = (
-    "/rules add SENTENCE adds a rule, /rules confirm N confirms that it was understood,"
-    " /rules remove N removes it."
-)
 NOTHING_TO_UNDO = (
     "There is no file change to undo here. Changes by shell commands are not recorded."
 )
-MAX_TOOLS_NAMED, MAX_LISTED = 12, 10
+MAX_LISTED = 10
 
 
 @value
@@ -81,82 +72,6 @@ class AdminCommands:
         waiting = f"A restart is needed for: {', '.join(restart)}."
         lines = [applied] * bool(live) + [waiting] * bool(restart)
         return "\n".join(lines) or "The file has not changed."
-
-
-@value
-class RuleCommands:
-    """Changes are in the journal first, then in `rule_set`."""
-
-    store: Store
-    rule_set: RuleSet
-    reader: RuleReader
-
-    async def rules(self, call: CommandCall) -> str:
-        """/rules [add SENTENCE|confirm N|remove N]"""
-        verb, _, rest = call.argument.partition(" ")
-        rest = rest.strip()
-        match verb.lower():
-            case "" | "list":
-                lines = list(map(_describe_rule, self.rule_set.known.values()))
-                head = "Rules:" if lines else "There are no rules."
-                return "\n".join((head, *lines, RULES_USAGE))
-            case "add":
-                return await self._add(call, rest)
-            case "confirm" | "remove":
-                return await self._confirm_or_remove(rest, confirms=verb.lower() == "confirm")
-            case _:
-                return f"{RULES_USAGE}\n{RULE_FORMS}"
-
-    async def _add(self, call: CommandCall, sentence: str) -> str:
-        """It applies at once, since a rule can only restrict; its owner then confirms it."""
-        read = await self.reader.read(call.session.id, sentence)
-        if isinstance(read, str):
-            return f"No rule was added. {read}"
-        guard = read.guard
-        session = (call.session.root or call.session.id) if read.here else ""
-        row = sentence, guard.model_dump_json(exclude_defaults=True), session, call.sender
-        name = await self.store.write(lambda tx: tx.add_rule(*row))
-        self.rule_set.put(RuleRow(name, *row, confirmed=False))
-        where = " In this chat only." if session else ""
-        tools = self.rule_set.list_matching_tools(guard)
-        more = f" and {len(tools) - MAX_TOOLS_NAMED} more" if len(tools) > MAX_TOOLS_NAMED else ""
-        scope = (
-            f"It can apply to these tools: {', '.join(tools[:MAX_TOOLS_NAMED])}{more}."
-            if tools
-            else "It applies to none of the tools there are now: check the reading."
-        )
-        return (
-            f"Rule {name} is understood as: {describe_rule(guard)}.{where} In doubt you are asked."
-            f"\n{scope}\nIt applies from now on. /rules confirm {name} if this is what you meant;"
-            f" /rules remove {name} if not."
-        )
-
-    async def _confirm_or_remove(self, name: str, *, confirms: bool) -> str:
-        if not name:
-            return RULES_USAGE
-        rule = self.rule_set.known.get(name)
-        if (
-            rule is None
-            or (confirms and rule.fault)
-            or not await self.store.write(
-                lambda tx: (tx.confirm_rule if confirms else tx.remove_rule)(int(name))
-            )
-        ):
-            return f"There is no rule {name!r}. /rules lists them."
-        if confirms:
-            self.rule_set.put(replace(rule.row, confirmed=True))
-        else:
-            self.rule_set.known.pop(name, None)
-        return f"Rule {name} is {'confirmed' if confirms else 'removed'}: {rule.row.said}"
-
-
-def _describe_rule(rule: PinnedRule) -> str:
-    row = rule.row
-    if rule.fault:
-        return f"{row.n}. {rule.fault}"
-    where = f" (in {row.session})" if row.session else ""
-    mark = "" if row.confirmed else f"; not confirmed yet: /rules confirm {row.n}"
-    return f"{row.n}. {row.said}{where}\n   = {describe_rule(rule.guard)}{mark}"
 
 
 @value

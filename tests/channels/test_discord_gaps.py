@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from channels.discord import rest
+from channels.discord import api
 from channels.discord.channel import Discord
 from channels.discord.config import DiscordAccount
 from channels.message import Address
@@ -208,7 +208,7 @@ async def test_a_clock_that_was_ahead_at_the_first_start_costs_nothing():
 async def test_a_mark_from_the_future_is_not_believed():
     async with serving() as fake:
         host = Ledger()
-        host.kept = str(rest.snowflake_at(datetime.now(UTC) + timedelta(hours=3)))
+        host.kept = str(api.snowflake_at(datetime.now(UTC) + timedelta(hours=3)))
         fake.say("ann", fake.private("ann"), "while away")
         async with listening(fake, host) as scene:
             await scene.heard("while away")
@@ -219,13 +219,13 @@ async def test_a_clock_that_is_set_only_after_the_start_digs_up_nothing_old(firs
     async with serving() as fake:
         host, month = Ledger(), timedelta(days=30)
         host.kept = (
-            "" if first else str(rest.snowflake_at(datetime.now(UTC) - timedelta(minutes=5)))
+            "" if first else str(api.snowflake_at(datetime.now(UTC) - timedelta(minutes=5)))
         )
         fake.say(
             "ann",
             fake.private("ann"),
             "long ago",
-            id=str(rest.snowflake_at(datetime.now(UTC) - month)),
+            id=str(api.snowflake_at(datetime.now(UTC) - month)),
         )
         if not first:
             fake.say("ann", fake.private("ann"), "while away")
@@ -237,7 +237,7 @@ async def test_a_clock_that_is_set_only_after_the_start_digs_up_nothing_old(firs
         async with running(channel, host):
             await fake.until(
                 lambda: (
-                    int(host.kept or 0) > rest.snowflake_at(datetime.now(UTC) - timedelta(days=2))
+                    int(host.kept or 0) > api.snowflake_at(datetime.now(UTC) - timedelta(days=2))
                 )
             )
             fake.say("bob", fake.private("bob"), "hello")

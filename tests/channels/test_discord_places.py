@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from channels.base import NotAccepted
-from channels.discord import rest
+from channels.discord import api
 from channels.message import Address
 from tests.channels.discord_host import listening, serving, talking
 from tests.channels.host import Ledger
@@ -14,7 +14,7 @@ from tests.fakes.platform import Fault
 
 def ago(minutes: float) -> str:
     """The id of a message of then."""
-    return str(rest.snowflake_at(datetime.now(UTC) - timedelta(minutes=minutes)))
+    return str(api.snowflake_at(datetime.now(UTC) - timedelta(minutes=minutes)))
 
 
 def read_in(fake: FakeDiscord, chat: str) -> int:

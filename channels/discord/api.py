@@ -1,5 +1,5 @@
-"""The connection that Discord's events come by: resumed where Discord allows it, else started anew
-(E12).
+"""Calls of Discord's REST API: every failure as what can be done about it (K14). And the connection
+that Discord's events come by: resumed where Discord allows it, else started anew (E12).
 
 discord.py speaks the protocol. When to give up a connection, and when to try again, is decided
 here. Its parsers are left out: `on_event` sees the bare payloads, in the order in which they came.
@@ -7,21 +7,23 @@ here. Its parsers are left out: `on_event` sees the bare payloads, in the order 
 
 import asyncio
 import contextlib
+import json
 import logging
 import random
 import warnings
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientWebSocketResponse
 from yarl import URL
 
-from channels.base import Host, Rejected, RetryLater, Revoked
-from channels.discord.config import DEFAULT_API
-from channels.discord.rest import UNKNOWN_TOKEN, DiscordRest
-from channels.json_access import find_text, parse_json
-from channels.transport import Backoff
+from channels.base import ChannelError, Gone, Host, Rejected, RetryLater, Revoked
+from channels.discord.config import DEFAULT_API, DiscordAccount, DiscordTiming
+from channels.json_access import Json, find_object, find_text, parse_json
+from channels.transport import PlatformClient, lost_answer, parse_seconds
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -31,6 +33,28 @@ with warnings.catch_warnings():
 logging.getLogger("discord").setLevel(logging.INFO)  # DEBUG holds every message, and tokens
 discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False  # no voice here
 
+FILE_HOSTS = (".cdn.discordapp.com", ".media.discordapp.net")
+USER_AGENT = "DiscordBot (https://aidaemon.invalid, 1)"
+EPOCH = datetime(2015, 1, 1, tzinfo=UTC)
+SNOWFLAKE_BITS = 22
+UNKNOWN_TOKEN = (
+    "Discord does not accept bot_token (any more). What came in before is kept. Make a new token "
+    "in the developer portal (Bot, Reset Token), put it into config.toml, and start again."
+)
+HINTS = {
+    10003: "the channel is gone",
+    10008: "the message is gone",
+    50001: "the bot may not see this channel: give it View Channel, or invite it again",
+    50007: "this person takes no direct messages from the bot",
+    50013: "the bot lacks rights there: Send Messages, Attach Files, Add Reactions, Read History",
+    50027: "a button or command can be answered for 15 minutes only",
+    50035: "the message is malformed",
+    40005: "the file is too big for Discord",
+}
+REPLY_REJECTED = (160002, 160009, 160010)
+"""A message may be sent there, but not refer to another one: the bot may not read the history."""
+TOO_LATE = 50027
+MAX_WAIT_S, UPLOAD_S, MAX_TRIES, MAX_ERROR = 30.0, 180.0, 3, 200
 DEFAULT_GATEWAY = DiscordWebSocket.DEFAULT_GATEWAY
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 INTENTS_HELP = (
@@ -45,6 +69,104 @@ FATAL = {
 """No new connection mends these."""
 FATAL |= {4004: UNKNOWN_TOKEN, 4014: INTENTS_HELP}
 INTENTS = discord.Intents(guilds=True, messages=True, message_content=True, reactions=True)
+
+log = logging.getLogger(__name__)
+
+
+class ReplyRejected(Rejected):
+    """The message may be sent, but not as a reply."""
+
+
+class DiscordRest:
+    """One bot's calls."""
+
+    def __init__(self, config: DiscordAccount, timing: DiscordTiming) -> None:
+        self.config, self.timing = config, timing
+        self.http = PlatformClient("Discord", config.api_url, FILE_HOSTS)
+        self._headers = {"Authorization": f"Bot {config.bot_token}", "User-Agent": USER_AGENT}
+        self._free_at: dict[str, float] = {}
+        self.bot_id = ""
+
+    async def login(self) -> str:
+        """The bot's name; its id is known from then on. Raises Revoked, RetryLater."""
+        user = await self.call("GET", "/users/@me")
+        self.bot_id = find_text(user, "id")
+        if not self.bot_id:
+            raise RetryLater("Discord's answer cannot be read")
+        return find_text(user, "username")
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        file: tuple[Path, str] | None = None,
+        timeout_s: float = 0.0,
+    ) -> Any:
+        """Discord's answer, as JSON. Raises Rejected, RetryLater, Revoked, and DeliveryUnknown
+        where the answer to a call that changes something is lost.
+        """
+        what = f"{method} {path.split('/')[1]}"  # the rest may hold the token of a button
+        timeout_s, sends = timeout_s or (UPLOAD_S if file else self.timing.call_s), method != "GET"
+        how = {"what": what, "timeout_s": timeout_s, "headers": self._headers}
+        url, loop = self.config.api_url + path, asyncio.get_running_loop()
+        tries = 0
+        while True:
+            tries += 1
+            await asyncio.sleep(self._free_at.pop(path, 0.0) - loop.time())
+            if file:
+                form = {"payload_json": json.dumps(body)}
+                answer = await self.http.upload(url, form, "files[0]", *file, **how)
+            else:
+                answer = await self.http.request(method, url, json=body, sends=sends, **how)
+            headers, fields = answer.headers, find_object(answer.value)
+            if headers.get("X-RateLimit-Remaining") == "0":
+                after_s = parse_seconds(headers.get("X-RateLimit-Reset-After"), 0.0)
+                self._free_at[path] = loop.time() + after_s
+            if answer.status < 300:
+                return answer.value
+            wait_s = float(tries)
+            if answer.status == 429:
+                after_s = fields.get("retry_after", headers.get("Retry-After"))
+                wait_s = parse_seconds(after_s, MAX_WAIT_S)
+                log.info("Discord limits %s (429): wait %g s", what, wait_s)
+                if "retry_after" not in fields or wait_s > min(MAX_WAIT_S, timeout_s):
+                    raise RetryLater("Discord asks us to write less", wait_s)
+            elif answer.status not in (500, 502, 504) or tries == MAX_TRIES:
+                raise _error_of(answer.status, fields, sends=sends)
+            await asyncio.sleep(wait_s)
+
+
+def _error_of(status: int, answer: Json, *, sends: bool) -> ChannelError:
+    code = answer.get("code") or 0
+    why = HINTS.get(code) or f"{status} {answer.get('message', '')}"[:MAX_ERROR].strip()
+    if code in REPLY_REJECTED:
+        return ReplyRejected(f"Discord rejects it: {why}")
+    if status == 401 and code != TOO_LATE:
+        return Revoked(UNKNOWN_TOKEN)
+    if status == 503:
+        return RetryLater("Discord has an internal error (503)")
+    if status >= 500:
+        return lost_answer(f"Discord has an internal error ({status})", sends=sends)
+    error = Gone if status == 404 else Rejected
+    return error(f"Discord rejects it: {why}")
+
+
+def snowflake_at(moment: datetime) -> int:
+    """The least id of that moment: ids hold the time, so they are ordered over all channels."""
+    return max(0, (moment - EPOCH) // timedelta(milliseconds=1)) << SNOWFLAKE_BITS
+
+
+def snowflake_before(snowflake: int, seconds: float) -> int:
+    """So many seconds before."""
+    return max(0, snowflake - (int(seconds * 1000) << SNOWFLAKE_BITS))
+
+
+def parse_snowflake(value: object) -> int:
+    """An id; 0 for what is none."""
+    digits = str(value)
+    return int(digits) if digits.isdecimal() and len(digits) <= 20 else 0
 
 
 class _Socket(DiscordWebSocket):
@@ -93,12 +215,7 @@ class GatewayConnection:
         self._resume_url: URL | None = None
         self._is_up = False
 
-    async def run(self) -> None:
-        """One connection after another, until cancelled. Raises Revoked."""
-        backoff = Backoff(self._timing.first_s, self._timing.longest_s)
-        await backoff.reconnect(self._connect, self._host, self._timing.calm_s)
-
-    async def _connect(self) -> None:
+    async def connect(self) -> None:
         """From one connection to its end. Raises Revoked, RetryLater."""
         self._is_up = False
         async with AsyncExitStack() as stack:

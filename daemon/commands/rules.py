@@ -1,0 +1,155 @@
+"""/rules: what is always asked first, or never done (F5). For people only."""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from daemon.agent.budgets import BudgetExceeded
+from daemon.agent.context.history import estimate_max_tokens, estimate_tokens
+from daemon.agent.models import ModelCaller
+from daemon.commands.registry import CommandCall
+from daemon.core import value
+from daemon.core.budget import Cost
+from daemon.core.errors import ProviderError
+from daemon.core.messages import Message, MessageRole, ModelRequest
+from daemon.core.rows import RuleRow
+from daemon.store.journal import Store
+from daemon.tools.policy.rule_text import (
+    INSTRUCTIONS,
+    MAX_CHARS,
+    RULE_FORMS,
+    ParsedRule,
+    parse_model_rule,
+    parse_rule,
+)
+from daemon.tools.policy.rules import PinnedRule, RuleSet, describe_rule
+
+log = logging.getLogger(__name__)
+RULES_USAGE = (
+    "/rules add SENTENCE adds a rule, /rules confirm N confirms that it was understood,"
+    " /rules remove N removes it."
+)
+MAX_TOOLS_NAMED = 12
+MAX_TOKENS = 500
+TIMEOUT_S = 60.0
+
+
+@value
+class RuleCommands:
+    """Changes are in the journal first, then in `rule_set`. An embedded model is not asked."""
+
+    store: Store
+    rule_set: RuleSet
+    models: ModelCaller
+    embedded_only: bool
+
+    async def rules(self, call: CommandCall) -> str:
+        """/rules [add SENTENCE|confirm N|remove N]"""
+        verb, _, rest = call.argument.partition(" ")
+        rest = rest.strip()
+        match verb.lower():
+            case "" | "list":
+                lines = list(map(_describe_rule, self.rule_set.known.values()))
+                head = "Rules:" if lines else "There are no rules."
+                return "\n".join((head, *lines, RULES_USAGE))
+            case "add":
+                return await self._add(call, rest)
+            case "confirm" | "remove":
+                return await self._confirm_or_remove(rest, confirms=verb.lower() == "confirm")
+            case _:
+                return f"{RULES_USAGE}\n{RULE_FORMS}"
+
+    async def _add(self, call: CommandCall, sentence: str) -> str:
+        """It applies at once, since a rule can only restrict; its owner then confirms it."""
+        read = await self._read(call.session.id, sentence)
+        if isinstance(read, str):
+            return f"No rule was added. {read}"
+        guard = read.guard
+        session = (call.session.root or call.session.id) if read.here else ""
+        row = sentence, guard.model_dump_json(exclude_defaults=True), session, call.sender
+        name = await self.store.write(lambda tx: tx.add_rule(*row))
+        self.rule_set.put(RuleRow(name, *row, confirmed=False))
+        where = " In this chat only." if session else ""
+        tools = self.rule_set.list_matching_tools(guard)
+        more = f" and {len(tools) - MAX_TOOLS_NAMED} more" if len(tools) > MAX_TOOLS_NAMED else ""
+        scope = (
+            f"It can apply to these tools: {', '.join(tools[:MAX_TOOLS_NAMED])}{more}."
+            if tools
+            else "It applies to none of the tools there are now: check the reading."
+        )
+        return (
+            f"Rule {name} is understood as: {describe_rule(guard)}.{where} In doubt you are asked."
+            f"\n{scope}\nIt applies from now on. /rules confirm {name} if this is what you meant;"
+            f" /rules remove {name} if not."
+        )
+
+    async def _read(self, session: str, sentence: str) -> ParsedRule | str:
+        """The rule that the sentence asks for, or why there is none: in its plain or typed form,
+        else by one short question to a model.
+        """
+        parsed = parse_rule(sentence)
+        too_long = not sentence.strip() or len(sentence) > MAX_CHARS
+        if isinstance(parsed, ParsedRule) or self.embedded_only or too_long:
+            return parsed
+        reply = await self._ask_model(session, sentence)
+        return parse_model_rule(reply) if reply else parsed
+
+    async def _ask_model(self, session: str, sentence: str) -> str:
+        """The reply, or "" for none; what it costs counts for the day."""
+        models, routing, budgets = self.models, self.models.routing, self.models.budgets
+        messages = (
+            Message(MessageRole.SYSTEM, INSTRUCTIONS),
+            Message(MessageRole.USER, sentence),
+        )
+        route = routing.list_routes("", "fast")[0]
+        sent = estimate_max_tokens(messages, estimate_tokens(messages))
+        usd = routing.estimate_max_cost(route, sent, MAX_TOKENS)
+        held, actual = Cost(sent, MAX_TOKENS, usd), Cost()
+        account = budgets.daily.account
+        try:
+            await budgets.hold(account, held)
+        except BudgetExceeded:
+            return ""
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                request = ModelRequest(messages, max_tokens=MAX_TOKENS)
+                reply = await models.chain.complete((route,), request)
+        except (ProviderError, TimeoutError) as error:
+            log.warning("no model answered for a rule: %s", error or "too slow")
+            return ""
+        else:
+            usage, now = reply.usage, models.clock.now()
+            actual = Cost(usage.input_tokens, usage.output_tokens, routing.usage.charge(usage))
+            await self.store.write(
+                lambda tx: tx.add_usage(session, reply.provider, reply.model, usage, now)
+            )
+            return reply.text
+        finally:
+            budgets.settle(account, held, actual)
+
+    async def _confirm_or_remove(self, name: str, *, confirms: bool) -> str:
+        if not name:
+            return RULES_USAGE
+        rule = self.rule_set.known.get(name)
+        if (
+            rule is None
+            or (confirms and rule.fault)
+            or not await self.store.write(
+                lambda tx: (tx.confirm_rule if confirms else tx.remove_rule)(int(name))
+            )
+        ):
+            return f"There is no rule {name!r}. /rules lists them."
+        if confirms:
+            self.rule_set.put(replace(rule.row, confirmed=True))
+        else:
+            self.rule_set.known.pop(name, None)
+        return f"Rule {name} is {'confirmed' if confirms else 'removed'}: {rule.row.said}"
+
+
+def _describe_rule(rule: PinnedRule) -> str:
+    row = rule.row
+    if rule.fault:
+        return f"{row.n}. {rule.fault}"
+    where = f" (in {row.session})" if row.session else ""
+    mark = "" if row.confirmed else f"; not confirmed yet: /rules confirm {row.n}"
+    return f"{row.n}. {row.said}{where}\n   = {describe_rule(rule.guard)}{mark}"
