@@ -54,7 +54,8 @@ def _find(kind: type[T], data: object, *path: str) -> T:
     return data if isinstance(data, kind) else kind()
 
 
-find_text, find_object = partial(_find, str), partial(_find, dict)
+find_text, find_number = partial(_find, str), partial(_find, int)
+find_object = partial(_find, dict)
 
 
 def find_objects(data: object, *path: str) -> list[Json]:

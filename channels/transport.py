@@ -232,14 +232,6 @@ class PlatformClient:
             finally:
                 await socket.close(code=code)
 
-    async def upload(
-        self, url: str, form: Mapping[str, str], field: str, file: Path, name: str, **options: Any
-    ) -> HttpAnswer:
-        """Send a form with a file. Raises as `request`."""
-        with await asyncio.to_thread(file.open, "rb") as content:
-            data = make_form(form, {field: (name, content, None)})
-            return await self.request("POST", url, data=data, sends=True, **options)
-
     async def download(
         self,
         url: str,

@@ -23,7 +23,7 @@ from yarl import URL
 from channels.base import ChannelError, Gone, Host, Rejected, RetryLater, Revoked
 from channels.discord.config import DEFAULT_API, DiscordAccount, DiscordTiming
 from channels.json_access import Json, find_object, find_text, parse_json
-from channels.transport import PlatformClient, lost_answer, parse_seconds
+from channels.transport import PlatformClient, lost_answer, make_form, parse_seconds
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -116,8 +116,10 @@ class DiscordRest:
             tries += 1
             await asyncio.sleep(self._free_at.pop(path, 0.0) - loop.time())
             if file:
-                form = {"payload_json": json.dumps(body)}
-                answer = await self.http.upload(url, form, "files[0]", *file, **how)
+                with await asyncio.to_thread(file[0].open, "rb") as content:
+                    files = {"files[0]": (file[1], content, None)}
+                    data = make_form({"payload_json": json.dumps(body)}, files)
+                    answer = await self.http.request(method, url, data=data, sends=sends, **how)
             else:
                 answer = await self.http.request(method, url, json=body, sends=sends, **how)
             headers, fields = answer.headers, find_object(answer.value)

@@ -6,6 +6,7 @@ it will be read; renderers only add signs, so a text can be cut anywhere and mar
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 NO_MARKS: frozenset[str] = frozenset()
 BOLD = frozenset({"bold"})
@@ -15,8 +16,7 @@ Mark = tuple[str, str, str]
 """A mark, and what is before and after the text that has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Text in one style. marks: "bold", "italic", "strike", "code", "spoiler"; `href`: where a link
     leads, "" for none.
     """
@@ -82,8 +82,7 @@ def render_nested(
     """
     used = [sign for sign in signs if any(sign[0] in span.marks for span in spans)]
     parts = [] if used else [leaf(span) for span in spans]
-    if used:
-        mark, opening, closing = used[0]
+    for mark, opening, closing in used[:1]:
         for is_marked, group in groupby(spans, key=lambda span: mark in span.marks):
             text = render_nested(list(group), used[1:], leaf, between)
             core = text.strip() if is_marked else ""

@@ -73,6 +73,5 @@ def _defuse(text: str) -> str:
     return PARTED.sub(rf"\g<0>{NO_WIDTH}", ESCAPED.sub(r"\\\g<0>", text))
 
 
-RENDER = partial(render_blocks, _render_block)
-render_parts = partial(split_message, render=RENDER, limit=LIMIT)
+render_parts = partial(split_message, render=partial(render_blocks, _render_block), limit=LIMIT)
 """The text in parts that each fit into one message, at least one."""

@@ -13,7 +13,7 @@ From markdown, as language models write it, to blocks.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
 
@@ -118,9 +118,7 @@ def _table_rule(state: StateBlock, startLine: int, endLine: int, silent: bool) -
 
 
 def _keep_extra_cells(state: StateBlock, made: list[Token]) -> None:
-    columns = sum(token.type == "th_open" for token in made)
-    cells = []
-    at = 0
+    columns, cells, at = sum(token.type == "th_open" for token in made), [], 0
     for token in made:
         if token.type == "tr_open" and token.map:
             line = getLine(state, token.map[0]).strip()
@@ -252,10 +250,8 @@ class _BlockParser:
                 self.rows[-1].append(parse_spans(token.children or []))
             case "inline":
                 self._paragraph(token)
-            case "heading_open":
-                self.level = int(token.tag[1])
-            case "heading_close":
-                self.level = 0
+            case "heading_open" | "heading_close":
+                self.level = int(token.tag[1]) if token.nesting > 0 else 0
             case "fence" | "code_block":
                 if self.marker:
                     self._add("text", token=token)
@@ -298,7 +294,7 @@ class _BlockParser:
         if self.marker and not self.level and spans and (task := TASK.match(spans[0].text)):
             box = "☐" if task[1] == " " else "☑"
             self.marker = box if self.marker == "•" else f"{self.marker} {box}"
-            first = replace(spans[0], text=spans[0].text[task.end() :])
+            first = spans[0]._replace(text=spans[0].text[task.end() :])
             spans = (first, *spans[1:]) if first.text else spans[1:]
         self._add("heading" if self.level else "text", spans, token)
 

@@ -27,12 +27,7 @@ def escape_controls(text: str) -> str:
 
 
 def _escape_match(match: re.Match[str]) -> str:
-    return escape_char(match[0])
-
-
-def escape_char(char: str) -> str:
-    """The character by its escape: \\n, \\x1b, \\u202e."""
-    return char.encode("unicode_escape").decode()
+    return match[0].encode("unicode_escape").decode()
 
 
 def escape_invisible(text: str) -> str:
@@ -41,10 +36,9 @@ def escape_invisible(text: str) -> str:
     """
     parts = []
     for char in text:
-        is_plain = " " <= char <= "~" or not (
-            unicodedata.category(char) in HIDDEN_CATEGORIES or HIDDEN_CHARS.match(char)
-        )
-        parts.append(char if is_plain else escape_char(char) + "\n" * (char == "\n"))
+        is_hidden = unicodedata.category(char) in HIDDEN_CATEGORIES or HIDDEN_CHARS.match(char)
+        escaped = char.encode("unicode_escape").decode() + "\n" * (char == "\n")
+        parts.append(escaped if is_hidden and char != " " else char)
     return "".join(parts)
 
 

@@ -63,6 +63,5 @@ def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-RENDER = partial(render_blocks, _render_block)
-render_parts = partial(split_message, render=RENDER, limit=LIMIT)
+render_parts = partial(split_message, render=partial(render_blocks, _render_block), limit=LIMIT)
 """The text in parts that each fit into one message, at least one."""

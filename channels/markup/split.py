@@ -89,14 +89,13 @@ def _split_block(block: Block, render: Render, room: int) -> tuple[Block, Block]
     while most > 1 and (size := _size([_first_chars(block, most)], render)) > room:
         most = max(min(most - 1, most * room // size), 1)
     at = left = most if most == len(block.text) else _cut_position(block, most)
-    rest = deque(block.spans)
+    rest = list(block.spans)
     while rest and left >= len(rest[0].text):
-        left -= len(rest.popleft().text)
+        left -= len(rest.pop(0).text)
     if rest:
-        span = rest.popleft()
-        text = span.text[left:]
+        text = rest[0].text[left:]
         text = text.removeprefix("\n") if block.kind == "code" else text.lstrip()
-        rest.extendleft([replace(span, text=text)] if text else [])
+        rest[:1] = [rest[0]._replace(text=text)] if text else []
     tail = replace(block, spans=tuple(rest), indent=block.hang, marker="", gap=1)
     return _first_chars(block, at), tail
 
@@ -106,7 +105,7 @@ def _first_chars(block: Block, count: int) -> Block:
     for span in block.spans:
         if count <= 0:
             break
-        spans.append(span if len(span.text) <= count else replace(span, text=span.text[:count]))
+        spans.append(span._replace(text=span.text[:count]))
         count -= len(span.text)
     return replace(block, spans=tuple(spans))
 

@@ -25,7 +25,7 @@ from channels.base import (
     Rejected,
     RetryLater,
 )
-from channels.json_access import find_object, find_text
+from channels.json_access import find_number, find_text
 from channels.markup.split import truncate, utf16_length
 from channels.markup.telegram import LIMIT, render_parts
 from channels.message import (
@@ -123,8 +123,7 @@ class Telegram:
     def rate_limit(self, address: Address) -> RateLimit:
         return GROUP_RATE if address.chat.startswith("-") else PRIVATE_RATE
 
-    def render(self, text: str) -> Sequence[MessagePart]:
-        return render_parts(text)
+    render = staticmethod(render_parts)
 
     async def send(self, message: OutboundMessage) -> str:
         """Telegram has no keys: after DeliveryUnknown nobody can tell whether it was sent. A file
@@ -141,8 +140,7 @@ class Telegram:
             reply = {"message_id": int(message.reply_to), "allow_sending_without_reply": True}
             params["reply_parameters"] = reply
         sent = await self._send_text(method, part, params)
-        number = sent.get("message_id") if isinstance(sent, dict) else None
-        return "" if number is None else str(number)  # the server may not say
+        return str(find_number(sent, "message_id") or "")  # the server may not say
 
     async def edit(self, message_id: str, message: OutboundMessage) -> None:
         try:
@@ -226,15 +224,12 @@ class Telegram:
 
     async def _get_me(self) -> TelegramIdentity:
         me = await self._api.call("getMe")
-        number = me.get("id") if isinstance(me, dict) else 0
-        known = number if isinstance(number, int) else 0
-        return TelegramIdentity(known, find_text(me, "username"), self.name)
+        return TelegramIdentity(find_number(me, "id"), find_text(me, "username"), self.name)
 
     async def _set_menu(self, host: Host) -> None:
-        named = {name.removeprefix("/"): text for name, text in host.list_commands()}
         menu = [
             {"command": name, "description": text[:256] or name}
-            for name, text in named.items()
+            for name, text in host.list_commands()
             if COMMAND_NAME.fullmatch(name)
         ]
         params = {"commands": menu[:MAX_COMMANDS]}
@@ -287,7 +282,9 @@ class Poller:
             while True:
                 asked_at = time.monotonic()
                 try:
-                    updates = await self._complete_album(await self._poll(hold_s))
+                    updates = await self._poll(hold_s)
+                    if updates and album_of(updates[-1]):
+                        updates = await self._complete_album(updates)
                 except TRANSIENT as error:
                     hold_s = await self._handle_failure(error, backoff)
                     continue
@@ -319,8 +316,6 @@ class Poller:
         """An album may be cut by the end of a poll: ask once more, as nothing is acknowledged yet.
         Raises Revoked.
         """
-        if not updates or not album_of(updates[-1]):
-            return updates
         if len(updates) >= MAX_UPDATES:
             return without_last_album(updates)
         await asyncio.sleep(self.timing.album_s)
@@ -388,7 +383,7 @@ class Poller:
         albums: dict[tuple[Address, str, str], list[InboundMessage]] = {}
         for raw in updates:
             item = parse_update(raw, self.me)
-            query = find_text(find_object(raw, "callback_query"), "id")
+            query = find_text(raw, "callback_query", "id")
             if isinstance(item, InboundMessage):
                 files = [(file.kind, file.name, file.mime, file.size) for file in item.attachments]
                 checksum = zlib.crc32(repr((item.text, item.addressed, files)).encode())

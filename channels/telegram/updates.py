@@ -15,7 +15,6 @@ from telegram.constants import UpdateType
 from channels.json_access import (
     Json,
     UnreadablePayload,
-    find_object,
     find_text,
     get_number,
     get_object,
@@ -75,10 +74,8 @@ def parse_update(raw: object, me: TelegramIdentity) -> Arrival | None:
             return _parse_press(query, me)
         if change := get_object(raw, "message_reaction"):
             return _parse_reaction(change, me)
-        if message := get_object(raw, "message"):
-            return _parse_message(message, me, edited=False)
-        if message := get_object(raw, "edited_message"):
-            return _parse_message(message, me, edited=True)
+        if message := get_object(raw, "message") or get_object(raw, "edited_message"):
+            return _parse_message(message, me, edited=not raw.get("message"))
         if IGNORED_KINDS & raw.keys():
             return None
         raise UnreadablePayload("its kind is unknown")
@@ -230,7 +227,7 @@ def _name(user: Json) -> str:
 
 def album_of(raw: object) -> str:
     """The id of the album to which a new message belongs; "" for none. Edits belong to none."""
-    return find_text(find_object(raw, "message"), "media_group_id")
+    return find_text(raw, "message", "media_group_id")
 
 
 def without_last_album(updates: Sequence[object]) -> list[object]:

@@ -75,35 +75,24 @@ class Admission:
             self._names[name] = shown
         return Person(name, role)
 
-    async def handle_stranger(self, inbound: InboundMessage) -> None:
-        """A stranger: a code may let them in, else they get one polite line a day, and nothing
-        that they say is kept.
-        """
-        said = await self.pair(inbound, parse_command(inbound.text), post=True)
-        if said is None:
-            await self.notify_daily(inbound, STRANGER_NOTICE)
-
-    async def pair(
-        self, inbound: InboundMessage, command: tuple[str, str] | None, *, post: bool = False
-    ) -> str | None:
+    async def pair(self, inbound: InboundMessage, *, post: bool = False) -> str | None:
         """What is said to somebody who tries a code, "" for nothing; None for whoever says
         something else. `post`: it is sent.
         """
-        if command is None or command[0] not in (PAIR_COMMAND, "start") or not command[1]:
+        name, code = parse_command(inbound.text) or ("", "")
+        if name not in (PAIR_COMMAND, "start") or not code:
             return None
         sender, now = inbound.sender.id, self.clock.monotonic()
         if len(self._code_tries) >= MAX_STRANGERS:
             tries = self._code_tries.items()
-            self._code_tries = {
-                other: one for other, one in tries if one.find_wait(now) or one.sent
-            }
+            self._code_tries = {other: one for other, one in tries if one.is_used(now)}
         if len(self._code_tries) >= MAX_STRANGERS and sender not in self._code_tries:
             return ""
         window = self._code_tries.setdefault(sender, RateWindow(CODE_TRIES))
         if window.find_wait(now):  # whoever tries codes all day is not answered all day
             return ""
         window.sent.append(now)
-        role = await self.people.pair(*self.place, sender, command[1])
+        role = await self.people.pair(*self.place, sender, code)
         done = f"was let in as {role}" if role else "gave a wrong code"
         log.info("%s: %s %s", self.channel, sender, done)
         said = WELCOME_TEXT.format(role=role.value) if role else WRONG_CODE

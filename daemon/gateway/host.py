@@ -24,7 +24,13 @@ from daemon.core.errors import StoreUnavailable
 from daemon.core.redaction import Redactor, drop_lone_surrogates
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Label, Person, Right, Role, has_right
-from daemon.gateway.admission import LOOK_ONLY_NOTICE, PAIR_COMMAND, WELCOME_TEXT, Admission
+from daemon.gateway.admission import (
+    LOOK_ONLY_NOTICE,
+    PAIR_COMMAND,
+    STRANGER_NOTICE,
+    WELCOME_TEXT,
+    Admission,
+)
 from daemon.gateway.buttons import ButtonHandler
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.sessions.inbox import Inbox
@@ -139,7 +145,7 @@ class ChannelHost:
         inbound = replace(inbound, text=drop_lone_surrogates(inbound.text))
         person, command = await self.admission.identify(inbound.sender), parse_command(inbound.text)
         if person is None:
-            return await self.admission.pair(inbound, command) or UNKNOWN_PERSON
+            return await self.admission.pair(inbound) or UNKNOWN_PERSON
         if command is None:
             return UNKNOWN_PERSON
         if command[0] == PAIR_COMMAND:
@@ -182,11 +188,14 @@ class ChannelHost:
         inbound = replace(inbound, text=drop_lone_surrogates(inbound.text))
         person = await self.admission.identify(inbound.sender)
         if person is None:
-            await self.admission.handle_stranger(inbound)
+            # a code may let them in, else they get one polite line a day; nothing they say is kept
+            if await self.admission.pair(inbound, post=True) is None:
+                await self.admission.notify_daily(inbound, STRANGER_NOTICE)
             return
         if person.role is Role.OWNER and inbound.private:
             await self.admission.save_owner_chat(inbound)
-        command = None if inbound.forwarded else parse_command(inbound.text)
+        may_be_command = "/" in inbound.text and not inbound.forwarded
+        command = parse_command(inbound.text) if may_be_command else None
         if command and command[0] == PAIR_COMMAND:
             # they sent a code, and are known: it came twice perhaps, or a crash came before they
             # were told
@@ -254,7 +263,7 @@ class ChannelHost:
             Label.TRUSTED if own else Label.UNTRUSTED,
             stream=self.state.channel.capabilities.drafts,
             role=person.role.value,
-            attachments=attachments_to_json(files),
+            attachments=attachments_to_json(files) if files else "",
             message_id="" if inbound.private else inbound.message_id,
             session_label=Label.TRUSTED,
         )

@@ -64,8 +64,14 @@ class RateLimiter:
 
     async def acquire(self, address: Address) -> None:
         """Wait until one more message may go there, and take its place."""
-        while wait := self._take(address):
+        while True:
+            now = self.monotonic()
+            windows = [self._find_window(address, now)] + [self._slow] * (now < self._slow_until)
+            if not (wait := max(window.find_wait(now) for window in windows)):
+                break
             await self.sleep(wait)
+        for window in windows:
+            window.sent.append(now)
 
     def try_acquire(self, address: Address) -> bool:
         """Whether something that may be left out (a draft, a sign of typing) can go now; takes its
@@ -78,7 +84,8 @@ class RateLimiter:
         wait, reserve = window.find_wait(now), max(1, window.rate.count // 4)
         if wait or now < self._slow_until or len(window.sent) + reserve >= window.rate.count:
             return False
-        return not self._take(address)
+        window.sent.append(now)
+        return True
 
     def on_error(self, address: Address, error: Exception, *, spare: bool = False) -> None:
         """The error may say that it was too much: then nothing goes there for so long, and
@@ -99,15 +106,6 @@ class RateLimiter:
                 self._windows = {chat: one for chat, one in windows if one.is_used(now)}
             self._windows[address.chat] = RateWindow(self.rate(address))
         return self._windows[address.chat]
-
-    def _take(self, address: Address) -> float:
-        """Take a place; else the seconds to wait for one."""
-        now = self.monotonic()
-        windows = [self._find_window(address, now)] + [self._slow] * (now < self._slow_until)
-        wait = max(window.find_wait(now) for window in windows)
-        for window in windows if not wait else ():
-            window.sent.append(now)
-        return wait
 
 
 class ChannelState:

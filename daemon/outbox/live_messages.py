@@ -185,20 +185,17 @@ class DraftUpdater:
                     self.text, self.is_fresh = "", True
                 case ModelReplied(text=text):
                     self.text, self.is_fresh = text, True
-                case ToolStarted() as event:
-                    self.running[event.call_id] = event.tool
+                case ToolStarted() | ToolFinished() as event:
                     self.busy_since = self.drafts.clock.monotonic()
-                case ToolFinished() as event:
                     self.running.pop(event.call_id, None)
-                    self.busy_since = self.drafts.clock.monotonic()
+                    if isinstance(event, ToolStarted):
+                        self.running[event.call_id] = event.tool
                 case TurnFinished():
                     self.is_over = True
                 case Quarantined() | Suspended():
                     self.is_over = self.no_reply = True
                 case TurnEnded(reply=reply):
                     self.is_over, self.no_reply = True, not reply
-                case _:
-                    pass
 
     async def _show_typing(self) -> None:
         channel, can = self.channel.channel, self.channel.channel.capabilities

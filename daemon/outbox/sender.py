@@ -99,8 +99,7 @@ class OutboxSender:
         except StoreUnavailable as error:
             log.error("the outbox cannot be read: %s", error)
         running = self._workers.items()
-        workers = [task for one, task in running if self.channels[one.channel].up.is_set()]
-        if workers:
+        if workers := [task for one, task in running if self.channels[one.channel].up.is_set()]:
             await asyncio.wait(workers, timeout=seconds)
 
     async def _collect(self) -> None:
@@ -108,8 +107,9 @@ class OutboxSender:
         where they are.
         """
         done, self._done = self._done, set()
-        names = tuple(self.channels)
-        rows = await self.store.read(lambda tx: [r for name in names for r in tx.list_unsent(name)])
+        rows = await self.store.read(
+            lambda tx: [row for name in self.channels for row in tx.list_unsent(name)]
+        )
         self._known -= done
         for row in rows:
             if (row.turn, row.part) in self._known:
@@ -204,24 +204,23 @@ class OutboxSender:
         a plain no.
         """
         row, index = delivery.row, len(delivery.ids)
+        is_last, file = index + 1 == len(delivery.parts), None if index else delivery.file
         message = OutboundMessage(
             delivery.address,
             delivery.parts[index],
             message_key(row.turn, row.part, index),
-            delivery.choices if index == len(delivery.parts) - 1 else (),
+            delivery.choices if is_last else (),
             "" if index else delivery.reply_to,
+            file.path if file else None,
+            file.name if file else "",
         )
-        if delivery.file and not index:
-            message = replace(message, file=delivery.file.path, name=delivery.file.name)
-        sent = ""
+        where, sent = (row.channel, row.chat), ""
         if delivery.unsure:
-            found = await channel.channel.find(message, delivery.since)
-            if found and found not in delivery.ids:
-                known = await self.store.read(
-                    lambda tx: tx.find_delivery(row.channel, row.chat, found)
-                )
-                if known is None or (known.turn, known.part) == (row.turn, row.part):
-                    sent = found  # a message that is known as another one is not this one
+            sent = await channel.channel.find(message, delivery.since)
+            known = await self.store.read(lambda tx: tx.find_delivery(*where, sent))
+            is_another = known and (known.turn, known.part) != (row.turn, row.part)
+            if is_another or sent in delivery.ids:
+                sent = ""
         if not sent:
             await channel.rate_limit.acquire(delivery.address)
             await self._mark(delivery, SENDING)
@@ -230,7 +229,7 @@ class OutboxSender:
             sent = sent or await channel.channel.send(message)
         delivery.ids.append("".join(sent.split()) or "-")
         delivery.unsure, delivery.pause, delivery.lost = False, FIRST_PAUSE, 0
-        await self._mark(delivery, SENT if index + 1 == len(delivery.parts) else SENDING)
+        await self._mark(delivery, SENT if is_last else SENDING)
 
     async def _pause(self, channel: ChannelState, delivery: Delivery, error: ChannelError) -> None:
         """Wait as long as the platform wants, or until it is back; what is unsure stays so until
@@ -238,10 +237,9 @@ class OutboxSender:
 
         Raises Rejected where one try more could only make it worse.
         """
-        can, wait = channel.channel.capabilities, delivery.pause
-        asked = error.after_s if isinstance(error, RetryLater) else 0.0
-        delivery.pause = min(wait * 2, LONGEST_PAUSE)
-        wait = asked or wait
+        can, asked = channel.channel.capabilities, getattr(error, "after_s", 0.0)
+        wait = asked or delivery.pause
+        delivery.pause = min(delivery.pause * 2, LONGEST_PAUSE)
         if isinstance(error, DeliveryUnknown):
             delivery.unsure = True
             findable = can.can_find and not (delivery.file and not delivery.ids)
@@ -253,8 +251,8 @@ class OutboxSender:
         channel.rate_limit.on_error(delivery.address, error)
         if isinstance(error, Revoked):
             channel.mark_failing(str(error), refused=True)
-        to = delivery.row.session
-        log.info("%s: a message to %s waits %.1f s: %s", channel.name, to, wait, error)
+        text = "%s: a message to %s waits %.1f s: %s"
+        log.info(text, channel.name, delivery.row.session, wait, error)
         await self._mark(delivery, UNCERTAIN if delivery.unsure else NEW, str(error))
         if channel.up.is_set() or asked:
             await asyncio.sleep(wait)
@@ -265,17 +263,14 @@ class OutboxSender:
     async def _fail(self, channel: ChannelState, row: OutboxRow, why: str) -> None:
         """It has failed for good. A failed notice causes no other notice."""
         log.warning("%s: %s to %s cannot be sent: %s", channel.name, row.kind, row.session, why)
-        kind = KINDS.get(row.kind, "a message")
-        is_file, notice = row.kind == FILE, ""
+        kind, notice = KINDS.get(row.kind, "a message"), ""
         if not row.turn.startswith(NOTICE):
-            notice = f"I could not deliver {kind} to {row.session} on {channel.name}: {why}. " + (
-                "The file itself is where it was."
-                if is_file
-                else f"Its text is kept: aidaemon show {row.turn}"
-            )
+            kept = f"Its text is kept: aidaemon show {row.turn}"
+            kept = "The file itself is where it was." if row.kind == FILE else kept
+            notice = f"I could not deliver {kind} to {row.session} on {channel.name}: {why}. {kept}"
         delivery = Delivery(row, parse_address(row.channel, row.chat), row.created_at)
         await self._mark(delivery, FAILED, why, notice)
-        if is_file:
+        if row.kind == FILE:
             await self._delete_copy(row)
 
     async def _delete_copy(self, row: OutboxRow) -> None:
@@ -310,9 +305,8 @@ class OutboxSender:
                 await self.store.write(work)
                 break
             except StoreUnavailable as unavailable:
-                log.error(
-                    "the journal does not take the state of a delivery (%s); it waits", unavailable
-                )
+                text = "the journal does not take the state of a delivery (%s); it waits"
+                log.error(text, unavailable)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
         delivery.written = written

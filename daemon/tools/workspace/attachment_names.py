@@ -17,8 +17,8 @@ TRIMMED = " .-~_"
 
 
 def attachments_to_json(files: Sequence[Attachment]) -> str:
-    """As the journal keeps it; "" for none."""
-    return json.dumps([asdict(file) for file in files], ensure_ascii=False) if files else ""
+    """As the journal keeps it."""
+    return json.dumps([asdict(file) for file in files], ensure_ascii=False)
 
 
 def attachments_from_json(text: str) -> tuple[Attachment, ...]:
