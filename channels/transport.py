@@ -135,13 +135,9 @@ class OptionalCalls:
             log.debug("%s: %s: %s", self.channel, feature, error)
         return None
 
-    def has(self, feature: str) -> bool:
-        """Whether it may be tried."""
-        return feature not in self.unsupported
-
     def disable(self, feature: str, why: object) -> None:
         """Do not try it again."""
-        if self.has(feature):
+        if feature not in self.unsupported:
             self.unsupported.add(feature)
             log.warning("%s: continues without %s: %s", self.channel, feature, why)
 

@@ -94,7 +94,7 @@ class Slack:
     @property
     def capabilities(self) -> Capabilities:
         """Without the scopes for the history nothing can be found."""
-        return replace(CAPABILITIES, can_find=all(map(self._web.optional.has, (METADATA, FIND))))
+        return replace(CAPABILITIES, can_find=not self._web.optional.unsupported & {METADATA, FIND})
 
     async def check(self) -> str:
         """The app's own token is tried too, for without it nothing comes in."""
@@ -149,7 +149,7 @@ class Slack:
             return await self._upload(message, message.file)
         body = {"channel": address.chat, "thread_ts": address.thread, **_body(message)}
         body |= {"unfurl_links": False, "unfurl_media": False}
-        metadata = _metadata(message.key) if optional.has(METADATA) else None
+        metadata = _metadata(message.key) if METADATA not in optional.unsupported else None
         try:
             sent = await self._web.write("chat.postMessage", **body, metadata=metadata)
         except SlackError as error:
@@ -272,7 +272,8 @@ class Slack:
 
     async def _update(self, message_id: str, message: OutboundMessage, key: str) -> None:
         """Its key stays if none is given."""
-        metadata = _metadata(key) if key and self._web.optional.has(METADATA) else None
+        unsupported = self._web.optional.unsupported
+        metadata = _metadata(key) if key and METADATA not in unsupported else None
         target = {"channel": message.address.chat, "ts": message_id, "metadata": metadata}
         await self._web.write("chat.update", **target, **_body(message))
 

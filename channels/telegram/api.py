@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any, BinaryIO
+from typing import Any
 
 from telegram import Bot, InputFile
 from telegram.error import TelegramError
@@ -14,7 +14,6 @@ from telegram.request import BaseRequest, RequestData
 
 from channels.base import ChannelError, Gone, Rejected, RetryLater, Revoked, Unsupported
 from channels.json_access import Json, find_object, find_text, parse_json
-from channels.message import Attachment
 from channels.transport import PlatformClient, lost_answer, make_form, parse_seconds
 
 READ_S, UPLOAD_S = 30.0, 180.0
@@ -86,14 +85,16 @@ class _Request(BaseRequest):
 
 
 class TelegramApi:
-    """One bot at one server. `messages_per_second`: 0 for no limit of our own."""
+    """One bot at one server; `files`: where its files are. `messages_per_second`: 0 for no limit of
+    our own.
+    """
 
     def __init__(self, root: str, token: str, messages_per_second: float = 0.0) -> None:
         self.http = PlatformClient("Telegram", root)
         request = _Request(self.http)
         urls = f"{root}/bot", f"{root}/file/bot"
         self._bot = Bot(token, *urls, request=request, get_updates_request=request)
-        self._files = f"{root}/file/bot{token}/"
+        self.files = f"{root}/file/bot{token}/"
         self._interval_s = 1 / messages_per_second if messages_per_second else 0.0
         self._next_at = 0.0
 
@@ -122,11 +123,6 @@ class TelegramApi:
                 )
             except _Failure as failure:
                 raise failure.error from None
-
-    async def download(self, attachment: Attachment, path: str, into: BinaryIO, limit: int) -> None:
-        """Copy a file. Raises Rejected, RetryLater."""
-        url = self._files + path.lstrip("/")
-        await self.http.download(url, attachment, into, limit)
 
 
 def _error_of(method: str, status: int, answer: Json) -> ChannelError:

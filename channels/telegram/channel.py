@@ -48,7 +48,7 @@ from channels.telegram.updates import (
     update_id_of,
     without_last_album,
 )
-from channels.transport import Backoff, OptionalCalls, RecentDict, check_size, too_large
+from channels.transport import Backoff, OptionalCalls, RecentDict, check_size
 
 MAX_UPLOAD, MAX_DOWNLOAD = 50 << 20, 20 << 20
 CAPABILITIES = Capabilities(
@@ -161,7 +161,7 @@ class Telegram:
         if not message.part.plain.strip():
             return shown
         in_group, now = self.rate_limit(address) == GROUP_RATE, time.monotonic()
-        if not (in_group or shown) and self._optional.has(DRAFT):
+        if not (in_group or shown) and DRAFT not in self._optional.unsupported:
             params = _place(message) | {"draft_id": zlib.crc32(key.encode()) & 0x7FFFFFFF or 1}
             try:
                 await self._send_text(DRAFT, message.part, params)
@@ -198,12 +198,11 @@ class Telegram:
         await self._optional.attempt("reactions", self._api.call, "setMessageReaction", params)
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
-        if attachment.size > MAX_DOWNLOAD:
-            raise too_large(attachment.name, MAX_DOWNLOAD)
         path = find_text(await self._api.call("getFile", {"file_id": attachment.ref}), "file_path")
         if not path:
             raise Rejected(f"Telegram does not say where {attachment.name} is")
-        await self._api.download(attachment, path, into, MAX_DOWNLOAD)
+        url = self._api.files + path.lstrip("/")
+        await self._api.http.download(url, attachment, into, MAX_DOWNLOAD)
 
     async def aclose(self) -> None:
         await self._api.http.aclose()
