@@ -131,7 +131,7 @@ class SlackHistory:
             # a thread that was joined just now: this was written before
             or self._threads.is_joined(*key)
             or key in self._foreign
-            or not web.optional.has(feature)
+            or feature in web.optional.unsupported
             or len(self._lookups) >= MAX_LOOKUPS
         ):
             return False
