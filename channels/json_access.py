@@ -51,7 +51,7 @@ def _find(kind: type[T], data: object, *path: str) -> T:
     """The value at the path of keys; an empty one where there is none."""
     for key in path:
         data = data.get(key) if isinstance(data, dict) else None
-    return data if isinstance(data, kind) else kind()
+    return data if isinstance(data, kind) and not isinstance(data, bool) else kind()
 
 
 find_text, find_number = partial(_find, str), partial(_find, int)

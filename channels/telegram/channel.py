@@ -45,7 +45,6 @@ from channels.telegram.updates import (
     album_of,
     merge_album,
     parse_update,
-    update_id_of,
     without_last_album,
 )
 from channels.transport import Backoff, OptionalCalls, RecentDict, check_size
@@ -361,14 +360,13 @@ class Poller:
             return False
         for key, checksum in texts.items():
             self._texts[key] = checksum
-        numbers = [number for number in map(update_id_of, updates) if number is not None]
-        if numbers:
-            self._offset = max(numbers) + 1
+        if latest := max((find_number(raw, "update_id") for raw in updates), default=0):
+            self._offset = latest + 1
         elif updates and self._offset and updates != self._unnumbered:
             # updates have consecutive numbers, also where they show none
             self._offset += len(updates)
             self._unnumbered = updates
-        return bool(numbers) or not updates
+        return bool(latest) or not updates
 
     def _parse(
         self, updates: Sequence[object], texts: dict[str, int]

@@ -15,6 +15,7 @@ from telegram.constants import UpdateType
 from channels.json_access import (
     Json,
     UnreadablePayload,
+    find_number,
     find_text,
     get_number,
     get_object,
@@ -59,12 +60,6 @@ class TelegramIdentity(NamedTuple):
     channel: str
 
 
-def update_id_of(raw: object) -> int | None:
-    """An update's number, by which it is acknowledged; None where it has none."""
-    number = raw.get("update_id") if isinstance(raw, dict) else None
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
-
-
 def parse_update(raw: object, me: TelegramIdentity) -> Arrival | None:
     """One update; None where it is of no concern."""
     try:
@@ -80,7 +75,8 @@ def parse_update(raw: object, me: TelegramIdentity) -> Arrival | None:
             return None
         raise UnreadablePayload("its kind is unknown")
     except UnreadablePayload as error:
-        return UnreadableUpdate.of(me.channel, "update", raw, error, update_id_of(raw))
+        number = find_number(raw, "update_id") or None
+        return UnreadableUpdate.of(me.channel, "update", raw, error, number)
 
 
 def _parse_press(query: Json, me: TelegramIdentity) -> ButtonPress | None:
@@ -103,7 +99,9 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
     text = text or _describe_shared(message)
     if message.get("sender_chat") or kind == "channel" or not (text or files):
         return None
-    text, is_addressed = strip_mention(text, me.username)
+    is_addressed = False
+    if "@" in text or text.startswith("/"):
+        text, is_addressed = strip_mention(text, me.username)
     replied = get_object(message, "reply_to_message")
     if replied.get("forum_topic_created") is not None:
         replied = {}  # in a topic, all that replies to nothing else replies to its opening
