@@ -47,7 +47,7 @@ from channels.telegram.updates import (
     parse_update,
     without_last_album,
 )
-from channels.transport import Backoff, OptionalCalls, RecentDict, check_size
+from channels.transport import Backoff, OptionalCalls, RecentDict, check_size, too_large
 
 MAX_UPLOAD, MAX_DOWNLOAD = 50 << 20, 20 << 20
 CAPABILITIES = Capabilities(
@@ -197,6 +197,8 @@ class Telegram:
         await self._optional.attempt("reactions", self._api.call, "setMessageReaction", params)
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
+        if attachment.size > MAX_DOWNLOAD:
+            raise too_large(attachment.name, MAX_DOWNLOAD)
         path = find_text(await self._api.call("getFile", {"file_id": attachment.ref}), "file_path")
         if not path:
             raise Rejected(f"Telegram does not say where {attachment.name} is")
