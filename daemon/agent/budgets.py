@@ -98,7 +98,12 @@ class DailyUsage:
             self._known += usage.usd
             return usage.usd
         self._unpriced = True
-        return self.budget.worst(usage.input_tokens, usage.output_tokens)
+        return self.worst(usage.input_tokens, usage.output_tokens)
+
+    def worst(self, sent: int, received: int) -> float:
+        """What budgets count where the price is not known, in USD (F2)."""
+        budget = self.budget
+        return (sent * budget.unknown_input_usd + received * budget.unknown_output_usd) / 1_000_000
 
     def today(self) -> UsageToday:
         """So far."""

@@ -83,10 +83,6 @@ class BudgetConfig(Section):
         25.0, ge=0, description="USD per million tokens received from such a model"
     )
 
-    def worst(self, sent: int, received: int) -> float:
-        """What budgets count where the price is not known, in USD (F2)."""
-        return (sent * self.unknown_input_usd + received * self.unknown_output_usd) / 1_000_000
-
 
 class SubagentsConfig(Section):
     """[subagents]: how far an agent that another one set to work may go (A17)."""

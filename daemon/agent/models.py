@@ -95,7 +95,7 @@ class ModelRouting:
         (F2).
         """
         known = self.prices.get_usd(route.provider.name, route.model, Usage(sent, received))
-        return self.usage.budget.worst(sent, received) if known is None else known
+        return self.usage.worst(sent, received) if known is None else known
 
     async def on_failure(self, kind: ErrorClass) -> str:
         """The first call failed for good: where the last good config takes over, its routes from

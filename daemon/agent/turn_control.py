@@ -100,9 +100,8 @@ class TurnControl:
         """
         self._max_seconds = max_seconds
         try:
-            async with asyncio.timeout(max(0.0, max_seconds - self.active_seconds)) as self._scope:
-                if self.cancel_reason:
-                    self._reschedule(0.0)
+            left = 0.0 if self.cancel_reason else max(0.0, max_seconds - self.active_seconds)
+            async with asyncio.timeout(left) as self._scope:
                 yield
         except TimeoutError:
             if not (self._scope and self._scope.expired()):

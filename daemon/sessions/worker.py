@@ -382,7 +382,9 @@ class SessionWorker:
         if why := self.cancels.get(turn.id):
             control.cancel(why)
         self.running, self.control = turn, control
-        manager.children.register_running(turn, control)
+        manager.children.running[turn.id] = control
+        if turn.parent:
+            manager.children.update_waiting(turn.id)
         account = await manager.budgets.open(turn)
         session, history = self.session, self.history
         texts = history.texts

@@ -165,14 +165,10 @@ class SubagentManager:
             lambda tx: [work for one in missing for work in _list_work(tx, one)]
         )
 
-    def register_running(self, turn: Turn, control: TurnControl) -> None:
-        """A worker runs this turn: the clocks of turns that wait for it run, too."""
-        self.running[turn.id] = control
-        if turn.id in self._parent_of:
-            self.update_waiting(turn.id)
-
     def update_waiting(self, turn_id: str) -> None:
-        """It was paused or resumed."""
+        """It was paused or resumed, or a worker runs it now: so do the clocks of turns that wait
+        for it.
+        """
         if self._is_waiting(turn_id):
             self.hold_ancestors(turn_id)
         else:
