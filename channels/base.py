@@ -11,10 +11,10 @@ says that it arrived.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO, NamedTuple, Protocol
 
+from channels import value
 from channels.message import (
     Address,
     Arrival,
@@ -77,7 +77,7 @@ class RateLimit(NamedTuple):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Capabilities:
     """What the platform can do. For what it cannot the daemon has a fallback: without buttons,
     people write /approve.

@@ -5,11 +5,12 @@ text.
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
+
+from channels import value
 
 SECRETS = re.compile(r'("(?:token|response_url|trigger_id)": ?")[^"]*')
 """With these whoever reads them could answer in our name for a while."""
@@ -18,7 +19,7 @@ MEDIA_KINDS = {"image": "photo", "audio": "audio", "video": "video"}
 """Kinds of attachments by the first part of their MIME type; all others are documents."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Address:
     """Where a conversation is. `channel`: the channel's name ("telegram", "work/slack"); `thread`:
     "" for none.
@@ -38,7 +39,7 @@ class Sender(NamedTuple):
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Attachment:
     """A file that came with a message, not downloaded yet. kind: document, photo, voice, audio,
     video. `ref` is what `Channel.download` needs; `size` in bytes, 0 where the platform does not
@@ -52,7 +53,7 @@ class Attachment:
     ref: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InboundMessage:
     """A message. `external_id` is unique in its channel and the same at every redelivery.
 
@@ -98,7 +99,7 @@ class Reaction(NamedTuple):
     emoji: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UnreadableUpdate:
     """What the platform sent and nobody can read; set aside, it holds up nothing behind it."""
 
@@ -139,7 +140,7 @@ class MessagePart(NamedTuple):
     plain: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OutboundMessage:
     """A message to send. No other message has its `key`. `choices` are its buttons; `reply_to` is
     the id of the message that it answers. `file` is sent with it under `name`; then the part is the

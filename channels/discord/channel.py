@@ -125,10 +125,12 @@ class Discord:
         after = snowflake_before(snowflake_at(since), CLOCK_MARGIN_S)
         path = f"{_path(message.address)}?limit={FIND_MESSAGES}&after={after}"
         page = await self._optional.attempt("history", self._rest.call, "GET", path)
-        own = [
-            row for row in find_objects(page) if find_text(row, "author", "id") == self._rest.bot_id
+        ids = [
+            find_text(row, "id")
+            for row in find_objects(page)
+            if find_text(row, "author", "id") == self._rest.bot_id
+            and find_text(row, "content").strip() == text
         ]
-        ids = [find_text(row, "id") for row in own if find_text(row, "content").strip() == text]
         return min(ids, key=parse_snowflake, default="")
 
     async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:

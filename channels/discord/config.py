@@ -1,11 +1,11 @@
 """[discord] in config.toml, and how long things may take."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
+from channels import value
 from channels.settings import Accounts, BotAccount, check_distinct_bots, parse_token, parse_url
 
 DEFAULT_API = "https://discord.com/api/v10"
@@ -65,7 +65,7 @@ class DiscordConfig(DiscordAccount):
     _distinct = model_validator(mode="after")(check_distinct_bots)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DiscordTiming:
     """Seconds. `ready_s`: until a connection is of use; `ack_s`: until a heartbeat is answered;
     `calm_s`: a connection that lasts so long ends a row of failures; `invalid_s`: least and most

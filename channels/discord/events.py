@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from channels import value
 from channels.discord.api import parse_snowflake
 from channels.json_access import (
     Json,
@@ -37,7 +38,7 @@ TEXT_TYPES = (0, 2, 5, 13, *THREAD_TYPES)
 Interaction = tuple[str, str, ButtonPress | InboundMessage]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChannelInfo:
     """`guild`: "" for a direct chat; `last_message`: the newest id."""
 

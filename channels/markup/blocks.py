@@ -4,9 +4,10 @@ it will be read; renderers only add signs, so a text can be cut anywhere and mar
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
+
+from channels import value
 
 NO_MARKS: frozenset[str] = frozenset()
 BOLD = frozenset({"bold"})
@@ -26,7 +27,7 @@ class Span(NamedTuple):
     href: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Block:
     """A paragraph, heading, list item or code block. kind: "text", "heading", "code".
 

@@ -1,11 +1,11 @@
 """[slack] in config.toml, and how long things may take."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
+from channels import value
 from channels.settings import Accounts, BotAccount, check_distinct_bots, parse_token, parse_url
 
 TOKENS = "a token such as xapp-1-A0... or xoxb-0..."
@@ -57,7 +57,7 @@ class SlackConfig(SlackAccount):
     _distinct = model_validator(mode="after")(check_distinct_bots)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SlackTiming:
     """Seconds. `ping_s`: of silence, until all is looked after; after three of them Slack is
     pinged, and a ping without an answer ends the connection. `hello_s`: until Slack has greeted.

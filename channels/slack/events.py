@@ -4,10 +4,11 @@ takes part (A13, A14).
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 
+from channels import value
 from channels.json_access import Json, find_object, find_objects, find_text, get_text
 from channels.message import (
     MEDIA_KINDS,
@@ -81,7 +82,7 @@ class ThreadMembership:
         return [key for key in keys if key[0] in chats][:limit]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EventParser:
     """For one account. `commands`: names that are slash commands of their own."""
 
