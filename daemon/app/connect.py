@@ -48,6 +48,7 @@ async def connect(
     loaded = load_or_last_good(paths)
     with lock_home(paths.home):
         async with open_daemon(paths, loaded, overrides) as daemon:
+            daemon.ready.set()
             if warm:
                 daemon.background.start(daemon.warm_up(), "warm-up")
             if session:

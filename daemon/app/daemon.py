@@ -65,7 +65,7 @@ class Daemon(ToolOwner):
         """Build everything, ready to be started."""
         config, clock = self.config, self.clock
         self.background, self.config_roles = BackgroundTasks(), dict[str, Mapping[str, Role]]()
-        self.runtime.on_reload = self._apply_config
+        self.runtime.on_reload, self.ready = self._apply_config, asyncio.Event()
         self.paths.make_home()
         store = self.store = await self.overrides.open_store(self.paths.journal)
         self.stack.push_async_callback(store.aclose)
@@ -199,8 +199,8 @@ class Daemon(ToolOwner):
         """Do in the background what a first turn would wait for: readers of events, patterns,
         prices, a first request, which is sent if the model is embedded.
 
-        Loading an embedded model stops the whole process for two or three seconds: better at the
-        start than during a conversation. A message that comes meanwhile goes next.
+        Loading an embedded model stops the whole process for two or three seconds: better when
+        the daemon is ready than during a conversation. A message that comes meanwhile goes next.
         """
         for kind in FIRST_EVENTS:
             with suppress(UnreadableEvent):
@@ -211,6 +211,7 @@ class Daemon(ToolOwner):
         turn = Turn(id="warm-up", session="", sink=ReadOnlySink())
         request = self.context.build_prompt(turn, TurnContext()).request
         if choice.provider.name == "local":
+            await self.ready.wait()
             with suppress(ProviderError):
                 await choice.provider.complete(choice.model, replace(request, max_tokens=1))
 

@@ -24,7 +24,7 @@ from daemon.settings.load import (
     read_last_good,
     should_fall_back,
 )
-from daemon.settings.paths import Paths, write_if_changed
+from daemon.settings.paths import Paths, write_private_file
 
 if TYPE_CHECKING:
     from daemon.settings.edit import ConfigChange, ConfigEditor
@@ -98,13 +98,14 @@ class RuntimeConfig:
 
     async def save_last_good(self) -> None:
         """A model answered: the running config is good, whatever the file says by now."""
-        text = self.loaded.text
+        text, path = self.loaded.text, self.paths.lastgood
         if text == self._saved:
             return
         try:
-            await asyncio.to_thread(write_if_changed, self.paths.lastgood, text)
+            if not path.exists() or path.read_bytes() != text.encode():
+                await asyncio.to_thread(write_private_file, path, text)
         except OSError as error:
-            log.warning("%s could not be written: %s", self.paths.lastgood, error)
+            log.warning("%s could not be written: %s", path, error)
         else:
             self._saved = text
 

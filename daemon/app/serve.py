@@ -59,6 +59,7 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
         write_private_file(
             paths.daemon, json.dumps({"pid": os.getpid(), "url": url, "token": token})
         )
+        daemon.background.start(daemon.warm_up(), "warm-up")
         await daemon.wait_for_servers(SERVERS_TIMEOUT_S)
         async with AsyncExitStack() as stack:
             if list_accounts(daemon.config):  # without any, nothing of them is imported
@@ -68,7 +69,7 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
             await daemon.sessions.recover()
             await daemon.loops.recover()
             tell(f"ready {url}")
-            daemon.background.start(daemon.warm_up(), "warm-up")
+            daemon.ready.set()
             if notice := daemon.runtime.loaded.notice:
                 await daemon.notifier(notice)
             await stop.wait()

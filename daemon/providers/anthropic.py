@@ -23,7 +23,6 @@ from daemon.core.messages import (
     Native,
     ToolCall,
     ToolSpec,
-    Usage,
 )
 from daemon.providers.base import (
     GO_ON,
@@ -120,14 +119,11 @@ class AnthropicReplyBuilder(ReplyBuilder):
     def _read_end(self, message: Json, fields: Json) -> None:
         """The prompt comes in three counts. Counts only grow, and later events leave some out."""
         self.finish = get_text(message, "stop_reason") or self.finish
-        used, before = get_object(fields, "usage"), self.usage or Usage()
+        used = get_object(fields, "usage")
         cached = get_count(used, "cache_read_input_tokens")
         sent = cached + get_count(used, "input_tokens", "cache_creation_input_tokens")
-        self._set_usage(
-            max(before.input_tokens, sent),
-            max(before.output_tokens, get_count(used, "output_tokens")),
-            max(before.cached_tokens, cached),
-        )
+        received = get_count(used, "output_tokens")
+        self.counts = [*map(max, self.counts, (sent, received, cached))]
 
     def _start_block(self, index: object, block: Json) -> str:
         part = self._by_index[index] = _Part(block, get_text(block, "type"))

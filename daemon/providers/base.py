@@ -5,6 +5,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, Protocol, TypeVar
 
 from pydantic_core import from_json
@@ -204,6 +205,7 @@ class ReplyBuilder(ABC):
     """A reply under construction: of many pieces, or of one that is the whole.
 
     `finish` is the server's reason to stop; `has_ended` means that nothing more will come.
+    `counts` are tokens sent, received and cached, which only grow.
     `withheld` has the error of an empty reply for each reason that explains it.
     """
 
@@ -214,7 +216,7 @@ class ReplyBuilder(ABC):
     text: list[str] = field(default_factory=list)
     finish: str = ""
     detail: str = ""
-    usage: Usage | None = None
+    counts: list[int] = field(default_factory=partial(list, (0, 0, 0)))
     has_ended: bool = False
     _received: int = 0
 
@@ -245,11 +247,6 @@ class ReplyBuilder(ABC):
         """The reply in the provider's own form, where it must go back unchanged."""
         return None
 
-    def _set_usage(self, sent: int, received: int, cached: int) -> None:
-        """In tokens; without any, the counts so far stand."""
-        if sent or received or cached:
-            self.usage = Usage(sent, received, cached)
-
     def _make_error(self, kind: ErrorClass, what: str) -> CallFailed:
         usual = ("", "stop", "end_turn", "STOP", "completed")
         why = f" ({self.finish})" if self.finish not in usual else ""
@@ -272,8 +269,8 @@ class ReplyBuilder(ABC):
         calls = tuple(
             ToolCall(call_id, *call[1:]) for call_id, call in zip(ids, asked, strict=True)
         )
-        usage = self.usage
-        if usage is None:  # four characters a token where the server counts none
+        usage = Usage(*self.counts)
+        if not any(self.counts):  # four characters a token where the server counts none
             sent = sum(len(m.text) + _count_chars(m.calls) for m in request.messages)
             sent += sum(
                 len(t.name + t.description + json.dumps(t.parameters)) for t in request.tools

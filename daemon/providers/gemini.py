@@ -75,11 +75,12 @@ class GeminiReplyBuilder(ReplyBuilder):
             blocked = f"its filter blocks what it was sent ({reason})"
             raise CallFailed(ErrorClass.BAD_REQUEST, f"{blocked}: {more}" if more else blocked)
         used = get_object(fields, "usageMetadata")
-        self._set_usage(
+        counts = (
             get_count(used, "promptTokenCount", "toolUsePromptTokenCount"),
             get_count(used, "candidatesTokenCount", "thoughtsTokenCount"),  # both are paid for
             get_count(used, "cachedContentTokenCount"),
         )
+        self.counts = [*map(max, self.counts, counts)]
         candidate = next(iter(list_objects(fields.get("candidates"))), {})
         self.finish = get_text(candidate, "finishReason") or self.finish
         self.detail = get_text(candidate, "finishMessage") or self.detail

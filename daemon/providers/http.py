@@ -7,7 +7,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 from urllib.request import getproxies, proxy_bypass
 
@@ -27,6 +28,7 @@ from daemon.providers.base import (
 from daemon.providers.config import SERVICES
 from daemon.providers.errors import CallFailed, make_error, parse_retry_after
 
+UTF_8 = codecs.getincrementaldecoder("utf-8-sig")
 DRAIN_S = 1.0
 GATHER_S = 0.035
 EVENT_FIRST_BYTES = (b":", b"d", b"e", b"i", b"r")
@@ -34,13 +36,13 @@ LARGE_BODY = 1_000_000
 MIN_SECRET_CHARS = 8
 
 
+@dataclass(slots=True)
 class EventStreamParser:
     """Joins events from bytes, however they are cut. An event counts once an empty line ends it."""
 
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
-        self._rest: list[str] = []
-        self._after_cr = False
+    _decoder: codecs.IncrementalDecoder = field(default_factory=partial(UTF_8, "replace"))
+    _rest: list[str] = field(default_factory=list)
+    _after_cr: bool = False
 
     def feed(self, received: bytes) -> list[tuple[str, str]]:
         """(event, data) of the events that these bytes complete."""

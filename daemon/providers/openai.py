@@ -56,7 +56,7 @@ class ChatReplyBuilder(ReplyBuilder):
             cached = get_count(get_object(used, "prompt_tokens_details"), "cached_tokens")
             cached = cached or get_count(used, "prompt_cache_hit_tokens")  # DeepSeek's name for it
             sent, received = get_count(used, "prompt_tokens"), get_count(used, "completion_tokens")
-            self._set_usage(sent, received, cached)
+            self.counts = [*map(max, self.counts, (sent, received, cached))]
         choice = next(iter(list_objects(fields.get("choices"))), {})
         self.finish = get_text(choice, "finish_reason") or self.finish
         if choice.get("error") or self.finish == "error":

@@ -86,7 +86,7 @@ class ResponsesReplyBuilder(ReplyBuilder):
             raise make_object_error(response.get("error") or f"the response is {status}")
         used = get_object(response, "usage")
         cached = get_count(get_object(used, "input_tokens_details"), "cached_tokens")
-        self._set_usage(get_count(used, "input_tokens"), get_count(used, "output_tokens"), cached)
+        self.counts = [get_count(used, "input_tokens"), get_count(used, "output_tokens"), cached]
         reason = get_text(get_object(response, "incomplete_details"), "reason")
         self.finish = reason or status or "completed"
         self.has_ended = True

@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -28,14 +28,6 @@ def write_private_file(path: Path, text: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def write_if_changed(path: Path, text: str) -> None:
-    """The same, unless that is what the file holds."""
-    with suppress(OSError):
-        if path.read_bytes() == text.encode():
-            return
-    write_private_file(path, text)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from daemon.app.config import Config, parse_config
+from daemon.app.runtime_config import RuntimeConfig
 from daemon.core.errors import ConfigError, ErrorClass
 from daemon.settings.load import (
     LoadedConfig,
@@ -14,7 +15,7 @@ from daemon.settings.load import (
     read_last_good,
     should_fall_back,
 )
-from daemon.settings.paths import write_if_changed
+from daemon.settings.paths import Paths, write_private_file
 
 GOOD = '[agent]\nmax_iterations = 7\neffort = "${EFFORT}"\n'
 BROKEN = "[agent]\nmax_iterations = 99\n"
@@ -42,7 +43,7 @@ def test_a8_a_file_that_loads_is_used_without_a_word(file: Path, lastgood: Path)
 
 
 def test_a8_a_file_that_was_only_loaded_never_becomes_the_last_good_one(file: Path, lastgood: Path):
-    write_if_changed(lastgood, "[agent]\nmax_iterations = 5\n")
+    write_private_file(lastgood, "[agent]\nmax_iterations = 5\n")
     file.write_text(GOOD)
     chosen(file, lastgood)
     assert read_last_good(lastgood) == "[agent]\nmax_iterations = 5\n"
@@ -50,25 +51,26 @@ def test_a8_a_file_that_was_only_loaded_never_becomes_the_last_good_one(file: Pa
 
 def test_a8_the_running_text_is_kept_unexpanded_and_only_for_the_owner(file: Path, lastgood: Path):
     file.write_text(GOOD)
-    write_if_changed(lastgood, chosen(file, lastgood).text)
+    write_private_file(lastgood, chosen(file, lastgood).text)
     assert lastgood.read_text() == GOOD
     assert stat.S_IMODE(lastgood.stat().st_mode) == 0o600
 
 
-def test_a8_the_same_text_is_not_written_again(lastgood: Path):
-    write_if_changed(lastgood, GOOD)
-    first = lastgood.stat()
-    write_if_changed(lastgood, GOOD)
-    assert (first.st_ino, first.st_mtime_ns) == (
-        lastgood.stat().st_ino,
-        lastgood.stat().st_mtime_ns,
-    )
+async def test_a8_the_same_text_is_not_written_again(file: Path, lastgood: Path):
+    file.write_text("[agent]\nmax_iterations = 5\n")
+    stats: list[tuple[int, int]] = []
+    for _ in range(2):
+        paths = Paths(lastgood.parent, file)
+        await RuntimeConfig(paths, chosen(file, paths.lastgood)).save_last_good()
+        found = paths.lastgood.stat()
+        stats.append((found.st_ino, found.st_mtime_ns))
+    assert stats[0] == stats[1]
 
 
 def test_a8_a_broken_file_is_answered_with_the_last_good_one_and_a_notice_that_names_the_fault(
     file: Path, lastgood: Path
 ):
-    write_if_changed(lastgood, GOOD)
+    write_private_file(lastgood, GOOD)
     file.write_text(BROKEN)
     choice = chosen(file, lastgood)
     assert choice.config.agent.max_iterations == 7
@@ -79,9 +81,9 @@ def test_a8_a_broken_file_is_answered_with_the_last_good_one_and_a_notice_that_n
 def test_a8_what_runs_after_a_fall_back_is_the_last_good_text_so_marking_it_changes_nothing(
     file: Path, lastgood: Path
 ):
-    write_if_changed(lastgood, GOOD)
+    write_private_file(lastgood, GOOD)
     file.write_text(BROKEN)
-    write_if_changed(lastgood, chosen(file, lastgood).text)
+    write_private_file(lastgood, chosen(file, lastgood).text)
     assert read_last_good(lastgood) == GOOD
 
 
@@ -94,7 +96,7 @@ def test_a8_without_a_last_good_one_a_broken_file_is_an_error(file: Path, lastgo
 def test_a8_a_last_good_one_that_does_not_load_either_is_an_error_that_names_both(
     file: Path, lastgood: Path
 ):
-    write_if_changed(lastgood, GOOD)
+    write_private_file(lastgood, GOOD)
     file.write_text(BROKEN)
     with pytest.raises(ConfigError) as caught:
         chosen(file, lastgood, env={})
@@ -102,7 +104,7 @@ def test_a8_a_last_good_one_that_does_not_load_either_is_an_error_that_names_bot
 
 
 def test_a8_the_defaults_that_worked_are_a_last_good_config_too(file: Path, lastgood: Path):
-    write_if_changed(lastgood, chosen(file, lastgood).text)
+    write_private_file(lastgood, chosen(file, lastgood).text)
     file.write_text(BROKEN)
     assert chosen(file, lastgood).config.agent.max_iterations == 10
 

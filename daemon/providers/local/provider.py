@@ -203,7 +203,7 @@ def _make_reply(answer: _Run) -> ModelReply:
     is not.
     """
     builder, decoder = answer.builder, answer.decoder
-    reply = ModelReply("", usage=replace(builder.usage or Usage(), usd=0.0), finish=builder.finish)
+    reply = ModelReply("", usage=Usage(*builder.counts, usd=0.0), finish=builder.finish)
     if builder.finish == "length" and decoder.is_reply:
         return replace(reply, text=decoder.text)
     tool, args = parse_step("".join(builder.text))
