@@ -87,14 +87,14 @@ class Daemon(ToolOwner):
         executor = await self.build_tools(memory, [*spawn, *config_tools(self.runtime)])
         agents.set_tools(self.registry.names())
         sessions = self.sessions = SessionManager(
-            store=store,
-            live=self.event_bus,
-            clock=clock,
-            agent=await self._build_agent(executor),
-            preparer=TurnPreparer(agents, self.recall),
-            budgets=self.budgets,
-            children=self.subagents,
-            fetch=AttachmentDownloader(self.channel_states, InboxFolder(self.paths.inbox)),
+            store,
+            self.event_bus,
+            clock,
+            await self._build_agent(executor),
+            TurnPreparer(agents, self.recall),
+            self.budgets,
+            self.subagents,
+            AttachmentDownloader(self.channel_states, InboxFolder(self.paths.inbox)),
         )
         self.loops = LoopEngine(
             store,
@@ -134,12 +134,12 @@ class Daemon(ToolOwner):
         stops = StopStats()
         await stops.load(self.store, list(self.agents.names()))
         caller = ModelCaller(
-            chain=chain,
-            routing=routes,
-            budgets=self.budgets,
-            live=self.event_bus,
-            clock=clock,
-            new_seed=lambda: secrets.randbits(31),
+            chain,
+            routes,
+            self.budgets,
+            self.event_bus,
+            clock,
+            lambda: secrets.randbits(31),
         )
         self.rule_commands = RuleCommands(self.store, self.rules, caller, local)
         checks = CriteriaChecker(self.sandbox)
@@ -173,15 +173,15 @@ class Daemon(ToolOwner):
         inbox = self.inbox = Inbox(store, sessions, clock, self.new_id, self.redactor)
         self.client = LocalClient(
             store,
-            inbox=inbox,
-            commands=commands,
-            approvals=approvals,
-            sessions=services,
-            people=people,
-            loops=loops,
-            events=self.event_bus,
-            problems=self._list_problems,
-            notice=lambda: self.runtime.loaded.notice,
+            inbox,
+            commands,
+            approvals,
+            services,
+            people,
+            loops,
+            self.event_bus,
+            self._list_problems,
+            lambda: self.runtime.loaded.notice,
         )
         self.triggers = EventTrigger(
             self.config.events, store, sessions, clock, self.new_id, self.redactor

@@ -5,7 +5,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar, Protocol, TypeVar
 
 from pydantic_core import from_json
@@ -216,7 +215,7 @@ class ReplyBuilder(ABC):
     text: list[str] = field(default_factory=list)
     finish: str = ""
     detail: str = ""
-    counts: list[int] = field(default_factory=partial(list, (0, 0, 0)))
+    counts: Sequence[int] = (0, 0, 0)
     has_ended: bool = False
     _received: int = 0
 
@@ -269,7 +268,8 @@ class ReplyBuilder(ABC):
         calls = tuple(
             ToolCall(call_id, *call[1:]) for call_id, call in zip(ids, asked, strict=True)
         )
-        usage = Usage(*self.counts)
+        sent, received, cached = self.counts
+        usage = Usage(sent, received, cached)
         if not any(self.counts):  # four characters a token where the server counts none
             sent = sum(len(m.text) + _count_chars(m.calls) for m in request.messages)
             sent += sum(
