@@ -5,7 +5,7 @@ the result.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from secrets import token_hex
 
 from daemon.core.clock import Clock
@@ -168,7 +168,21 @@ class ToolExecutor:
             return make_rejection(state, "nobody answered in time" if expired else reason)
         trusted = setting.session_label is Label.TRUSTED
         minutes = self.approval_minutes if trusted else UNTRUSTED_MINUTES
-        return _make_question(call, judged, now + timedelta(minutes=minutes))
+        tool, arguments = call.tool, call.arguments
+        lines = [tool.preview(arguments)] if tool.preview else []
+        if judged.reason and judged.reason not in REASONS.values():  # not a generic one
+            lines.append(f"asked because {judged.reason}")
+        return ApprovalAsked(
+            state.call_id,
+            name,
+            canonical_json(arguments),
+            args_hash(name, arguments),
+            judged.effect,
+            token_hex(32),  # only who is shown the question knows it
+            now + timedelta(minutes=minutes),
+            preview="\n".join(filter(None, lines)),
+            paths=grantable_paths(tool.meta, arguments),
+        )
 
     def _reject_unknown(self, turn: Turn, state: CallState, setting: TrustContext) -> ToolFinished:
         """A trusted conversation gets the nearest name; text from outside is only refused."""
@@ -182,28 +196,6 @@ class ToolExecutor:
         hint = f"; nearest: {near}" if near else ""
         text = f"no tool named {name}{hint}. find_tools lists others."
         return make_result(state, Outcome.ERROR, text, "UnknownTool")
-
-
-def _make_question(call: AdmittedCall, judged: CallJudged, expires: datetime) -> ApprovalAsked:
-    """The question about exactly this call; a reason is added unless it is generic.
-
-    Only who is shown the question knows its random token.
-    """
-    tool, arguments, reason = call.tool, call.arguments, judged.reason
-    lines = [tool.preview(arguments)] if tool.preview else []
-    if reason and reason not in REASONS.values():
-        lines.append(f"asked because {reason}")
-    return ApprovalAsked(
-        judged.call_id,
-        tool.name,
-        canonical_json(arguments),
-        args_hash(tool.name, arguments),
-        judged.effect,
-        token_hex(32),
-        expires,
-        preview="\n".join(filter(None, lines)),
-        paths=grantable_paths(tool.meta, arguments),
-    )
 
 
 @dataclass(slots=True)

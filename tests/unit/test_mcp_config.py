@@ -8,7 +8,7 @@ from daemon.app.config import parse_config
 from daemon.core.errors import ConfigError
 from daemon.core.trust import Effect
 from daemon.tools.mcp.config import McpConfig
-from daemon.tools.mcp.servers import SandboxMissing, server_address
+from daemon.tools.mcp.servers import server_address
 from daemon.tools.mcp.tools import ProcessAddress, UrlAddress
 from daemon.tools.shell.sandbox import Sandbox
 
@@ -79,7 +79,7 @@ def test_without_a_fence_it_is_not_started_unless_its_owner_says_so(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-ours")
     nothing = Sandbox(tmp_path, "none")
-    with pytest.raises(SandboxMissing, match=r"set sandbox = \"off\" in \[mcp.desk\]"):
+    with pytest.raises(ConfigError, match=r"set sandbox = \"off\" in \[mcp.desk\]"):
         server_address("desk", McpConfig(command="/bin/cat"), nothing, tmp_path / "desk")
     place = server_address(
         "desk", McpConfig(command="/bin/cat", sandbox="off"), nothing, tmp_path / "desk"

@@ -363,7 +363,11 @@ class McpSession:
             raise NoAnswer(_describe_error(error)) from error
         if isinstance(answer, types.InputRequiredResult):
             return ToolOutput(INPUT_REFUSED, is_error=True)
-        return ToolOutput(_answer_text(answer), bool(answer.is_error))
+        parts = [_block_text(block) for block in answer.content]
+        has_text = any(isinstance(block, types.TextContent) for block in answer.content)
+        if not has_text and answer.structured_content is not None:
+            parts.append(json.dumps(answer.structured_content, ensure_ascii=False))
+        return ToolOutput("\n".join(parts), bool(answer.is_error))
 
 
 def _server_tool(tool: types.Tool) -> ServerTool:
@@ -374,14 +378,6 @@ def _server_tool(tool: types.Tool) -> ServerTool:
         stable_json(whole.get("inputSchema") or {}),
         stable_json(whole.get("annotations") or {}),
     )
-
-
-def _answer_text(answer: types.CallToolResult) -> str:
-    parts = [_block_text(block) for block in answer.content]
-    has_text = any(isinstance(block, types.TextContent) for block in answer.content)
-    if not has_text and answer.structured_content is not None:
-        parts.append(json.dumps(answer.structured_content, ensure_ascii=False))
-    return "\n".join(parts)
 
 
 def _block_text(block: types.ContentBlock) -> str:

@@ -60,10 +60,6 @@ REFRESH_EVERY_S = 1.0
 NOTIFY_EVERY_S = 600.0
 
 
-class SandboxMissing(AidaemonError):
-    """This machine has no sandbox."""
-
-
 def load_client() -> Connect:
     """The function that connects to a server. Raises ConfigError without the package `mcp`."""
     try:
@@ -229,7 +225,14 @@ class McpServer:
             await pins.keep(self.name, listing.pins)
         before, self._listing = self._listing, listing
         if not before or (before.usable, before.disabled) != (listing.usable, listing.disabled):
-            self._publish(listing)
+            tools = [
+                McpTool(self.name, self.config, one, self.call, one in listing.disabled).make(
+                    known=one.name in listing.pins.approved
+                )
+                for one in (*listing.usable, *listing.disabled)
+            ]
+            if taken := self.manager.registry.replace_source(f"mcp {self.name}", tools):
+                log.warning("MCP server %s: names already in use: %s", self.name, ", ".join(taken))
         if known is None:
             names = ", ".join(map(escape_hidden, offered))
             log.info("MCP server %s is new; its tools are accepted: %s", self.name, names)
@@ -244,16 +247,6 @@ class McpServer:
             f"The MCP server {self.name} has changed its tools. What is changed or new is"
             f" switched off until you approve it:\n{render_change(self.name, new)}"
         )
-
-    def _publish(self, listing: ToolListing) -> None:
-        tools = [
-            McpTool(self.name, self.config, one, self.call, one in listing.disabled).make(
-                known=one.name in listing.pins.approved
-            )
-            for one in (*listing.usable, *listing.disabled)
-        ]
-        if taken := self.manager.registry.replace_source(f"mcp {self.name}", tools):
-            log.warning("MCP server %s: names already in use: %s", self.name, ", ".join(taken))
 
     async def call(self, tool: ServerTool, arguments: Mapping[str, object]) -> ToolOutput:
         """Call once; before that, tools that may have changed are listed again."""
@@ -294,7 +287,7 @@ def server_address(
 ) -> ProcessAddress | UrlAddress:
     """Where the server is, or how to start it; `folder` is its home and always writable.
 
-    Raises SandboxMissing when it needs a sandbox and there is none.
+    Raises ConfigError when it needs a sandbox and there is none.
     """
     if config.url:
         return UrlAddress(config.url, config.headers)
@@ -306,7 +299,7 @@ def server_address(
         passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
         return ProcessAddress(inner, {"PATH": PATH, **passed, **config.env}, str(folder))
     if sandbox.kind == "none":
-        raise SandboxMissing(
+        raise ConfigError(
             f"the MCP server {name} is not started: this machine has no sandbox. Install"
             f' bubblewrap, or set sandbox = "off" in [mcp.{name}] if it may do all that you may do'
         )

@@ -130,29 +130,6 @@ class PolicyGate:
         None for a call judged before, unless the owner's rules and settings are stricter by now.
         What the turn has read since then does not count: the call was written before.
         """
-        case = self._collect_facts(turn, call, setting)
-        granted = self.judge(replace(case, has_grant=True))
-        if earlier := call.state.judged:
-            stricter = STRICTNESS.index(granted[0]) > STRICTNESS.index(earlier.decision)
-            return granted if stricter else None
-        decision, reason = self.judge(case)
-        if decision is not ALLOW and granted[0] is ALLOW:
-            # The reply is on disk first: a call lost in a crash must not use up a grant (K7).
-            await turn.commit()
-            wanted = GrantRequest(
-                call.tool.name,
-                args_hash(call.tool.name, call.arguments),
-                grantable_paths(call.tool.meta, call.arguments),
-                untrusted=setting.session_label is Label.UNTRUSTED,
-            )
-            key = f"{turn.id}/{call.state.call_id}"
-            if await self.grants.use_grant(turn.session, wanted, key):
-                return granted
-        if decision is ASK and call.tool.meta.warning:
-            reason = f"{reason}; {call.tool.meta.warning}"
-        return decision, reason
-
-    def _collect_facts(self, turn: Turn, call: AdmittedCall, setting: TrustContext) -> PolicyInput:
         tool, arguments, spec = call.tool, call.arguments, turn.spec
         protected = (*self.protected_paths, *spec.protected_paths)
         # A session from outside stays so; a trusted one is tainted by what it reads.
@@ -169,10 +146,29 @@ class PolicyGate:
             ruling=self.rules.ruling(turn.session, setting.root, tool, arguments),
             askable=setting.can_ask,
         )
-        if TABLE[taint][tool.meta.effect] not in ("if owned", "if read"):
-            return case
-        from daemon.tools.policy.provenance import Evidence  # lazy: rarely used
+        if TABLE[taint][tool.meta.effect] in ("if owned", "if read"):
+            from daemon.tools.policy.provenance import Evidence  # lazy: rarely used
 
-        texts = (*setting.earlier, *collect_texts(turn))
-        evidence = Evidence(texts, self.registry, self.contacts())
-        return replace(case, provenance=evidence.check(tool, arguments))
+            texts = (*setting.earlier, *collect_texts(turn))
+            evidence = Evidence(texts, self.registry, self.contacts())
+            case = replace(case, provenance=evidence.check(tool, arguments))
+        granted = self.judge(replace(case, has_grant=True))
+        if earlier := call.state.judged:
+            stricter = STRICTNESS.index(granted[0]) > STRICTNESS.index(earlier.decision)
+            return granted if stricter else None
+        decision, reason = self.judge(case)
+        if decision is not ALLOW and granted[0] is ALLOW:
+            # The reply is on disk first: a call lost in a crash must not use up a grant (K7).
+            await turn.commit()
+            wanted = GrantRequest(
+                tool.name,
+                args_hash(tool.name, arguments),
+                grantable_paths(tool.meta, arguments),
+                untrusted=setting.session_label is Label.UNTRUSTED,
+            )
+            key = f"{turn.id}/{call.state.call_id}"
+            if await self.grants.use_grant(turn.session, wanted, key):
+                return granted
+        if decision is ASK and tool.meta.warning:
+            reason = f"{reason}; {tool.meta.warning}"
+        return decision, reason
