@@ -23,7 +23,7 @@ OPTIONS = {"--json": "the checks as a JSON list"}
 
 def run(args: argparse.Namespace) -> int:
     """Do it; 1 when a check fails."""
-    checks = asyncio.run(run_checks(_patient(resolve_paths(args.home, args.config))))
+    checks = asyncio.run(run_checks(_gather(resolve_paths(args.home, args.config))))
     if args.json:
         print(json.dumps([asdict(check) for check in checks], ensure_ascii=False))
     else:
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     return int(any(check.state == "fail" for check in checks))
 
 
-def _patient(paths: Paths) -> DoctorInput:
+def _gather(paths: Paths) -> DoctorInput:
     """Fact-finding that cannot fail: a config that does not load is a finding."""
     config, fault = Config(), ""
     try:

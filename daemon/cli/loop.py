@@ -35,10 +35,6 @@ POLL_S = 0.3
 LEFT_TO_DAEMON = "the daemon goes on with it; `aidaemon loop stop` ends it"
 
 
-class LoopNotFound(AidaemonError):
-    """There is no such loop."""
-
-
 LOOP: Options = {
     "[ID]": {"default": "", "help": "the loop, or its agent (default: the latest)"},
     **JSON,
@@ -95,7 +91,7 @@ async def _find_loop(paths: Paths, name: str, *, open_only: bool) -> LoopView | 
 async def _show_status(args: argparse.Namespace, paths: Paths) -> int:
     view = await _find_loop(paths, args.id, open_only=False)
     if view is None and args.id:
-        raise LoopNotFound(f"there is no loop {args.id!r}")
+        raise AidaemonError(f"there is no loop {args.id!r}")
     if args.json or view:
         _print_loop(args, view)
     else:
@@ -106,14 +102,13 @@ async def _show_status(args: argparse.Namespace, paths: Paths) -> int:
 async def _start(args: argparse.Namespace, paths: Paths) -> int:
     """With a daemon the loop runs there; without one it runs here to its end."""
     fetch_model(paths)
-    session, limit = f"terminal:{args.session}", args.max_iterations
     order = LoopOrder(
         args.agent,
         args.message,
-        session,
+        f"terminal:{args.session}",
         criterion=args.criterion,
         value=args.value,
-        max_iterations=limit,
+        max_iterations=args.max_iterations,
     )
     async with connect(paths, session=NO_SESSION) as connection:
         view = await connection.client.start_loop(order)
@@ -127,7 +122,7 @@ async def _start(args: argparse.Namespace, paths: Paths) -> int:
 async def _change(args: argparse.Namespace, paths: Paths) -> int:
     seen, verb = await _find_loop(paths, args.id, open_only=True), args.action
     if seen is None:
-        raise LoopNotFound(f"no loop {args.id!r} is active" if args.id else "no loop is active")
+        raise AidaemonError(f"no loop {args.id!r} is active" if args.id else "no loop is active")
     if verb == "resume":
         fetch_model(paths)
     async with connect(paths, session=NO_SESSION) as connection:
@@ -151,7 +146,7 @@ async def _follow(args: argparse.Namespace, connection: DaemonConnection, view: 
     follower = LoopFollower(
         client=connection.client,
         session=f"loop:{view.loop_id}",
-        auto=AutoAnswer.parse(args),
+        auto=AutoAnswer.parse(args, raises_once=False),
         can_ask=sys.stdin.isatty() and sys.stdout.isatty(),
         screen=PlainScreen(sys.stdout, sys.stderr),
         lines=LineReader(sys.stdin.fileno()),

@@ -16,10 +16,6 @@ SESSION = "terminal:main"
 CODE = re.compile(r"/mcp approve (\S+) ([0-9a-f]{8})")
 
 
-class NotApproved(AidaemonError):
-    """Nothing was approved: what waits by now is something else. Look again: aidaemon mcp list"""
-
-
 ACTIONS: Actions = {
     "list": ("every server, its tools, and whether something waits for an approval", {}),
     "approve": (
@@ -76,7 +72,10 @@ async def _run_verb(args: argparse.Namespace, say: Callable[[str], Awaitable[str
         return 1
     done = await say(f"/mcp approve {args.name} {code[2]} {args.tool}".rstrip())
     if not done.startswith("Approved"):
-        raise NotApproved
+        raise AidaemonError(
+            "Nothing was approved: what waits by now is something else."
+            " Look again: aidaemon mcp list"
+        )
     print(done)
     return 0
 

@@ -24,10 +24,8 @@ from daemon.client.views import (
     EventFormatter,
     build_view,
     loop_view,
-    queued_line,
     queued_view,
     row_from_turn,
-    run_line,
     run_view,
     transcript_line,
 )
@@ -69,11 +67,18 @@ class JournalReader(RunReader):
 
     async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
         def read(tx: Tx) -> list[RunLine]:
-            begun = {row.id: run_line(row) for row in tx.list_turns(session, limit)}
+            begun = {
+                row.id: build_view(RunLine, row, turn=row.id, parent=row.parent or None)
+                for row in tx.list_turns(session, limit)
+            }
             sessions = [session] if session else tx.list_unfinished_sessions()
             waiting = [row for name in sessions for row in tx.list_waiting_inputs(name)]
-            queued = [row for row in waiting if not row.steers and row.turn not in begun]
-            return [*map(queued_line, reversed(queued)), *begun.values()][:limit]
+            queued = [
+                build_view(RunLine, queued_view(row))
+                for row in reversed(waiting)
+                if not row.steers and row.turn not in begun
+            ]
+            return [*queued, *begun.values()][:limit]
 
         return await self.store.read(read)
 
@@ -266,11 +271,10 @@ class LocalClient(JournalReader, DaemonClient):
         return await self.store.read(lambda tx: loop_view(tx, row))
 
     async def change_loop(self, loop: LoopView, action: LoopAction) -> LoopView | None:
-        loops, loop_id = self.loops, loop.loop_id
         if action is LoopAction.STOP:
-            return await self._view_loop(await loops.stop(loop_id, STOPPED_BY))
-        change = loops.pause if action is LoopAction.PAUSE else loops.resume
-        return await self._view_loop(await change(loop_id))
+            return await self._view_loop(await self.loops.stop(loop.loop_id, STOPPED_BY))
+        change = self.loops.pause if action is LoopAction.PAUSE else self.loops.resume
+        return await self._view_loop(await change(loop.loop_id))
 
     async def review_loop(
         self, loop: LoopView, *, approved: bool, by: str, reason: str = ""

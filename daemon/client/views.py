@@ -18,7 +18,6 @@ from daemon.client.protocol import (
     EventData,
     LiveEvent,
     LoopView,
-    RunLine,
     RunView,
     UsageView,
     describe_budget,
@@ -150,26 +149,17 @@ def queued_view(row: InboxRow, child: ChildRow | None = None) -> RunView:
     """A message whose run has not begun or never will. `child` is there when it is a task of a sub-
     agent.
     """
-    state, notice = _inbox_state(row)
+    state, _, turn = row.state.partition(":")
+    run_state, notice = INBOX_STATES.get(state, ("queued", ""))
     return RunView(
         turn=row.turn,
         session=row.session,
-        state=state,
+        state=run_state,
         label=row.label,
-        notices=[notice] if notice else [],
+        notices=[notice.format(turn=turn)] if notice else [],
         agent=child.agent if child else "default",
         parent=child.parent if child else None,
     )
-
-
-def run_line(row: TurnRow) -> RunLine:
-    """The run in a list."""
-    return build_view(RunLine, row, turn=row.id, parent=row.parent or None)
-
-
-def queued_line(row: InboxRow) -> RunLine:
-    """A run that has not begun, in a list."""
-    return RunLine(row.turn, row.session, _inbox_state(row)[0], None, None, None)
 
 
 def loop_view(tx: Tx, row: LoopRow) -> LoopView:
@@ -258,12 +248,6 @@ def _notice(event: Event) -> str | None:
             return text
         case _:
             return None
-
-
-def _inbox_state(row: InboxRow) -> tuple[str, str]:
-    state, _, turn = row.state.partition(":")
-    run_state, notice = INBOX_STATES.get(state, ("queued", ""))
-    return run_state, notice.format(turn=turn)
 
 
 @value

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 
@@ -96,7 +95,7 @@ def _start_position(request: web.Request) -> tuple[int, int]:
     """(seq, rest) of the last event that the client has, as its id says."""
     last = request.headers.get("Last-Event-ID")
     if not last:
-        return query_number(request, "after", 0), 0
+        return query_number(request, "after"), 0
     seq, dash, rest = last.partition("-")
     if not (last.isascii() and len(last) < 30 and seq.isdigit() and (rest.isdigit() or not dash)):
         raise invalid(f"Last-Event-ID: found {last!r}, expected an id of this stream")
@@ -171,16 +170,12 @@ async def _guard(
         return error_response(HttpError(status, kind, message))
 
 
-@dataclass(slots=True)
 class HttpServer:
     """Serves the application on this machine until it is closed."""
 
-    config: HttpConfig
-    app: web.Application
-    _runner: web.AppRunner = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._runner = web.AppRunner(self.app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+    def __init__(self, config: HttpConfig, app: web.Application) -> None:
+        self.config = config
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
 
     async def start(self) -> str:
         """Listen; the address. Raises ConfigError for a port that cannot be used."""

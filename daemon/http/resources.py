@@ -188,7 +188,7 @@ async def call_client(
     path, known = dict(request.match_info), signature(method).parameters
     given: dict[str, Any] = {k: text for k, text in request.query.items() if k in known} | path
     if "limit" in given:
-        given["limit"] = query_number(request, "limit", 0, least=1, most=MAX_ROWS)
+        given["limit"] = query_number(request, "limit", least=1, most=MAX_ROWS)
     if (state := given.get("state", STATES[0])) not in STATES:
         raise invalid(f"state: found {state!r}, expected one of {', '.join(STATES)}")
     if name in BODIES:
@@ -234,8 +234,8 @@ async def post_message(client: DaemonClient, request: web.Request) -> web.Respon
     else:
         message = await read_body(request, MessageBody)
         session = parse_session(person, f"terminal:{name}", ("terminal",))
-    wait = query_flag(request, "wait", default=False)
-    stream = query_flag(request, "stream", default=True) and not wait
+    wait = query_flag(request, "wait", "0")
+    stream = query_flag(request, "stream", "1") and not wait
     if message.agent is not None:
         await client.set_agent(session, message.agent)
     result = await client.send(session, message.text, message.client_id, stream=stream, by=person)

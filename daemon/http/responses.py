@@ -13,6 +13,7 @@ from daemon.core.errors import AidaemonError
 
 BODY_LIMIT = 1024 * 1024
 BODY_SECONDS = 30.0
+EXTRA_FIELD = "Extra inputs are not permitted"
 FLAG_VALUES = {"0": False, "false": False, "1": True, "true": True}
 
 
@@ -79,15 +80,9 @@ async def read_body(request: web.Request, model: type[BodyT]) -> BodyT:
         return model.model_validate_json(raw)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)[:3]
-        faults = (
-            f"{'.'.join(map(str, e['loc'])) or 'body'}: {_fault_text(e['msg'])}" for e in found
-        )
-        raise invalid("; ".join(faults)) from error
-
-
-def _fault_text(message: str) -> str:
-    unknown = message.startswith("Extra inputs")
-    return "is not known here" if unknown else message.removeprefix("Value error, ")
+        faults = (f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in found)
+        text = "; ".join(faults).replace(EXTRA_FIELD, "is not known here")
+        raise invalid(text.replace("Value error, ", "")) from error
 
 
 async def read_raw_body(request: web.Request, limit: int = BODY_LIMIT) -> bytes:
@@ -110,19 +105,17 @@ async def read_raw_body(request: web.Request, limit: int = BODY_LIMIT) -> bytes:
     return raw
 
 
-def query_flag(request: web.Request, name: str, *, default: bool) -> bool:
+def query_flag(request: web.Request, name: str, default: str) -> bool:
     """A yes or no of the query."""
-    raw = request.query.get(name, str(int(default)))
+    raw = request.query.get(name, default)
     if raw not in FLAG_VALUES:
         raise invalid(f"{name}: found {raw!r}, expected 1 or 0")
     return FLAG_VALUES[raw]
 
 
-def query_number(
-    request: web.Request, name: str, default: int, *, least: int = 0, most: int = 2**53
-) -> int:
+def query_number(request: web.Request, name: str, *, least: int = 0, most: int = 2**53) -> int:
     """A whole number of the query."""
-    raw = request.query.get(name, str(default))
+    raw = request.query.get(name, "0")
     if not (raw.isascii() and raw.isdigit() and len(raw) < 18 and least <= int(raw) <= most):
         raise invalid(f"{name}: found {raw!r}, expected a whole number from {least} to {most}")
     return int(raw)

@@ -50,7 +50,6 @@ def chat(alive: Living, standing: Answer | None) -> PlainChat:
         client=alive.house.client,
         session=CHAT,
         clock=SystemClock(),
-        new_id=lambda: "id",
         auto=AutoAnswer(standing),
         can_ask=False,
         screen=pages,
@@ -66,7 +65,7 @@ async def test_A6_a_strangers_question_is_not_answered_by_yes_nor_by_nobody_bein
         taken = await alive.house.triggers.accept("mail", {"text": "wipe all"}, 20)
         await alive.until(taken.turn, "approval.asked")
         talk = chat(alive, standing)
-        async with talk._polling_questions():
+        async with talk.follow_subagents():
             await talk.poll_questions()
             await talk._send_and_wait("wipe, please")
             await asyncio.wait_for(talk.poll_questions(), 10)
@@ -80,6 +79,6 @@ async def test_A6_a_no_to_everything_is_a_no_to_strangers_too(tmp_path: Path) ->
         taken = await alive.house.triggers.accept("mail", {"text": "wipe all"}, 20)
         await alive.until(taken.turn, "approval.asked")
         talk = chat(alive, Answer.DENY)
-        async with talk._polling_questions():
+        async with talk.follow_subagents():
             await talk.poll_questions()
         assert await alive.house.client.list_approvals(session=CHAT) == [] and done == []

@@ -94,7 +94,6 @@ async def sitting(
             client=door,
             session="terminal:main",
             clock=SystemClock(),
-            new_id=lambda: "id",
             auto=AutoAnswer(standing),
             screen=screen,
         )

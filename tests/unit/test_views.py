@@ -8,9 +8,7 @@ import pytest
 from daemon.client.protocol import ApprovalView, CallView, RunLine, SessionView, UsageView
 from daemon.client.views import (
     build_view,
-    queued_line,
     queued_view,
-    run_line,
     run_view,
     transcript_line,
 )
@@ -194,8 +192,10 @@ def test_a_message_without_a_run_of_its_own_says_what_became_of_it(
 
 
 def test_lists_show_runs_that_began_and_runs_that_wait() -> None:
-    assert run_line(row()) == RunLine("t1", "web:a", "ended", "done", ISO, ISO)
-    assert queued_line(inbox("new")) == RunLine("t1", "web:a", "queued", None, None, None)
+    queued = build_view(RunLine, queued_view(inbox("new")))
+    assert queued == RunLine("t1", "web:a", "queued", None, None, None)
+    begun = build_view(RunLine, row(), turn="t1", parent=None)
+    assert begun == RunLine("t1", "web:a", "ended", "done", ISO, ISO)
 
 
 def test_a_question_is_shown_without_what_an_answer_must_match() -> None:

@@ -43,8 +43,9 @@ ANSWER_TEXTS = {
     "once": "allowed once",
     "session": "allowed for this session",
     "always": "always allowed from now on",
+    "deny": "not allowed",
+    "expired": "nobody answered in time, not allowed",
 }
-REFUSAL_TEXTS = {"deny": "not allowed", "expired": "nobody answered in time, not allowed"}
 OUTCOME_TEXTS = {
     "not_run": "not run",
     "unknown": "outcome unknown: it may or may not have happened",
@@ -127,10 +128,10 @@ class ChatRenderer:
         if name == COMPLETED and self.background:
             return [self._end_subagent(SubagentLine(self.agent, self.task), data, data.reply)]
         kinds = StatusNote if name in SUBAGENT_NOTES else SubagentLine
-        shown = [item for item in self._items if isinstance(item, kinds)]
         return [
             StatusNote(f"agent {self.agent}: {item.text}") if isinstance(item, StatusNote) else item
-            for item in shown
+            for item in self._items
+            if isinstance(item, kinds)
         ]
 
     def _note(self, text: str) -> None:
@@ -239,10 +240,9 @@ class ChatRenderer:
             if text != "yes" or question.text:  # else what follows shows it
                 self._note(f"{question.title} {text}{why}")
             return
-        if data.answer in REFUSAL_TEXTS:
+        if data.answer in ("deny", "expired"):
             self._silent.add(data.call_id)
-        texts = ANSWER_TEXTS | REFUSAL_TEXTS
-        self._note(f"{texts.get(data.answer, data.answer)}: {call}{why}")
+        self._note(f"{ANSWER_TEXTS.get(data.answer, data.answer)}: {call}{why}")
 
     def _render_subagent_result(self, subagent: SubagentLine, data: EventFields) -> None:
         """A result begins with a line of JSON; without it the sub-agent never began."""
@@ -299,9 +299,9 @@ class ChatRenderer:
         is_kept = not draft or draft == reply or reply.startswith(start)
         if not is_kept:
             self._items.append(DroppedDraft(draft))
-        misleads = self._misleads and data.stop_reason != "cancelled"
-        wrong = misleads or not (is_kept or self._is_partial)
         if reply:
+            misleads = self._misleads and data.stop_reason != "cancelled"
+            wrong = misleads or not (is_kept or self._is_partial)
             self._items.append(CorrectedReply(data.reply) if wrong else AssistantText(data.reply))
         if self._ending and self._ending not in data.reply:
             self._note(f"stopped: {self._ending}")

@@ -5,7 +5,7 @@ their questions, marks what was shown as delivered.
 import argparse
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -23,7 +23,6 @@ from daemon.cli.terminal.items import (
 )
 from daemon.client.protocol import COMPLETED, ApprovalView, DaemonClient, LiveEvent, UndeliveredText
 from daemon.core.clock import Clock, system_clock
-from daemon.core.ids import new_id
 from daemon.core.trust import Answer, Label, Person, Role
 
 TERMINAL_OWNER = Person("terminal", Role.OWNER)
@@ -38,47 +37,16 @@ ANSWERS = {
 }
 NOBODY = "nobody could be asked: this is no terminal, and neither --yes nor --deny-all was given"
 RAISED_ONCE = "--yes raises the budget of a run once"
+VIEW_WORDS = ("v", "view")
 LONG_MINUTES = 90
 
 Answered = tuple[Answer, str]  # with the reason
 
 
-def build_question(
-    view: ApprovalView, now: datetime | None = None, agent: str = ""
-) -> ApprovalQuestion:
-    """A call as it will run, or a question of the daemon itself in words."""
-    system = parse_system_question(view.tool, view.arguments)
-    return ApprovalQuestion(
-        view.turn,
-        view.call_id,
-        view.tool,
-        view.arguments,
-        view.effect,
-        view.label,
-        describe_expiry(view.expires, now) if now else "",
-        title=system.title if system else "",
-        text=system.text if system else "",
-        agent=agent,
-        preview="" if system else view.preview,
-    )
-
-
-def parse_answer(text: str, question: ApprovalQuestion | None = None) -> Answered:
-    """Any other text is a no with this reason. Only calls can be allowed for longer than once."""
-    known = YES_OR_NO if question and question.title else ANSWERS
-    answer = known.get(text.strip().lower())
-    return (answer, "") if answer else (Answer.DENY, text.strip())
-
-
 def is_answer_to(text: str, question: ApprovalQuestion) -> bool:
     """Any text is one, except to a question of a stranger's run, which came in between (A6)."""
     word = text.strip().lower()
-    return not question.outside or word in ANSWERS or (question.is_long and asks_for_view(word))
-
-
-def asks_for_view(text: str) -> bool:
-    """A long question is shown in full, asked for or not, before it can be allowed."""
-    return text.strip().lower() in ("v", "view") or parse_answer(text)[0] is not Answer.DENY
+    return not question.outside or word in ANSWERS or (question.is_long and word in VIEW_WORDS)
 
 
 @dataclass(slots=True)
@@ -88,18 +56,20 @@ class AutoAnswer:
     """
 
     answer: Answer | None
+    raises_once: bool = True
     _raised: set[str] = field(default_factory=set)
 
     @classmethod
-    def parse(cls, args: argparse.Namespace) -> "AutoAnswer":
+    def parse(cls, args: argparse.Namespace, raises_once: bool = True) -> "AutoAnswer":
         """The one that the command line gives."""
-        return cls(Answer.ONCE if args.yes else Answer.DENY if args.deny_all else None)
+        answer = Answer.ONCE if args.yes else Answer.DENY if args.deny_all else None
+        return cls(answer, raises_once)
 
     def answer_for(self, question: ApprovalQuestion) -> Answered | None:
         """None when the person is to be asked."""
         if self.answer is None or (question.outside and self.answer is not Answer.DENY):
             return None
-        if question.tool == EXTEND_TOOL and self.answer is not Answer.DENY:
+        if self.answer is Answer.ONCE and self.raises_once and question.tool == EXTEND_TOOL:
             if question.turn in self._raised:
                 return Answer.DENY, RAISED_ONCE
             self._raised.add(question.turn)
@@ -108,10 +78,7 @@ class AutoAnswer:
 
 def describe_expiry(expires: str, now: datetime) -> str:
     """Until when a question can be answered."""
-    try:
-        at = datetime.fromisoformat(expires)
-    except ValueError:
-        return ""
+    at = datetime.fromisoformat(expires)
     minutes = (at - now).total_seconds() / 60
     if minutes > LONG_MINUTES:
         return f"until {at.astimezone():%d %b %H:%M}"
@@ -142,7 +109,6 @@ class RunFollower(Generic[ScreenT]):
     auto: AutoAnswer
     screen: ScreenT
     clock: Clock = field(default_factory=system_clock)
-    new_id: Callable[[], str] = new_id
     questions: list[ApprovalQuestion] = field(default_factory=list)
     _answered: int = 0
     _group: asyncio.TaskGroup | None = None
@@ -176,12 +142,17 @@ class RunFollower(Generic[ScreenT]):
             await self.put_question()
 
     async def answer_question(self, question: ApprovalQuestion, text: str) -> None:
-        """Take what a person said to the first question."""
-        if question.is_long and asks_for_view(text):
+        """Take what a person said to the first question: any other text is a no with this reason.
+        A long question is shown in full, asked for or not, before it can be allowed.
+        """
+        word = text.strip().lower()
+        if question.is_long and (word in VIEW_WORDS or ANSWERS.get(word, "deny") != Answer.DENY):
             self.questions[0] = replace(question, show_all=True)
             await self.put_question()
             return
-        await self.send_answer(question, parse_answer(text, question))
+        # only calls can be allowed for longer than once
+        answer = (YES_OR_NO if question.title else ANSWERS).get(word)
+        await self.send_answer(question, (answer, "") if answer else (Answer.DENY, text.strip()))
         await self.close_question(*question.key)
         self._open.add(question.key)  # until an event or the next poll says that it is closed
 
@@ -224,14 +195,12 @@ class RunFollower(Generic[ScreenT]):
             async for event in self.client.stream_events(turn):
                 await self._handle_event(turn, renderer, event)
             self._finished.add(turn)
-            for text in await self.client.list_undelivered(self.session):
-                if text.turn == turn:
-                    await self._deliver(text)
         except KeyError:
             pass  # its text was added to another run
         finally:
             self._following.discard(turn)
             self.screen.move(turn, None)
+        await self.show_undelivered(of=turn)
 
     async def _handle_event(self, turn: str, renderer: ChatRenderer, event: LiveEvent) -> None:
         items, data = renderer.render(event), EventFields(event.data)
@@ -260,10 +229,27 @@ class RunFollower(Generic[ScreenT]):
                 await self.open_question(view, agent)
 
     async def open_question(self, view: ApprovalView, agent: str, outside: bool = False) -> None:
-        """Show a question that waits; of this agent, where it is not the run itself."""
-        self._open.add((view.turn, view.call_id))
-        question = build_question(view, self.clock.now(), agent)
-        await self.show_question(replace(question, outside=outside))
+        """Show a question that waits, a call or one of the daemon itself in words; of this agent,
+        where it is not the run itself.
+        """
+        system = parse_system_question(view.tool, view.arguments)
+        question = ApprovalQuestion(
+            view.turn,
+            view.call_id,
+            view.tool,
+            view.arguments,
+            view.effect,
+            view.label,
+            describe_expiry(view.expires, self.clock.now()),
+            agent=agent,
+            outside=outside,
+        )
+        if system:
+            question = replace(question, title=system.title, text=system.text)
+        else:
+            question = replace(question, preview=view.preview)
+        self._open.add(question.key)
+        await self.show_question(question)
 
     async def poll_questions(self) -> None:
         """Put questions of sub-agents and loops of this session (A17, C12) whose runs are not

@@ -14,6 +14,7 @@ from daemon.cli.terminal.items import (
     UserText,
 )
 from daemon.cli.terminal.screen import TerminalScreen
+from daemon.core.ids import new_id
 
 POLL_S = 2.0
 COMMAND = re.compile(r"\s*/[A-Za-z_]+(@\w+)?(\s|$)")
@@ -95,7 +96,7 @@ class InteractiveChat(RunFollower[TerminalScreen]):
 
     async def _send(self, text: str) -> None:
         await self.screen.show(UserText(text))
-        result = await self.client.send(self.session, text, self.new_id())
+        result = await self.client.send(self.session, text, new_id())
         if result.command:
             keys = KEYS if result.command.strip("/") == "help" else ""
             await self.screen.show(AssistantText(result.reply + keys))

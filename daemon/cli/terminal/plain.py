@@ -7,8 +7,8 @@ import json
 import os
 import signal
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TextIO, TypeVar
 
@@ -25,6 +25,7 @@ from daemon.cli.terminal.items import (
     to_plain_text,
 )
 from daemon.client.protocol import RunView, UndeliveredText
+from daemon.core.ids import new_id
 from daemon.core.trust import Answer
 
 FAILURES = {"failed", "quarantined"}
@@ -133,11 +134,12 @@ class PlainChat(RunFollower[PlainScreen]):
         """
         if self.can_ask or once is None:
             self.lines.start()
-        async with self._polling_questions():
-            if once is None:
-                await self._talk()
-            else:
-                await self._send_and_wait(once)
+        async with self.follow_subagents() as group:
+            polling = group.create_task(self._poll())
+            await (self._talk() if once is None else self._send_and_wait(once))
+            polling.cancel()
+            if self._reading:
+                self._reading.cancel()
         return INTERRUPTED if self.interrupted else int(self.failed)
 
     async def _talk(self) -> None:
@@ -150,15 +152,6 @@ class PlainChat(RunFollower[PlainScreen]):
                 return
             if line.strip():
                 await self._send_and_wait(line)
-
-    @asynccontextmanager
-    async def _polling_questions(self) -> AsyncGenerator[None, None]:
-        async with self.follow_subagents() as group:
-            polling = group.create_task(self._poll())
-            yield
-            polling.cancel()
-            if self._reading:
-                self._reading.cancel()
 
     async def _poll(self) -> None:
         while True:
@@ -189,7 +182,7 @@ class PlainChat(RunFollower[PlainScreen]):
         await self.client.mark_delivered(text.turn, text.part)
 
     async def _send_and_wait(self, text: str) -> None:
-        result = await self.client.send(self.session, text, self.new_id(), stream=False)
+        result = await self.client.send(self.session, text, new_id(), stream=False)
         turn = result.turn or result.steered
         if turn and not result.command:
             await self._wait_and_print(turn)

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, TextIO, assert_never
+from typing import ClassVar, assert_never
 
 from markdown_it import MarkdownIt
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.document import Document
@@ -142,12 +143,14 @@ def render_item(item: ScreenItem) -> RenderableType:
 
 
 def _render_question(item: ApprovalQuestion) -> Panel:
-    body = Text().append(f"{item.title}\n" if item.title and not item.text else "", "bold")
+    # a long headline is cut, so the panel itself has the question
+    is_short = item.title and not item.text
+    body = Text().append(f"{item.title}\n" if is_short else "", "bold")
     for line in item.body():
         body.append(line + "\n", "yellow" if line.startswith("! ") else "")
     body.append(item.hint, "dim")
     headline = question_title(item)
-    if item.title and not item.text:  # a long headline is cut, so the panel itself has the question
+    if is_short:
         headline = f"agent {item.agent} asks" if item.agent else "a question"
     return Panel(
         body,
@@ -272,13 +275,13 @@ def open_history(path: Path) -> FileHistory:
     return FileHistory(path)
 
 
-def create_quiet_output(stream: TextIO) -> Output:
+def create_quiet_output() -> Output:
     """A terminal that is never asked where its cursor is: the answer would mix with what is typed
     ahead.
     """
     term = os.environ.get("TERM")
-    whole = Vt100_Output.from_pty(stream, term=term)
-    return Vt100_Output(stream, whole.get_size, term=term, enable_cpr=False)
+    whole = Vt100_Output.from_pty(sys.stdout, term=term)
+    return Vt100_Output(sys.stdout, whole.get_size, term=term, enable_cpr=False)
 
 
 @dataclass(slots=True)
@@ -325,7 +328,7 @@ class TerminalScreen:
     async def show(self, *items: ScreenItem) -> None:
         """Put these above what moves, for good."""
         if self._session and self._session.app.is_running:
-            await run_in_terminal(lambda: self._draw(items))
+            await run_in_terminal(partial(self._draw, items))
         else:
             self._draw(items)
 
@@ -372,7 +375,7 @@ class TerminalScreen:
         session: PromptSession[str] = PromptSession(
             self._message,
             input=self.input,
-            output=self.output or create_quiet_output(sys.stdout),
+            output=self.output or create_quiet_output(),
             history=open_history(self.history),
             completer=WordCompleter([*self.commands], meta_dict=self.commands, sentence=True),
             complete_while_typing=Condition(lambda: session.default_buffer.text.startswith("/")),
@@ -387,8 +390,7 @@ class TerminalScreen:
         return session
 
     def _message(self) -> StyleAndTextTuples:
-        size = self._session.output.get_size() if self._session else None
-        width, height = (size.columns, size.rows) if size else (80, 24)
+        height, width = get_app().output.get_size()
         lines = self.status.lines(width, max(height - INPUT_ROWS, 1), self.monotonic())
         above: StyleAndTextTuples = [(style, text + "\n") for style, text in lines]
         return [*above, ("class:ask", self.question) if self.question else ("class:prompt", "› ")]
