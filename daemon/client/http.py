@@ -132,7 +132,6 @@ class HttpClient(DaemonClient):
         """
         position, is_drafting, failures = str(after), False, 0
         while True:
-            cause: BaseException | None = None
             try:
                 async with aclosing(self._read_events(turn, position)) as events:
                     async for event_id, event in events:
@@ -143,9 +142,8 @@ class HttpClient(DaemonClient):
                         if event.name == COMPLETED:
                             return
             except LOST_CONNECTION as error:
-                cause = error
-            if failures == len(self.delays):
-                raise DaemonStopped from cause
+                if failures == len(self.delays):
+                    raise DaemonStopped from error
             await asyncio.sleep(self.delays[failures])
             failures += 1
             if is_drafting:

@@ -35,7 +35,8 @@ class InteractiveChat(RunFollower[TerminalScreen]):
         """Greet, show what was missed, then talk until the person leaves. `leaving` is said when
         something runs then.
         """
-        with self.screen.raw_mode():
+        # from here on no key is lost: the prompt, once it stands, reads what was typed before
+        with self.screen.input.raw_mode():
             notices = [ErrorLine(notice)] if notice else []
             await self.screen.show(StatusNote(greeting), *notices)
             async with self.follow_subagents() as group:

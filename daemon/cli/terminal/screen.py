@@ -302,10 +302,6 @@ class TerminalScreen:
     _saved_input: Document | None = None
     _session: PromptSession[str] | None = None
 
-    def raw_mode(self) -> AbstractContextManager[None]:
-        """From here on no key is lost: the prompt, once it stands, reads what was typed before."""
-        return self.input.raw_mode()
-
     async def run(self) -> None:
         """Until the person leaves: Ctrl-D, or Ctrl-C twice."""
         encoding = (self.console.encoding or "").lower()
