@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from yarl import URL
 
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec
+from daemon.core.messages import Message, MessageRole, ModelRequest, ToolSpec
 from daemon.providers.base import (
     Json,
     ReplyBuilder,
@@ -126,12 +126,10 @@ def _message_json(message: Message) -> Json:
             answered: Json = {"role": "tool", "tool_call_id": message.provider_id}
             return {**answered, "content": message.text}
         case MessageRole.ASSISTANT if message.calls:
-            calls = [_call_json(call) for call in message.calls]
+            calls: list[Json] = []
+            for call in message.calls:
+                function = {"name": call.name, "arguments": make_valid_arguments(call.arguments)}
+                calls.append({"id": call.provider_id, "type": "function", "function": function})
             return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
         case _:
             return {"role": message.role.value, "content": message.text}
-
-
-def _call_json(call: ToolCall) -> Json:
-    function = {"name": call.name, "arguments": make_valid_arguments(call.arguments)}
-    return {"id": call.provider_id, "type": "function", "function": function}
