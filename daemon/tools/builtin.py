@@ -24,16 +24,8 @@ from daemon.tools.shell.tool import (
     stop_command,
 )
 from daemon.tools.signature import bind
-from daemon.tools.workspace.file_store import FileStore
-from daemon.tools.workspace.files import (
-    SearchScope,
-    copy_file,
-    edit_file,
-    list_dir,
-    read_file,
-    search_files,
-    write_file,
-)
+from daemon.tools.workspace.file_store import FileStore, copy_file, edit_file, write_file
+from daemon.tools.workspace.files import SearchScope, list_dir, read_file, search_files
 from memory.memory import Memory
 
 

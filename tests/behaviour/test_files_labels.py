@@ -121,7 +121,7 @@ async def test_a_file_that_is_gone_loses_its_mark(desk: Desk) -> None:
     await desk.write("a.txt", "evil", label=UNTRUSTED)
     (desk.root / "a.txt").unlink()
     assert await marks.label_of("a.txt") is TRUSTED
-    assert not marks.has_labels
+    assert not marks.entries
     assert await desk.store.read(lambda tx: tx.list_file_labels()) == []
 
 
@@ -206,7 +206,7 @@ async def terminal(desk: Desk) -> AsyncIterator[Terminal]:
 
 async def test_F3_a_trusted_command_with_nothing_marked_leaves_no_trace(terminal: Terminal) -> None:
     assert await terminal.run("mkdir d; echo x > d/a.txt; mv d e") is TRUSTED
-    assert not terminal.desk.files.labels.has_labels
+    assert not terminal.desk.files.labels.entries
     assert await terminal.desk.store.read(lambda tx: tx.list_running_commands()) == []
 
 
@@ -278,7 +278,7 @@ async def test_F3_marks_of_what_a_command_removed_go_and_then_its_output_is_trus
     desk = terminal.desk
     await desk.write("evil.txt", "evil", label=UNTRUSTED)
     assert await terminal.run("rm evil.txt") is UNTRUSTED
-    assert not desk.files.labels.has_labels
+    assert not desk.files.labels.entries
     assert await terminal.run("ls") is TRUSTED
 
 

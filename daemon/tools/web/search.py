@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from pydantic import Field
 from yarl import URL
@@ -34,23 +34,6 @@ TAG = re.compile(r"</?[a-zA-Z][^<>]{0,100}>")
 
 
 @value
-class SearchHit:
-    """One result."""
-
-    title: str
-    url: str
-    snippet: str
-
-
-class SearchEngine(Protocol):
-    """Searches the web."""
-
-    async def search(self, query: str, count: int) -> list[SearchHit]:
-        """The best first. Raises ServiceUnavailable when it may work later, else ToolError."""
-        ...
-
-
-@value
 class ApiSearch:
     """An engine with an HTTP API. `refused` says what to do when it denies access; `rows` names
     where the results are, `snippet` their text.
@@ -64,8 +47,8 @@ class ApiSearch:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     refused: str = "look at [tools.web] api_key"
 
-    async def search(self, query: str, count: int) -> list[SearchHit]:
-        """As SearchEngine says."""
+    async def search(self, query: str, count: int) -> object:
+        """Its rows. Raises ServiceUnavailable when it may work later, else ToolError."""
         guard = self.client.guard
         if self.name == "Tavily":
             body = json.dumps({"query": query, "max_results": count}).encode()
@@ -99,7 +82,7 @@ class ApiSearch:
             )
         for key in self.rows:
             found = found.get(key) if isinstance(found, dict) else None
-        return parse_hits(found, count, snippet=self.snippet)
+        return found
 
 
 @value
@@ -108,9 +91,10 @@ class KeylessSearch:
 
     command: Sequence[str] = KEYLESS_COMMAND
     timeout_s: float = SEARCH_S
+    snippet: str = "body"
 
-    async def search(self, query: str, count: int) -> list[SearchHit]:
-        """As SearchEngine says."""
+    async def search(self, query: str, count: int) -> object:
+        """Its rows. Raises ServiceUnavailable when it may work later, else ToolError."""
         question = json.dumps({"query": query, "count": count}).encode()
         output = await exchange(self.command, question, self.timeout_s)
         if output is None:
@@ -126,17 +110,10 @@ class KeylessSearch:
                 "the public search engines let no search through just now;"
                 " try later, or set [tools.web] engine"
             )
-        return parse_hits(found["rows"], count, snippet="body")
+        return found["rows"]
 
 
-def parse_hits(found: object, count: int, *, snippet: str) -> list[SearchHit]:
-    """The results in a list of objects with title, url and a snippet under that name."""
-    hits = []
-    for row in found if isinstance(found, list) else []:
-        if isinstance(row, dict):
-            texts = (row.get(name) for name in ("title", "url", snippet))
-            hits.append(SearchHit(*(text if isinstance(text, str) else "" for text in texts)))
-    return [hit for hit in hits if hit.url.startswith(("http://", "https://"))][:count]
+SearchEngine = ApiSearch | KeylessSearch
 
 
 def make_engine(config: WebConfig, client: WebClient) -> SearchEngine | None:
@@ -187,16 +164,20 @@ async def web_search(
         raise ToolError("query is empty; say what to look for")
     if search.engine is None:
         raise ToolError(NO_ENGINE)
-    hits = await search.engine.search(wanted[:MAX_QUERY], count or search.results)
+    most = count or search.results
+    rows = await search.engine.search(wanted[:MAX_QUERY], most)
     blocks = []
-    for number, hit in enumerate(hits, 1):
-        title = _strip_markup(hit.title)[:MAX_TITLE]
-        snippet = _strip_markup(hit.snippet)[:MAX_SNIPPET]
-        blocks.append("\n".join(filter(None, (f"{number}. {title}", hit.url, snippet))))
+    for row in rows if isinstance(rows, list) else []:
+        url = str(row.get("url")) if isinstance(row, dict) else ""
+        if len(blocks) < most and url.startswith(("http://", "https://")):
+            title = _strip_markup(row.get("title"))[:MAX_TITLE]
+            snippet = _strip_markup(row.get(search.engine.snippet))[:MAX_SNIPPET]
+            head = f"{len(blocks) + 1}. {title}"
+            blocks.append("\n".join(filter(None, (head, url, snippet))))
     text = "\n\n".join(blocks) or "nothing was found; try other words"
     return ToolOutput(text, label=Label.UNTRUSTED)
 
 
-def _strip_markup(text: str) -> str:
-    """On one line."""
-    return " ".join(html.unescape(TAG.sub("", text)).split())
+def _strip_markup(text: object) -> str:
+    """On one line; empty for what is no text."""
+    return " ".join(html.unescape(TAG.sub("", text)).split()) if isinstance(text, str) else ""

@@ -67,7 +67,7 @@ class CommandEffects:
         """Before the command. Raises StoreUnavailable."""
         self._count += 1
         name, at, began = f"{self.wall_ns()}-{self._count}", self.wall_ns(), self.monotonic()
-        if not (self.files.labels.has_labels or context.untrusted_source):
+        if not (self.files.labels.by_folded or context.untrusted_source):
             return CommandStart(name, at, began, None)
         entries, _ = await self._scan()
         folders = {entry.inode: entry.path for entry in entries if entry.folder}
@@ -89,7 +89,7 @@ class CommandEffects:
         the command continues in the background.
         """
         labels = self.files.labels
-        untrusted = context.untrusted_source or label is Label.UNTRUSTED or labels.has_labels
+        untrusted = context.untrusted_source or label is Label.UNTRUSTED or labels.by_folded
         ended = [began.name] if began.folders is not None and final else []
         if not untrusted:
             await labels.save([], ended)
@@ -145,7 +145,7 @@ def label_changes(
             if changed:
                 yield FileLabel(path, Label.UNTRUSTED, turn)
         elif folders is None:
-            if changed and labels.has_labels:
+            if changed and labels.by_folded:
                 trees.append(path)
             elif changed:
                 yield from labels.label_new_names([path], turn)

@@ -20,9 +20,10 @@ from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import FileLabel, FileVersion, LabelScope
-from daemon.core.trust import Label, join_all
+from daemon.core.trust import Effect, Label, join_all
 from daemon.store.journal import Store, Tx
 from daemon.tools.base import ToolContext, ToolError
+from daemon.tools.signature import tool
 from daemon.tools.workspace.fs import CREATE_FLAGS, PendingWrite, Workspace, casefold_name
 
 MAX_HISTORY_BYTES = 175_000_000  # at most 25 more are added until the next look
@@ -63,18 +64,13 @@ class FileLabels:
 
     def __init__(self, workspace: Workspace, store: Store, rows: Iterable[FileLabel]) -> None:
         self.workspace, self.store = workspace, store
-        self._by_folded: dict[str, dict[str, FileLabel]] = {}
+        self.by_folded: dict[str, dict[str, FileLabel]] = {}
         self.add(rows)
 
     @property
     def entries(self) -> list[FileLabel]:
         """Every label."""
-        return [label for group in self._by_folded.values() for label in group.values()]
-
-    @property
-    def has_labels(self) -> bool:
-        """Some file is untrusted."""
-        return bool(self._by_folded)
+        return [label for group in self.by_folded.values() for label in group.values()]
 
     def snapshot(self) -> "FileLabels":
         """The labels of now: what is read next may be overwritten before it is asked about."""
@@ -84,7 +80,7 @@ class FileLabels:
         """Of what this file holds. A file that is gone loses its label."""
         if self.workspace.is_mounted(name):
             return UNTRUSTED
-        if not self._by_folded:
+        if not self.by_folded:
             return Label.TRUSTED
         if not self.workspace.stat(name):
             await self.remove([name])
@@ -95,11 +91,11 @@ class FileLabels:
         names = list(names)
         if any(map(self.workspace.is_mounted, names)):
             return UNTRUSTED
-        if not self._by_folded:
+        if not self.by_folded:
             return Label.TRUSTED
         places = {
             place
-            for folded, group in self._by_folded.items()
+            for folded, group in self.by_folded.items()
             if any(one.label is UNTRUSTED for one in group.values())
             for place in _list_ancestors(folded)
         }
@@ -112,7 +108,7 @@ class FileLabels:
         return [
             FileLabel(name, UNTRUSTED, turn, LabelScope.NAME)
             for name in names
-            if name not in self._by_folded.get(_casefold_path(name), ())
+            if name not in self.by_folded.get(_casefold_path(name), ())
         ]
 
     async def set_trusted(self, name: str) -> None:
@@ -136,26 +132,26 @@ class FileLabels:
     def add(self, labels: Iterable[FileLabel]) -> None:
         """The journal has them."""
         for label in labels:
-            self._by_folded.setdefault(_casefold_path(label.path), {})[label.path] = label
+            self.by_folded.setdefault(_casefold_path(label.path), {})[label.path] = label
 
     async def remove(self, names: Iterable[str]) -> None:
         """The caller holds the lock of the FileStore: no label is added meanwhile."""
         gone = {one: _casefold_path(one) for one in names}
         gone = {
-            one: folded for one, folded in gone.items() if one in self._by_folded.get(folded, ())
+            one: folded for one, folded in gone.items() if one in self.by_folded.get(folded, ())
         }
         if not gone:
             return
         await self.store.write(lambda tx: tx.remove_file_labels(gone))
         for name, folded in gone.items():
-            del self._by_folded[folded][name]
-            if not self._by_folded[folded]:
-                del self._by_folded[folded]
+            del self.by_folded[folded][name]
+            if not self.by_folded[folded]:
+                del self.by_folded[folded]
 
     def find_folder_label(self, name: str) -> Label:
         """That of the nearest folder with a label for everything in it."""
         for place in _list_ancestors(_casefold_path(name))[1:]:
-            group = self._by_folded.get(place, {}).values()
+            group = self.by_folded.get(place, {}).values()
             if trees := [one.label for one in group if one.scope is LabelScope.TREE]:
                 return join_all(trees)
         return Label.TRUSTED
@@ -164,7 +160,7 @@ class FileLabels:
         """Bad news holds for every spelling of the name, good news for its own."""
         own = [
             one.label
-            for one in self._by_folded.get(_casefold_path(name), {}).values()
+            for one in self.by_folded.get(_casefold_path(name), {}).values()
             if one.scope is not LabelScope.NAME and (one.path == name or one.label is UNTRUSTED)
         ]
         return join_all(own) if own else self.find_folder_label(name)
@@ -261,14 +257,16 @@ class FileStore:
     async def _write(
         self, path: str, edit: Edit, author: ChangeAuthor, whole: bool, mode: int | None
     ) -> None:
-        labels, place = self.labels, self.workspace.normalize(path)
+        labels = self.labels
         async with self.lock:
-            before = await labels.label_of(place)
-            after = author.label if whole else author.label.join_with(before)
             with ExitStack() as stack:
                 pending, new = await asyncio.to_thread(
                     self._prepare, stack, path, edit, whole, mode
                 )
+                place, before = pending.place, Label.TRUSTED
+                if labels.by_folded:
+                    before = await labels.label_of(place)
+                after = author.label if whole else author.label.join_with(before)
                 if pending.old != new:
                     version = FileVersion(
                         f"{int(next(reversed(self.versions), 0)) + 1:012}", author.session,
@@ -320,7 +318,8 @@ class FileStore:
 
         def record(tx: Tx) -> None:
             tx.put_file_versions([version])
-            tx.put_file_labels(added)
+            if added:
+                tx.put_file_labels(added)
 
         await self.store.write(record)
         self.versions[version.name] = version
@@ -370,3 +369,44 @@ class FileStore:
         for file in self.folder.iterdir():
             if file.name not in known:
                 file.unlink()
+
+
+@tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
+async def write_file(files: FileStore, context: ToolContext, path: str, text: str) -> str:
+    """Write a text file of the workspace, replacing what it held."""
+    await files.write(path, lambda old: text.encode(), ChangeAuthor.from_context(context))
+    return f"wrote {len(text.encode())} bytes to {path}"
+
+
+@tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
+async def edit_file(files: FileStore, context: ToolContext, path: str, old: str, new: str) -> str:
+    """Replace a piece of a text file; old must stand in it exactly once."""
+
+    def edit(data: bytes | None) -> bytes:
+        if data is None:
+            raise ToolError(f"{path}: no such file; write_file makes one")
+        find, put = old.encode(), new.encode()
+        if b"\r\n" in data and find not in data:
+            find, put = (part.replace(b"\n", b"\r\n") for part in (find, put))
+        found = data.count(find) if find else 0
+        if found != 1:
+            more = "give more of the text around it"
+            advice = more if found else "read the file and copy the piece exactly"
+            raise ToolError(
+                f"{path}: old stands in it {found} times, not once; {advice}. Nothing was changed."
+            )
+        return data.replace(find, put)
+
+    await files.write(path, edit, ChangeAuthor.from_context(context), whole=False)
+    return f"edited {path}"
+
+
+@tool(effect=Effect.WRITE, parallel=True, critical=("to",), paths=("path", "to"))
+async def copy_file(files: FileStore, context: ToolContext, path: str, to: str) -> str:
+    """Copy a file within the workspace, or one that came with a message (inbox/...) into it,
+    so that commands can read it.
+    """
+    data, label = await files.read(path, bytes)
+    author = ChangeAuthor.from_context(context)
+    await files.write(to, lambda old: data, replace(author, label=author.label.join_with(label)))
+    return f"copied {len(data)} bytes to {to}"

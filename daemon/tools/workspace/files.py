@@ -18,7 +18,7 @@ from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import is_protected
 from daemon.tools.shell.process import exchange
 from daemon.tools.signature import tool
-from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
+from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.fs import READ_FLAGS, open_regular
 
 MAX_SEARCH_FILES = 5_000
@@ -135,47 +135,6 @@ async def read_file(files: FileStore, path: str, offset: int = 1, limit: int = 0
 
     text, label = await files.read(path, convert)
     return ToolOutput(text, label=label)
-
-
-@tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
-async def write_file(files: FileStore, context: ToolContext, path: str, text: str) -> str:
-    """Write a text file of the workspace, replacing what it held."""
-    await files.write(path, lambda old: text.encode(), ChangeAuthor.from_context(context))
-    return f"wrote {len(text.encode())} bytes to {path}"
-
-
-@tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
-async def edit_file(files: FileStore, context: ToolContext, path: str, old: str, new: str) -> str:
-    """Replace a piece of a text file; old must stand in it exactly once."""
-
-    def edit(data: bytes | None) -> bytes:
-        if data is None:
-            raise ToolError(f"{path}: no such file; write_file makes one")
-        find, put = old.encode(), new.encode()
-        if b"\r\n" in data and find not in data:
-            find, put = (part.replace(b"\n", b"\r\n") for part in (find, put))
-        found = data.count(find) if find else 0
-        if found != 1:
-            more = "give more of the text around it"
-            advice = more if found else "read the file and copy the piece exactly"
-            raise ToolError(
-                f"{path}: old stands in it {found} times, not once; {advice}. Nothing was changed."
-            )
-        return data.replace(find, put)
-
-    await files.write(path, edit, ChangeAuthor.from_context(context), whole=False)
-    return f"edited {path}"
-
-
-@tool(effect=Effect.WRITE, parallel=True, critical=("to",), paths=("path", "to"))
-async def copy_file(files: FileStore, context: ToolContext, path: str, to: str) -> str:
-    """Copy a file within the workspace, or one that came with a message (inbox/...) into it,
-    so that commands can read it.
-    """
-    data, label = await files.read(path, bytes)
-    author = ChangeAuthor.from_context(context)
-    await files.write(to, lambda old: data, replace(author, label=author.label.join_with(label)))
-    return f"copied {len(data)} bytes to {to}"
 
 
 @tool(effect=Effect.READ, parallel=True, paths=("path",))

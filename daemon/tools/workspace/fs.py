@@ -100,11 +100,13 @@ def open_regular(path: str, handle: int, max_bytes: int = MAX_FILE_BYTES) -> Bin
 class PendingWrite:
     """A change of one file that has not happened yet.
 
-    `folder` is its open folder, `created` the folders that were made for it. `old` is what the file
-    holds, None where there is no file; `mode` its permissions, `identity` its state.
+    `place` is its one name, `folder` its open folder, `created` the folders that were made for it.
+    `old` is what the file holds, None where there is no file; `mode` its permissions, `identity`
+    its state.
     """
 
     path: str
+    place: str
     folder: int
     name: str
     created: list[str]
@@ -240,7 +242,7 @@ class Workspace:
         with explain_os_errors(path):
             make = created if create_folders else None
             folder = open_beneath(root, steps[:-1], DIRECTORY_FLAGS, make)
-            pending = PendingWrite(path, folder, steps[-1], created)
+            pending = PendingWrite(path, "/".join(steps), folder, steps[-1], created)
             try:
                 with suppress(FileNotFoundError):
                     handle = os.open(pending.name, READ_FLAGS, dir_fd=folder)
