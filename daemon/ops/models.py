@@ -32,17 +32,12 @@ class SourceError(AidaemonError):
 
 @value
 class WebFile:
-    """A file at an address. Goes on where the last download stopped; `timeout_s` bounds the connect
-    and each silence.
+    """A file at an address, which is its name. Goes on where the last download stopped; `timeout_s`
+    bounds the connect and each silence.
     """
 
-    address: str
+    name: str
     timeout_s: float = 10.0
-
-    @property
-    def name(self) -> str:
-        """The address."""
-        return self.address
 
     def fetch(self, partial: Path, size: int, progress: ProgressCallback) -> None:
         """Grow `partial` to `size` bytes. A cut connection is taken up again as long as each try
@@ -67,7 +62,7 @@ class WebFile:
         have = file_size(partial)
         have = 0 if have > size else have
         headers = {"Range": f"bytes={have}-"} if have else {}
-        request = urllib.request.Request(self.address, headers=headers)
+        request = urllib.request.Request(self.name, headers=headers)
         with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:
             start = have if answer.status == http.HTTPStatus.PARTIAL_CONTENT else 0
             if answer.length not in (None, size - start):

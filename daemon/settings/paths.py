@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def write_private_file(path: Path, text: str) -> None:
+def write_private_file(path: Path, text: str | bytes) -> None:
     """Replace the file's content in one step, mode 0600: a crash leaves the old file or the new
     one, never half of one.
     """
@@ -15,8 +15,8 @@ def write_private_file(path: Path, text: str) -> None:
 
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode() if isinstance(text, str) else text)
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)

@@ -60,7 +60,7 @@ def hearing() -> socket.socket:
 
 
 async def test_this_machine_can_do_both(workspace: Path) -> None:
-    assert landlock.is_supported()
+    assert landlock.get_abi() >= landlock.LEAST_ABI
     for kind in FENCES:
         assert (await ran(Sandbox(workspace, kind), "echo x > made; cat made")).output == "x\n"
         (workspace / "made").unlink()

@@ -49,13 +49,9 @@ def get_abi() -> int:
     """The kernel's version of landlock; 0 without it, or where the filter does not know the CPU."""
     if platform.system() != "Linux" or platform.machine() not in MACHINES:
         return 0
-    found = _libc().syscall(CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(VERSION))
-    return max(int(found), 0)
-
-
-def is_supported() -> bool:
-    """Both files and TCP can be restricted."""
-    return get_abi() >= LEAST_ABI
+    with suppress(OSError):
+        return _call("syscall", CREATE, None, 0, VERSION)
+    return 0
 
 
 def restrict(*, readable: Iterable[Path], writable: Iterable[Path], network: bool) -> None:
@@ -66,7 +62,7 @@ def restrict(*, readable: Iterable[Path], writable: Iterable[Path], network: boo
     files = KNOWN[min(version, max(KNOWN))]
     attributes = struct.pack("QQQ", files, 0 if network else TCP, ABSTRACT_AND_SIGNALS)
     attributes = attributes[: 24 if version >= 6 else 16]
-    ruleset = _syscall(CREATE, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
+    ruleset = _call("syscall", CREATE, attributes, len(attributes), 0)
     for rights, places in (
         (READ_RIGHTS, (*readable, *(f"/proc/{name}" for name in PROC_FILES))),
         (files, writable),
@@ -74,12 +70,12 @@ def restrict(*, readable: Iterable[Path], writable: Iterable[Path], network: boo
     ):
         for place in places:
             _allow(ruleset, place, files & rights)
-    _prctl(NO_NEW_RIGHTS, 1)
+    _call("prctl", NO_NEW_RIGHTS, 1, 0, 0, 0)
     if os.geteuid() == 0:
-        for capability in range(LAST_CAPABILITY):
-            if _libc().prctl(DROP_BOUND, ctypes.c_ulong(capability), 0, 0, 0):
-                break
-    _syscall(RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+        with suppress(OSError):  # the kernel knows fewer
+            for capability in range(LAST_CAPABILITY):
+                _call("prctl", DROP_BOUND, capability, 0, 0, 0)
+    _call("syscall", RESTRICT, ruleset, 0)
     os.close(ruleset)
     _filter_sockets(network)
 
@@ -96,7 +92,7 @@ def main(words: Sequence[str]) -> int:
         else:
             places[option].append(Path(next(options)))
     try:
-        _prctl(DIE_WITH, 9)
+        _call("prctl", DIE_WITH, 9, 0, 0, 0)
         _limit_processes()
         with suppress(OSError):  # when memory runs out, the kernel kills this before the daemon
             Path("/proc/self/oom_score_adj").write_text("1000")
@@ -117,7 +113,7 @@ def _allow(ruleset: int, place: Path | str, rights: int) -> None:
         if not stat.S_ISDIR(os.fstat(handle).st_mode):
             rights &= FILE_RIGHTS
         rule = struct.pack("=Qi", rights, handle)
-        _syscall(ADD, ctypes.c_int(ruleset), ctypes.c_int(BENEATH), rule, ctypes.c_uint32(0))
+        _call("syscall", ADD, ruleset, BENEATH, rule, 0)
     finally:
         os.close(handle)
 
@@ -135,7 +131,7 @@ def _filter_sockets(network: bool) -> None:
     code = b"".join(struct.pack("HBBI", *step) for step in steps)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(buffer))
-    _prctl(SECCOMP, FILTER, ctypes.c_char_p(program))
+    _call("prctl", SECCOMP, FILTER, program, 0, 0)
 
 
 def _limit_processes() -> None:
@@ -147,21 +143,13 @@ def _limit_processes() -> None:
     resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
 
 
-def _prctl(*words: object) -> None:
-    words = tuple(ctypes.c_ulong(word) if isinstance(word, int) else word for word in words)
-    if _libc().prctl(*words, *(ctypes.c_ulong(0),) * (5 - len(words))):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
-def _syscall(number: int, *words: object) -> int:
-    found = int(_libc().syscall(number, *words))
+def _call(function: str, *words: int | bytes | None) -> int:
+    """A function of the C library; whole words, as the kernel takes them. Raises OSError."""
+    whole = (ctypes.c_ulong(word) if isinstance(word, int) else word for word in words)
+    found = int(ctypes.CDLL(None, use_errno=True)[function](*whole))
     if found < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return found
-
-
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
 
 
 if __name__ == "__main__":

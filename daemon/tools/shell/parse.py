@@ -70,20 +70,20 @@ REDIRECT_NODES = ("file_redirect", "heredoc_redirect", "herestring_redirect")
 
 @value
 class ParsedLine:
-    """`commands` are described for people, those inside substitutions too. `plain` are the words
+    """`commands` are described for people, those inside substitutions too; none where the line
+    says it all. `plain` are the words
     of a line that is one simple command and needs no shell, else None.
     """
 
     commands: tuple[str, ...] = ()
     plain: tuple[str, ...] | None = None
-    has_remarks: bool = False
     invalid: bool = False
 
     def __str__(self) -> str:
         """A line per command; empty when there is nothing to add to the line itself."""
         if self.invalid:
             return "this line could not be parsed: read it as it stands, and say no if in doubt"
-        if self.plain is not None and not self.has_remarks:
+        if not self.commands:
             return ""
         more = len(self.commands) - MAX_COMMANDS
         rest = [f"- and {more} more"] if more > 0 else []
@@ -124,12 +124,11 @@ def parse_line(line: str) -> ParsedLine:
         "".join(["- ", " ⏎ ".join(text.splitlines()), *(f"   [{one}]" for one in remarks)])
         for text, remarks in found
     )
-    has_remarks = any(remarks for _, remarks in found)
-    plain = None
     is_command = root.child_count == 1 and root.children[0].type == "command"
     if is_command and PLAIN_LINE.fullmatch(line) and not CONTROL.search(line):
-        plain = tuple(shlex.split(line))
-    return ParsedLine(tuple(lines), plain, has_remarks)
+        has_remarks = any(remarks for _, remarks in found)
+        return ParsedLine(tuple(lines) * has_remarks, tuple(shlex.split(line)))
+    return ParsedLine(tuple(lines))
 
 
 def _find_commands(root: "Node") -> Iterator[tuple[str, tuple[str, ...]]]:

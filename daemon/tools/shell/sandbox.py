@@ -140,7 +140,7 @@ async def probe(workspace: Path) -> SandboxKind:
     """The best sandbox that works: some systems forbid bubblewrap to ordinary users."""
     kinds: dict[SandboxKind, bool] = {
         "bubblewrap": shutil.which("bwrap") is not None,
-        "landlock": landlock.is_supported(),
+        "landlock": landlock.get_abi() >= landlock.LEAST_ABI,
     }
     for kind, found in kinds.items():
         sandbox = Sandbox(workspace, kind)

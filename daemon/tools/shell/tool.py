@@ -105,11 +105,9 @@ class BackgroundCommands:
     async def start(
         self,
         argv: list[str],
-        sandbox: Sandbox,
+        terminal: "Shell",
         context: ToolContext,
         label: Label,
-        redactor: Redactor,
-        effects: CommandEffects | None,
     ) -> BackgroundJob:
         """Raises ToolError when there are too many already."""
         running = [job.id for job in self._jobs.values() if not job.task.done()]
@@ -121,12 +119,14 @@ class BackgroundCommands:
         for done in [id for id in self._jobs if id not in running][:-MAX_FINISHED]:
             del self._jobs[done]
         self._count += 1
+        effects = terminal.effects
         job = BackgroundJob(
             f"{self.id_prefix}-{self._count}", context, label.join_with(context.turn.label),
-            RedactedStream(redactor), effects, await effects.start(context) if effects else None,
+            RedactedStream(terminal.redactor), effects,
+            await effects.start(context) if effects else None,
             HeadTail(4 * self.max_chars), context.clock.monotonic(),
         )  # fmt: skip
-        running_job = job.run(argv, sandbox, self.lifetime_s)
+        running_job = job.run(argv, terminal.sandbox, self.lifetime_s)
         job.task = asyncio.create_task(running_job, name=f"background command {job.id}")
         self._jobs[job.id] = job
         return job
@@ -265,9 +265,7 @@ async def shell(
     line = sandbox.wrap(terminal.build_argv(given), network=network)
     label = Label.UNTRUSTED if network or sandbox.kind == "none" else Label.TRUSTED
     if background:
-        job = await terminal.background.start(
-            line, sandbox, context, label, terminal.redactor, effects
-        )
+        job = await terminal.background.start(line, terminal, context, label)
         return ToolOutput(f"{job.id}: started; check_command reports on it, stop_command ends it")
     before = await effects.start(context) if effects else None
     try:

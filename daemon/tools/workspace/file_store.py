@@ -6,14 +6,12 @@ disk before its record, and the record before the change: after a kill, /undo fi
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from secrets import token_hex
 from typing import Self, TypeVar
 
 from daemon.core import value
@@ -21,10 +19,11 @@ from daemon.core.clock import run_to_completion
 from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import FileLabel, FileVersion, LabelScope
 from daemon.core.trust import Effect, Label, join_all
+from daemon.settings.paths import write_private_file
 from daemon.store.journal import Store, Tx
 from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.signature import tool
-from daemon.tools.workspace.fs import CREATE_FLAGS, PendingWrite, Workspace, casefold_name
+from daemon.tools.workspace.fs import PendingWrite, Workspace, casefold_name
 
 MAX_HISTORY_BYTES = 175_000_000  # at most 25 more are added until the next look
 MAX_RECORDS = 5_000
@@ -294,14 +293,10 @@ class FileStore:
         pending = stack.enter_context(self.workspace.prepare_write(path, whole))
         old, new = pending.old, edit(pending.old)
         if old is not None and old != new:
-            place, temp = self.folder / hash_content(old), self.folder / f".{token_hex(8)}.tmp"
+            place = self.folder / hash_content(old)
             try:
                 if not place.exists() or place.read_bytes() != old:  # a crash may have cut it off
-                    with os.fdopen(os.open(temp, CREATE_FLAGS, 0o600), "wb") as file:
-                        file.write(old)
-                        file.flush()
-                        os.fsync(file.fileno())
-                    temp.replace(place)
+                    write_private_file(place, old)
             except OSError as error:
                 raise ToolError(
                     f"the version so far could not be kept in {self.folder}:"

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Self
 
@@ -129,10 +130,7 @@ class SearchScope:
 async def read_file(files: FileStore, path: str, offset: int = 1, limit: int = 0) -> ToolOutput:
     """Read a text file of the workspace; offset and limit count lines."""
     space = files.workspace.max_chars - PAGE_RESERVE
-
-    def convert(data: bytes) -> str:
-        return _format_page(data, path, max(offset, 1), limit, space)
-
+    convert = partial(_format_page, path=path, offset=max(offset, 1), limit=limit, space=space)
     text, label = await files.read(path, convert)
     return ToolOutput(text, label=label)
 
