@@ -14,8 +14,14 @@ from daemon.services.admin import PeopleService, answer_mcp
 from daemon.store.journal import Store
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager
-from daemon.tools.workspace.file_store import NO_FILE, ChangeAuthor, FileStore
-from daemon.tools.workspace.undo import find_latest_turn, group_by_path, undo_turn
+from daemon.tools.workspace.file_store import (
+    NO_FILE,
+    ChangeAuthor,
+    FileStore,
+    find_latest_turn,
+    group_by_path,
+    undo_turn,
+)
 
 PEOPLE_USAGE = "Use /people, or /people remove NAME with a name of that list."
 NOBODY = (

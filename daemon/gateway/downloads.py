@@ -10,14 +10,15 @@ from channels.message import Attachment
 from daemon.core import value
 from daemon.core.rows import InboxRow
 from daemon.outbox.channel_supervisor import ChannelState
-from daemon.tools.workspace.attachment_names import (
+from daemon.tools.workspace.inbox_folder import (
+    FileTooBig,
+    InboxFolder,
     attachments_from_json,
     describe_missing_file,
     describe_saved_file,
     describe_too_big,
     make_unique_names,
 )
-from daemon.tools.workspace.inbox_folder import FileTooBig, InboxFolder
 
 GONE = "its channel is not connected now"
 PAUSES, LONGEST_PAUSE = (0.0, 1.0, 5.0), 30.0

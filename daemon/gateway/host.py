@@ -36,7 +36,7 @@ from daemon.outbox.channel_supervisor import ChannelState
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.inbox import InboxMessage as Message
 from daemon.store.journal import Store, Tx
-from daemon.tools.workspace.attachment_names import attachments_to_json, make_safe_name
+from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_name
 
 FORWARDED_TEXT = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"
 QUOTED_TEXT = "{text}\n\n[this answers a message that somebody else wrote]\n{quoted}\n[end of it]"

@@ -20,8 +20,9 @@ from daemon.tools.workspace.file_store import (
     MAX_HISTORY_BYTES,
     ChangeAuthor,
     count_expired,
+    find_latest_turn,
+    undo_turn,
 )
-from daemon.tools.workspace.undo import find_latest_turn, undo_turn
 from tests.fakes.files import Desk
 from tests.fakes.store import FailingStore
 from tests.fakes.tools import NOON

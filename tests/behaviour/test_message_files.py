@@ -20,7 +20,7 @@ from daemon.core.rows import InboxRow
 from daemon.core.trust import Label
 from daemon.sessions.inbox import InboxMessage, InboxReceipt
 from daemon.sessions.worker import fetch_files
-from daemon.tools.workspace.attachment_names import (
+from daemon.tools.workspace.inbox_folder import (
     attachments_from_json,
     attachments_to_json,
     describe_missing_file,

@@ -85,7 +85,6 @@ def test_what_stands_at_the_front_doors_has_no_tools_at_hand() -> None:
     }
     assert inside <= {
         "daemon.tools.workspace.inbox_folder",
-        "daemon.tools.workspace.attachment_names",
         "daemon.agent.system_questions",
     }
     outside = {name for path in (root / "channels").rglob("*.py") for name in imported(path)}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.message import Attachment
-from daemon.tools.workspace.attachment_names import (
+from daemon.tools.workspace.inbox_folder import (
     attachments_from_json,
     attachments_to_json,
     describe_missing_file,

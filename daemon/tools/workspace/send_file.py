@@ -14,8 +14,8 @@ from daemon.core.trust import Effect
 from daemon.store.journal import Store, Tx
 from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.signature import tool
-from daemon.tools.workspace.attachment_names import describe_too_big, format_size, make_safe_name
 from daemon.tools.workspace.fs import CREATE_FLAGS, Workspace, explain_os_errors
+from daemon.tools.workspace.inbox_folder import describe_too_big, format_size, make_safe_name
 
 FILE_ROLE = "file"
 MAX_SEND_BYTES = 50 << 20

@@ -17,9 +17,16 @@ from daemon.core.events import Outcome, ToolFinished, ToolStarted
 from daemon.core.rows import FileVersion
 from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
-from daemon.tools.workspace.file_store import NO_FILE, ChangeAuthor, FileStore, hash_content
+from daemon.tools.workspace.file_store import (
+    NO_FILE,
+    ChangeAuthor,
+    FileStore,
+    UndoResult,
+    find_latest_turn,
+    hash_content,
+    undo_turn,
+)
 from daemon.tools.workspace.fs import Workspace
-from daemon.tools.workspace.undo import UndoResult, find_latest_turn, undo_turn
 from tests.e2e.crash.life import FIRST
 from tests.e2e.crash.model import LIMIT
 from tests.e2e.crash.moments import Notebook
