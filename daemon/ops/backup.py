@@ -76,7 +76,7 @@ def verify_backup(path: Path) -> BackupArchive:
 
 def check_integrity(path: Path, *, quick: bool = False) -> str:
     """What SQLite says of the database: "ok", or its first complaint."""
-    check = "PRAGMA quick_check(1)" if quick else "PRAGMA integrity_check(1)"
+    check = f"PRAGMA {'quick' if quick else 'integrity'}_check(1)"
     try:
         with _open_readonly(path) as database:
             return str(database.execute(check).fetchone()[0])

@@ -178,7 +178,10 @@ async def stop_command(jobs: BackgroundCommands, context: ToolContext, id: str) 
 
 
 MAX_TIMEOUT_S = 3660
-STATUS_CHARS = 100
+NO_SANDBOX = (
+    "this machine has no sandbox: the command can reach everything that the daemon's user can,"
+    " and the network"
+)
 NETWORK_NOTE = (
     "with the network: it can send out what it reads in the workspace, and reach the services of"
     " this machine"
@@ -274,7 +277,7 @@ async def shell(
             cwd=sandbox.workspace,
             env=sandbox.env,
             timeout_s=config.timeout_s,
-            max_chars=max(config.max_output_chars - STATUS_CHARS, STATUS_CHARS),
+            max_chars=max(config.max_output_chars - STATE_CHARS, STATE_CHARS),
             on_output=context.on_output,
             redactor=terminal.redactor,
         )
@@ -290,7 +293,8 @@ async def shell(
 
 def shell_tool(terminal: Shell) -> Tool:
     """The shell as this machine supports it: its warning, its safe commands, its preview."""
-    meta = replace(shell.meta, warning=terminal.sandbox.warning)
+    warning = NO_SANDBOX if terminal.sandbox.kind == "none" else ""
+    meta = replace(shell.meta, warning=warning)
     bound = bind([shell], {Shell: terminal})[0]
     return replace(bound, meta=meta, is_safe=terminal.safe_commands, preview=terminal.preview)
 

@@ -67,10 +67,8 @@ class WebClient:
             async with asyncio.timeout(limit):
                 *others, last = await self.guard.resolve(target)
                 for address in others:
-                    try:
+                    with suppress(*CONNECT_ERRORS):
                         return await self._exchange(request, address)
-                    except CONNECT_ERRORS:
-                        continue
                 return await self._exchange(request, last)
         except aiohttp.ClientConnectorCertificateError as error:
             raise ToolError(f"Not sent: the certificate of {target.host} is not valid.") from error

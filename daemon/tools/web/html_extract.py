@@ -10,6 +10,7 @@ import re
 import resource
 import sys
 from collections import Counter
+from contextlib import suppress
 from html.parser import HTMLParser
 
 try:
@@ -79,12 +80,10 @@ def extract(page: bytes, charset: str, max_chars: int) -> dict[str, object]:
     """Everything that is reported of a page: the links of its text before those of its menus."""
     named = CHARSET.search(page[:4096])
     source = page.decode("utf-8", "replace")
-    for name in (charset, named[1].decode() if named else "", "utf-8"):
-        try:
+    for name in (charset, named[1].decode() if named else ""):
+        with suppress(LookupError, UnicodeDecodeError):
             source = page.decode(name)
             break
-        except (LookupError, UnicodeDecodeError):
-            continue
     parser = PageParser()
     parser.feed(source)
     parser.close()
