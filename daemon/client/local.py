@@ -179,7 +179,7 @@ class LocalClient(JournalReader, DaemonClient):
 
     async def wait_until_ended(self, turn: str) -> RunView:
         with self.events.subscribe(turn, is_turn_over) as items:
-            if not self.inbox.sessions.owns_turn(turn):
+            if turn not in self.inbox.sessions.owned_turns:
                 view = await self._find_run(turn)
                 if view.state in END_STATES:
                     return view

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +15,7 @@ from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus, Quarantined
 from daemon.core.rows import InboxRow, SessionRow
 from daemon.sessions.turn_setup import TurnPreparer
-from daemon.sessions.worker import FetchFiles, SessionWorker
+from daemon.sessions.worker import PROCESS, FetchFiles, SessionWorker
 from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
@@ -31,7 +30,7 @@ class SessionManager:
     """The only owner of workers and their tasks.
 
     `fetch` brings in the files of a message and describes them for the model; it may be called
-    again for the same message. `owned_turns`: accepted by this process and not finished.
+    again for the same message. `owned_turns`: accepted by this process, which publishes their end.
     `crash_share`: the blame for a crash is divided among the sessions that were active, each has
     a quarter at least, or no message would ever be set aside.
     """
@@ -116,10 +115,6 @@ class SessionManager:
             self.cancel(session, child, "its parent has ended")
         if report:
             await self.deliver_child(report)
-
-    def owns_turn(self, turn_id: str) -> bool:
-        """This process has accepted the turn, and publishes its end."""
-        return turn_id in self.owned_turns
 
     def drop(self, row: InboxRow, why: str) -> None:
         """A message is not to be worked on, and the journal says so. One in no queue is about to
@@ -242,15 +237,12 @@ class SessionManager:
             self._sweep_workers()
             try:
                 if not self.store.healthy:  # retried without traffic, so that it is healthy soon
-                    await self.store.write(self._probe)
+                    await self.store.write(lambda tx: tx.claim_session(HEALTH_LEASE, PROCESS))
                     log.info("the journal can be written again")
                 if self.approvals_pending:
                     await self._wake_expired()
             except StoreUnavailable as exc:
                 log.debug("the journal is not available: %s", exc)
-
-    def _probe(self, tx: Tx) -> None:
-        tx.claim_session(HEALTH_LEASE, str(os.getpid()))
 
     async def _wake_expired(self) -> None:
         """Turns whose question nobody answered in time continue without an answer."""

@@ -20,10 +20,15 @@ class FileTables(Table):
 
     list_file_labels = List[[], FileLabel](LABELS, "ORDER BY path")
 
-    def put_file_labels(self, rows: Iterable[FileLabel]) -> None:
-        """Insert, or replace."""
-        for row in rows:
-            self._insert(LABELS, REPLACE_LABEL, replace(row, path=json.dumps(row.path)))
+    def put_files(
+        self, labels: Iterable[FileLabel] = (), versions: Iterable[FileVersion] = ()
+    ) -> None:
+        """Insert, or replace; of a known version only `undone` changes."""
+        for version in versions:
+            row = replace(version, path=json.dumps(version.path))
+            self._insert(VERSIONS, REPLACE_VERSION, row)
+        for label in labels:
+            self._insert(LABELS, REPLACE_LABEL, replace(label, path=json.dumps(label.path)))
 
     def remove_file_labels(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -31,11 +36,6 @@ class FileTables(Table):
 
     list_file_versions = List[[], FileVersion](VERSIONS, "ORDER BY name")
     """Changes of files, oldest first."""
-
-    def put_file_versions(self, rows: Iterable[FileVersion]) -> None:
-        """Insert; of a known one only `undone` changes."""
-        for row in rows:
-            self._insert(VERSIONS, REPLACE_VERSION, replace(row, path=json.dumps(row.path)))
 
     def remove_file_versions(self, names: Iterable[str]) -> None:
         for name in names:

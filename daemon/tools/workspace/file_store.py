@@ -121,7 +121,7 @@ class FileLabels:
         """On disk when this returns, and that these commands ended."""
 
         def record(tx: Tx) -> None:
-            tx.put_file_labels(labels)
+            tx.put_files(labels)
             tx.remove_running_commands(ended)
 
         if labels or ended:
@@ -313,9 +313,7 @@ class FileStore:
         """The record first, then the change."""
 
         def record(tx: Tx) -> None:
-            tx.put_file_versions([version])
-            if added:
-                tx.put_file_labels(added)
+            tx.put_files(added, [version])
 
         await self.store.write(record)
         self.versions[version.name] = version
@@ -343,7 +341,7 @@ class FileStore:
     async def set_undone(self, versions: Iterable[FileVersion], undone: bool) -> None:
         """These were undone, or redone."""
         changed = {version.name: replace(version, undone=undone) for version in versions}
-        await self.store.write(lambda tx: tx.put_file_versions(changed.values()))
+        await self.store.write(lambda tx: tx.put_files(versions=changed.values()))
         self.versions |= changed
 
     async def _remove_versions(self, names: Sequence[str]) -> None:
