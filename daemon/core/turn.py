@@ -278,7 +278,7 @@ class Turn:
         await self.sink.append(self.id, batch)
         del self._staged[: len(batch)]
 
-    def replay(self, recorded: RecordedEvent) -> None:  # noqa: C901, PLR0912, PLR0915  flat match
+    def replay(self, recorded: RecordedEvent) -> None:
         """Fold one event of the journal into the state."""
         event = recorded.event
         self.events.append(recorded)
@@ -293,6 +293,9 @@ class Turn:
             self.intent = event.intent
             if self.intent in PLANNED_INTENTS:
                 self._offer_tools(TODO_TOOL)
+        self._fold(event)
+
+    def _fold(self, event: Event) -> None:  # noqa: C901, PLR0912, PLR0915  one flat match
         match event:
             case ModelAsked():
                 self.spent.add_reservation(self.open_request)

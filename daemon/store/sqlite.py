@@ -63,9 +63,10 @@ class Work(Generic[T]):
         except BaseException as error:
             code = getattr(error, "sqlite_errorcode", None)  # ERROR: a statement that is wrong
             is_own = isinstance(error, WORK_ERRORS) or code == sqlite3.SQLITE_ERROR
-            if isinstance(error, sqlite3.DatabaseError) and not is_own:
-                raise
-            self.error = error
+            if is_own or not isinstance(error, sqlite3.DatabaseError):
+                self.error = error
+                return
+            raise
 
 
 class SqliteStore:
