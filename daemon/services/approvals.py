@@ -34,7 +34,6 @@ from daemon.tools.policy.grants import is_active, pattern_error
 
 MAX_CHARS = 500
 ALL_SESSIONS = "*"
-SHOWN_KIND = "questions_shown"
 OUTSIDE_WARNING = "! this turn has read text from outside; it may not be your wish"
 ANSWER_HINT = (
     "Use /approve 1, /approve all, /deny 2 REASON or /deny all; /approve show 1 shows one whole."
