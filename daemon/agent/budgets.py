@@ -288,7 +288,7 @@ def compute_caps(limits: Limits) -> Caps:
 
 def compute_spent(turn: Turn) -> Cost:
     """What a turn itself has used up; what was reserved and never settled counts
-    (architecture.md).
+    (guarantees.md).
     """
     spent = turn.spent
     sent, usd = spent.input_tokens + spent.reserved_tokens, spent.charged_usd + spent.reserved_usd

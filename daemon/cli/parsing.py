@@ -31,7 +31,7 @@ COMMANDS = {
     "backup": "create or verify a backup of all your data",
 }
 NOT_YET = {
-    "init": 'write config.toml by hand, a few lines: README tells how ("Use another model")',
+    "init": 'write config.toml by hand, a few lines: README tells how ("Models")',
     "service": "let your system start `aidaemon run`",
 }
 

@@ -60,7 +60,7 @@ class FileClock:
 
 
 def system_clock() -> Clock:
-    """The machine's clock, or the file that tests write (http.md, AIDAEMON_TEST_CLOCK). Raises
+    """The machine's clock, or the file that tests write ($AIDAEMON_TEST_CLOCK). Raises
     ConfigError for a bad one.
     """
     path = os.environ.get(TEST_CLOCK)

@@ -100,7 +100,7 @@ class Role(StrEnum):
 class Right(StrEnum):
     """One thing that a person may be allowed.
 
-    KNOCK: be known, and ask whether the daemon is well. LOOK: read runs, conversations, questions
+    CONTACT: be known, and ask whether the daemon is well. READ: read runs, conversations, questions
     and loops, those of others too. TALK: say something in a conversation of their own. WORK: start,
     stop and approve loops, stop runs. ANSWER: say yes to a call that can be undone. DANGER: say yes
     to any call, and for good. MANAGE: people, rules, grants, the config.

@@ -1,4 +1,4 @@
-"""Where files are under HOME (http.md, "Files under HOME"); private files, replaced whole."""
+"""Where files are under HOME; private files, replaced whole."""
 
 import fcntl
 import os
