@@ -89,7 +89,7 @@ def is_usable(value: str, names: Iterable[str]) -> bool:
 @value
 class Needles:
     """What to look for: all ways of writing each secret, by the secret's name. `heads`: how they
-    begin.
+    begin; `clean`: texts without any, for threads that look for others have their own.
     """
 
     names: Mapping[bytes, str]
@@ -97,6 +97,7 @@ class Needles:
     blocks: frozenset[int]
     short: tuple[bytes, ...]
     longest: int
+    clean: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @classmethod
     def build(cls, secrets: Mapping[str, str]) -> "Needles":
@@ -152,7 +153,6 @@ class Redactor:
     source: SecretSource = dict
     _secrets: Mapping[str, str] = field(init=False, repr=False)
     _needles: Needles = field(init=False, repr=False)
-    _clean: set[str] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
         self._secrets = self.source()
@@ -164,21 +164,21 @@ class Redactor:
         secrets = self.source()
         if secrets is not self._secrets:
             self._secrets, self._needles = secrets, Needles.build(secrets)
-            self._clean.clear()
         return self._needles
 
     def redact_text(self, text: str) -> str:
         """Without any secret; the very same text if none is there."""
         needles = self.needles
-        if not needles.names or text in self._clean:
+        clean = needles.clean
+        if not needles.names or text in clean:
             return text
         data = text.encode("utf-8", "surrogatepass")
         if spans := needles.find(data):
             return RedactedStream(self).remove(data, spans, len(data))
         if len(text) <= MAX_CLEAN_CHARS:
-            if len(self._clean) >= MAX_CLEAN_TEXTS:
-                self._clean.clear()
-            self._clean.add(text)
+            if len(clean) >= MAX_CLEAN_TEXTS:
+                clean.clear()
+            clean.add(text)
         return text
 
     def redact_value(self, thing: T) -> T:

@@ -223,3 +223,21 @@ def test_A6_a_secret_that_is_added_while_a_stream_runs_is_taken_out_of_the_rest(
     assert stream.feed("begin ") == "begin "
     names = {**names, PLAIN: "api"}
     assert stream.feed(f"{PLAIN} ") + stream.flush() == f"{format_marker('api')} "
+
+
+def test_a_text_that_one_thread_found_clean_is_looked_at_again_once_a_secret_is_added() -> None:
+    """Log lines are cleaned in many threads: what was searched for the former secrets proves nothing."""
+    secrets: list[dict[str, str]] = [{PLAIN: "api"}]
+    redactor, line = Redactor(lambda: secrets[-1]), "the new one is n3w-s3cret-value"
+
+    class SlowLine(str):
+        __slots__ = ()
+
+        def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:  # meanwhile another thread logs
+            if len(secrets) == 1:
+                secrets.append({PLAIN: "api", "n3w-s3cret-value": "new"})
+                assert redactor.redact_text("something else") == "something else"
+            return super().encode(encoding, errors)
+
+    redactor.redact_text(SlowLine(line))
+    assert redactor.redact_text(line) == f"the new one is {format_marker('new')}"
