@@ -81,7 +81,8 @@ def render_nested(
     """The spans of a line with their signs, as few as possible, and none next to a space within.
     `between`: what has to be between two runs of text.
     """
-    used = [sign for sign in signs if any(sign[0] in span.marks for span in spans)]
+    marks = frozenset().union(*(span.marks for span in spans))
+    used = [sign for sign in signs if sign[0] in marks]
     parts = [] if used else [leaf(span) for span in spans]
     for mark, opening, closing in used[:1]:
         for is_marked, group in groupby(spans, key=lambda span: mark in span.marks):

@@ -30,7 +30,8 @@ def split_message(markdown: str, render: Render, limit: int) -> list[MessagePart
     if len(markdown) <= limit and PLAIN.fullmatch(markdown):
         return [MessagePart(markdown, markdown)]
     blocks = parse_blocks(markdown)
-    fits = _size(blocks, render) <= limit
+    is_short = sum(len(block.text) for block in blocks) <= limit
+    fits = is_short and _size(blocks, render) <= limit
     return [
         MessagePart(render(part).strip("\n"), render_plain(part).strip("\n"))
         for part in ([blocks] if fits else _pack_blocks(blocks, render, limit))

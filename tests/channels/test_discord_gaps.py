@@ -218,9 +218,7 @@ async def test_a_mark_from_the_future_is_not_believed():
 async def test_a_clock_that_is_set_only_after_the_start_digs_up_nothing_old(first: bool):
     async with serving() as fake:
         host, month = Ledger(), timedelta(days=30)
-        host.kept = (
-            "" if first else str(api.snowflake_at(datetime.now(UTC) - timedelta(minutes=5)))
-        )
+        host.kept = "" if first else str(api.snowflake_at(datetime.now(UTC) - timedelta(minutes=5)))
         fake.say(
             "ann",
             fake.private("ann"),

@@ -269,7 +269,10 @@ async def test_it_is_a_client_of_a_daemon_that_runs_and_an_answer_that_was_misse
     tmp_path: Path,
 ) -> None:
     gate = asyncio.Event()
-    async with FakeOpenAI() as model, running_daemon(tmp_path / "home", scripted(model.base_url)):
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon,
+    ):
         model.script(says("Through the daemon."), streams("Slow ", gate, "answer."))
         at = Desk(tmp_path / "home", model)
         async with at.chat() as shown:
@@ -282,6 +285,9 @@ async def test_it_is_a_client_of_a_daemon_that_runs_and_an_answer_that_was_misse
             await shown.sees("the daemon goes on")
             assert await shown.ends() == 0
         gate.set()
+        async with asyncio.timeout(20):
+            while (await daemon.listed("/v1/runs", limit="1"))[0]["state"] != "ended":
+                pass
         async with at.chat() as shown:
             await shown.sees("› take your time", "Slow answer.")
 

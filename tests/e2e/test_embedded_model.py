@@ -212,7 +212,7 @@ async def test_calls_queue_in_order(local: Local):
     order: list[int] = []
 
     async def one(number: int) -> None:
-        await local.complete(DEFAULT_MODEL, ask(said(f"say {number}"), tools=(), max_tokens=8))
+        await local.complete(DEFAULT_MODEL, ask(said(f"say {number}"), max_tokens=24))
         order.append(number)
 
     async with asyncio.TaskGroup() as group:

@@ -10,7 +10,7 @@ from tests.fakes.platform import OTHER, OWNER
 from tests.fakes.slack import FakeSlack
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.wordy_model import Turnstile
-from tests.security.fronts import Front, button
+from tests.security.fronts import Front, Input, button
 
 FORGED = (
     "", "ask", "ask:o", "ask:o:", "ask:x:{0}", "ask:oo:{0}", "ask:O:{0}", "ask:o:{0}0", "ask:o:{0} ", " ask:o:{0}", "ask:o:{1}",
@@ -132,7 +132,9 @@ async def passed_on(front: Front) -> None:
             before = len(front.inputs())
             say(front, text)
             await front.answered()
-            came = [one for one in front.inputs()[before:] if "how are you" not in one.body]
+            async with asyncio.timeout(20):
+                while not (came := _arrived(front, before)):
+                    await asyncio.sleep(0.02)
             obeyed = [
                 one
                 for one in came
@@ -143,6 +145,10 @@ async def passed_on(front: Front) -> None:
                 f"{attack}, are trusted",
                 any(Label(one.label) is not Label.UNTRUSTED for one in came),
             )
+
+
+def _arrived(front: Front, before: int) -> list[Input]:
+    return [one for one in front.inputs()[before:] if "how are you" not in one.body]
 
 
 def _forward(front: Front, text: str) -> str:

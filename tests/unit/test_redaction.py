@@ -233,7 +233,9 @@ def test_a_text_that_one_thread_found_clean_is_looked_at_again_once_a_secret_is_
     class SlowLine(str):
         __slots__ = ()
 
-        def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:  # meanwhile another thread logs
+        def encode(
+            self, encoding: str = "utf-8", errors: str = "strict"
+        ) -> bytes:  # meanwhile another thread logs
             if len(secrets) == 1:
                 secrets.append({PLAIN: "api", "n3w-s3cret-value": "new"})
                 assert redactor.redact_text("something else") == "something else"

@@ -130,7 +130,7 @@ class Sandbox:
 async def probe(workspace: Path) -> SandboxKind:
     """The best sandbox that works: some systems forbid bubblewrap to ordinary users."""
     kinds: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
-    for kind in kinds:
+    for kind in kinds if shutil.which("bwrap") else kinds[1:]:
         sandbox = Sandbox(workspace, kind)
         argv = sandbox.wrap(["/bin/sh", "-c", "echo works"])
         with suppress(OSError):

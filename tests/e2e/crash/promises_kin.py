@@ -260,7 +260,9 @@ def _of_events(events: Sequence[RecordedEvent]) -> Cost:
             case ModelReplied() as reply:
                 open_[ModelAsked] = Cost()
                 total += Cost(
-                    reply.usage.input_tokens, reply.usage.output_tokens, (reply.usage.usd or 0.0) if reply.charged_usd is None else reply.charged_usd
+                    reply.usage.input_tokens,
+                    reply.usage.output_tokens,
+                    (reply.usage.usd or 0.0) if reply.charged_usd is None else reply.charged_usd,
                 )
             case Consulted() as reply:
                 open_[Consulting] = Cost()
