@@ -256,6 +256,8 @@ async def test_strange_names_are_told_and_not_fatal(root: Path) -> None:
         assert (await call(root, "read_file", path=path)).outcome is Outcome.ERROR
     assert (await call(root, "write_file", path="ok.txt", text="\ud800")).outcome is Outcome.ERROR
     assert not (root / "ok.txt").exists()
+    assert (await call(root, "write_file", path="d/x", text="\ud800")).outcome is Outcome.ERROR
+    assert not (root / "d").exists()  # it would have no label
     name = "й" * 127
     assert (await call(root, "write_file", path=name, text="x")).outcome is Outcome.OK
 

@@ -314,6 +314,17 @@ async def test_F8_old_versions_leave_disk_and_journal(tmp_path: Path) -> None:
 # -- kill -9 ----------------------------------------------------------------------
 
 
+async def test_a_record_that_comes_back_last_does_not_give_its_number_again(tmp_path: Path) -> None:
+    desk = await Desk.at(tmp_path)
+    await desk.write("a.txt", "one")
+    oldest = next(iter(desk.files.versions.values()))
+    await desk.write("b.txt", "two", "t2")
+    del desk.files.versions[oldest.name]  # pruned while it was undone
+    await desk.files.set_undone([oldest], undone=True)
+    await desk.write("c.txt", "three", "t3")
+    assert sorted(one.path for one in desk.files.versions.values()) == ["a.txt", "b.txt", "c.txt"]
+
+
 @pytest.mark.parametrize("skip", range(0, 42, 3))
 async def test_F8_a_kill_between_any_two_steps_leaves_old_or_new_and_a_record_to_go_by(
     tmp_path: Path, skip: int

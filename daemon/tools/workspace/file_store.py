@@ -23,7 +23,7 @@ from daemon.settings.paths import write_private_file
 from daemon.store.journal import Store, Tx
 from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.signature import tool
-from daemon.tools.workspace.fs import PendingWrite, Workspace, casefold_name
+from daemon.tools.workspace.fs import PendingWrite, Workspace, casefold_name, explain_os_errors
 
 MAX_HISTORY_BYTES = 175_000_000  # at most 25 more are added until the next look
 MAX_RECORDS = 5_000
@@ -269,7 +269,7 @@ class FileStore:
                 after = author.label if whole else author.label.join_with(before)
                 if pending.old != new:
                     version = FileVersion(
-                        f"{int(next(reversed(self.versions), 0)) + 1:012}", author.session,
+                        f"{int(max(self.versions, default=0)) + 1:012}", author.session,
                         author.turn, author.call_id, place, self.now(), hash_content(pending.old),
                         hash_content(new), pending.mode, len(pending.old or b""), before,
                         author.undoes,
@@ -425,8 +425,10 @@ async def _undo_file(
 @tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
 async def write_file(files: FileStore, context: ToolContext, path: str, text: str) -> str:
     """Write a text file of the workspace, replacing what it held."""
-    await files.write(path, lambda old: text.encode(), ChangeAuthor.from_context(context))
-    return f"wrote {len(text.encode())} bytes to {path}"
+    with explain_os_errors(path):  # before a folder is made
+        data = text.encode()
+    await files.write(path, lambda old: data, ChangeAuthor.from_context(context))
+    return f"wrote {len(data)} bytes to {path}"
 
 
 @tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
