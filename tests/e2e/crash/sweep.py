@@ -56,12 +56,12 @@ async def moments(killed: World, born: Born) -> list[str]:
 
 
 async def every_moment(killed: World, born: Born, but: str = ROLLED_BACK) -> list[Remains]:
-    """Killed at each of them, and then left alone; nothing may be broken. `but`: only at some of this name, unless in full."""
+    """Killed at each of them, and then left alone; nothing may be broken. `but`: only at some of this name, unless in full; "": at all."""
     passed, before = await moments(killed, born), killed.kills
     chosen = [
         at
         for at, (last, name) in enumerate(pairwise(["", *passed]), 1)
-        if FULL or ((name != but or at % SAMPLE == 0) and (last, name) != REPEATED)
+        if FULL or not but or ((name != but or at % SAMPLE == 0) and (last, name) != REPEATED)
     ]
     ends = await ended(killed, [[replace(born(), die_at=at)] for at in chosen])
     # where two things happen at once, a life may be a moment shorter
