@@ -211,14 +211,19 @@ class PlatformClient:
         heartbeat: float | None = None,
         code: int = 1000,
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """A WebSocket; lost without an answer to a `heartbeat`; closed with `code`, with 1000 when
-        cancelled. Raises RetryLater when it is lost.
+        """A WebSocket; lost without an answer to a `heartbeat`, of which the caller is given each
+        PING and PONG; closed with `code`, with 1000 when cancelled. Raises RetryLater when lost.
         """
         ending = aiohttp.ClientWSTimeout(ws_close=close_s)
         with self.translate_errors("when events were asked for", sends=False):
             async with asyncio.timeout(within_s):
                 socket = await self.session.ws_connect(
-                    url, proxy=self.proxy, max_msg_size=0, heartbeat=heartbeat, timeout=ending
+                    url,
+                    proxy=self.proxy,
+                    max_msg_size=0,
+                    heartbeat=heartbeat,
+                    autoping=not heartbeat,
+                    timeout=ending,
                 )
             try:
                 yield socket

@@ -70,8 +70,6 @@ def _render_span(span: Span) -> str:
 
 
 def _defuse(text: str) -> str:
-    if text.isalnum():
-        return text
     return PARTED.sub(rf"\g<0>{NO_WIDTH}", ESCAPED.sub(r"\\\g<0>", text))
 
 

@@ -30,8 +30,7 @@ def split_message(markdown: str, render: Render, limit: int) -> list[MessagePart
     if len(markdown) <= limit and PLAIN.fullmatch(markdown):
         return [MessagePart(markdown, markdown)]
     blocks = parse_blocks(markdown)
-    is_short = sum(len(block.text) for block in blocks) <= limit
-    fits = is_short and _size(blocks, render) <= limit
+    fits = _size(blocks, render, limit) <= limit
     return [
         MessagePart(render(part).strip("\n"), render_plain(part).strip("\n"))
         for part in ([blocks] if fits else _pack_blocks(blocks, render, limit))
@@ -51,7 +50,11 @@ def truncate(text: str, limit: int) -> str:
     return text.encode("utf-16-le")[: 2 * (limit - 1)].decode("utf-16-le", "ignore") + "…"
 
 
-def _size(blocks: Sequence[Block], render: Render) -> int:
+def _size(blocks: Sequence[Block], render: Render, limit: int) -> int:
+    """With its markup or without, whichever is longer. What is too long without is not rendered."""
+    length = sum(len(block.text) for block in blocks)
+    if length > limit:
+        return length
     return max(utf16_length(render_plain(blocks)), utf16_length(render(blocks)))
 
 
@@ -62,13 +65,13 @@ def _pack_blocks(blocks: Sequence[Block], render: Render, limit: int) -> list[li
     room = limit
     while waiting:
         block = waiting.popleft()
-        need = (_size([block], render) if len(block.text) <= limit else limit) + GAP_CHARS
+        need = _size([block], render, limit) + GAP_CHARS
         if need <= room:
             part.append(block)
             room -= need
             continue
         is_crowded = room < limit // 4 or (need <= limit and limit - room >= limit // 3)
-        first = _size([_first_chars(block, 1)], render) + GAP_CHARS
+        first = _size([_first_chars(block, 1)], render, limit) + GAP_CHARS
         if part and (is_crowded or first > room):
             waiting.appendleft(block)
             while len(part) > 1 and part[-1].kind == "heading":
@@ -87,7 +90,7 @@ def _split_block(block: Block, render: Render, room: int) -> tuple[Block, Block]
     break at which it is cut, but with the indent of code.
     """
     most = max(min(len(block.text), room), 1)
-    while most > 1 and (size := _size([_first_chars(block, most)], render)) > room:
+    while most > 1 and (size := _size([_first_chars(block, most)], render, most)) > room:
         most = max(min(most - 1, most * room // size), 1)
     at = left = most if most == len(block.text) else _cut_position(block, most)
     rest = list(block.spans)

@@ -256,9 +256,10 @@ class SlackListener:
                     raise RetryLater("Slack: connected, but Slack does not greet") from None
                 await self._check()
                 await self._cursor.save()
-            else:
-                if message.type is not WSMsgType.TEXT:
-                    raise RetryLater("Slack: the connection was lost")
+                continue
+            if message.type is WSMsgType.PING:
+                await socket.pong(message.data)
+            elif message.type is WSMsgType.TEXT:
                 envelope = parse_json(message.data)
                 kind = find_text(envelope, "type")
                 if kind == "disconnect":
@@ -267,6 +268,8 @@ class SlackListener:
                     wait_s, is_greeted = self._timing.ping_s, True
                     self._catch_up()
                 self._dispatch(socket, kind, envelope)
+            elif message.type is not WSMsgType.PONG:
+                raise RetryLater("Slack: the connection was lost")
             self._host.report_alive()
 
     def _dispatch(self, socket: ClientWebSocketResponse, kind: str, envelope: object) -> None:

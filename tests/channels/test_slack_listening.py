@@ -129,6 +129,15 @@ async def test_B5_13_a_half_open_connection_is_found_and_what_was_said_meanwhile
         assert slack.sockets.connected == 2
 
 
+async def test_B5_13_a_connection_from_which_nothing_comes_is_not_called_alive():
+    async with fake() as slack, stage(slack) as on:
+        await on.house.until(lambda: on.house.lives > 0)
+        slack.sockets.go_deaf()
+        lives = on.house.lives
+        await on.house.until(lambda: bool(on.house.ailments), 6)
+        assert on.house.lives <= lives + 1  # an answer that was on its way
+
+
 async def test_B5_13_a_connection_that_lives_and_brings_nothing_is_found():
     timing = replace(QUICK, quiet_s=0.3)
     async with fake() as slack, stage(slack, timing=timing) as on:

@@ -285,9 +285,8 @@ async def test_it_is_a_client_of_a_daemon_that_runs_and_an_answer_that_was_misse
             await shown.sees("the daemon goes on")
             assert await shown.ends() == 0
         gate.set()
-        async with asyncio.timeout(20):
-            while (await daemon.listed("/v1/runs", limit="1"))[0]["state"] != "ended":
-                pass
+        [run] = await daemon.listed("/v1/runs", limit="1")
+        await daemon.until(str(run["turn"]), "run.completed")
         async with at.chat() as shown:
             await shown.sees("› take your time", "Slow answer.")
 
