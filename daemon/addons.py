@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from daemon.core.errors import ConfigError
@@ -56,6 +57,7 @@ def missing_package_error(what: str, error: ModuleNotFoundError) -> ConfigError:
     return ConfigError(f"{what} {needed}")
 
 
+@cache
 def _find_entry_points(group: str) -> Sequence[EntryPoint]:
     points = entry_points(group=f"aidaemon.{group}")
     return [point for point in points if point.name not in BUILTIN[group]]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import resource
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -58,11 +59,15 @@ async def work(local: Local, task: Task) -> Trace:
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def local() -> AsyncIterator[Local]:
+    """The model on one core: beside other workers, two of its threads mostly wait for each other."""
     await asyncio.to_thread(ensure_model, DEFAULT_MODEL)
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
     provider = Local(locate=find_model_file)
     await provider.complete(DEFAULT_MODEL, ask(said("hi")))
     yield provider
     await provider.aclose()
+    os.sched_setaffinity(0, cores)
 
 
 @pytest.fixture
