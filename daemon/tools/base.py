@@ -51,7 +51,8 @@ class ToolOutput:
 @value
 class ToolContext:
     """What the executor knows of the call, never filled in by the model (A10). `record_event`
-    commits.
+    commits. `check_address` is asked about every address that the call is led to beyond the one
+    that was judged, such as a redirect's, before anything is sent there; raises ToolError.
     """
 
     session_id: str
@@ -61,6 +62,7 @@ class ToolContext:
     clock: Clock
     on_output: Callable[[str], None]
     record_event: Callable[[Event], Awaitable[None]]
+    check_address: Callable[[str], Awaitable[None]]
 
 
 Arguments = Mapping[str, object]

@@ -86,7 +86,7 @@ class ToolExecutor:
             if call and (at < first or call.tool.meta.effect is Effect.READ or call.state.approved)
         ]
         untrusted = turn.label.join_with(setting.session_label) is Label.UNTRUSTED
-        run = _TurnRun(self, turn, untrusted)
+        run = _TurnRun(self, turn, setting, untrusted)
         try:
             if len(ready) < len(admitted):
                 await run.commit()  # questions and refusals are shown before anything else runs
@@ -208,6 +208,7 @@ class _TurnRun:
 
     executor: ToolExecutor
     turn: Turn
+    setting: TrustContext
     untrusted: bool
     late: asyncio.Task[None] | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -305,6 +306,9 @@ class _TurnRun:
             if clean := printed.feed(text):
                 executor.live.publish(turn.id, ToolOutputChunk(call_id, clean))
 
+        async def check_address(url: str) -> None:
+            executor.gate.check_address(turn, call, self.setting, url)
+
         context = ToolContext(
             turn.session,
             turn,
@@ -313,6 +317,7 @@ class _TurnRun:
             executor.clock,
             on_output,
             self._record_event,
+            check_address,
         )
         while True:
             attempt, scope = attempt + 1, asyncio.timeout(meta.timeout_s)

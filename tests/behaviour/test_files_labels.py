@@ -160,7 +160,7 @@ def context(bench: Bench, untrusted: bool) -> ToolContext:
     async def note(event: object) -> None: ...
 
     return ToolContext(
-        "terminal:test", bench.turn, "c", untrusted, bench.clock, lambda text: None, note
+        "terminal:test", bench.turn, "c", untrusted, bench.clock, lambda text: None, note, note
     )
 
 

@@ -33,7 +33,11 @@ def context() -> ToolContext:
     async def note(event: Event) -> None:
         turn.record(event, SteadyClock().now())
 
-    return ToolContext("terminal:test", turn, "1.0", True, SteadyClock(), lambda text: None, note)
+    async def check(url: str) -> None: ...
+
+    return ToolContext(
+        "terminal:test", turn, "1.0", True, SteadyClock(), lambda text: None, note, check
+    )
 
 
 @tool(effect=Effect.EGRESS, retries=1, timeout_s=7, critical=("to",), paths=("copy",))

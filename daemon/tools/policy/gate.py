@@ -11,6 +11,7 @@ from daemon.core import value
 from daemon.core.provenance import TrustContext, collect_texts
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
+from daemon.tools.base import ToolError
 from daemon.tools.calls import READ_EFFECTS, AdmittedCall, args_hash, is_protected
 from daemon.tools.policy.grants import GrantRequest, GrantStore, grantable_paths
 from daemon.tools.policy.rules import EFFECT_TEXT, STRICTNESS, RuleSet, Verdict
@@ -123,6 +124,23 @@ class PolicyGate:
     protected_paths: tuple[str, ...] = ()
     contacts: Callable[[], Sequence[str]] = tuple
     judge: Judge = judge
+
+    def check_address(
+        self, turn: Turn, call: AdmittedCall, setting: TrustContext, url: str
+    ) -> None:
+        """A call that may run is led on to this address: rules are for it, too. Raises ToolError.
+
+        A rule that asked about the call itself, and was answered, has had its say.
+        """
+        tool, named = call.tool, dict.fromkeys(call.tool.meta.critical or (), url)
+        rules = (turn.session, setting.root, tool)
+        ruling = self.rules.ruling(*rules, {**call.arguments, **named})
+        asked = self.rules.ruling(*rules, call.arguments) if call.state.approved else None
+        if ruling and (ruling[0] is DENY or ruling != asked):
+            raise ToolError(
+                f"Not followed: this leads to {_quote(url)}, and {ruling[1]};"
+                " nothing was sent there. Ask for that address by itself, if it is wanted."
+            )
 
     async def decide(self, turn: Turn, call: AdmittedCall, setting: TrustContext) -> Verdict | None:
         """The verdict on a call; a grant that it needs is used up by one.

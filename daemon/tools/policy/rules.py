@@ -6,6 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from fnmatch import fnmatchcase
@@ -223,9 +224,11 @@ def _normalize(text: str) -> str:
 
 
 def _compile_value(value: str) -> re.Pattern[str]:
-    wanted = re.escape(_normalize(value).lstrip("#@").rstrip("./"))
-    wanted = wanted.replace("@", r"(?:\+[^@\s]*)?@", 1)
-    return re.compile(rf"(?<![\w-]){wanted}(?![\w-])")
+    forms = {plain := _normalize(value).lstrip("#@").rstrip("./")}
+    with suppress(UnicodeError):  # a host as it is looked up
+        forms.add(plain.encode("idna").decode())
+    wanted = "|".join(re.escape(one).replace("@", r"(?:\+[^@\s]*)?@", 1) for one in forms)
+    return re.compile(rf"(?<![\w-])(?:{wanted})(?![\w-])")
 
 
 def describe_rule(rule: RuleMatcher) -> str:

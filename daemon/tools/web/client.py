@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import field
 
@@ -175,9 +175,26 @@ class PinnedConnector(aiohttp.TCPConnector):
         return connection
 
 
-async def follow_redirects(client: WebClient, url: str, headers: Mapping[str, str]) -> WebResponse:
-    """GET; the guard checks every hop. Raises AddressRefused, ServiceUnavailable, ToolError."""
+CheckAddress = Callable[[str], Awaitable[None]]
+
+
+async def check_first(client: WebClient, url: str, check: CheckAddress) -> Target:
+    """The place of a URL that the gate has judged as it was written. A host that is written
+    otherwise than it is looked up is judged once more. Raises AddressRefused, ToolError.
+    """
     target = client.guard.check(url)
+    if target.host not in url.lower():
+        await check(str(target.url))
+    return target
+
+
+async def follow_redirects(
+    client: WebClient, url: str, headers: Mapping[str, str], check: CheckAddress
+) -> WebResponse:
+    """GET; the guard and `check` look at every hop. Raises AddressRefused, ServiceUnavailable,
+    ToolError.
+    """
+    target = await check_first(client, url, check)
     for _ in range(MAX_REDIRECTS + 1):
         response = await client.send(WebRequest(target, headers=headers))
         if response.status >= 500 or response.status == 429:
@@ -192,6 +209,7 @@ async def follow_redirects(client: WebClient, url: str, headers: Mapping[str, st
             with suppress(ValueError):
                 location = str(target.url.join(URL(location, encoded=True)))
         target = client.guard.check(location, target)
+        await check(str(target.url))
     raise ToolError(f"It was moved more than {MAX_REDIRECTS} times, and not followed any further.")
 
 

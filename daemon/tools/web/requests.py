@@ -19,10 +19,16 @@ from daemon.core import value
 from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.trust import Effect, Label
 from daemon.settings.secrets import SecretStore
-from daemon.tools.base import ToolError, ToolOutput
+from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.shell.process import exchange
 from daemon.tools.signature import tool
-from daemon.tools.web.client import WebClient, WebRequest, WebResponse, follow_redirects
+from daemon.tools.web.client import (
+    WebClient,
+    WebRequest,
+    WebResponse,
+    check_first,
+    follow_redirects,
+)
 from daemon.tools.web.guard import AddressRefused, Target
 
 EXTRACT_SCRIPT = Path(__file__).with_name("html_extract.py")
@@ -64,9 +70,9 @@ class WebPage:
     effect=Effect.FETCH, parallel=True, idempotent=True, retries=2, timeout_s=90,
     critical=("url",), max_chars=MAX_RESULT_CHARS, returns_outside_text=True,
 )  # fmt: skip
-async def web_fetch(reader: PageReader, url: str) -> ToolOutput:
+async def web_fetch(reader: PageReader, context: ToolContext, url: str) -> ToolOutput:
     """Read a web page or text file: its title, text and links."""
-    response = await follow_redirects(reader.client, url, ACCEPT)
+    response = await follow_redirects(reader.client, url, ACCEPT, context.check_address)
     here, status = response.target.url, response.status
     if status >= 400:
         text = f"{here}: HTTP {format_status(status)}"
@@ -192,6 +198,7 @@ class HttpRequests:
 @tool(effect=Effect.EGRESS, timeout_s=90, critical=("url",), max_chars=60_000)
 async def http_request(
     outgoing: HttpRequests,
+    context: ToolContext,
     method: Method,
     url: str,
     headers: dict[str, str] | None = None,
@@ -201,7 +208,7 @@ async def http_request(
     stands for a stored secret.
     """
     guard = outgoing.client.guard
-    target = guard.check(url)
+    target = await check_first(outgoing.client, url, context.check_address)
     fill = partial(outgoing.fill, target)
     if SECRET.search(url):
         filled = guard.check(fill(url, _escape_form))
