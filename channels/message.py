@@ -61,7 +61,7 @@ class InboundMessage:
     chat, a mention, a reply to it, a command, a thread that it takes part in). `forwarded`:
     somebody else wrote the text. `quoted`: the message that it replies to, where the assistant did
     not write that; `quotes_own`: its sender did. `edits`: the external id of the message whose text
-    it replaces.
+    it replaces. `data`: parts of the text that the platform shows as quotations or code.
     """
 
     address: Address
@@ -77,6 +77,7 @@ class InboundMessage:
     edits: str = ""
     sent_at: datetime | None = None
     quotes_own: bool = False
+    data: tuple[str, ...] = ()
 
 
 class ButtonPress(NamedTuple):

@@ -5,7 +5,7 @@ raises.
 import mimetypes
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -35,6 +35,7 @@ from channels.message import (
 
 UPDATE_KINDS = ("message", "edited_message", "callback_query", "message_reaction")
 IGNORED_KINDS = frozenset(UpdateType)
+DATA_ENTITIES = ("blockquote", "expandable_blockquote", "pre")
 BY_OTHERS = ("forward_origin", "forward_date", "via_bot")
 LATEST = 1 << 37
 """No date is later."""
@@ -130,7 +131,18 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
         sent_at=datetime.fromtimestamp(seconds, UTC) if 0 < seconds < LATEST else None,
         quotes_own=author == sender.get("id")
         and not any(map(replied.get, (*BY_OTHERS, "sender_chat"))),
+        data=tuple(_quotations(message)),
     )
+
+
+def _quotations(message: Json) -> Iterator[str]:
+    """What stands in quotation blocks and code; Telegram counts in units of UTF-16."""
+    units = _text(message).encode("utf-16-le", "surrogatepass")
+    for entity in get_objects(message, "entities") or get_objects(message, "caption_entities"):
+        if entity.get("type") in DATA_ENTITIES:
+            start = 2 * get_number(entity, "offset", 0)
+            part = units[start : start + 2 * get_number(entity, "length", 0)]
+            yield part.decode("utf-16-le", "replace").strip()
 
 
 def _text(message: Json) -> str:
@@ -246,4 +258,5 @@ def merge_album(photos: Sequence[InboundMessage]) -> InboundMessage:
         forwarded=any(photo.forwarded for photo in photos),
         quoted=next((photo.quoted for photo in photos if photo.quoted), ""),
         quotes_own=all(photo.quotes_own for photo in photos if photo.quoted),
+        data=tuple(part for photo in photos for part in photo.data),
     )

@@ -270,7 +270,8 @@ class AgentLoop:
         while control.steers:
             row = control.steers.popleft()
             score = score_importance(MessageRole.USER, row.body)
-            self._record(turn, Steered(row.body, row.sender, row.id, row.label, score, row.role))
+            said = Steered(row.body, row.sender, row.id, row.label, score, row.role, row.quoted)
+            self._record(turn, said)
 
     def _end(self, turn: Turn, halt: Halt, reply: str, quiet: bool = False) -> None:
         self._record(turn, TurnEnded(halt.reason, halt.detail, reply, quiet))

@@ -32,6 +32,7 @@ OPTIONS: Options = {
     "--agent NAME": "the agent that answers from now on (agents/NAME.toml)",
     "--once TEXT": "send this, print the reply, leave",
     **ANSWER_OPTIONS,
+    "--trust-input": "lines from a pipe are your own words, not data",
     "--json": "print each reply as one JSON object",
 }
 
@@ -104,6 +105,7 @@ async def _run_plain(args: argparse.Namespace, client: DaemonClient, notice: str
         can_ask=sys.stdin.isatty() and sys.stdout.isatty(),
         screen=PlainScreen(sys.stdout, sys.stderr),
         lines=LineReader(sys.stdin.fileno()),
+        piped=not (sys.stdin.isatty() or args.trust_input),
         as_json=args.json,
     )
     return await run_interruptible(chat.run(args.once), chat.stop)

@@ -8,7 +8,7 @@ streams: one connection a request, each response up to the end of its connection
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -102,6 +102,7 @@ class HttpClient(DaemonClient):
         *,
         stream: bool = True,
         by: Person = OWNER,
+        data: Sequence[str] = (),
     ) -> SendResult:
         """Only to terminal and web sessions. Raises DaemonStopped, saying whether the message can
         have been accepted.
@@ -111,7 +112,8 @@ class HttpClient(DaemonClient):
             raise UsageError(
                 f"{session}: only sessions web:NAME and terminal:NAME can be written to from here"
             )
-        given = {"session": name, "stream": int(stream), "text": text, "client_id": client_id}
+        given: dict[str, object] = {"session": name, "stream": int(stream), "text": text}
+        given |= {"client_id": client_id, "data": list(data) or None}
         try:
             return await self.request(SEND[channel], given)
         except DaemonStopped as error:

@@ -33,6 +33,7 @@ from daemon.commands.registry import CommandCall, CommandRunner, parse_command
 from daemon.core import value
 from daemon.core.errors import ConfigError, UsageError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished, is_turn_over
+from daemon.core.quoted import fence_quoted, is_typed
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
 from daemon.core.trust import OWNER, Answer, Label, Person, Role, label_for_role
 from daemon.loops.engine import LoopEngine
@@ -134,6 +135,7 @@ class LocalClient(JournalReader, DaemonClient):
         *,
         stream: bool = True,
         by: Person = OWNER,
+        data: Sequence[str] = (),
     ) -> SendResult:
         text = self.inbox.redactor.redact_text(text)
         channel, _, chat = session.partition(":")
@@ -147,14 +149,17 @@ class LocalClient(JournalReader, DaemonClient):
             label_for_role(by.role),
             stream=stream,
             role=by.role.value,
+            data=tuple(data),
         )
-        command = parse_command(text)
+        command = parse_command(text) if is_typed(text, data) else None
         receipt = await self.inbox.accept(message, command=bool(command))
         if not command:
             if receipt.joined_turn:
                 return SendResult(steered=receipt.joined_turn)
             return SendResult(turn=receipt.row.turn)
         name, argument = command
+        if name == "loop":
+            argument = fence_quoted(argument, [part for part in data if part in argument])
         if receipt.duplicate:
             return SendResult(command=name, reply=await self.commands.earlier_reply(receipt.row))
         call = CommandCall(await self._find_session(session), by.name, name, argument, by.role)

@@ -369,11 +369,13 @@ class DaemonClient(RunReader):
         *,
         stream: bool = True,
         by: Person = OWNER,
+        data: Sequence[str] = (),
     ) -> SendResult:
         """Send a text to a session. It is durable when this returns; the same client_id again gets
         the same result.
 
         `stream` false: nobody watches the draft, so the model is asked for the reply in one piece.
+        `data`: parts of the text that were pasted or piped in: they are nobody's orders.
         """
         ...
 

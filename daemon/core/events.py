@@ -13,6 +13,7 @@ from datetime import datetime
 
 from daemon.core import value
 from daemon.core.messages import Native, ToolCall, Usage
+from daemon.core.quoted import Spans
 from daemon.core.trust import OWNER_NAME, Answer, Decision, Effect, Label, Outcome, Stop, join_all
 from daemon.core.turn_spec import Intent, Limits, TurnSpec
 
@@ -225,7 +226,8 @@ class UserSaid:
     `label` is that of the words themselves, `before` that of what the model is shown from earlier
     turns. `composed` words are no person's: another agent wrote them, or they hold what one said.
     `role` is the role of the person behind them: only an owner's words are the owner's.
-    `files` tells of the files that came with it: a stranger may have named them.
+    `files` tells of the files that came with it: a stranger may have named them. `quoted`: the
+    parts of the text that are nobody's order, for they were pasted or quoted (core/quoted.py).
     """
 
     text: str
@@ -241,6 +243,7 @@ class UserSaid:
     composed: bool = False
     role: str = OWNER_NAME
     files: str = ""
+    quoted: Spans = ()
 
     @property
     def full_text(self) -> str:
@@ -252,7 +255,8 @@ class UserSaid:
         """The label of the message as it is shown: what was said, and what memory had to say about
         it.
         """
-        return join_all((self.label, *(hit.label for hit in self.memories)))
+        said = Label.UNTRUSTED if self.quoted else self.label
+        return join_all((said, *(hit.label for hit in self.memories)))
 
 
 @value
@@ -272,6 +276,7 @@ class Steered:
     label: Label
     importance: float
     role: str = OWNER_NAME
+    quoted: Spans = ()
 
 
 @value
@@ -477,6 +482,8 @@ def find_label(event: Event) -> Label:
     """What the event makes of its turn's label."""
     if isinstance(event, UserSaid):
         return join_all((event.own_label, event.before))
+    if isinstance(event, Steered) and event.quoted:
+        return Label.UNTRUSTED
     return event.label if isinstance(event, TAINTING) else Label.TRUSTED
 
 

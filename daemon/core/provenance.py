@@ -21,6 +21,7 @@ from daemon.core.events import (
     UserSaid,
     find_label,
 )
+from daemon.core.quoted import Spans, split_said
 from daemon.core.trust import OWNER_NAME, Effect, Label
 from daemon.core.turn import Turn
 
@@ -86,10 +87,15 @@ def collect_texts(turn: Turn) -> tuple[SourcedText, ...]:
     return tuple(said for entry in turn.events for said in _iter_event_texts(entry.event, owned))
 
 
-def make_person_text(text: str, role: str, label: Label) -> SourcedText:
-    """What a person said themselves."""
-    owned = role == OWNER_NAME
-    return SourcedText(text, Origin.PERSON if owned else Origin.OTHER, label, owned=owned)
+def iter_person_texts(
+    text: str, role: str, label: Label, quoted: Spans = ()
+) -> Iterator[SourcedText]:
+    """What a person said themselves, and what they only pasted or quoted, which is a stranger's."""
+    owned, parts = role == OWNER_NAME, split_said(text, quoted)
+    if parts.said or not quoted:
+        yield SourcedText(parts.said, Origin.PERSON if owned else Origin.OTHER, label, owned=owned)
+    if quoted:
+        yield SourcedText(parts.quoted, Origin.OTHER, Label.UNTRUSTED, owned=False)
 
 
 def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
@@ -99,15 +105,15 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
                 SourcedText(hit.text, Origin.MEMORY, hit.label, owned=hit.owned)
                 for hit in event.memories
             )
-            yield (
-                SourcedText(event.text, Origin.OTHER, event.label)
-                if event.composed
-                else make_person_text(event.text, event.role, event.label)
-            )
+            if event.composed:
+                label = Label.UNTRUSTED if event.quoted else event.label
+                yield SourcedText(event.text, Origin.OTHER, label)
+            else:
+                yield from iter_person_texts(event.text, event.role, event.label, event.quoted)
             if event.files:
                 yield SourcedText(event.files, Origin.OTHER, event.label, owned=False)
         case Steered():
-            yield make_person_text(event.text, event.role, event.label)
+            yield from iter_person_texts(event.text, event.role, event.label, event.quoted)
         case ModelReplied():
             yield SourcedText(event.text, Origin.MODEL, Label.UNTRUSTED)
             yield from (
@@ -126,6 +132,7 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
 
 
 MAX_SHOWN = 60
+PASTED = "text that you pasted or quoted"
 TAINTED_BY: dict[type, str] = {
     Steered: "a message from outside",
     TurnResumed: "what this chat has read while the turn waited",
@@ -153,6 +160,9 @@ def find_taint(recorded: Sequence[RecordedEvent]) -> TaintSource | None:
         event = entry.event
         if find_label(event) is not Label.UNTRUSTED:
             continue
+        is_said = isinstance(event, UserSaid | Steered)
+        if is_said and event.quoted and event.label is Label.TRUSTED:
+            return TaintSource(entry.seq, PASTED)
         if not isinstance(event, UserSaid):
             return TaintSource(entry.seq, TAINTED_BY[type(event)].format(event))
         if event.label is Label.UNTRUSTED:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from daemon.core import value
 from daemon.core.errors import AidaemonError
+from daemon.core.quoted import Spans
 from daemon.core.trust import (
     OWNER_NAME,
     Answer,
@@ -45,7 +46,8 @@ class InboxRow:
 
     `role`: what its sender may do (core/trust.py): only an owner's words are the owner's.
     `attachments`: the files that came with it, not fetched yet (channels/message.py); "" for none.
-    `message_id`: the platform's own id of it, to answer to.
+    `message_id`: the platform's own id of it, to answer to. `quoted`: what of the body are not its
+    sender's own words (core/quoted.py).
     """
 
     id: str
@@ -63,6 +65,7 @@ class InboxRow:
     role: str = "owner"
     attachments: str = ""
     message_id: str = ""
+    quoted: Spans = ()
 
 
 @value

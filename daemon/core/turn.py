@@ -340,7 +340,7 @@ class Turn:
                     self.superseded.append(self.reply.text)
                 self.awaiting_verdict = False
                 self.replies.clear()
-                self.messages.append(Message(MessageRole.USER, text, label=event.label))
+                self.messages.append(Message(MessageRole.USER, text, label=find_label(event)))
             case Coached(kind, text):
                 self.awaiting_verdict = False
                 self.coached[kind] = self.iterations

@@ -21,6 +21,7 @@ from daemon.access.chat_ids import chat_id, parse_address, session_id
 from daemon.commands.registry import COMMANDS, CommandCall, CommandRunner, parse_command
 from daemon.core.clock import BackgroundTasks, Clock
 from daemon.core.errors import StoreUnavailable
+from daemon.core.quoted import is_typed
 from daemon.core.redaction import Redactor, drop_lone_surrogates
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Label, Person, Right, Role, has_right
@@ -39,8 +40,8 @@ from daemon.store.journal import Store, Tx
 from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_name
 
 FORWARDED_TEXT = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"
-QUOTED_TEXT = "{text}\n\n[this answers a message that somebody else wrote]\n{quoted}\n[end of it]"
-QUOTED_OWN_TEXT = "{text}\n\n[this answers a message of my own]\n{quoted}\n[end of it]"
+QUOTED_TEXT = "[this answers a message that somebody else wrote]\n{quoted}\n[end of it]"
+QUOTED_OWN_TEXT = "[this answers a message of my own]\n{quoted}\n[end of it]"
 EDITED_TEXT = "(I have edited my message; it now reads:)\n{text}"
 
 
@@ -195,6 +196,7 @@ class ChannelHost:
         if person.role is Role.OWNER and inbound.private:
             await self.admission.save_owner_chat(inbound)
         may_be_command = "/" in inbound.text and not inbound.forwarded
+        may_be_command = may_be_command and is_typed(inbound.text, inbound.data)
         command = parse_command(inbound.text) if may_be_command else None
         if command and command[0] == PAIR_COMMAND:
             # they sent a code, and are known: it came twice perhaps, or a crash came before they
@@ -243,16 +245,18 @@ class ChannelHost:
 
     def _inbox_message(self, inbound: InboundMessage, person: Person) -> Message:
         """Texts of others are marked, as their label is (trust.md)."""
-        address, text = inbound.address, inbound.text
+        address, text, data = inbound.address, inbound.text, inbound.data
         if inbound.forwarded:
             text = FORWARDED_TEXT.format(text=text)
+            data = (text,)
         if inbound.quoted:
             quote = QUOTED_OWN_TEXT if inbound.quotes_own else QUOTED_TEXT
-            text = quote.format(text=text, quoted=inbound.quoted)
+            quote = drop_lone_surrogates(quote.format(quoted=inbound.quoted))
+            text = f"{text}\n\n{quote}"
+            data += () if inbound.quotes_own else (quote,)
         if inbound.edits:
             text = EDITED_TEXT.format(text=text)
         files = [replace(one, name=make_safe_name(one.name)) for one in inbound.attachments]
-        own = not inbound.forwarded and (inbound.quotes_own or not inbound.quoted)
         return Message(
             address.channel,
             chat_id(address),
@@ -260,12 +264,13 @@ class ChannelHost:
             person.name,
             inbound.external_id,
             text,
-            Label.TRUSTED if own else Label.UNTRUSTED,
+            Label.UNTRUSTED if inbound.forwarded else Label.TRUSTED,
             stream=self.state.channel.capabilities.drafts,
             role=person.role.value,
             attachments=attachments_to_json(files) if files else "",
             message_id="" if inbound.private else inbound.message_id,
             session_label=Label.TRUSTED,
+            data=data,
         )
 
     async def _mark_seen(self, inbound: InboundMessage) -> None:

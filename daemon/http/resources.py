@@ -215,6 +215,8 @@ class MessageBody(Body):
     text: Text
     client_id: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     agent: str | None = None
+    data: Annotated[tuple[str, ...], Field(max_length=100)] = ()
+    quoted: bool = False
 
 
 class WebMessageBody(MessageBody):
@@ -238,7 +240,10 @@ async def post_message(client: DaemonClient, request: web.Request) -> web.Respon
     stream = query_flag(request, "stream", "1") and not wait
     if message.agent is not None:
         await client.set_agent(session, message.agent)
-    result = await client.send(session, message.text, message.client_id, stream=stream, by=person)
+    data = (message.text,) if message.quoted else message.data
+    result = await client.send(
+        session, message.text, message.client_id, stream=stream, by=person, data=data
+    )
     if result.command:
         return json_response({"command": result.command, "reply": result.reply})
     if wait:

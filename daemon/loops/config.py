@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError
 
 from daemon.agent.spec.sections import LoopSection, Section
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
+from daemon.core.quoted import find_quoted
 from daemon.core.rows import (
     LOOP_CHANNEL,
     InboxRow,
@@ -108,7 +109,7 @@ def attempt_input(loop: LoopRow, now: datetime) -> InboxRow:
     """The message that begins the attempt; its names follow from loop and number, so the journal
     takes it once.
     """
-    turn = loop.turn_id(loop.attempt)
+    turn, text = loop.turn_id(loop.attempt), attempt_message(loop)
     return InboxRow(
         turn,
         LOOP_CHANNEL,
@@ -116,9 +117,10 @@ def attempt_input(loop: LoopRow, now: datetime) -> InboxRow:
         f"{loop.id}/{loop.attempt}",
         loop.session,
         loop.sender,
-        attempt_message(loop),
+        text,
         loop.label,
         turn,
         now,
         role=loop.role,
+        quoted=find_quoted(loop.message),
     )

@@ -9,6 +9,7 @@ from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.events import Answer
 from daemon.core.ids import NewId
+from daemon.core.quoted import find_quoted
 from daemon.core.redaction import Redactor, drop_lone_surrogates
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.core.trust import Label
@@ -26,7 +27,8 @@ class InboxMessage:
 
     `label` is that of the words; the conversation is trusted by how it is reached (`reached`),
     whatever is said in it first. `attachments` are written as message.py says; `message_id`
-    is what a reply is to answer to, "" for nothing.
+    is what a reply is to answer to, "" for nothing. `data`: parts of the text that are known to be
+    somebody else's, word for word; what else looks like that counts so, too (core/quoted.py).
     """
 
     channel: str
@@ -42,6 +44,7 @@ class InboxMessage:
     attachments: str = ""
     message_id: str = ""
     session_label: Label | None = None
+    data: tuple[str, ...] = ()
 
 
 @value
@@ -75,6 +78,8 @@ class Inbox:
         control, steers = None, ""
         if not command and not inbound.attachments:  # files are fetched when a turn begins
             control, steers = self.sessions.find_steerable(inbound.session, inbound.sender)
+        body = self.redactor.redact_text(drop_lone_surrogates(inbound.text))
+        data = [self.redactor.redact_text(drop_lone_surrogates(part)) for part in inbound.data]
         row = InboxRow(
             id=self.new_id(),
             channel=inbound.channel,
@@ -82,7 +87,7 @@ class Inbox:
             external_id=inbound.external_id,
             session=inbound.session,
             sender=inbound.sender,
-            body=self.redactor.redact_text(drop_lone_surrogates(inbound.text)),
+            body=body,
             label=inbound.label,
             turn=self.new_id(),
             received_at=self.clock.now(),
@@ -91,6 +96,7 @@ class Inbox:
             role=inbound.role,
             attachments=inbound.attachments,
             message_id=inbound.message_id,
+            quoted=() if command else find_quoted(body, data),
         )
         with control.reserve_steer() if control else nullcontext():
             session, kept, asked = await self.store.write(lambda tx: _write(tx, inbound, row))

@@ -14,7 +14,8 @@ from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.events import Limits, MemoryHit, UserSaid
 from daemon.core.messages import MessageRole, score_importance
-from daemon.core.provenance import SourcedText, collect_texts, make_person_text
+from daemon.core.provenance import SourcedText, collect_texts, iter_person_texts
+from daemon.core.quoted import find_quoted
 from daemon.core.rows import LOOP_CHANNEL, ChildRow, InboxRow, SessionRow
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
@@ -87,6 +88,7 @@ class TurnPreparer:
             composed=row.channel in COMPOSED_CHANNELS,
             role=row.role,
             files=files,
+            quoted=row.quoted,
         )
         return event, error
 
@@ -122,5 +124,6 @@ def load_inherited_sources(tx: Tx, session: SessionRow, turn: Turn) -> tuple[Sou
     root = tx.get_session(
         loop.root
     )  # the task as the person gave it; what attempts learned is the model's
-    task = make_person_text(loop.message, loop.role, root.label if root else Label.UNTRUSTED)
-    return (task, *earlier, *texts)
+    label = root.label if root else Label.UNTRUSTED
+    task = iter_person_texts(loop.message, loop.role, label, find_quoted(loop.message))
+    return (*task, *earlier, *texts)

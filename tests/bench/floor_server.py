@@ -41,7 +41,7 @@ EVENT = "INSERT INTO events VALUES (:turn, {seq}, 1, '{kind}', 1, '{payload}')"
 ROWS = (
     (
         "INSERT INTO inbox VALUES (NULL, 'in' || :turn, 'web', '', :turn, 'web:floor', 'owner', 'hello', 'trusted', '', 1, '',"
-        " 'new', 'owner', '', '', NULL, 0)",
+        " 'new', 'owner', '', '', NULL, 0, '[]')",
     ),
     (
         "INSERT INTO turns VALUES (NULL, :turn, 'web:floor', '', 'in' || :turn, 'running', 'trusted', 1, NULL, NULL, '', '', 0, 0,"

@@ -168,7 +168,7 @@ async def test_a6_forwarded_and_quoted_words_make_the_turn_untrusted_and_not_the
             for turn in reversed(turns)
         ]
         assert session and session.label is Label.TRUSTED
-        assert [one.label for one in said if isinstance(one, UserSaid)] == [
+        assert [one.own_label for one in said if isinstance(one, UserSaid)] == [
             Label.UNTRUSTED,
             Label.UNTRUSTED,
             Label.TRUSTED,

@@ -108,7 +108,7 @@ async def test_a_failed_turn_exits_1_with_its_message_on_stderr_and_json_all_the
 
 async def test_every_line_of_a_pipe_is_a_message_and_replies_come_in_order(tmp_path: Path) -> None:
     async with pipe(tmp_path, says("First."), says("Second."), says("Third.")) as at:
-        ran = await at.chat(lines="one\n\ntwo\n/status\nthree")
+        ran = await at.chat("--trust-input", lines="one\n\ntwo\n/status\nthree")
         assert ran.code == 0
         assert [line for line in ran.out.split("\n") if line.endswith(".")] == [
             "First.",

@@ -1,7 +1,7 @@
 """A scripted `Door`: the test says what happens in a run, and when; it keeps what a client asked for."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from daemon.client.protocol import (
@@ -27,6 +27,7 @@ class FakeClient(DaemonClient):
     """Runs are queues of events; `ends` puts the last one. What is said to it is in `sent`, answers are in `answers`."""
 
     sent: list[str] = field(default_factory=list)
+    data: list[tuple[str, ...]] = field(default_factory=list)
     answers: list[tuple[str, str, Answer, str]] = field(default_factory=list)
     chosen: list[tuple[str, str]] = field(default_factory=list)
     stops: int = 0
@@ -133,8 +134,10 @@ class FakeClient(DaemonClient):
         *,
         stream: bool = True,
         by: Person = OWNER,
+        data: Sequence[str] = (),
     ) -> SendResult:
         self.sent.append(text)
+        self.data.append(tuple(data))
         await self._note()
         return self.replies.pop(0) if self.replies else SendResult(turn=f"t{len(self.sent)}")
 

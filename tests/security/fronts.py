@@ -131,7 +131,8 @@ class Front:
         """What was accepted into the journal, in order."""
         with sqlite3.connect(self.home / "journal.db") as db:
             rows = db.execute(
-                "SELECT sender, role, body, label, state FROM inbox ORDER BY rowid"
+                "SELECT sender, role, body, iif(quoted = '[]', label, 'untrusted'), state"
+                " FROM inbox ORDER BY rowid"
             ).fetchall()
         return [Input(*row) for row in rows]
 

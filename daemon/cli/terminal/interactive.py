@@ -1,7 +1,6 @@
 """A chat on a screen: messages, commands, questions and runs, all at any time."""
 
 import asyncio
-import re
 import signal
 from dataclasses import dataclass
 from functools import partial
@@ -13,11 +12,12 @@ from daemon.cli.terminal.items import (
     StatusNote,
     UserText,
 )
+from daemon.cli.terminal.pasted import TypedLine
+from daemon.cli.terminal.plain import COMMAND
 from daemon.cli.terminal.screen import TerminalScreen
 from daemon.core.ids import new_id
 
 POLL_S = 2.0
-COMMAND = re.compile(r"\s*/[A-Za-z_]+(@\w+)?(\s|$)")
 QUIT_COMMANDS = {"/quit", "/exit"}
 KEYS = """
 
@@ -81,8 +81,9 @@ class InteractiveChat(RunFollower[TerminalScreen]):
 
     async def _read_inputs(self) -> None:
         while True:
-            line = await self.screen.inputs.get()
-            if line is None:
+            typed = await self.screen.inputs.get()
+            line = typed.text if typed else ""
+            if typed is None:
                 await self.client.stop_session(self.session)
                 for question in list(self.questions):
                     await self.client.cancel_run(question.turn)
@@ -93,11 +94,11 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             ):
                 await self.answer_question(self.questions[0], line.strip())
             else:
-                await self._send(line)
+                await self._send(typed)
 
-    async def _send(self, text: str) -> None:
-        await self.screen.show(UserText(text))
-        result = await self.client.send(self.session, text, new_id())
+    async def _send(self, line: TypedLine) -> None:
+        await self.screen.show(UserText(line.text))
+        result = await self.client.send(self.session, line.text, new_id(), data=line.data)
         if result.command:
             keys = KEYS if result.command.strip("/") == "help" else ""
             await self.screen.show(AssistantText(result.reply + keys))

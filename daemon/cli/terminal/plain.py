@@ -5,11 +5,13 @@ stderr.
 import asyncio
 import json
 import os
+import re
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from select import select
 from typing import TextIO, TypeVar
 
 from channels.markup.sanitize import escape_controls
@@ -24,6 +26,7 @@ from daemon.cli.terminal.items import (
     ToolLine,
     to_plain_text,
 )
+from daemon.cli.terminal.pasted import TypedLine
 from daemon.client.protocol import RunView, UndeliveredText
 from daemon.core.ids import new_id
 from daemon.core.trust import Answer
@@ -32,17 +35,23 @@ FAILURES = {"failed", "quarantined"}
 INTERRUPTED = 130
 POLL_S = 0.5
 JSON_KEYS = ("reply", "turn", "session", "stop_reason", "iterations", "usage", "label")
+COMMAND = re.compile(r"\s*/[A-Za-z_]+(@\w+)?(\s|$)")
+PIPED_COMMAND = (
+    "aidaemon: {}: lines from a pipe are data, so this command was not run; if every line is your"
+    " own: aidaemon chat --trust-input\n"
+)
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class LineReader:
     """Lines of a file descriptor, read in a thread: files, pipes and terminals alike, and the exit
-    waits for none.
+    waits for none. `pasted` is the last line, if it came with others at once: nobody types so fast.
     """
 
     descriptor: int
-    _queue: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
+    pasted: tuple[str, ...] = ()
+    _queue: asyncio.Queue[TypedLine | None] = field(default_factory=asyncio.Queue)
 
     def start(self) -> None:
         """Begin to read; the thread ends with the input, or with the process."""
@@ -58,7 +67,9 @@ class LineReader:
         line = await self._queue.get()
         if line is None:
             self._queue.put_nowait(None)
-        return line
+            return None
+        self.pasted = line.data
+        return line.text
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         with suppress(RuntimeError):  # the loop has ended
@@ -68,9 +79,12 @@ class LineReader:
                     self.descriptor, encoding="utf-8", errors="replace", newline="\n", closefd=False
                 ) as lines,
             ):
+                more, is_typed = False, os.isatty(self.descriptor)
                 for line in lines:
                     text = line.removesuffix("\n").removesuffix("\r")
-                    loop.call_soon_threadsafe(self._queue.put_nowait, text)
+                    before, more = more, is_typed and bool(select([self.descriptor], [], [], 0)[0])
+                    given = TypedLine(text, (text,) if before or more else ())
+                    loop.call_soon_threadsafe(self._queue.put_nowait, given)
             loop.call_soon_threadsafe(self._queue.put_nowait, None)
 
 
@@ -116,11 +130,13 @@ class PlainScreen:
 @dataclass(slots=True, kw_only=True)
 class PlainChat(RunFollower[PlainScreen]):
     """One session in plain lines. `can_ask`: a person is at the terminal; `leaves_questions`: what
-    nobody answers here waits for somebody elsewhere.
+    nobody answers here waits for somebody elsewhere. `piped`: nobody types the lines, so they are
+    data.
     """
 
     can_ask: bool
     lines: LineReader
+    piped: bool = False
     as_json: bool = False
     failed: bool = False
     interrupted: bool = False
@@ -150,8 +166,11 @@ class PlainChat(RunFollower[PlainScreen]):
                 line = await self.screen.read_answer(prompt, self.lines)
             if line is None:
                 return
-            if line.strip():
-                await self._send_and_wait(line)
+            if self.piped and COMMAND.match(line):
+                self.screen.write_status(PIPED_COMMAND.format(line.split()[0]))
+                self.failed = True
+            elif line.strip():
+                await self._send_and_wait(line, data=(line,) if self.piped else self.lines.pasted)
 
     async def _poll(self) -> None:
         while True:
@@ -181,8 +200,8 @@ class PlainChat(RunFollower[PlainScreen]):
             await self.screen.show(StatusNote(text.body))
         await self.client.mark_delivered(text.turn, text.part)
 
-    async def _send_and_wait(self, text: str) -> None:
-        result = await self.client.send(self.session, text, new_id(), stream=False)
+    async def _send_and_wait(self, text: str, data: Sequence[str] = ()) -> None:
+        result = await self.client.send(self.session, text, new_id(), stream=False, data=data)
         turn = result.turn or result.steered
         if turn and not result.command:
             await self._wait_and_print(turn)

@@ -25,6 +25,7 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
@@ -56,6 +57,7 @@ from daemon.cli.terminal.items import (
     question_title,
     to_plain_text,
 )
+from daemon.cli.terminal.pasted import PasteMarks, TypedLine
 from daemon.core import value
 
 THEME = {
@@ -297,8 +299,9 @@ class TerminalScreen:
     input: Input = field(default_factory=open_input)
     output: Output | None = None
     status: StatusArea = field(default_factory=StatusArea)
-    inputs: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
+    inputs: asyncio.Queue[TypedLine | None] = field(default_factory=asyncio.Queue)
     question: str = ""
+    pasted: PasteMarks = field(default_factory=PasteMarks)
     _saved_input: Document | None = None
     _session: PromptSession[str] | None = None
 
@@ -383,6 +386,7 @@ class TerminalScreen:
         )
         session.app.min_redraw_interval = FRAME_SECONDS / 3
         session.default_buffer.on_text_changed += self._disarm
+        session.default_buffer.on_text_changed += lambda buffer: self.pasted.follow(buffer.text)
         return session
 
     def _message(self) -> StyleAndTextTuples:
@@ -396,6 +400,7 @@ class TerminalScreen:
         typing = has_focus(DEFAULT_BUFFER)
         keys.add("enter", filter=typing)(self._enter)
         keys.add("escape", "enter", filter=typing)(lambda event: event.current_buffer.newline())
+        keys.add(Keys.BracketedPaste, filter=typing)(self._paste)
         keys.add("c-c")(self._interrupt)
         keys.add("<sigint>")(self._interrupt)
         return keys
@@ -403,12 +408,18 @@ class TerminalScreen:
     def _enter(self, event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         text = buffer.text
+        line = self.pasted.take(text)
         if text.strip() and not self.question:
             buffer.append_to_history()
         buffer.reset()
         self._disarm(buffer)
         if text.strip():
-            self.inputs.put_nowait(text)
+            self.inputs.put_nowait(line)
+
+    def _paste(self, event: KeyPressEvent) -> None:
+        pasted = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        event.current_buffer.insert_text(pasted)
+        self.pasted.mark(pasted, event.current_buffer.cursor_position)
 
     def _interrupt(self, event: KeyPressEvent) -> None:
         if self.status.hint:

@@ -11,6 +11,7 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, get_args
 
+from daemon.core.quoted import Spans
 from daemon.core.rows import AnyPath
 from daemon.core.turn_spec import Limits
 
@@ -45,6 +46,10 @@ def _load_tuple(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
+def _load_spans(text: str) -> Spans:
+    return tuple((start, end) for start, end in json.loads(text))
+
+
 DUMP: dict[type, Callable[[Any], object]] = {
     datetime: to_db,
     Limits: _dump_limits,
@@ -56,6 +61,7 @@ LOAD: dict[object, Callable[[Any], object]] = {
     AnyPath: json.loads,
     Limits: _load_limits,
     tuple[str, ...]: _load_tuple,
+    Spans: _load_spans,
 }
 
 

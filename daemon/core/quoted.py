@@ -1,0 +1,192 @@
+"""Which parts of a person's message are their own words, and which are somebody else's text that
+they pasted, piped in, passed on or quoted (trust.md): what is pasted is not said.
+
+Nobody can tell for sure from the text alone, so what looks like another's counts as another's.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+
+from daemon.core import value
+
+Spans = tuple[tuple[int, int], ...]
+"""(start, end) of parts of a text, in order and apart."""
+
+MAX_SHORT = 400
+MAX_LINE = 1500
+MAX_QUOTATION = 80
+CUT = "\ufffc"
+BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+
+SENDERS = (
+    "from|reply-to|return-path|received|von|absender|de|expéditeur|remitente|da|mittente|van"
+    "|afzender|от|от кого|od|nadawca|发件人|差出人"
+)
+HEADERS = (
+    f"{SENDERS}|to|cc|bcc|subject|date|sent|message-id|an|kopie|betreff|datum|gesendet|à|objet"
+    "|envoyé|para|asunto|fecha|enviado|a|oggetto|data|inviato|aan|onderwerp|verzonden|assunto"
+    "|кому|тема|дата|do|temat|wysłano|收件人|主题|宛先|件名"
+)
+WROTE = (
+    "wrote|writes|schrieb|geschrieben|a écrit|écrit|escribió|ha scritto|schreef|escreveu|написала?"
+    "|пишет|napisał\\(?a?\\)?"
+)
+GREETING = (
+    "hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening)|hallo|liebe[rs]?|guten"
+    "|sehr geehrte[rs]?|bonjour|bonsoir|salut|ch[eè]re?s?|hola|estimad[oa]s?|querid[oa]s?|buenos"
+    "|buenas|ciao|car[oaie]|gentile|buongiorno|beste|geachte|hoi|olá|prezad[oa]s?|здравствуйте"
+    "|привет|уважаем\\w+|dzień dobry|cześć|drog[ai]|szanown[iay]"
+)
+FAREWELL = (
+    "(?:best|kind|warm) (?:regards|wishes)|regards|sincerely|yours|mit freundlichen|gruß"
+    "|(?:viele|liebe|beste) grüße|cordialement|bien à (?:vous|toi)|(?:un )?saludos?|atentamente"
+    "|(?:cordiali|distinti) saluti|met vriendelijke|groeten|atenciosamente|с уважением"
+    "|z poważaniem|pozdrawiam"
+)
+LEAD = r"^[ \t*_#\[(]*"
+FLAGS = re.IGNORECASE | re.MULTILINE
+FROM_HERE = re.compile(
+    rf"{LEAD}(?:{SENDERS})[ \t*_]*:"
+    rf"|{LEAD}(?:{HEADERS})[ \t*_]*:[^\n]*\n{LEAD}(?:{HEADERS})[ \t*_]*:"
+    rf"|^[^\n]*\b(?:{WROTE})\b[^\n]*:[ \t]*$"
+    r"|^[ \t]*>>>"
+    r"|^[ \t]*[-=_*#\u2500\u2550—–]{3}"
+    r"|^[ \t]*<[!/?]?[a-z][\w-]*[\s>/]"
+    rf"|(?<=\n)[ \t]*(?:{GREETING})(?:[ \t]+\S+){{0,3}}[ \t]*[,!:.]?[ \t]*$"
+    rf"|(?<=:)[ \t*_]*\n(?!\s*(?:{CUT}|\Z))",
+    FLAGS,
+)
+"""From here on all is another's: a mail's head, its first lines, a ruled line, a document, what a
+line announces that ends with a colon.
+"""
+SIGNED = re.compile(rf"(?<=\n)[ \t]*(?:{FAREWELL})\b[^\n]{{0,40}}$", FLAGS)
+QUOTED_LINE = re.compile(r"^[ \t]*[>|›»❯❱〉≫│┃][^\n]*", FLAGS)
+FENCE = re.compile(r"`{3,}|~{3,}")
+OPENING = {"“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’", "「": "」", "『": "』", '"': '"'}
+BEFORE_QUOTE = "([{=:-–—\"“„«'"
+
+
+@value
+class SaidParts:
+    """A message taken apart: the person's own words, and the rest."""
+
+    said: str
+    quoted: str
+
+
+def split_said(text: str, quoted: Spans) -> SaidParts:
+    """The parts in these spans, and all others. No word is made of two that stood apart."""
+    kept, at = [], 0
+    for start, end in quoted:
+        kept.append(text[at:start])
+        at = end
+    kept.append(text[at:])
+    others = (text[start:end] for start, end in quoted)
+    return SaidParts("\n".join(part for part in kept if part.strip()), "\n".join(others))
+
+
+def find_quoted(text: str, data: Sequence[str] = ()) -> Spans:
+    """What of a message is not its sender's own words. `data` are parts that are known to be
+    another's; where one does not stand in the text as it is, all of it counts as such.
+    """
+    known = _find_given(text, data)
+    plain, offsets = _normalize(text, known)
+    length = len(text) - sum(end - start for start, end in known)
+    marked = _find_marked(plain, length)
+    return _merge([*known, *((offsets[start], offsets[end]) for start, end in marked)])
+
+
+def is_typed(text: str, data: Sequence[str]) -> bool:
+    """It begins with a word of the person: a command that was pasted is none."""
+    first = len(text) - len(text.lstrip())
+    return all(not start <= first < end for start, end in _find_given(text, data))
+
+
+def fence_quoted(text: str, data: Sequence[str]) -> str:
+    """The text with these parts marked, for where nothing but text is kept."""
+    spans = _find_given(text, data)
+    for start, end in reversed(spans):
+        text = f"{text[:start]}\n```\n{text[start:end]}\n```\n{text[end:]}"
+    return text
+
+
+def _find_given(text: str, data: Sequence[str]) -> Spans:
+    given: list[tuple[int, int]] = []
+    for part in data:
+        if part.strip():
+            found = [one.span() for one in re.finditer(re.escape(part), text)]
+            given += found or [(0, len(text))]
+    return _merge(given)
+
+
+def _normalize(text: str, known: Spans) -> tuple[str, list[int]]:
+    """The beginning of the text without the parts that are known, in plain characters: no line or
+    mark is hidden by how it is written. With the place of each character; the last is the end.
+    """
+    plain, offsets, at = list[str](), list[int](), 0
+    for start, end in (*known, (len(text), len(text))):
+        for index in range(at, min(start, at + MAX_LINE + 1)):
+            char = text[index]
+            if char in BREAKS:
+                char = " " if text[index : index + 2] == "\r\n" else "\n"
+            elif not char.isascii():
+                hidden = char == CUT or unicodedata.category(char) in ("Cf", "Mn", "Me")
+                char = "" if hidden else unicodedata.normalize("NFKC", char)
+            plain.append(char)
+            offsets += [index] * len(char)
+        if end > start:
+            plain.append(CUT)
+            offsets.append(start)
+        at = end
+        if len(offsets) > MAX_LINE:
+            break
+    return "".join(plain), [*offsets, len(text)]
+
+
+def _find_marked(plain: str, length: int) -> Iterator[tuple[int, int]]:
+    """What is marked as another's, or too long to be an order; `length` is that of the whole."""
+    first = len(plain) - len(plain.lstrip())
+    line = plain.find("\n", first)
+    if length > MAX_SHORT and (length > MAX_LINE or line >= 0):
+        yield line if 0 <= line - first <= MAX_SHORT else 0, len(plain)
+    if found := FROM_HERE.search(plain):
+        yield found.start(), len(plain)
+    if line >= 0 and SIGNED.search(plain):
+        yield line, len(plain)
+    fences = [one.span() for one in FENCE.finditer(plain)]
+    if fences:  # what stands between two of them is perhaps no code, but part of what was pasted
+        yield fences[0][0], fences[-1][1] if len(fences) % 2 == 0 else len(plain)
+    yield from (one.span() for one in QUOTED_LINE.finditer(plain))
+    yield from _find_quotations(plain)
+
+
+def _find_quotations(plain: str) -> Iterator[tuple[int, int]]:
+    """Long texts in quotation marks, those that stand within others included."""
+    closings, begun = list[str](), 0
+    for at, char in enumerate(plain):
+        before, after = plain[max(at - 1, 0) : at], plain[at + 1 : at + 2]
+        opens = char in OPENING
+        if char == '"':
+            opens = bool(after.strip()) and (not before.strip() or before in BEFORE_QUOTE)
+        if closings and char in closings[-1] and not (opens and char == '"'):
+            if char in '"’' and after.isalnum():
+                continue  # an apostrophe
+            closings.pop()
+            if not closings and at - begun > MAX_QUOTATION:
+                yield begun, at + 1
+        elif opens:
+            begun = begun if closings else at
+            closings.append(OPENING[char])
+    if closings and len(plain) - begun > MAX_QUOTATION:
+        yield begun, len(plain)
+
+
+def _merge(spans: Iterable[tuple[int, int]]) -> Spans:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(one for one in spans if one[0] < one[1]):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return tuple(merged)
