@@ -85,7 +85,8 @@ class ToolRetried:
 class ToolFinished:
     """The one result of a call. `offers` are tools that the model may use from now on (find_tools);
     `repeat_of` is the call whose result this is, when the same thing was asked again and not run
-    again. `owned`: nobody but the owner wrote what it shows.
+    again. `owned`: nobody but the owner wrote what it shows. `public`: it shows nothing of the
+    owner's.
     """
 
     call_id: str
@@ -101,6 +102,7 @@ class ToolFinished:
     seconds: float = 0.0
     repeat_of: str = ""
     owned: bool = True
+    public: bool = False
 
 
 @value

@@ -35,7 +35,7 @@ class ToolOutput:
 
     `seconds` is the time it worked, where that is less than it took, because it waited for a
     person. `from_owner` is False for what another person wrote, however trusted: no argument may
-    stand on it.
+    stand on it. `public`: it shows nothing of the owner's; None for what the tool's metadata say.
     """
 
     text: str
@@ -46,6 +46,7 @@ class ToolOutput:
     events: tuple[Event, ...] = ()
     seconds: float | None = None
     from_owner: bool = True
+    public: bool | None = None
 
 
 @value
@@ -77,7 +78,9 @@ class ToolMeta:
     are workspace paths. `warning`: added to the question to a person. `volatile`: a repeated call
     may give another result. `max_chars`: limit of the result, 0 for the default.
     `returns_outside_text`: an address in its result is one that the model has read, not one that it
-    made (trust.md). `source`: the common origin of several tools.
+    made (trust.md). `source`: the common origin of several tools. `public`: its results show
+    nothing of the owner's, such as public pages. `query`: the argument that a search engine is
+    sent. `classify` gives the effect of a call where that depends on its arguments.
     """
 
     effect: Effect = Effect.DESTRUCTIVE
@@ -92,6 +95,9 @@ class ToolMeta:
     max_chars: int = 0
     returns_outside_text: bool = False
     source: str = ""
+    public: bool = False
+    query: str = ""
+    classify: Callable[[Arguments], Effect] | None = None
 
     def __call__(self, function: Function) -> "ToolDefinition":
         """Its plain parameters are the model's, ToolContext and `_...` the daemon's, the rest are
@@ -125,6 +131,11 @@ class Tool:
     @property
     def name(self) -> str:
         return self.spec.name
+
+    def effect_of(self, arguments: Arguments) -> Effect:
+        """What a call with these arguments does to the world."""
+        classify = self.meta.classify
+        return classify(arguments) if classify else self.meta.effect
 
 
 @value

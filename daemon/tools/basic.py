@@ -18,7 +18,7 @@ MAX_STEPS, MAX_STEP_CHARS = 30, 200
 MAX_HITS = 8
 
 
-@tool(effect=Effect.READ, parallel=True, volatile=True)
+@tool(effect=Effect.READ, parallel=True, volatile=True, public=True)
 async def current_time(context: ToolContext) -> str:
     """The date and time now."""
     now = context.clock.now()
@@ -27,7 +27,7 @@ async def current_time(context: ToolContext) -> str:
     return f"{local:%A, %Y-%m-%d %H:%M:%S} {zone} (UTC{local:%z}); UTC {utc}"
 
 
-@tool(effect=Effect.READ, volatile=True)
+@tool(effect=Effect.READ, volatile=True, public=True)
 async def request_more_iterations(context: ToolContext, reason: str) -> ToolOutput:
     """Ask for 10 more iterations when the task needs them."""
     turn = context.turn
@@ -53,7 +53,7 @@ class TodoItem(BaseModel):
     state: Literal["open", "doing", "done"] = "open"
 
 
-@tool(effect=Effect.READ, volatile=True)
+@tool(effect=Effect.READ, volatile=True, public=True)
 async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
     """Write down your plan, all steps each time: {text, state: open|doing|done}."""
     if len(items) > MAX_STEPS:
@@ -64,7 +64,7 @@ async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
     return ToolOutput(text, events=(TodosSet(context.call_id, plan),))
 
 
-@tool(effect=Effect.WRITE, idempotent=True, critical=())
+@tool(effect=Effect.WRITE, idempotent=True, critical=(), public=True)
 async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
     """Keep a fact for later conversations."""
     if not fact.strip():
@@ -95,7 +95,7 @@ async def recall(memories: Memory, query: str) -> ToolOutput:
     )
 
 
-@tool(effect=Effect.READ, parallel=True)
+@tool(effect=Effect.READ, parallel=True, public=True)
 async def find_tools(catalogue: ToolRegistry, query: str) -> ToolOutput:
     """Find more tools by keywords (files, web, schedule...)."""
     if not query.strip():

@@ -81,9 +81,14 @@ class AdmittedCall:
     arguments: Arguments
 
     @property
+    def effect(self) -> Effect:
+        """What it does to the world."""
+        return self.tool.effect_of(self.arguments)
+
+    @property
     def changes_nothing(self) -> bool:
         """It may still be visible outside, as a fetch is."""
-        return self.tool.meta.effect in READ_EFFECTS
+        return self.effect in READ_EFFECTS
 
     @property
     def paths(self) -> list[PurePosixPath]:
@@ -108,7 +113,7 @@ def _may_join(call: AdmittedCall, batch: Sequence[AdmittedCall]) -> bool:
     together = (call, *batch)
     for one in together:
         meta = one.tool.meta
-        writes = meta.effect is Effect.WRITE and meta.paths
+        writes = one.effect is Effect.WRITE and meta.paths
         if not (meta.parallel and (one.changes_nothing or writes)):
             return False
     if all(one.changes_nothing for one in together):
@@ -207,6 +212,7 @@ def make_result(
         effect or judged,
         score_importance(MessageRole.TOOL, text),
         error_class=error_class,
+        public=True,
     )
 
 

@@ -83,7 +83,7 @@ class ToolExecutor:
         ready = [
             call
             for at, call in enumerate(admitted)
-            if call and (at < first or call.tool.meta.effect is Effect.READ or call.state.approved)
+            if call and (at < first or call.effect is Effect.READ or call.state.approved)
         ]
         untrusted = turn.label.join_with(setting.session_label) is Label.UNTRUSTED
         run = _TurnRun(self, turn, setting, untrusted)
@@ -151,7 +151,7 @@ class ToolExecutor:
         state, now, name = call.state, self.clock.now(), call.state.call.name
         judged = state.judged
         if verdict := await self.gate.decide(turn, call, setting):
-            judged = CallJudged(state.call_id, name, call.tool.meta.effect, *verdict)
+            judged = CallJudged(state.call_id, name, call.effect, *verdict)
             turn.record(judged, now)
         assert judged
         if judged.decision is Decision.DENY:
@@ -229,10 +229,10 @@ class _TurnRun:
         clock, turn = self.executor.clock, self.turn
         now = clock.now()
         for call in batch:
-            name, effect, starts = call.state.call.name, call.tool.meta.effect, call.state.starts
-            turn.record(ToolStarted(call.state.call_id, name, effect, starts + 1), now)
+            name, starts = call.state.call.name, call.state.starts
+            turn.record(ToolStarted(call.state.call_id, name, call.effect, starts + 1), now)
         try:
-            if all(call.tool.meta.effect is Effect.READ for call in batch):
+            if all(call.effect is Effect.READ for call in batch):
                 self._commit_soon()
             else:
                 await self.commit()
@@ -251,6 +251,7 @@ class _TurnRun:
 
     async def _run_call(self, call: AdmittedCall) -> None:
         executor, meta, error_class = self.executor, call.tool.meta, ""
+        effect = call.effect
         async with self._pool:
             began = executor.clock.monotonic()
             try:
@@ -265,7 +266,7 @@ class _TurnRun:
                     if task and task.cancelling():  # otherwise the tool's own fault, not a stop
                         raise
                     text = "the tool gave up by itself (cancelled)"
-                outside = meta.returns_outside_text or meta.effect in FROM_OUTSIDE
+                outside = meta.returns_outside_text or effect in FROM_OUTSIDE
                 label = Label.UNTRUSTED if outside else Label.TRUSTED
                 output = ToolOutput(text, is_error=True, label=label)
                 error_class = type(error).__name__
@@ -281,7 +282,7 @@ class _TurnRun:
             call.state.call.name,
             Outcome.ERROR if output.is_error else Outcome.OK,
             text,
-            meta.effect,
+            effect,
             score_importance(MessageRole.TOOL, text),
             label=output.label,
             exit_code=output.exit_code,
@@ -289,11 +290,12 @@ class _TurnRun:
             offers=output.offers,
             seconds=seconds if output.seconds is None else output.seconds,
             owned=output.from_owner,
+            public=meta.public if output.public is None else output.public,
         )
         now = executor.clock.now()
         for event in (*(executor.redactor.redact_value(one) for one in output.events), result):
             self.turn.record(event, now)
-        if meta.effect is Effect.READ:
+        if effect is Effect.READ:
             self._commit_soon()
         else:
             await self.commit()

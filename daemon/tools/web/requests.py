@@ -6,12 +6,12 @@ A child process with few rights reads the HTML; the model never sees a secret of
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from yarl import URL
 
@@ -19,7 +19,7 @@ from daemon.core import value
 from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.trust import Effect, Label
 from daemon.settings.secrets import SecretStore
-from daemon.tools.base import ToolContext, ToolError, ToolOutput
+from daemon.tools.base import Arguments, ToolContext, ToolError, ToolOutput
 from daemon.tools.shell.process import exchange
 from daemon.tools.signature import tool
 from daemon.tools.web.client import (
@@ -68,7 +68,7 @@ class WebPage:
 
 @tool(
     effect=Effect.FETCH, parallel=True, idempotent=True, retries=2, timeout_s=90,
-    critical=("url",), max_chars=MAX_RESULT_CHARS, returns_outside_text=True,
+    critical=("url",), max_chars=MAX_RESULT_CHARS, returns_outside_text=True, public=True,
 )  # fmt: skip
 async def web_fetch(reader: PageReader, context: ToolContext, url: str) -> ToolOutput:
     """Read a web page or text file: its title, text and links."""
@@ -96,7 +96,8 @@ async def web_fetch(reader: PageReader, context: ToolContext, url: str) -> ToolO
     lines += links
     if response.truncated:
         lines.append(f"[... only the first {len(body)} bytes were read ...]")
-    return ToolOutput("\n".join(lines).strip(), label=Label.UNTRUSTED)
+    own = reader.client.guard.is_allowed(response.target)  # a service of the owner's
+    return ToolOutput("\n".join(lines).strip(), label=Label.UNTRUSTED, public=not own)
 
 
 async def read_page(
@@ -167,6 +168,12 @@ SHOWN_HEADERS = (
 )  # fmt: skip
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 MAX_HEADER_CHARS = 2000
+FETCH_METHODS = ("GET", "HEAD")
+PLAIN_METHODS = (*FETCH_METHODS, "POST", "OPTIONS")
+OVERRIDE = re.compile(
+    r"(?:http-?)?method-?(?:override)?$|x-http-method|[?&]_?method=", re.IGNORECASE
+)
+HARMLESS_HEADERS = {("accept", kind) for kind in ("*/*", "application/json", "text/html")}
 
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -195,7 +202,25 @@ class HttpRequests:
             raise ToolError(str(error)) from error
 
 
-@tool(effect=Effect.EGRESS, timeout_s=90, critical=("url",), max_chars=60_000)
+def classify_request(arguments: Arguments) -> Effect:
+    """GET or HEAD of a plain address only fetches; a body, headers or a secret are sent out; a
+    method that changes something may destroy it, under whatever name it travels.
+    """
+    method = str(arguments.get("method") or "").upper()
+    url, headers = str(arguments.get("url") or ""), arguments.get("headers") or {}
+    given = headers if isinstance(headers, Mapping) else {"": str(headers)}
+    override = OVERRIDE.search(unquote(url)) or any(OVERRIDE.search(str(name)) for name in given)
+    if override or method not in PLAIN_METHODS:
+        return Effect.DESTRUCTIVE
+    told = {(str(name).lower(), str(text)) for name, text in given.items()} - HARMLESS_HEADERS
+    sends = told or arguments.get("body") is not None or SECRET.search(url)
+    return Effect.EGRESS if sends or method not in FETCH_METHODS else Effect.FETCH
+
+
+@tool(
+    effect=Effect.EGRESS, timeout_s=90, critical=("url",), max_chars=60_000,
+    classify=classify_request,
+)  # fmt: skip
 async def http_request(
     outgoing: HttpRequests,
     context: ToolContext,
@@ -233,7 +258,13 @@ async def http_request(
             raise ToolError(f"Not sent: the value of the header {name} must be one line.")
     response = await outgoing.client.send(WebRequest(target, method, given, data))
     text = "\n".join(_format(response, outgoing))
-    return ToolOutput(text, is_error=response.status >= 400, label=Label.UNTRUSTED)
+    fetched = classify_request({"method": method, "url": url, "headers": headers, "body": body})
+    return ToolOutput(
+        text,
+        is_error=response.status >= 400,
+        label=Label.UNTRUSTED,
+        public=fetched is Effect.FETCH and not guard.is_allowed(target),
+    )
 
 
 def _escape_json(text: str) -> str:

@@ -153,7 +153,7 @@ class WebSearch:
 
 @tool(
     effect=Effect.FETCH, parallel=True, idempotent=True, retries=2, timeout_s=60, critical=(),
-    max_chars=30_000, returns_outside_text=True,
+    max_chars=30_000, returns_outside_text=True, public=True, query="query",
 )  # fmt: skip
 async def web_search(
     search: WebSearch, query: str, count: Annotated[int, Field(ge=1, le=MAX_RESULTS)] | None = None
