@@ -1,6 +1,8 @@
 """The agent loop: look at the turn, do the one thing it needs next, record it, look again."""
 
 import logging
+from dataclasses import replace
+from functools import partial
 
 from daemon.agent.answer_checks import AnswerChecker, is_sent_back
 from daemon.agent.budgets import BudgetExceeded, Budgets
@@ -158,7 +160,8 @@ class AgentLoop:
 
     async def _run_tools(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
         async with control.time_limit(turn.limits.max_seconds):
-            await self.tools.run_pending(turn, context.trust)
+            consult = partial(self.models.consult, turn, context)
+            await self.tools.run_pending(turn, replace(context.trust, consult=consult))
         if turn.waiting and not self._find_cut(turn, control):
             self._suspend(turn, control)
         elif (

@@ -45,6 +45,8 @@ THOUGHTS = {"low": 2_048, "medium": 8_192, "high": 24_000, "max": 24_000}
 LEAST_OUTPUT = 256
 INTENT = "intent"
 PATIENCE_S, INTENT_PATIENCE_S = 60.0, 10.0
+SHORT_TOKENS = 256  # a model that thinks first needs room for it
+EMBEDDED = "local"
 
 
 @value
@@ -343,6 +345,18 @@ class ModelCaller:
                 held += more
                 context.account.reserve(held)
         return held
+
+    async def consult(
+        self, turn: Turn, context: TurnContext, purpose: str, system: str, question: str
+    ) -> str | None:
+        """A plain question in a word or two. The embedded model is not asked: it is too small to
+        decide.
+        """
+        route = self.routing.list_routes(context.model or turn.spec.model, "primary")[0]
+        if route.provider.name == EMBEDDED:
+            return None
+        messages = [Message(MessageRole.SYSTEM, system), Message(MessageRole.USER, question)]
+        return await self.ask(turn, context, purpose, messages, max_tokens=SHORT_TOKENS)
 
     async def ask(
         self,

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 
 from daemon.access.chat_ids import NOTICE
 from daemon.core import value
@@ -11,10 +12,10 @@ from daemon.core.clock import Clock
 from daemon.core.events import MemoryHit
 from daemon.core.ids import NewId
 from daemon.core.messages import ACKNOWLEDGEMENT
-from daemon.core.rows import OUTSIDE_SCOPE, GrantRow, OutboxRow
+from daemon.core.rows import OUTSIDE_SCOPE, Disclosure, GrantRow, OutboxRow
 from daemon.core.trust import Label
 from daemon.store.journal import Store, Tx
-from daemon.tools.policy.grants import GrantRequest, matching_grants
+from daemon.tools.policy.grants import GrantRequest, explain_excess, matching_grants
 from memory.memory import Memory
 
 log = logging.getLogger(__name__)
@@ -116,3 +117,18 @@ class StoredGrants:
         if not await self.store.read(lambda tx: tx.is_grant_used(call) or list_candidates(tx)):
             return False
         return await self.store.write(use)
+
+    async def count_disclosure(self, disclosure: Disclosure) -> str:
+        """In one transaction with what it is weighed against."""
+        new = replace(disclosure, day=int(self.clock.now().timestamp()) // 86_400)
+
+        def count(tx: Tx) -> str:
+            known = tx.list_disclosures(new.session, new.turn, new.day)
+            if any(one.call == new.call for one in known):
+                return ""
+            why = explain_excess(known, new)
+            if not why:
+                tx.add_disclosure(new)
+            return why
+
+        return await self.store.write(count)

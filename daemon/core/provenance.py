@@ -4,7 +4,7 @@ argument provenance).
 Where text from outside came into a turn: what `show` marks, and `/status` gives as the reason (F3).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from enum import StrEnum
 
 from daemon.core import value
@@ -25,6 +25,7 @@ from daemon.core.quoted import Spans, split_said
 from daemon.core.trust import OWNER_NAME, Effect, Label
 from daemon.core.turn import Turn
 
+Consult = Callable[[str, str, str], Awaitable[str | None]]
 CHANGING_EFFECTS = (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE)
 
 
@@ -42,7 +43,8 @@ class Origin(StrEnum):
 class SourcedText:
     """One text of a conversation. `tool` is the one that was called, or whose result it is;
     `changes`: that call may have changed something. `owned`: the owner said it, or it came up in
-    what they asked for; words and requests of other people are not theirs.
+    what they asked for; words and requests of other people are not theirs. `private`: it shows
+    something of the owner's that is no public page.
     """
 
     text: str
@@ -51,18 +53,22 @@ class SourcedText:
     tool: str = ""
     changes: bool = False
     owned: bool = True
+    private: bool = False
 
 
 @value
 class TrustContext:
     """What the calls of a turn stand in: its session's label, what was said before it, whether
-    anybody may be asked, and the conversation that it works for ("" for its own).
+    anybody may be asked, the conversation and the turn that it works for ("" for its own), and how
+    a model is asked beside the loop: (purpose, system prompt, question) -> its words.
     """
 
     session_label: Label = Label.TRUSTED
     earlier: tuple[SourcedText, ...] = ()
     can_ask: bool = True
     root: str = ""
+    root_turn: str = ""
+    consult: Consult | None = None
 
 
 def is_owner_turn(turn: Turn) -> bool:
@@ -102,7 +108,7 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
     match event:
         case UserSaid():
             yield from (
-                SourcedText(hit.text, Origin.MEMORY, hit.label, owned=hit.owned)
+                SourcedText(hit.text, Origin.MEMORY, hit.label, owned=hit.owned, private=True)
                 for hit in event.memories
             )
             if event.composed:
@@ -123,10 +129,18 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
         case ToolFinished():
             changes = event.effect in CHANGING_EFFECTS
             yield SourcedText(
-                event.text, Origin.RESULT, event.label, event.tool, changes, owned and event.owned
+                event.text,
+                Origin.RESULT,
+                event.label,
+                event.tool,
+                changes,
+                owned and event.owned,
+                not event.public,
             )
         case HistoryCompressed(summary=summary) if summary:
-            yield SourcedText(summary, Origin.OTHER, event.label)
+            yield SourcedText(summary, Origin.OTHER, event.label, private=True)
+        case ChildReturned():
+            yield SourcedText("", Origin.OTHER, event.label, owned=False, private=True)
         case _:
             return
 

@@ -36,6 +36,21 @@ OUTSIDE_SCOPE = "outside"  # of a lasting permission for a conversation from out
 
 
 @value
+class Disclosure:
+    """A fetch after private content was read, of an address that only a stranger named: what the
+    choice may have told. `call` is TURN/CALL; `turn` the one that set it to work; `day` counts days
+    since 1970.
+    """
+
+    call: str
+    session: str
+    turn: str
+    day: int
+    domain: str
+    bits: float
+
+
+@value
 class InboxRow:
     """One accepted message. `turn` is the turn it begins; `steers` the running turn it is meant to
     be folded into.

@@ -106,13 +106,16 @@ def serves_another(session: SessionRow, turn: Turn) -> bool:
     return bool(turn.parent) or LOOP_CHANNEL in (session.channel, session.id.partition(":")[0])
 
 
-def load_inherited_sources(tx: Tx, session: SessionRow, turn: Turn) -> tuple[SourcedText, ...]:
+def load_inherited_sources(
+    tx: Tx, session: SessionRow, turn: Turn
+) -> tuple[tuple[SourcedText, ...], str]:
     """The texts behind such a turn, oldest first: the person's who began it all, then those of the
-    turns above it.
+    turns above it; and the first of those turns.
     """
     texts: tuple[SourcedText, ...] = ()
-    parent, where = turn.parent, session
+    parent, where, root = turn.parent, session, turn.id
     while parent and (row := tx.get_turn(parent)):
+        root = parent
         where = tx.get_session(row.session) or where
         texts = (*collect_texts(rebuild_turn(row.id, row.session, tx.list_events(row.id))), *texts)
         parent = row.parent
@@ -120,10 +123,10 @@ def load_inherited_sources(tx: Tx, session: SessionRow, turn: Turn) -> tuple[Sou
     kind, _, name = where.id.partition(":")
     loop = tx.get_loop(name) if kind == LOOP_CHANNEL else None
     if loop is None:
-        return (*earlier, *texts)
-    root = tx.get_session(
+        return (*earlier, *texts), root
+    chat = tx.get_session(
         loop.root
     )  # the task as the person gave it; what attempts learned is the model's
-    label = root.label if root else Label.UNTRUSTED
+    label = chat.label if chat else Label.UNTRUSTED
     task = iter_person_texts(loop.message, loop.role, label, find_quoted(loop.message))
-    return (*task, *earlier, *texts)
+    return (*task, *earlier, *texts), root

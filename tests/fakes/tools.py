@@ -20,6 +20,7 @@ from daemon.core.events import (
 )
 from daemon.core.messages import ToolCall, Usage
 from daemon.core.provenance import TrustContext
+from daemon.core.rows import Disclosure
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.tools.base import Tool
@@ -77,6 +78,9 @@ class SomeGrants:
 
     async def use_grant(self, session: str, wanted: GrantRequest, call: str) -> bool:
         return wanted.tool in self.tools
+
+    async def count_disclosure(self, disclosure: Disclosure) -> str:
+        return ""
 
 
 @dataclass

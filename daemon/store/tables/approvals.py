@@ -1,11 +1,12 @@
 """Questions to a person about one call, asked once and answered once; standing permissions, exact,
-bounded and revocable; pinned rules, and the tools that MCP servers may offer.
+bounded and revocable; what fetches may have told outside; pinned rules, and the tools that MCP
+servers may offer.
 """
 
 import re
 from datetime import datetime
 
-from daemon.core.rows import ApprovalRow, GrantRow, RuleRow
+from daemon.core.rows import ApprovalRow, Disclosure, GrantRow, RuleRow
 from daemon.core.trust import Answer
 from daemon.store.tables.base import Get, Insert, List, RowMapper, Run, Table, Value
 
@@ -24,6 +25,7 @@ EXPIRE = (
 GRANTS = RowMapper(GrantRow, "grants")
 USE = """UPDATE grants SET uses_left = uses_left - 1, uses = uses + 1
     WHERE id = ? AND (uses_left IS NULL OR uses_left > 0) AND (expires IS NULL OR expires > ?)"""
+DISCLOSURES = RowMapper(Disclosure, "disclosures")
 RULES = RowMapper(RuleRow, "rules")
 ADD_RULE = """INSERT INTO rules (said, matcher, session, sender, confirmed) VALUES (?, ?, ?, ?, 0)
     RETURNING n"""
@@ -31,7 +33,7 @@ PUT_PINS = "INSERT OR REPLACE INTO mcp_pins (server, pins) VALUES (?, ?)"
 
 
 class ApprovalTables(Table):
-    """The approvals, grants, grant_uses, rules and mcp_pins tables."""
+    """The approvals, grants, grant_uses, disclosures, rules and mcp_pins tables."""
 
     def list_approvals(
         self, state: str | None = None, session: str | None = None
@@ -97,6 +99,16 @@ class ApprovalTables(Table):
     def is_grant_used(self, call: str) -> bool:
         """This call has used a standing permission that nobody has revoked since."""
         return bool(self._value("SELECT 1 FROM grant_uses WHERE call = ?", call))
+
+    list_disclosures = List[[str, str, int], Disclosure](
+        DISCLOSURES, "WHERE turn = ?2 OR (session = ?1 AND day = ?3)"
+    )
+    """Those of a turn, and those of a session on a day."""
+
+    def add_disclosure(self, row: Disclosure) -> None:
+        """Count it; what is older than a day is forgotten."""
+        self._run("DELETE FROM disclosures WHERE day < ? - 1", row.day)
+        self._insert(DISCLOSURES, "", row)
 
     list_rules = List[[], RuleRow](RULES, "ORDER BY n")
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Literal
 
 from daemon.core import value
-from daemon.core.provenance import TrustContext, collect_texts
+from daemon.core.provenance import TrustContext
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
 from daemon.tools.base import ToolError
@@ -34,6 +34,7 @@ REASONS = {
     (taint, effect): f"it {does}{taint}" for taint in Taint for effect, does in EFFECT_TEXT.items()
 }
 TableRule = Literal["yes", "if read", "if owned", "if safe", "ask"]
+# A tainted turn's effect also needs an order of the owner's for it (`ordered`).
 # By effect: READ, FETCH, WRITE, EGRESS, DESTRUCTIVE. `if read`: every address was read or is the
 # owner's; `if owned`: every argument that decides where the effect goes is the owner's; `if safe`:
 # a command of the safe grammar.
@@ -58,7 +59,9 @@ class Provenance:
 @value(kw_only=True)
 class PolicyInput:
     """One call as the gate sees it. `safe` is a command of the safe grammar; `ruling` is the
-    verdict of a pinned rule; `askable`: there is somebody to ask.
+    verdict of a pinned rule; `askable`: there is somebody to ask. `unordered` is why the owner's
+    words do not order a tainted effect, `excess` why a fetch would tell too much; `private`:
+    something of the owner's was read.
     """
 
     effect: Effect
@@ -70,6 +73,9 @@ class PolicyInput:
     approvals: Approvals = "risk"
     ruling: Verdict | None = None
     askable: bool = True
+    unordered: str = ""
+    excess: str = ""
+    private: bool = False
 
 
 Judge = Callable[[PolicyInput], Verdict]
@@ -82,12 +88,16 @@ def judge(case: PolicyInput) -> Verdict:
     match TABLE[case.taint][case.effect]:
         case "yes":
             pass
-        case "if read" if not provenance.not_read:
+        case "if read" if not (provenance.not_read or case.excess):
             reason = "the address is yours, or stands in what was read"
-        case "if owned" if not provenance.not_owned:
+        case "if owned" if not (provenance.not_owned or case.unordered):
             reason = "where it goes was said by you"
         case "if safe" if case.safe:
             reason = "the command is one of those that need no approval"
+        case "if read" if case.excess:
+            decision, reason = ASK, f"{does}, and {case.excess}"
+        case "if owned" if case.unordered and not provenance.not_owned:
+            decision, reason = ASK, f"{does}, and {case.unordered}"
         case "if read":
             unread = _quote(provenance.not_read)
             decision, reason = ASK, f"{does}, and nothing that was read holds {unread}"
@@ -101,7 +111,11 @@ def judge(case: PolicyInput) -> Verdict:
         decision, reason = case.ruling
     elif decision is ALLOW and case.is_protected:
         decision, reason = ASK, "the path is protected"
-    elif decision is ALLOW and case.approvals == "always" and case.effect not in READ_EFFECTS:
+    elif (
+        decision is ALLOW
+        and case.approvals == "always"
+        and (case.effect not in READ_EFFECTS or (case.effect is Effect.FETCH and case.private))
+    ):
         decision, reason = ASK, 'every effect needs an approval (tools.approvals = "always")'
     if decision is ASK and not case.askable:
         return DENY, f"{reason}, and there is nobody to ask"
@@ -148,30 +162,16 @@ class PolicyGate:
         None for a call judged before, unless the owner's rules and settings are stricter by now.
         What the turn has read since then does not count: the call was written before.
         """
-        tool, arguments, spec = call.tool, call.arguments, turn.spec
-        protected = (*self.protected_paths, *spec.protected_paths)
-        # A session from outside stays so; a trusted one is tainted by what it reads.
-        taint = Taint.READ_OUTSIDE_TEXT if turn.label is Label.UNTRUSTED else Taint.NONE
-        if setting.session_label is Label.UNTRUSTED:
-            taint = Taint.FROM_OUTSIDE
-        case = PolicyInput(
-            effect=tool.meta.effect,
-            taint=taint,
-            # `is_safe` knows the config's protected paths only.
-            safe=bool(not spec.protected_paths and tool.is_safe and tool.is_safe(arguments)),
-            is_protected=any(is_protected(path, protected) for path in call.paths),
-            approvals="always" if "always" in (self.approvals, spec.approvals) else "risk",
-            ruling=self.rules.ruling(turn.session, setting.root, tool, arguments),
-            askable=setting.can_ask,
-        )
-        if TABLE[taint][tool.meta.effect] in ("if owned", "if read"):
-            from daemon.tools.policy.provenance import Evidence  # lazy: rarely used
+        tool, arguments, effect = call.tool, call.arguments, call.effect
+        earlier = call.state.judged
+        case = self._collect_facts(turn, call, setting)
+        if TABLE[case.taint][effect] in ("if owned", "if read") or case.approvals == "always":
+            from daemon.tools.policy.tainted_call import TaintedCall  # lazy: rarely used
 
-            texts = (*setting.earlier, *collect_texts(turn))
-            evidence = Evidence(texts, self.registry, self.contacts())
-            case = replace(case, provenance=evidence.check(tool, arguments))
+            asked = TaintedCall(self, turn, call, setting, case)
+            case = await asked.weigh(ask=not earlier)
         granted = self.judge(replace(case, has_grant=True))
-        if earlier := call.state.judged:
+        if earlier:
             stricter = STRICTNESS.index(granted[0]) > STRICTNESS.index(earlier.decision)
             return granted if stricter else None
         decision, reason = self.judge(case)
@@ -190,3 +190,22 @@ class PolicyGate:
         if decision is ASK and tool.meta.warning:
             reason = f"{reason}; {tool.meta.warning}"
         return decision, reason
+
+    def _collect_facts(self, turn: Turn, call: AdmittedCall, setting: TrustContext) -> PolicyInput:
+        """What needs no look at the texts of the conversation."""
+        tool, arguments, spec = call.tool, call.arguments, turn.spec
+        protected = (*self.protected_paths, *spec.protected_paths)
+        # A session from outside stays so; a trusted one is tainted by what it reads.
+        taint = Taint.READ_OUTSIDE_TEXT if turn.label is Label.UNTRUSTED else Taint.NONE
+        if setting.session_label is Label.UNTRUSTED:
+            taint = Taint.FROM_OUTSIDE
+        return PolicyInput(
+            effect=call.effect,
+            taint=taint,
+            # `is_safe` knows the config's protected paths only.
+            safe=bool(not spec.protected_paths and tool.is_safe and tool.is_safe(arguments)),
+            is_protected=any(is_protected(path, protected) for path in call.paths),
+            approvals="always" if "always" in (self.approvals, spec.approvals) else "risk",
+            ruling=self.rules.ruling(turn.session, setting.root, tool, arguments),
+            askable=setting.can_ask,
+        )

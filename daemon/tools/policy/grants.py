@@ -1,4 +1,6 @@
-"""Standing permissions: which calls each of them allows, and until when (trust.md)."""
+"""Standing permissions: which calls each of them allows, and until when; how much fetches may tell
+(trust.md).
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -6,8 +8,10 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 
 from daemon.core import value
-from daemon.core.rows import GrantRow
+from daemon.core.rows import Disclosure, GrantRow
 from daemon.tools.base import ToolMeta
+
+TURN_BITS, DAY_BITS, MAX_FETCHES = 32.0, 64.0, 5
 
 
 @value
@@ -29,6 +33,12 @@ class GrantStore(Protocol):
         """
         ...
 
+    async def count_disclosure(self, disclosure: Disclosure) -> str:
+        """Count a fetch today; why it would tell too much, or "". A call is counted once, also
+        after a restart.
+        """
+        ...
+
 
 def grantable_paths(meta: ToolMeta, arguments: Mapping[str, object]) -> tuple[str, ...]:
     """The places of a call; () when more than places decides where its effect goes."""
@@ -37,6 +47,19 @@ def grantable_paths(meta: ToolMeta, arguments: Mapping[str, object]) -> tuple[st
     given = [arguments.get(name) for name in meta.paths]
     complete = all(isinstance(path, str) and path for path in given)
     return tuple(map(str, given)) if complete else ()
+
+
+def explain_excess(known: Sequence[Disclosure], new: Disclosure) -> str:
+    """Why one more fetch is too much after those of its turn, and of its session's day; or ""."""
+    turn = [one for one in known if one.turn == new.turn]
+    day = [one for one in known if one.session == new.session and one.day == new.day]
+    if sum(one.domain == new.domain for one in turn) >= MAX_FETCHES:
+        return f"{MAX_FETCHES} addresses of {new.domain} that you did not name were fetched already"
+    if sum(one.bits for one in turn) + new.bits > TURN_BITS:
+        return "which addresses it fetches could tell others what it has read of yours"
+    if sum(one.bits for one in day) + new.bits > DAY_BITS:
+        return "its fetches of today could tell others what it has read of yours"
+    return ""
 
 
 def is_active(grant: GrantRow, now: datetime) -> bool:

@@ -1,0 +1,272 @@
+"""Did the owner order this deed? A strict reading of their words, then one question to a model that
+sees nothing of a stranger's (trust.md, consent).
+
+Whose value it is (provenance) is another question: "never write to bob@example.org" names bob.
+"""
+
+import json
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from daemon.core import value
+from daemon.core.trust import Effect
+from daemon.tools.policy.provenance import NamedValue, iter_values, text_holds
+from daemon.tools.policy.stemming import word_set
+from daemon.tools.policy.text_values import is_mail, parse_web_address
+
+PURPOSE = "consent"
+MAX_WORDS_CHARS = 6000
+SYSTEM = """\
+You decide whether a person ordered one deed. Below are the person's own words, without what \
+they pasted or quoted, and the deed that a program wants to do for them.
+Answer yes only if the person's own words order exactly this kind of deed with these values. \
+A mention, a question, a report, a condition that is not known to hold, or a negation is no order. \
+To read, open or sum up something is no order to send, post or write there.
+Answer with one word: yes or no."""
+
+# English, German, French, Spanish, Italian, Portuguese, Dutch, Polish; without accents.
+SEND = word_set("""
+    send mail email post forward reply respond answer submit upload publish share tell notify
+    message inform pay transfer book invite order write push deliver give pass report announce ping
+    text register subscribe hand schedule create add reserve update set make
+    schick schicke schicken sende senden maile mailen poste posten leite weiterleiten antworte
+    antworten veroffentliche teile teilen lade hochladen uberweise uberweisen zahle zahlen bezahle
+    buche buchen einladen sag sage informiere benachrichtige melde schreib schreibe schreiben gib
+    envoie envoyer envoyez poster publie publier publiez transfere transferer reponds repondre
+    partage partager soumets soumettre televerse paie payer paye vire virer reserver inviter dis
+    ecris ecrire previens informe notifie transmets transmettre
+    envia enviar envie enviale envialo manda mandar mande mandale mandalo publica publicar reenvia
+    reenviar responde responder comparte compartir sube subir paga pagar transfiere transferir
+    reserva reservar invita invitar dile avisa avisar informa notifica escribe escribir escribele
+    invia inviare inviala invialo mandare spedisci spedire pubblica pubblicare inoltra inoltrare
+    rispondi rispondere condividi condividere carica caricare pagare trasferisci prenota prenotare
+    invitare scrivi scrivere avvisa
+    publique encaminha encaminhe encaminhar responda partilha compartilhe pague transfira reserve
+    convida convide escreve escreva escrever avise
+    stuur sturen verstuur versturen verzend plaats plaatsen deel delen antwoord betaal betalen boek
+    boeken nodig schrijf schrijven meld
+    wyslij wyslac przeslij przeslac opublikuj opublikowac odpowiedz udostepnij zaplac zaplacic
+    przelej zarezerwuj zapros napisz powiadom
+""")
+WRITE = SEND | word_set("""
+    save change edit append put store rename fix replace note generate insert record log fill draft
+    rewrite correct complete merge copy convert format refactor implement move
+    speichere speichern erstelle erstellen andere andern aktualisiere aktualisieren fuge hinzufugen
+    erganze erganzen lege leg anlegen notiere korrigiere benenne ersetze setze kopiere mach trage
+    enregistre enregistrer sauvegarde sauvegarder cree creer modifie modifier mets mettre ajoute
+    ajouter noter corrige corriger renomme remplace copie
+    guarda guardar crea crear actualiza actualizar cambia cambiar anade anadir agrega agregar anota
+    renombra reemplaza copia pon
+    salva salvare creare aggiorna aggiornare modifica modificare aggiungi aggiungere annota
+    correggi rinomina sostituisci metti
+    guarde salve salvar cria crie criar atualiza atualize muda adiciona adicione anote corrija
+    bewaar bewaren sla opslaan maak maken werk wijzig voeg toevoegen noteer zet kopieer verbeter
+    zapisz zapisac utworz utworzyc zaktualizuj zmien dodaj dodac zanotuj popraw skopiuj
+""")
+READ = word_set("""
+    sum summarise summarize read show fetch get open look check visit see find search explain
+    translate analyse analyze review download load parse describe extract collect browse view
+    inspect watch count what go study examine scan list research take compare
+    fass fasse lies lesen zeig zeige hol hole offne schau such suche finde erklare ubersetze prufe
+    besuche nenne vergleiche resume resumer lis lire montre ouvre regarde cherche trouve explique
+    traduis verifie compare resumir lee leer muestra abre mira busca encuentra explica traduce
+    verifica revisa compara riassumi leggi mostra apri guarda cerca trova spiega traduci controlla
+    confronta resuma leia mostre abra olha procura procure traduz vat lees toon kijk zoek vind
+    vertaal controleer vergelijk podsumuj przeczytaj pokaz otworz sprawdz znajdz wyjasnij
+    przetlumacz porownaj
+""")
+COMPARING = word_set("compare vergleiche compara confronta vergelijk porownaj")
+ME = word_set("me us mir uns moi nous nos mi ci mij ons nam")
+NEGATIONS = word_set("""
+    not no never none nothing nobody without neither nor cannot avoid refuse stop dont doesnt cant
+    wont shouldnt mustnt isnt wasnt arent nicht kein keine keinen keinem nie niemals nichts ohne ne
+    pas jamais rien sans nunca jamas nada sin non mai niente senza nao nem sem niet nooit geen niets
+    zonder nigdy bez zadnych
+""")
+LEADS = word_set("""
+    and then also please now next finally afterwards kindly just or und dann bitte auch danach et
+    puis ensuite merci y luego e poi quindi allora depois entao en daarna dan graag oraz potem
+    prosze nastepnie you du tu pouvez-vous peux-tu puedes podrias puoi potresti pode poderia je
+    mozesz lets to-you
+""")
+ENCLITICS = word_set("le la les lui leur en y o a os as lhe")
+ASKING = word_set("can could would will please")
+POLITE = word_set("""
+    can could would will please kannst konntest konnen bitte wurdest peux-tu pourrais-tu pouvez-vous
+    pourriez-vous puedes podrias puede puoi potresti pode poderia podes kun kan wil zou mozesz
+""")
+TOWARDS = word_set("""
+    to at on with via into in for an auf bei nach unter in zu zum zur fur a au aux vers sur pour
+    chez al en para hacia ad su per presso ao aos em no na naar aan op voor bij do na pod dla
+""")
+FROM = word_set("from of about like von aus uber du des depuis del da dal di do dos van uit z ze o")
+INTO = word_set("into as als in nach dans sous en como come em naar do jako")
+SENTENCES = re.compile(r"(?<=[.!?…])\s+|[\n;]+")
+EDGES = ".,;:!?()[]{}<>\"'“”‘’«»`*_#…"
+QUOTED = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“")
+
+
+@value
+class Deed:
+    """One call as the owner's words must order it: `values` are those that decide where its effect
+    goes, `sources` what private content it was preceded by. `to_self`: it goes to the conversation
+    that the owner speaks in.
+    """
+
+    tool: str
+    effect: Effect
+    values: tuple[NamedValue, ...]
+    sources: tuple[str, ...] = ()
+    to_self: bool = False
+
+
+def find_order(deed: Deed, texts: Sequence[str]) -> bool:
+    """The words give an order for the deed, plainly: a verb of its kind stands where an order has
+    it, and the addresses stand as what it leads to. False where in doubt.
+    """
+    addressed = [one for one in deed.values if _is_address(one[1])]
+    for text in texts:
+        reading = [_Sentence.of(part, deed) for part in SENTENCES.split(text) if part.strip()]
+        spans = [span for one in reading if one.is_order for span in one.spans]
+        if not spans:
+            continue
+        if addressed:
+            single = len(spans) == 1 and not any(_is_address(word) for word in spans[0].words)
+            told = [one.text for one in reading if one.is_statement] if single else []
+            if all(
+                any(span.leads_to(name, found) for span in spans)
+                or any(text_holds(one, found, name, deed.tool) for one in told)
+                for name, found in addressed
+            ):
+                return True
+        elif not deed.values or any(
+            text_holds(" ".join(span.words), found, name, deed.tool)
+            for span in spans
+            for name, found in deed.values
+        ):
+            return True
+    return False
+
+
+def build_question(deed: Deed, orders: Sequence[str]) -> str:
+    """What the model is asked: the owner's words and the bare deed."""
+    words = "\n\n".join(("The person's own words:", *orders))[-MAX_WORDS_CHARS:]
+    values = {f"{number}. {name}": found for number, (name, found) in enumerate(deed.values, 1)}
+    after = f"\nBefore it, these private things were read: {', '.join(deed.sources)}"
+    lines = json.dumps(values, ensure_ascii=False)
+    does = f"The deed: {deed.tool} ({deed.effect.value}) with {lines}"
+    return f"{words}\n\n{does}{after * bool(deed.sources)}\n\nDid the person order it? yes or no:"
+
+
+def parse_answer(text: str | None) -> bool | None:
+    """None for anything but a plain yes or no."""
+    word = (text or "").strip().strip(EDGES).casefold()
+    return {"yes": True, "no": False}.get(word)
+
+
+@value
+class _Span:
+    """An order's verb and what follows it, up to the next verb."""
+
+    words: tuple[str, ...]
+    deed: Deed
+    is_reading: bool
+
+    def leads_to(self, name: str, found: str | float) -> bool:
+        """The value stands as what the order leads to, not as what it is about."""
+        before = _plain(self.words[0])
+        for at, word in enumerate(self.words[1:], 1):
+            last, before = before, _plain(word)
+            if not text_holds(word.strip(EDGES), found, name, self.deed.tool):
+                continue
+            direct = (at == 1 or self.deed.to_self) and not self.is_reading
+            joined = last in LEADS or self.words[at - 1].endswith((",", ":"))
+            if self.is_reading:
+                return last in INTO
+            if self.deed.effect is Effect.WRITE:
+                return last not in FROM
+            if direct or last in TOWARDS or (joined and any(map(_is_address, self.words[1:at]))):
+                return True
+            if self.words[at - 1].endswith(":"):
+                return True
+        return False
+
+
+@value
+class _Sentence:
+    """`is_order`: it tells to do something; `is_statement`: it only says something."""
+
+    text: str
+    is_order: bool
+    is_statement: bool
+    spans: tuple[_Span, ...]
+
+    @classmethod
+    def of(cls, text: str, deed: Deed) -> "_Sentence":
+        """Read one sentence."""
+        words = QUOTED.sub(lambda found: f'"{found[0].strip(EDGES)}"', text).split()
+        plain = [_plain(word) for word in words]
+        polite = bool(POLITE & set(plain[:3]))
+        negated = any(word in NEGATIONS or word.endswith("n't") for word in plain)
+        asks = words[-1].strip("\"'”»)").endswith("?")
+        verbs = [at for at in range(len(words)) if _is_verb(words, plain, at, polite)]
+        spans = []
+        wanted = WRITE if deed.effect is Effect.WRITE else SEND
+        for at, end in pairwise((*verbs, len(words))):
+            follows = plain[at + 1] if at + 1 < len(words) else ""
+            mine = plain[at] in wanted and (deed.to_self or follows not in ME)
+            reads = deed.effect is Effect.WRITE and plain[at] in READ - COMPARING
+            if mine or reads:
+                begin = at + 1 if at + 1 < len(words) else _clause_start(plain, at)
+                part = words[begin:end] if begin > at else words[begin:at]
+                spans.append(_Span((words[at], *part), deed, not mine))
+        is_order = not negated and (polite or not asks)
+        return cls(text, is_order, not (verbs or negated or asks), tuple(spans))
+
+
+def _is_verb(words: Sequence[str], plain: Sequence[str], at: int, polite: bool) -> bool:
+    """It stands where an order has its verb."""
+    if plain[at] not in WRITE and plain[at] not in READ:
+        return False
+    if at == 0 or words[at - 1].endswith((",", ":", "-", "–")) or plain[at - 1] in LEADS:
+        return True
+    if polite and at == len(words) - 1:
+        return True  # "kannst du es an ... schicken?"
+    return polite and plain[at - 1] in ASKING
+
+
+def _clause_start(plain: Sequence[str], at: int) -> int:
+    """Of a verb at the end: behind the last joining word before it."""
+    before = [place for place in range(at) if plain[place] in LEADS]
+    return before[-1] + 1 if before else 0
+
+
+def _plain(word: str) -> str:
+    """Lowercase, without accents and punctuation around it."""
+    low = word.strip(EDGES).casefold().replace("ł", "l").replace("’", "'")
+    plain = "".join(
+        char for char in unicodedata.normalize("NFD", low) if not unicodedata.combining(char)
+    )
+    head, _, tail = plain.partition("-")
+    return head if tail in ENCLITICS else plain
+
+
+def _is_address(found: object) -> bool:
+    text = str(found).strip(EDGES)
+    return is_mail(text) or parse_web_address(text) is not None or "/" in text or _is_file(text)
+
+
+def _is_file(text: str) -> bool:
+    return re.fullmatch(r"[\w-][\w .-]*\.[A-Za-z]\w{0,7}", text) is not None
+
+
+def named_values(
+    arguments: Mapping[str, object], critical: Sequence[str] | None
+) -> tuple[NamedValue, ...]:
+    """The plain values that decide where a call's effect goes."""
+    chosen = (
+        arguments if critical is None else {k: v for k, v in arguments.items() if k in critical}
+    )
+    return tuple(one for name, part in chosen.items() for one in iter_values(part, name))

@@ -1,0 +1,130 @@
+"""What private content a turn has read, and what it may tell outside (trust.md, private content).
+
+Choosing among addresses carries information, so fetches have a budget of bits.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+
+from daemon.core import value
+from daemon.core.provenance import Origin, SourcedText, TrustContext
+from daemon.core.trust import Label
+from daemon.core.turn import Turn
+from daemon.tools.calls import parse_arguments
+from daemon.tools.policy.provenance import Evidence
+from daemon.tools.policy.stemming import list_stems, list_synonyms, stem
+from daemon.tools.policy.text_values import TOOL_VERBS, find_addresses, parse_web_address
+from daemon.tools.web.guard import parse_address
+
+SECOND_LEVELS = frozenset(["ac", "co", "com", "edu", "gob", "gov", "ltd", "ne", "net", "or", "org"])
+WORD = re.compile(r"\w+")
+EARLIER = "what this chat read before"
+MEMORY = "memory"
+
+
+@value
+class Cost:
+    """What one fetch may tell, and whom."""
+
+    bits: float
+    domain: str
+
+
+def is_private(setting: TrustContext, texts: Sequence[SourcedText]) -> bool:
+    """Something of the owner's that is no public page was read."""
+    return any(text.private for text in (*setting.earlier, *texts))
+
+
+def price_fetch(url: str, evidence: Evidence) -> Cost | None:
+    """None for an address that the owner named."""
+    if evidence.is_owners("url", url, ""):
+        return None
+    offered = {
+        link
+        for text in evidence.texts
+        if text.origin is not Origin.MODEL and not (text.label is Label.TRUSTED and text.owned)
+        for link in find_addresses(text.text).links
+    }
+    address = parse_web_address(url)
+    host = address.host.rpartition("@")[2] if address else url
+    return Cost(math.log2(len(offered) + 1), registrable_domain(host))
+
+
+def price_query(query: str, evidence: Evidence) -> Cost | None:
+    """What the words of a search tell, where they are chosen from one text of a stranger's; free if
+    all are the owner's. Raises ValueError for words of the model's own.
+    """
+    wanted = _words(query)
+    own = [text for text in evidence.texts if text.origin is Origin.PERSON and text.owned]
+    if set(wanted) <= {word for text in own for word in _words(text.text)}:
+        return None
+    vocabularies = [
+        set(_words(text.text))
+        for text in evidence.texts
+        if text.label is Label.UNTRUSTED and text.origin is not Origin.MODEL and not text.private
+    ]
+    sizes = [len(words) for words in vocabularies if set(wanted) <= words]
+    if not sizes:
+        raise ValueError(query)
+    return Cost(len(wanted) * math.log2(min(sizes)), "a search engine")
+
+
+def registrable_domain(host: str) -> str:
+    """The part of a name that somebody registers: example.co.uk of www.example.co.uk; an IP address
+    as it is.
+    """
+    name = re.sub(r":\d+$", "", host).rstrip(".")
+    if parse_address(name.strip("[]")):
+        return name
+    parts = name.split(".")
+    long = len(parts) > 2 and len(parts[-1]) == 2 and parts[-2] in SECOND_LEVELS
+    return ".".join(parts[-3 if long else -2 :])
+
+
+def find_orders(turn: Turn, setting: TrustContext, texts: Sequence[SourcedText]) -> list[str]:
+    """The owner's words that may order something now: those of this turn, or of the task that it
+    works for; before a bare "yes" also the message before.
+    """
+    own = [text.text for text in texts if text.origin is Origin.PERSON and text.owned]
+    earlier = [text.text for text in setting.earlier if text.origin is Origin.PERSON and text.owned]
+    if setting.root or turn.parent:
+        return [*earlier, *own]
+    return [*earlier[-1:], *own] if len(" ".join(own).split()) < 5 else own
+
+
+def list_unordered_sources(
+    turn: Turn, setting: TrustContext, texts: Sequence[SourcedText], orders: Evidence
+) -> tuple[list[str], list[str]]:
+    """The private sources that the owner did not name with the order, and those that they did.
+
+    A file is named by its path, the records of a tool by what they are ("my mails").
+    """
+    foreign = [EARLIER] if any(text.private for text in setting.earlier) else []
+    named: list[str] = []
+    if any(text.private and text.origin is Origin.MEMORY for text in texts):
+        foreign.append(MEMORY)
+    said = frozenset().union(*(list_stems(text.text) for text in orders.texts))
+    for result, call in turn.settled_calls:
+        if result.public:
+            continue
+        tool = orders.registry.get(result.tool)
+        arguments = parse_arguments(call.arguments)
+        if tool and tool.meta.paths:
+            paths = [str(arguments.get(name) or ".") for name in tool.meta.paths]
+            known = all(orders.is_owners("path", path, tool.name) for path in paths)
+            shown = ", ".join(paths)
+        else:
+            known, shown = bool(_kinds_of(result.tool) & said), result.tool
+        (named if known else foreign).append(shown)
+    return foreign, named
+
+
+def _kinds_of(tool: str) -> frozenset[str]:
+    """What a tool's records are, by its name: {"mail", "messag", ...} for `get_unread_emails`."""
+    nouns = list_stems(tool.rpartition("__")[2]) - frozenset(map(stem, TOOL_VERBS))
+    return nouns | {stem(other) for noun in nouns for other in list_synonyms(noun)}
+
+
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in WORD.findall(text)]

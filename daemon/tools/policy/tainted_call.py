@@ -1,0 +1,128 @@
+"""The texts of a conversation as evidence for one call: whose values it has, whether the owner
+ordered it, and what it would tell others (trust.md). Only the gate comes here, for few calls.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from daemon.core import value
+from daemon.core.provenance import Origin, SourcedText, TrustContext, collect_texts
+from daemon.core.rows import Disclosure
+from daemon.core.trust import Decision, Effect, Label
+from daemon.core.turn import Turn
+from daemon.tools.calls import AdmittedCall
+from daemon.tools.policy import consent
+from daemon.tools.policy.disclosure import (
+    find_orders,
+    is_private,
+    list_unordered_sources,
+    price_fetch,
+    price_query,
+)
+from daemon.tools.policy.gate import PolicyInput, Provenance, Taint
+from daemon.tools.policy.provenance import Evidence
+
+if TYPE_CHECKING:
+    from daemon.tools.policy.gate import PolicyGate
+
+NOT_SAID = "your words do not plainly order it"
+MODEL_SAYS_NO = "it does not seem to be what you ordered"
+NOT_SURE = "it is not certain that you ordered it"
+
+
+@value
+class TaintedCall:
+    """A call whose verdict depends on what was said and read. Nothing here looks for bad words: it
+    looks for the owner's.
+    """
+
+    gate: "PolicyGate"
+    turn: Turn
+    call: AdmittedCall
+    setting: TrustContext
+    case: PolicyInput
+
+    async def weigh(self, *, ask: bool) -> PolicyInput:
+        """The case with its facts. `ask`: a model may be asked, and a fetch is counted."""
+        gate, tool, arguments = self.gate, self.call.tool, self.call.arguments
+        texts = collect_texts(self.turn)
+        evidence = Evidence((*self.setting.earlier, *texts), gate.registry, gate.contacts())
+        case = replace(
+            self.case,
+            provenance=evidence.check(tool, arguments),
+            private=is_private(self.setting, texts),
+        )
+        if case.taint is not Taint.READ_OUTSIDE_TEXT:
+            return case
+        if case.effect is Effect.FETCH:
+            return await self._weigh_fetch(case, evidence, ask=ask)
+        if case.effect in (Effect.WRITE, Effect.EGRESS) and tool.meta.critical != ():
+            return await self._weigh_order(case, texts, ask=ask)
+        return case
+
+    async def _weigh_fetch(
+        self, case: PolicyInput, evidence: Evidence, *, ask: bool
+    ) -> PolicyInput:
+        """Choosing an address tells something, once there is something to tell."""
+        meta, arguments = self.call.tool.meta, self.call.arguments
+        if not case.private or not ask:
+            return case
+        if meta.query:
+            query = str(arguments.get(meta.query) or "")
+            try:
+                cost = price_query(query, evidence)
+            except ValueError:
+                unsaid = Provenance(not_owned=query)
+                return replace(case, effect=Effect.EGRESS, provenance=unsaid)
+        else:
+            found = consent.named_values(arguments, meta.critical)
+            cost = price_fetch(str(found[0][1]) if found else "", evidence)
+        if cost and self.gate.judge(case)[0] is Decision.ALLOW:
+            await self.turn.commit()
+            told = Disclosure(
+                f"{self.turn.id}/{self.call.state.call_id}",
+                self.setting.root or self.turn.session,
+                self.setting.root_turn or self.turn.id,
+                0,
+                cost.domain,
+                cost.bits,
+            )
+            return replace(case, excess=await self.gate.grants.count_disclosure(told))
+        return case
+
+    async def _weigh_order(
+        self, case: PolicyInput, texts: Sequence[SourcedText], *, ask: bool
+    ) -> PolicyInput:
+        """A strict reading of the owner's words, then what private content would go along, then a
+        model that sees nothing of a stranger's.
+        """
+        if self.gate.judge(case)[0] is not Decision.ALLOW:
+            return case  # it is asked about anyway
+        tool, arguments = self.call.tool, self.call.arguments
+        orders = find_orders(self.turn, self.setting, texts)
+        said = [SourcedText(text, Origin.PERSON, Label.TRUSTED) for text in orders]
+        words = Evidence(said, self.gate.registry, self.gate.contacts())
+        foreign, named = list_unordered_sources(self.turn, self.setting, texts, words)
+        values = consent.named_values(arguments, tool.meta.critical)
+        deed = consent.Deed(tool.name, case.effect, values, tuple(named), bool(tool.meta.paths))
+        why = ""
+        if not consent.find_order(deed, orders):
+            why = NOT_SAID
+        elif case.effect is Effect.EGRESS and foreign and not deed.to_self:
+            why = f"you did not order to send what is in {', '.join(dict.fromkeys(foreign))}"
+        elif ask:
+            why = await self._ask_model(deed, orders)
+        return replace(case, unordered=why)
+
+    async def _ask_model(self, deed: consent.Deed, orders: Sequence[str]) -> str:
+        """Why the model's answer is no plain yes; an answer that was recorded is not asked for
+        again.
+        """
+        purpose = f"{consent.PURPOSE} {self.call.state.call_id}"
+        known = [one.text for one in self.turn.consultations if one.purpose == purpose]
+        if not known and self.setting.consult:
+            question = consent.build_question(deed, orders)
+            known = [await self.setting.consult(purpose, consent.SYSTEM, question) or ""]
+        answer = consent.parse_answer(known[-1] if known else "")
+        return "" if answer else MODEL_SAYS_NO if answer is False else NOT_SURE
