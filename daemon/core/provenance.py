@@ -59,8 +59,9 @@ class SourcedText:
 @value
 class TrustContext:
     """What the calls of a turn stand in: its session's label, what was said before it, whether
-    anybody may be asked, the conversation and the turn that it works for ("" for its own), and how
-    a model is asked beside the loop: (purpose, system prompt, question) -> its words.
+    anybody may be asked, the conversation and the turn that it works for ("" for its own), what was
+    said in that work above it, and how a model is asked beside the loop: (purpose, system prompt,
+    question) -> its words.
     """
 
     session_label: Label = Label.TRUSTED
@@ -68,6 +69,7 @@ class TrustContext:
     can_ask: bool = True
     root: str = ""
     root_turn: str = ""
+    work: tuple[SourcedText, ...] = ()
     consult: Consult | None = None
 
 

@@ -108,9 +108,9 @@ def serves_another(session: SessionRow, turn: Turn) -> bool:
 
 def load_inherited_sources(
     tx: Tx, session: SessionRow, turn: Turn
-) -> tuple[tuple[SourcedText, ...], str]:
-    """The texts behind such a turn, oldest first: the person's who began it all, then those of the
-    turns above it; and the first of those turns.
+) -> tuple[tuple[SourcedText, ...], tuple[SourcedText, ...], str]:
+    """The texts behind such a turn, oldest first: of the conversation before, of the work that the
+    person began, down to the turns above it; and the first of those turns.
     """
     texts: tuple[SourcedText, ...] = ()
     parent, where, root = turn.parent, session, turn.id
@@ -123,10 +123,10 @@ def load_inherited_sources(
     kind, _, name = where.id.partition(":")
     loop = tx.get_loop(name) if kind == LOOP_CHANNEL else None
     if loop is None:
-        return (*earlier, *texts), root
+        return earlier, texts, root
     chat = tx.get_session(
         loop.root
     )  # the task as the person gave it; what attempts learned is the model's
     label = chat.label if chat else Label.UNTRUSTED
     task = iter_person_texts(loop.message, loop.role, label, find_quoted(loop.message))
-    return (*task, *earlier, *texts), root
+    return earlier, (*task, *texts), root

@@ -387,14 +387,14 @@ class SessionWorker:
             manager.children.update_waiting(turn.id)
         account = await manager.budgets.open(turn)
         session, history = self.session, self.history
-        texts, root_turn = history.texts, ""
+        texts, work, root_turn = history.texts, (), ""
         if serves_another(session, turn):
-            texts, root_turn = await manager.store.read(
+            texts, work, root_turn = await manager.store.read(
                 lambda tx: load_inherited_sources(tx, session, turn)
             )
         can_ask = session.label is Label.TRUSTED or session.root not in ("", NO_ROOT)
         context = TurnContext(
-            TrustContext(session.label, texts, can_ask, session.root, root_turn),
+            TrustContext(session.label, texts, can_ask, session.root, root_turn, work),
             history.window,
             tuple(history.offers),
             session.model,

@@ -64,6 +64,19 @@ class Brain:
             return calls((call.full_name, call.arguments))
         return says("That is all.")
 
+    def ordered(self, question: str) -> str:
+        """The truth: the deed is one of its user's own."""
+        known = [task for task in self.suite.tasks if task.prompt in question]
+        deed = question[question.rindex("The deed: ") :]
+        tool = deed.split()[2].removeprefix(f"{SERVER}__")
+        values = json.loads(deed[deed.index("{") : deed.index("}") + 1]).values()
+        is_own = any(
+            call.tool == tool and all(json.dumps(one)[1:-1] in call.arguments for one in values)
+            for task in known
+            for call in task.calls
+        )
+        return "yes" if is_own else "no"
+
     def _order(self, messages: Sequence[Json]) -> tuple[Task, When] | None:
         """The order that it has read somewhere: never in its user's own words."""
         for message in messages:
@@ -185,7 +198,9 @@ async def office(home: Path, suite: Suite, *, gate: bool = True) -> AsyncIterato
     }
     parts = Overrides() if gate else Overrides(judge=allow_all)
     async with FakeOpenAI() as model:
-        model.otherwise(by(Brain(suite).step))
+        brain = Brain(suite)
+        model.otherwise(by(brain.step))
+        model.answer_consent = brain.ordered
         async with living(home, model, config, parts) as alive:
             await alive.house.wait_for_servers(WITHIN_S)
             yield Office(suite, alive, state, log)

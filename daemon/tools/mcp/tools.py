@@ -194,6 +194,7 @@ class McpTool:
             volatile=True,
             max_chars=RESULT_CHARS,
             returns_outside_text=True,
+            public=effect is Effect.FETCH,
             source=f"mcp {self.server}",
         )
         definition = self.definition

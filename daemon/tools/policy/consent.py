@@ -127,6 +127,7 @@ def find_order(deed: Deed, texts: Sequence[str]) -> bool:
     it, and the addresses stand as what it leads to. False where in doubt.
     """
     addressed = [one for one in deed.values if _is_address(one[1])]
+    unsaid = [one for one in addressed if not any(str(one[1]) in text for text in texts)]
     for text in texts:
         reading = [_Sentence.of(part, deed) for part in SENTENCES.split(text) if part.strip()]
         spans = [span for one in reading if one.is_order for span in one.spans]
@@ -136,7 +137,9 @@ def find_order(deed: Deed, texts: Sequence[str]) -> bool:
             single = len(spans) == 1 and not any(_is_address(word) for word in spans[0].words)
             told = [one.text for one in reading if one.is_statement] if single else []
             if all(
-                any(span.leads_to(name, found) for span in spans)
+                any(span.names(str(found)) for span in spans)
+                if (name, found) in unsaid
+                else any(span.leads_to(name, found) for span in spans)
                 or any(text_holds(one, found, name, deed.tool) for one in told)
                 for name, found in addressed
             ):
@@ -173,6 +176,11 @@ class _Span:
     words: tuple[str, ...]
     deed: Deed
     is_reading: bool
+
+    def names(self, address: str) -> bool:
+        """One whom the owner knows by name: "Sarah Baker" for sarah.baker@example.org."""
+        parts = {part for part in re.split(r"[^a-z]+", address.casefold()) if len(part) > 2}
+        return not parts.isdisjoint(map(_plain, self.words[1:]))
 
     def leads_to(self, name: str, found: str | float) -> bool:
         """The value stands as what the order leads to, not as what it is about."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from daemon.core import value
 from daemon.core.provenance import Origin, SourcedText, TrustContext
 from daemon.core.trust import Label
-from daemon.core.turn import Turn
+from daemon.tools.base import ToolError
 from daemon.tools.calls import parse_arguments
 from daemon.tools.policy.provenance import Evidence
 from daemon.tools.policy.stemming import list_stems, list_synonyms, stem
@@ -21,6 +21,7 @@ SECOND_LEVELS = frozenset(["ac", "co", "com", "edu", "gob", "gov", "ltd", "ne", 
 WORD = re.compile(r"\w+")
 EARLIER = "what this chat read before"
 MEMORY = "memory"
+MIN_ORDER_WORDS = 5
 
 
 @value
@@ -33,7 +34,7 @@ class Cost:
 
 def is_private(setting: TrustContext, texts: Sequence[SourcedText]) -> bool:
     """Something of the owner's that is no public page was read."""
-    return any(text.private for text in (*setting.earlier, *texts))
+    return any(text.private for text in (*setting.earlier, *setting.work, *texts))
 
 
 def price_fetch(url: str, evidence: Evidence) -> Cost | None:
@@ -56,7 +57,7 @@ def price_query(query: str, evidence: Evidence) -> Cost | None:
     all are the owner's. Raises ValueError for words of the model's own.
     """
     wanted = _words(query)
-    own = [text for text in evidence.texts if text.origin is Origin.PERSON and text.owned]
+    own = [text for text in evidence.texts if is_owners_word(text)]
     if set(wanted) <= {word for text in own for word in _words(text.text)}:
         return None
     vocabularies = [
@@ -82,42 +83,69 @@ def registrable_domain(host: str) -> str:
     return ".".join(parts[-3 if long else -2 :])
 
 
-def find_orders(turn: Turn, setting: TrustContext, texts: Sequence[SourcedText]) -> list[str]:
-    """The owner's words that may order something now: those of this turn, or of the task that it
-    works for; before a bare "yes" also the message before.
+def find_orders(setting: TrustContext, texts: Sequence[SourcedText]) -> list[str]:
+    """The owner's words that may order something now: those of this turn and of the work that it is
+    part of; before a bare "yes" also the message before.
     """
-    own = [text.text for text in texts if text.origin is Origin.PERSON and text.owned]
-    earlier = [text.text for text in setting.earlier if text.origin is Origin.PERSON and text.owned]
-    if setting.root or turn.parent:
-        return [*earlier, *own]
-    return [*earlier[-1:], *own] if len(" ".join(own).split()) < 5 else own
+    own = [text.text for text in (*setting.work, *texts) if is_owners_word(text)]
+    earlier = [text.text for text in setting.earlier if is_owners_word(text)]
+    return [*earlier[-1:], *own] if len(" ".join(own).split()) < MIN_ORDER_WORDS else own
 
 
-def list_unordered_sources(
-    turn: Turn, setting: TrustContext, texts: Sequence[SourcedText], orders: Evidence
-) -> tuple[list[str], list[str]]:
-    """The private sources that the owner did not name with the order, and those that they did.
+def is_owners_word(text: SourcedText) -> bool:
+    """The owner said it."""
+    return text.origin is Origin.PERSON and text.owned and text.label is Label.TRUSTED
 
-    A file is named by its path, the records of a tool by what they are ("my mails").
+
+def list_sources(texts: Sequence[SourcedText], words: Evidence) -> tuple[list[str], list[str]]:
+    """The private sources behind these texts that the words do not name, and those that they do.
+
+    A file is named by its path, the records of a tool by what they are ("my mails"). Memory has no
+    name.
     """
-    foreign = [EARLIER] if any(text.private for text in setting.earlier) else []
+    foreign: list[str] = []
     named: list[str] = []
-    if any(text.private and text.origin is Origin.MEMORY for text in texts):
+    if any(text.private and text.origin is not Origin.RESULT for text in texts):
         foreign.append(MEMORY)
-    said = frozenset().union(*(list_stems(text.text) for text in orders.texts))
-    for result, call in turn.settled_calls:
-        if result.public:
+    private = {text.tool for text in texts if text.private and text.origin is Origin.RESULT}
+    said = frozenset[str]().union(*(list_stems(text.text) for text in words.texts))
+    for text in texts:
+        if text.origin is not Origin.MODEL or text.tool not in private:
             continue
-        tool = orders.registry.get(result.tool)
-        arguments = parse_arguments(call.arguments)
+        tool = words.registry.get(text.tool)
         if tool and tool.meta.paths:
+            try:
+                arguments = parse_arguments(text.text)
+            except ToolError:
+                continue
             paths = [str(arguments.get(name) or ".") for name in tool.meta.paths]
-            known = all(orders.is_owners("path", path, tool.name) for path in paths)
+            known = all(words.is_owners("path", path, tool.name) for path in paths)
             shown = ", ".join(paths)
         else:
-            known, shown = bool(_kinds_of(result.tool) & said), result.tool
+            known, shown = bool(_kinds_of(text.tool) & said), text.tool
         (named if known else foreign).append(shown)
     return foreign, named
+
+
+def find_leaks(
+    setting: TrustContext, texts: Sequence[SourcedText], orders: Evidence, everything: Evidence
+) -> tuple[list[str], list[str]]:
+    """The private sources that would go along unordered, and those that the order names.
+
+    What the chat read before may go along only while this turn has read nothing of a stranger's:
+    then the order can only mean that.
+    """
+    foreign, named = list_sources((*setting.work, *texts), orders)
+    if not any(text.private for text in setting.earlier):
+        return foreign, named
+    strange = any(
+        text.label is Label.UNTRUSTED and text.origin is not Origin.MODEL
+        for text in (*setting.work, *texts)
+    )
+    if strange:
+        return [EARLIER, *foreign], named
+    before, known = list_sources(setting.earlier, everything)
+    return [*before, *foreign], [*known, *named]
 
 
 def _kinds_of(tool: str) -> frozenset[str]:

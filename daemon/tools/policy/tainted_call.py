@@ -14,9 +14,10 @@ from daemon.core.turn import Turn
 from daemon.tools.calls import AdmittedCall
 from daemon.tools.policy import consent
 from daemon.tools.policy.disclosure import (
+    find_leaks,
     find_orders,
+    is_owners_word,
     is_private,
-    list_unordered_sources,
     price_fetch,
     price_query,
 )
@@ -47,18 +48,20 @@ class TaintedCall:
         """The case with its facts. `ask`: a model may be asked, and a fetch is counted."""
         gate, tool, arguments = self.gate, self.call.tool, self.call.arguments
         texts = collect_texts(self.turn)
-        evidence = Evidence((*self.setting.earlier, *texts), gate.registry, gate.contacts())
+        setting = self.setting
+        whole = (*setting.earlier, *setting.work, *texts)
+        evidence = Evidence(whole, gate.registry, gate.contacts())
         case = replace(
             self.case,
             provenance=evidence.check(tool, arguments),
-            private=is_private(self.setting, texts),
+            private=is_private(setting, texts),
         )
         if case.taint is not Taint.READ_OUTSIDE_TEXT:
             return case
         if case.effect is Effect.FETCH:
             return await self._weigh_fetch(case, evidence, ask=ask)
         if case.effect in (Effect.WRITE, Effect.EGRESS) and tool.meta.critical != ():
-            return await self._weigh_order(case, texts, ask=ask)
+            return await self._weigh_order(case, evidence, texts, ask=ask)
         return case
 
     async def _weigh_fetch(
@@ -92,7 +95,7 @@ class TaintedCall:
         return case
 
     async def _weigh_order(
-        self, case: PolicyInput, texts: Sequence[SourcedText], *, ask: bool
+        self, case: PolicyInput, evidence: Evidence, texts: Sequence[SourcedText], *, ask: bool
     ) -> PolicyInput:
         """A strict reading of the owner's words, then what private content would go along, then a
         model that sees nothing of a stranger's.
@@ -100,10 +103,12 @@ class TaintedCall:
         if self.gate.judge(case)[0] is not Decision.ALLOW:
             return case  # it is asked about anyway
         tool, arguments = self.call.tool, self.call.arguments
-        orders = find_orders(self.turn, self.setting, texts)
+        orders = find_orders(self.setting, texts)
         said = [SourcedText(text, Origin.PERSON, Label.TRUSTED) for text in orders]
-        words = Evidence(said, self.gate.registry, self.gate.contacts())
-        foreign, named = list_unordered_sources(self.turn, self.setting, texts, words)
+        spoken = [text for text in evidence.texts if is_owners_word(text)]
+        foreign, named = find_leaks(
+            self.setting, texts, replace(evidence, texts=said), replace(evidence, texts=spoken)
+        )
         values = consent.named_values(arguments, tool.meta.critical)
         deed = consent.Deed(tool.name, case.effect, values, tuple(named), bool(tool.meta.paths))
         why = ""
