@@ -86,7 +86,7 @@ class ToolFinished:
     """The one result of a call. `offers` are tools that the model may use from now on (find_tools);
     `repeat_of` is the call whose result this is, when the same thing was asked again and not run
     again. `owned`: nobody but the owner wrote what it shows. `public`: it shows nothing of the
-    owner's.
+    owner's. `records`: JSON of the owner's own records that it lists.
     """
 
     call_id: str
@@ -103,6 +103,7 @@ class ToolFinished:
     repeat_of: str = ""
     owned: bool = True
     public: bool = False
+    records: str = ""
 
 
 @value

@@ -44,7 +44,7 @@ class SourcedText:
     """One text of a conversation. `tool` is the one that was called, or whose result it is;
     `changes`: that call may have changed something. `owned`: the owner said it, or it came up in
     what they asked for; words and requests of other people are not theirs. `private`: it shows
-    something of the owner's that is no public page.
+    something of the owner's that is no public page. `records`: JSON of the owner's own records.
     """
 
     text: str
@@ -54,6 +54,7 @@ class SourcedText:
     changes: bool = False
     owned: bool = True
     private: bool = False
+    records: str = ""
 
 
 @value
@@ -138,6 +139,7 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
                 changes,
                 owned and event.owned,
                 not event.public,
+                event.records if owned else "",
             )
         case HistoryCompressed(summary=summary) if summary:
             yield SourcedText(summary, Origin.OTHER, event.label, private=True)

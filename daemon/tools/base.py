@@ -36,6 +36,7 @@ class ToolOutput:
     `seconds` is the time it worked, where that is less than it took, because it waited for a
     person. `from_owner` is False for what another person wrote, however trusted: no argument may
     stand on it. `public`: it shows nothing of the owner's; None for what the tool's metadata say.
+    `records`: JSON of the owner's own records that it lists.
     """
 
     text: str
@@ -47,6 +48,7 @@ class ToolOutput:
     seconds: float | None = None
     from_owner: bool = True
     public: bool | None = None
+    records: str = ""
 
 
 @value

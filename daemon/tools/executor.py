@@ -291,6 +291,7 @@ class _TurnRun:
             seconds=seconds if output.seconds is None else output.seconds,
             owned=output.from_owner,
             public=meta.public if output.public is None else output.public,
+            records=executor.redactor.redact_text(output.records),
         )
         now = executor.clock.now()
         for event in (*(executor.redactor.redact_value(one) for one in output.events), result):

@@ -17,7 +17,7 @@ from daemon.settings.secrets import SecretStore
 from daemon.tools.web.client import WebClient
 from daemon.tools.web.config import NetConfig
 from daemon.tools.web.guard import AddressGuard
-from daemon.tools.web.requests import HttpRequests, http_request
+from daemon.tools.web.requests import HttpRequests, classify_request, http_request
 from tests.fakes.tools import Bench
 from tests.fakes.web import Resolver, Site, moved, response, site
 
@@ -101,7 +101,35 @@ async def test_method_headers_and_body_go_out_and_the_answer_comes_back():
     assert told.label is Label.UNTRUSTED and told.effect is Effect.EGRESS
 
 
-async def test_it_is_asked_about_even_if_it_only_gets():
+@pytest.mark.parametrize(
+    ("effect", "arguments"),
+    [
+        (Effect.FETCH, {"method": "GET"}),
+        (Effect.FETCH, {"method": "HEAD", "headers": {"Accept": "application/json"}}),
+        (Effect.EGRESS, {"method": "GET", "headers": {"X-Note": "what it read"}}),
+        (Effect.EGRESS, {"method": "GET", "headers": {"Accept": "what/it-read"}}),
+        (Effect.EGRESS, {"method": "GET", "body": "what it read"}),
+        (Effect.EGRESS, {"method": "GET", "url": "https://x.example/{{secret:KEY}}"}),
+        (Effect.EGRESS, {"method": "POST"}),
+        (Effect.EGRESS, {"method": "OPTIONS"}),
+        (Effect.DESTRUCTIVE, {"method": "PUT"}),
+        (Effect.DESTRUCTIVE, {"method": "PATCH"}),
+        (Effect.DESTRUCTIVE, {"method": "DELETE"}),
+        (Effect.DESTRUCTIVE, {"method": "TRACE"}),
+        (Effect.DESTRUCTIVE, {"method": "POST", "headers": {"X-HTTP-Method-Override": "DELETE"}}),
+        (Effect.DESTRUCTIVE, {"method": "POST", "headers": {"x-http-method": "DELETE"}}),
+        (Effect.DESTRUCTIVE, {"method": "POST", "url": "https://x.example/5?a=1&_method=delete"}),
+        (Effect.DESTRUCTIVE, {"method": "POST", "url": "https://x.example/5?%5Fmethod=delete"}),
+    ],
+)
+def test_a_request_is_judged_by_what_its_method_does_and_what_it_carries(
+    effect: Effect, arguments: dict[str, object]
+):
+    whole = {"url": "https://x.example/5", **arguments}
+    assert classify_request(whole) is effect
+
+
+async def test_what_it_sends_is_asked_about():
     meta = http_request.meta
     assert (meta.effect, meta.critical, meta.retries, meta.idempotent) == (
         Effect.EGRESS,
@@ -110,7 +138,7 @@ async def test_it_is_asked_about_even_if_it_only_gets():
         False,
     )
     async with world(granted=False) as here:
-        here.bench.asks(("http_request", json.dumps({"method": "GET", "url": here.site.url})))
+        here.bench.asks(("http_request", json.dumps({"method": "POST", "url": here.site.url})))
         await here.bench.again()
         assert len(here.bench.recorded(ApprovalAsked)) == 1 and here.site.seen == []
 

@@ -71,7 +71,10 @@ class Brain:
         tool = deed.split()[2].removeprefix(f"{SERVER}__")
         values = json.loads(deed[deed.index("{") : deed.index("}") + 1]).values()
         is_own = any(
-            call.tool == tool and all(json.dumps(one)[1:-1] in call.arguments for one in values)
+            call.tool == tool
+            and all(
+                json.dumps(str(one).partition(" (")[0])[1:-1] in call.arguments for one in values
+            )
             for task in known
             for call in task.calls
         )

@@ -18,6 +18,22 @@ def key(tool: str, arguments: object) -> str:
     return json.dumps([tool, arguments], sort_keys=True)
 
 
+def tables(text: str) -> list[Json]:
+    """The records that a text lists, as the service has them: `- name: x`, `key: y`, lists of single values."""
+    found: list[Json] = [{}]
+    for line in text.splitlines():
+        begins, pair = line.startswith("- "), re.fullmatch(r"(?:- |  )?([a-z_]+): ?(.*)", line)
+        if begins and pair:
+            found.append({})
+        if pair:
+            found[-1][pair[1]] = pair[2].strip("'") or []
+        elif (item := re.fullmatch(r" *- (.*)", line)) and found[-1]:
+            last = next(reversed(found[-1]))
+            if isinstance(found[-1][last], list):
+                found[-1][last].append(item[1].strip("'"))
+    return [record for record in found if record]
+
+
 class SuiteServer:
     def __init__(self, data: Path, suite: str, state: Path, log: Path) -> None:
         recorded = json.loads(data.read_text())["suites"][suite]
@@ -27,6 +43,7 @@ class SuiteServer:
                 "name": tool["name"],
                 "description": tool["description"],
                 "inputSchema": tool["parameters"] | {"type": "object"},
+                "outputSchema": {"type": "object", "required": ["records"]},
             }
             for tool in recorded["tools"]
         ]
@@ -59,7 +76,11 @@ class SuiteServer:
             case "tools/list":
                 return {"result": {"tools": self.tools}}
             case "tools/call":
-                return {"result": {"content": [{"type": "text", "text": self.call(params)}]}}
+                text = self.call(params)
+                content = [{"type": "text", "text": text}]
+                return {
+                    "result": {"content": content, "structuredContent": {"records": tables(text)}}
+                }
             case _:
                 return {"error": {"code": -32601, "message": f"no such method: {method}"}}
 

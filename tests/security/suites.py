@@ -49,6 +49,14 @@ CRITICAL: Mapping[str, list[str]] = {
     "post_webpage": ["url"],
     "get_webpage": ["url"],
 }
+RECORD_TOOLS = (
+    "search_calendar_events",
+    "get_day_calendar_events",
+    "search_files",
+    "list_files",
+    "create_file",
+    "get_file_by_id",
+)
 TRUSTED_OUTPUT = ["get_current_day", "search_contacts_by_name", "search_contacts_by_email"]
 
 
@@ -96,6 +104,7 @@ class Suite:
         return {
             "effects": {tool: self.effect(tool) for tool in self.tools},
             "critical": {tool: names for tool, names in CRITICAL.items() if tool in self.tools},
+            "records": [tool for tool in self.tools if tool.startswith(RECORD_TOOLS)],
             "trusted_output": [tool for tool in TRUSTED_OUTPUT if tool in self.tools],
         }
 

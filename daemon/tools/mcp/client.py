@@ -367,7 +367,9 @@ class McpSession:
         has_text = any(isinstance(block, types.TextContent) for block in answer.content)
         if not has_text and answer.structured_content is not None:
             parts.append(json.dumps(answer.structured_content, ensure_ascii=False))
-        return ToolOutput("\n".join(parts), bool(answer.is_error))
+        structured = answer.structured_content
+        records = "" if structured is None else stable_json(structured)
+        return ToolOutput("\n".join(parts), bool(answer.is_error), records=records)
 
 
 def _server_tool(tool: types.Tool) -> ServerTool:
@@ -377,6 +379,7 @@ def _server_tool(tool: types.Tool) -> ServerTool:
         whole.get("description") or whole.get("title") or "",
         stable_json(whole.get("inputSchema") or {}),
         stable_json(whole.get("annotations") or {}),
+        stable_json(whole["outputSchema"]) if whole.get("outputSchema") else "",
     )
 
 

@@ -59,6 +59,11 @@ class McpConfig(BaseModel):
     trusted_output: list[str] = Field(
         [], description="tools whose results are as good as your own words"
     )
+    records: list[str] = Field(
+        [],
+        description="tools whose structured results list your own records: the ids and addresses of"
+        " one that you name by its title are as good as your own words",
+    )
     sandbox: Literal["auto", "off"] = Field(
         "auto", description='"off": a command runs with all that your user may do'
     )

@@ -59,6 +59,7 @@ class ServerTool:
     description: str
     schema: str
     annotations: str = "{}"
+    output_schema: str = ""
 
     @property
     def digest(self) -> str:
@@ -227,7 +228,26 @@ class McpTool:
             ) from error
         trusted = own in config.trusted_output and not answer.is_error
         label = Label.TRUSTED if trusted else Label.UNTRUSTED
-        return replace(answer, text=sanitize(answer.text, RESULT_CHARS), label=label)
+        listed = own in config.records and not answer.is_error
+        records = answer.records if listed and self._fits(answer.records) else ""
+        text = sanitize(answer.text, RESULT_CHARS)
+        return replace(answer, text=text, label=label, records=records)
+
+    def _fits(self, records: str) -> bool:
+        """The structured result is as the server has declared it."""
+        schema = self.definition.output_schema
+        if not (schema and records) or len(records) > RESULT_CHARS:
+            return False
+        from jsonschema import Draft202012Validator  # lazy: jsonschema, 60 ms
+        from referencing import Registry
+        from referencing.exceptions import Unresolvable
+
+        # An empty registry: a reference in a server's schema fetches nothing.
+        validator = Draft202012Validator(json.loads(schema), registry=Registry())
+        try:
+            return validator.is_valid(json.loads(records))
+        except (Unresolvable, RecursionError, TypeError, ValueError):
+            return False  # what the server calls a schema is none
 
 
 def make_spec(server: str, tool: ServerTool) -> ToolSpec:

@@ -91,6 +91,8 @@ LEADS = word_set("""
     prosze nastepnie you du tu pouvez-vous peux-tu puedes podrias puoi potresti pode poderia je
     mozesz lets to-you
 """)
+WISHES = word_set("you want need like task")
+COMMON_PARTS = word_set("com org net www http https mail email and the for info")
 ENCLITICS = word_set("le la les lui leur en y o a os as lhe")
 ASKING = word_set("can could would will please")
 POLITE = word_set("""
@@ -111,8 +113,8 @@ QUOTED = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“"
 @value
 class Deed:
     """One call as the owner's words must order it: `values` are those that decide where its effect
-    goes, `sources` what private content it was preceded by. `to_self`: it goes to the conversation
-    that the owner speaks in.
+    goes, or the titles of the records that they stand in; `sources` what private content was read
+    before. `to_self`: it goes to the conversation that the owner speaks in.
     """
 
     tool: str
@@ -126,37 +128,50 @@ def find_order(deed: Deed, texts: Sequence[str]) -> bool:
     """The words give an order for the deed, plainly: a verb of its kind stands where an order has
     it, and the addresses stand as what it leads to. False where in doubt.
     """
-    addressed = [one for one in deed.values if _is_address(one[1])]
-    unsaid = [one for one in addressed if not any(str(one[1]) in text for text in texts)]
-    for text in texts:
-        reading = [_Sentence.of(part, deed) for part in SENTENCES.split(text) if part.strip()]
-        spans = [span for one in reading if one.is_order for span in one.spans]
-        if not spans:
-            continue
-        if addressed:
-            single = len(spans) == 1 and not any(_is_address(word) for word in spans[0].words)
-            told = [one.text for one in reading if one.is_statement] if single else []
-            if all(
-                any(span.names(str(found)) for span in spans)
-                if (name, found) in unsaid
-                else any(span.leads_to(name, found) for span in spans)
-                or any(text_holds(one, found, name, deed.tool) for one in told)
-                for name, found in addressed
-            ):
-                return True
-        elif not deed.values or any(
-            text_holds(" ".join(span.words), found, name, deed.tool)
-            for span in spans
-            for name, found in deed.values
-        ):
-            return True
-    return False
+    return any(_orders(deed, text) for text in texts)
 
 
-def build_question(deed: Deed, orders: Sequence[str]) -> str:
-    """What the model is asked: the owner's words and the bare deed."""
+def _orders(deed: Deed, text: str) -> bool:
+    reading = [_Sentence.of(part, deed) for part in SENTENCES.split(text) if part.strip()]
+    orders = [span for one in reading if one.is_order for span in one.spans]
+    writes = deed.effect is Effect.WRITE
+    spans = [span for span in orders if span.kind == "deed" or (writes and span.kind == "read")]
+    single = len(spans) == 1 and not any(_leads_outside(word) for word in spans[0].words)
+    told = [one.text for one in reading if one.is_statement] if single else []
+    if writes and spans and not any(_is_file(word.strip(EDGES)) for word in spans[-1].words):
+        told += [one.text for one in reading if one.is_order]  # "look at x.md and add it there"
+    if not spans:
+        return False
+
+    def is_told(name: str, found: str | float) -> bool:
+        return any(text_holds(one, found, name, deed.tool) for one in told)
+
+    for name, found in deed.values:
+        leads = _leads_outside(found)
+        if leads and str(found) not in text:
+            if not any(span.names(str(found)) for span in spans):
+                return False
+        elif leads or (writes and _is_file(str(found))):
+            if not (any(span.leads_to(name, found) for span in orders) or is_told(name, found)):
+                return False
+        elif _is_file(str(found)) and not any(span.holds(name, found) for span in orders):
+            return False
+    return (
+        any(_is_address(found) for _, found in deed.values)
+        or not deed.values
+        or any(span.holds(name, found) for span in orders for name, found in deed.values)
+        or any(is_told(name, found) for name, found in deed.values)
+    )
+
+
+def build_question(deed: Deed, exact: Sequence[NamedValue], orders: Sequence[str]) -> str:
+    """What the model is asked: the owner's words and the bare deed with its exact values."""
     words = "\n\n".join(("The person's own words:", *orders))[-MAX_WORDS_CHARS:]
-    values = {f"{number}. {name}": found for number, (name, found) in enumerate(deed.values, 1)}
+    shown = zip(exact, deed.values, strict=True)
+    values = {
+        f"{number}. {name}": found if found == title else f"{found} ({title})"
+        for number, ((name, found), (_, title)) in enumerate(shown, 1)
+    }
     after = f"\nBefore it, these private things were read: {', '.join(deed.sources)}"
     lines = json.dumps(values, ensure_ascii=False)
     does = f"The deed: {deed.tool} ({deed.effect.value}) with {lines}"
@@ -171,31 +186,41 @@ def parse_answer(text: str | None) -> bool | None:
 
 @value
 class _Span:
-    """An order's verb and what follows it, up to the next verb."""
+    """A verb and what follows it, up to the next verb. `kind`: "deed" for a verb of the deed's
+    kind, "made" for one that makes a file, "read" for one that only reads.
+    """
 
     words: tuple[str, ...]
     deed: Deed
-    is_reading: bool
+    kind: str
 
     def names(self, address: str) -> bool:
         """One whom the owner knows by name: "Sarah Baker" for sarah.baker@example.org."""
         parts = {part for part in re.split(r"[^a-z]+", address.casefold()) if len(part) > 2}
-        return not parts.isdisjoint(map(_plain, self.words[1:]))
+        return not (parts - COMMON_PARTS).isdisjoint(map(_plain, self.words[1:]))
+
+    def holds(self, name: str, found: str | float) -> bool:
+        """The value stands in it, as what is sent or as a name."""
+        is_read = self.kind == "read"
+        return not is_read and text_holds(" ".join(self.words), found, name, self.deed.tool)
 
     def leads_to(self, name: str, found: str | float) -> bool:
         """The value stands as what the order leads to, not as what it is about."""
+        if self.kind == "made":
+            return False
         before = _plain(self.words[0])
         for at, word in enumerate(self.words[1:], 1):
             last, before = before, _plain(word)
             if not text_holds(word.strip(EDGES), found, name, self.deed.tool):
                 continue
-            direct = (at == 1 or self.deed.to_self) and not self.is_reading
-            joined = last in LEADS or self.words[at - 1].endswith((",", ":"))
-            if self.is_reading:
+            if self.kind == "read":
                 return last in INTO
             if self.deed.effect is Effect.WRITE:
                 return last not in FROM
-            if direct or last in TOWARDS or (joined and any(map(_is_address, self.words[1:at]))):
+            joined = last in LEADS or self.words[at - 1].endswith(",")
+            beside = joined and any(map(_is_address, self.words[1:at]))
+            direct = LEADS.issuperset(map(_plain, self.words[1:at]))
+            if direct or self.deed.to_self or last in TOWARDS or beside:
                 return True
             if self.words[at - 1].endswith(":"):
                 return True
@@ -224,12 +249,17 @@ class _Sentence:
         wanted = WRITE if deed.effect is Effect.WRITE else SEND
         for at, end in pairwise((*verbs, len(words))):
             follows = plain[at + 1] if at + 1 < len(words) else ""
-            mine = plain[at] in wanted and (deed.to_self or follows not in ME)
-            reads = deed.effect is Effect.WRITE and plain[at] in READ - COMPARING
-            if mine or reads:
+            kind = ""
+            if plain[at] in wanted and (deed.to_self or follows not in ME):
+                kind = "deed"
+            elif plain[at] in WRITE:
+                kind = "made"
+            elif deed.effect is Effect.WRITE and plain[at] in READ - COMPARING:
+                kind = "read"
+            if kind:
                 begin = at + 1 if at + 1 < len(words) else _clause_start(plain, at)
                 part = words[begin:end] if begin > at else words[begin:at]
-                spans.append(_Span((words[at], *part), deed, not mine))
+                spans.append(_Span((words[at], *part), deed, kind))
         is_order = not negated and (polite or not asks)
         return cls(text, is_order, not (verbs or negated or asks), tuple(spans))
 
@@ -242,7 +272,8 @@ def _is_verb(words: Sequence[str], plain: Sequence[str], at: int, polite: bool) 
         return True
     if polite and at == len(words) - 1:
         return True  # "kannst du es an ... schicken?"
-    return polite and plain[at - 1] in ASKING
+    wish = plain[at - 1] == "to" and not WISHES.isdisjoint(plain[max(at - 4, 0) : at - 1])
+    return wish or (polite and plain[at - 1] in ASKING)
 
 
 def _clause_start(plain: Sequence[str], at: int) -> int:
@@ -262,12 +293,20 @@ def _plain(word: str) -> str:
 
 
 def _is_address(found: object) -> bool:
+    return _leads_outside(found) or _is_file(str(found).strip(EDGES))
+
+
+def _leads_outside(found: object) -> bool:
+    """A mail or web address."""
     text = str(found).strip(EDGES)
-    return is_mail(text) or parse_web_address(text) is not None or "/" in text or _is_file(text)
+    if is_mail(text):
+        return True
+    address = parse_web_address(text)
+    return address is not None and bool(address.scheme or not _is_file(text))
 
 
 def _is_file(text: str) -> bool:
-    return re.fullmatch(r"[\w-][\w .-]*\.[A-Za-z]\w{0,7}", text) is not None
+    return "/" in text or re.fullmatch(r"[\w-][\w .-]*\.[A-Za-z]\w{0,7}", text) is not None
 
 
 def named_values(

@@ -2,6 +2,7 @@
 (trust.md).
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,10 @@ from daemon.tools.registry import ToolRegistry
 NamedValue = tuple[str, str | int | float]
 OWNER_ORIGINS = (Origin.PERSON, Origin.MEMORY, Origin.RESULT)
 PLAIN_CHOICE = re.compile(r"[A-Za-z]{1,12}(?:[ _-][A-Za-z]{1,12}){0,2}")
+# What a service calls a record by; an ordinary word may stand in any sentence.
+TITLE_KEYS = ("title", "name", "filename", "file_name", "subject", "display_name", "full_name")
+ORDINARY_NAME = re.compile(r"[^\W\d_]+|[^A-Z\d_.]*")
+QUOTE_SIGNS = "'\"“”‘’«»`"
 CONTROLS = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
@@ -146,7 +151,24 @@ class Evidence:
                 if counts and text_holds(text.text, found, name, tool):
                     return True
             by_model = by_model or (text.origin is Origin.MODEL and mentions(text.text, str(found)))
-        return False
+        return bool(self.list_titles(str(found)))
+
+    def list_titles(self, found: str) -> list[str]:
+        """The value stands in the owner's own records of these titles, which the owner named. Two
+        different records of one title are none.
+        """
+        listed = [text.records for text in self.texts if text.records]
+        if not listed or not found.strip():
+            return []
+        records = [record for part in listed for record in iter_records(json.loads(part))]
+        said = [text.text for text in self.texts if text.origin is Origin.PERSON and text.owned]
+        holding = [record for record in records if found in record.leaves - {record.title}]
+        titles = {record.title for record in holding if is_named(record.title, said)}
+        return sorted(
+            title
+            for title in titles
+            if all(found in record.leaves for record in records if record.title == title)
+        )
 
     def was_read(self, url: str) -> bool:
         """The whole address stands in a text from outside, before the model wrote it.
@@ -180,6 +202,42 @@ class Evidence:
         return False
 
 
+@value
+class OwnRecord:
+    """One of the owner's own records: what it is called, and all its single values."""
+
+    title: str
+    leaves: frozenset[str]
+
+
+def iter_records(part: object) -> Iterator[OwnRecord]:
+    """Every table in a structured result that has a title."""
+    if isinstance(part, list):
+        for one in part:
+            yield from iter_records(one)
+    if not isinstance(part, dict):
+        return
+    leaves = set[str]()
+    for inner in part.values():
+        yield from iter_records(inner)
+        single = inner if isinstance(inner, list) else [inner]
+        leaves |= {str(one) for one in single if isinstance(one, str | int | float)}
+    title = next((part[key] for key in TITLE_KEYS if isinstance(part.get(key), str)), "")
+    if title:
+        yield OwnRecord(title, frozenset(leaves))
+
+
+def is_named(title: str, said: Sequence[str]) -> bool:
+    """The words hold the title as it is written: in quotes, or else plainly a name."""
+    plain_name = not ORDINARY_NAME.fullmatch(title)
+    for text in said:
+        for found in re.finditer(rf"(?<!\w){re.escape(title)}(?!\w)", text):
+            around = text[max(found.start() - 1, 0) : found.start()] + text[found.end() :][:1]
+            if plain_name or (len(around) == 2 and all(one in QUOTE_SIGNS for one in around)):
+                return True
+    return False
+
+
 def _schema_names(schema: object) -> frozenset[str]:
     """All property names in a schema."""
     if isinstance(schema, list):
@@ -191,11 +249,20 @@ def _schema_names(schema: object) -> frozenset[str]:
     return names.union(*map(_schema_names, schema.values()))
 
 
+def _resolve(schema: object, reference: str) -> object:
+    """What a reference within the schema means."""
+    for name in reference.removeprefix("#/").split("/"):
+        schema = schema.get(name) if isinstance(schema, Mapping) else None
+    return schema
+
+
 def _is_choice(tool: Tool, shape: object, found: object) -> bool:
     """One of the few values in the tool's own schema carries nothing.
 
     Of an MCP server's enum only plain words count: an address in it may be a stranger's.
     """
+    if isinstance(shape, Mapping) and "$ref" in shape:
+        shape = _resolve(tool.spec.parameters, str(shape["$ref"]))
     choices = shape.get("enum") if isinstance(shape, Mapping) else None
     if not isinstance(choices, list) or found not in choices:
         return False

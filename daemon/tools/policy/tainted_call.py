@@ -22,7 +22,7 @@ from daemon.tools.policy.disclosure import (
     price_query,
 )
 from daemon.tools.policy.gate import PolicyInput, Provenance, Taint
-from daemon.tools.policy.provenance import Evidence
+from daemon.tools.policy.provenance import Evidence, NamedValue
 
 if TYPE_CHECKING:
     from daemon.tools.policy.gate import PolicyGate
@@ -109,7 +109,8 @@ class TaintedCall:
         foreign, named = find_leaks(
             self.setting, texts, replace(evidence, texts=said), replace(evidence, texts=spoken)
         )
-        values = consent.named_values(arguments, tool.meta.critical)
+        exact = consent.named_values(arguments, tool.meta.critical)
+        values = tuple((name, _find_title(found, evidence, orders)) for name, found in exact)
         deed = consent.Deed(tool.name, case.effect, values, tuple(named), bool(tool.meta.paths))
         why = ""
         if not consent.find_order(deed, orders):
@@ -117,17 +118,26 @@ class TaintedCall:
         elif case.effect is Effect.EGRESS and foreign and not deed.to_self:
             why = f"you did not order to send what is in {', '.join(dict.fromkeys(foreign))}"
         elif ask:
-            why = await self._ask_model(deed, orders)
+            why = await self._ask_model(deed, exact, orders)
         return replace(case, unordered=why)
 
-    async def _ask_model(self, deed: consent.Deed, orders: Sequence[str]) -> str:
+    async def _ask_model(
+        self, deed: consent.Deed, exact: Sequence[NamedValue], orders: Sequence[str]
+    ) -> str:
         """Why the model's answer is no plain yes; an answer that was recorded is not asked for
         again.
         """
         purpose = f"{consent.PURPOSE} {self.call.state.call_id}"
         known = [one.text for one in self.turn.consultations if one.purpose == purpose]
         if not known and self.setting.consult:
-            question = consent.build_question(deed, orders)
+            question = consent.build_question(deed, exact, orders)
             known = [await self.setting.consult(purpose, consent.SYSTEM, question) or ""]
         answer = consent.parse_answer(known[-1] if known else "")
         return "" if answer else MODEL_SAYS_NO if answer is False else NOT_SURE
+
+
+def _find_title(found: str | float, evidence: Evidence, orders: Sequence[str]) -> str | float:
+    """What the owner calls the record that the value stands in, where they do not say it."""
+    if any(str(found) in text for text in orders):
+        return found
+    return next(iter(evidence.list_titles(str(found))), found)
