@@ -45,7 +45,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/cli": 22_810,
     "daemon/client": 9_220,
     "daemon/commands": 6_880,
-    "daemon/core": 13_300,
+    "daemon/core": 13_900,
     "daemon/gateway": 4_790,
     "daemon/http": 6_310,
     "daemon/loops": 5_050,

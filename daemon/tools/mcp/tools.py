@@ -239,8 +239,8 @@ class McpTool:
         if not (schema and records) or len(records) > RESULT_CHARS:
             return False
         from jsonschema import Draft202012Validator  # lazy: jsonschema, 60 ms
-        from referencing import Registry
-        from referencing.exceptions import Unresolvable
+        from referencing import Registry  # lazy: comes with it
+        from referencing.exceptions import Unresolvable  # lazy: comes with it
 
         # An empty registry: a reference in a server's schema fetches nothing.
         validator = Draft202012Validator(json.loads(schema), registry=Registry())
