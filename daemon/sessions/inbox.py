@@ -149,9 +149,9 @@ def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
 
     What is asked here because of something from outside is no part of the conversation: it waits
     for a yes or no that is meant for it, and the owner goes on talking meanwhile. Nor do those
-    who may not give orders answer anything.
+    who may not give orders answer anything, nor does text that was pasted.
     """
-    if row.label is Label.UNTRUSTED:
+    if row.label is Label.UNTRUSTED or row.quoted:
         return None
     for asked in reversed(tx.list_approvals("pending", row.session)):
         begun, own = tx.get_turn_input(asked.turn), tx.get_session(asked.session)

@@ -4,7 +4,7 @@ the result.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from secrets import token_hex
 
@@ -23,6 +23,7 @@ from daemon.core.events import (
 )
 from daemon.core.messages import MessageRole, score_importance
 from daemon.core.provenance import TrustContext
+from daemon.core.quoted import find_quoted
 from daemon.core.redaction import RedactedStream, Redactor
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import CallState, Turn
@@ -165,7 +166,10 @@ class ToolExecutor:
         if answered := state.answered:
             reason = answered.reason or f"{answered.by or 'the user'} said no"
             expired = answered.answer is Answer.EXPIRED
-            return make_rejection(state, "nobody answered in time" if expired else reason)
+            rejection = make_rejection(state, "nobody answered in time" if expired else reason)
+            if find_quoted(reason):  # what a person pasted with their no is not their word
+                return replace(rejection, label=Label.UNTRUSTED, owned=False)
+            return rejection
         trusted = setting.session_label is Label.TRUSTED
         minutes = self.approval_minutes if trusted else UNTRUSTED_MINUTES
         tool, arguments = call.tool, call.arguments

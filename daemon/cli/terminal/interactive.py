@@ -90,7 +90,9 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             elif line.strip() in QUIT_COMMANDS:
                 self.screen.leave()
             elif (
-                self.questions and not COMMAND.match(line) and is_answer_to(line, self.questions[0])
+                self.questions
+                and not (typed.data or COMMAND.match(line))
+                and is_answer_to(line, self.questions[0])
             ):
                 await self.answer_question(self.questions[0], line.strip())
             else:

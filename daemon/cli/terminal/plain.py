@@ -258,6 +258,8 @@ class PlainChat(RunFollower[PlainScreen]):
         if text is None:  # the input has ended
             await self._deny(question)
             await self.close_question(*question.key)
+        elif self.lines.pasted:
+            await self.put_question()  # what was pasted is no answer
         else:
             await self.answer_question(question, text)
 
