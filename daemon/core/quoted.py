@@ -16,6 +16,7 @@ Spans = tuple[tuple[int, int], ...]
 MAX_SHORT = 400
 MAX_LINE = 1500
 MAX_QUOTATION = 80
+MAX_PARTS = 1000
 CUT = "\ufffc"
 BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
@@ -44,6 +45,17 @@ FAREWELL = (
     "|(?:cordiali|distinti) saluti|met vriendelijke|groeten|atenciosamente|с уважением"
     "|z poważaniem|pozdrawiam"
 )
+THIS = (
+    "this|these|the following|diese[rsmn]?|folgende[rsn]?|cet|cette|ceci|est[ae]s?|esto|quest[aoei]"
+    "|deze|dit|эт\\w+"
+)
+TEXTS = (
+    "e-?mails?|mails?|messages?|texts?|letters?|notes?|articles?|posts?|pages?|threads?|chats?|logs?"
+    "|documents?|reviews?|comments?|tickets?|invoices?|nachricht|briefe?|rechnung|courriel|texte"
+    "|lettre|correo|mensaje|texto|carta|messaggio|testo|lettera|bericht|tekst|mensagem|письмо"
+    "|сообщение"
+)
+NEXT = f"\\n(?!\\s*(?:{CUT}|\\Z))"
 LEAD = r"^[ \t*_#\[(]*"
 FLAGS = re.IGNORECASE | re.MULTILINE
 FROM_HERE = re.compile(
@@ -53,14 +65,20 @@ FROM_HERE = re.compile(
     r"|^[ \t]*>>>"
     r"|^[ \t]*[-=_*#\u2500\u2550—–]{3}"
     r"|^[ \t]*<[!/?]?[a-z][\w-]*[\s>/]"
-    rf"|(?<=\n)[ \t]*(?:{GREETING})(?:[ \t]+\S+){{0,3}}[ \t]*[,!:.]?[ \t]*$"
-    rf"|(?<=:)[ \t*_]*\n(?!\s*(?:{CUT}|\Z))",
+    rf"|(?<=\n)[ \t]*(?:{GREETING})\b(?:[ \t]+[^\s,!:]+){{0,3}}[ \t]*(?:[,!:.]|$)"
+    rf"|(?<=:)[ \t*_]*{NEXT}",
     FLAGS,
 )
 """From here on all is another's: a mail's head, its first lines, a ruled line, a document, what a
 line announces that ends with a colon.
 """
-SIGNED = re.compile(rf"(?<=\n)[ \t]*(?:{FAREWELL})\b[^\n]{{0,40}}$", FLAGS)
+ANNOUNCED = re.compile(
+    rf"(?:^|\W)(?:(?:{THIS})(?:\W+\w+)?\W+(?:{TEXTS})\b[^\n]*"
+    rf"|(?:{THIS}|below|unten|ci-dessous)(?:[^\w\n]*|[^\n]*\?[ \t]*)){NEXT}",
+    re.IGNORECASE,
+)
+"""A line that asks about what follows it: "sum up this mail", "what does this want?"."""
+SIGNED = re.compile(rf"(?<=\n)[ \t]*(?:{FAREWELL})\b[^\n]{{0,80}}$", FLAGS)
 QUOTED_LINE = re.compile(r"^[ \t]*[>|›»❯❱〉≫│┃][^\n]*", FLAGS)
 FENCE = re.compile(r"`{3,}|~{3,}")
 OPENING = {"“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’", "「": "」", "『": "』", '"': '"'}
@@ -117,7 +135,7 @@ def _find_given(text: str, data: Sequence[str]) -> Spans:
         if part.strip():
             found = [one.span() for one in re.finditer(re.escape(part), text)]
             given += found or [(0, len(text))]
-    return _merge(given)
+    return _merge(given if len(given) <= MAX_PARTS else [(0, len(text))])
 
 
 def _normalize(text: str, known: Spans) -> tuple[str, list[int]]:
@@ -152,6 +170,8 @@ def _find_marked(plain: str, length: int) -> Iterator[tuple[int, int]]:
         yield line if 0 <= line - first <= MAX_SHORT else 0, len(plain)
     if found := FROM_HERE.search(plain):
         yield found.start(), len(plain)
+    if found := ANNOUNCED.search(plain):
+        yield found.end(), len(plain)
     if line >= 0 and SIGNED.search(plain):
         yield line, len(plain)
     fences = [one.span() for one in FENCE.finditer(plain)]

@@ -42,7 +42,7 @@ from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_n
 FORWARDED_TEXT = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"
 QUOTED_TEXT = "[this answers a message that somebody else wrote]\n{quoted}\n[end of it]"
 QUOTED_OWN_TEXT = "[this answers a message of my own]\n{quoted}\n[end of it]"
-EDITED_TEXT = "(I have edited my message; it now reads:)\n{text}"
+EDITED_TEXT = "{text} (I have edited my message; it now reads so)"
 
 
 T = TypeVar("T")
@@ -246,6 +246,8 @@ class ChannelHost:
     def _inbox_message(self, inbound: InboundMessage, person: Person) -> Message:
         """Texts of others are marked, as their label is (trust.md)."""
         address, text, data = inbound.address, inbound.text, inbound.data
+        if inbound.edits:
+            text = EDITED_TEXT.format(text=text)
         if inbound.forwarded:
             text = FORWARDED_TEXT.format(text=text)
             data = (text,)
@@ -254,8 +256,6 @@ class ChannelHost:
             quote = drop_lone_surrogates(quote.format(quoted=inbound.quoted))
             text = f"{text}\n\n{quote}"
             data += () if inbound.quotes_own else (quote,)
-        if inbound.edits:
-            text = EDITED_TEXT.format(text=text)
         files = [replace(one, name=make_safe_name(one.name)) for one in inbound.attachments]
         return Message(
             address.channel,
