@@ -314,7 +314,7 @@ class _TurnRun:
                 executor.live.publish(turn.id, ToolOutputChunk(call_id, clean))
 
         async def check_address(url: str) -> None:
-            executor.gate.check_address(turn, call, self.setting, url)
+            await executor.gate.check_address(turn, call, self.setting, url)
 
         context = ToolContext(
             turn.session,

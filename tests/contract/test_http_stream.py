@@ -59,6 +59,7 @@ async def test_a_watcher_who_left_is_let_go_while_the_run_goes_on(served: Served
     response = await served.http.get(f"/v1/runs/{turn}/events")
     await response.content.readuntil(b"\n\n")
     assert served.house.client.events.is_watched(turn)
+    await served.model.asked(1)
     response.close()
     async with asyncio.timeout(10):
         while served.house.client.events.is_watched(turn):

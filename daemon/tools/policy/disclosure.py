@@ -73,11 +73,11 @@ def price_query(query: str, evidence: Evidence) -> Cost | None:
 
 def registrable_domain(host: str) -> str:
     """The part of a name that somebody registers: example.co.uk of www.example.co.uk; an IP address
-    as it is.
+    with its port.
     """
     name = re.sub(r":\d+$", "", host).rstrip(".")
     if parse_address(name.strip("[]")):
-        return name
+        return host
     parts = name.split(".")
     long = len(parts) > 2 and len(parts[-1]) == 2 and parts[-2] in SECOND_LEVELS
     return ".".join(parts[-3 if long else -2 :])

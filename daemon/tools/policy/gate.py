@@ -139,7 +139,7 @@ class PolicyGate:
     contacts: Callable[[], Sequence[str]] = tuple
     judge: Judge = judge
 
-    def check_address(
+    async def check_address(
         self, turn: Turn, call: AdmittedCall, setting: TrustContext, url: str
     ) -> None:
         """A call that may run is led on to this address: rules are for it, too. Raises ToolError.
@@ -150,9 +150,15 @@ class PolicyGate:
         rules = (turn.session, setting.root, tool)
         ruling = self.rules.ruling(*rules, {**call.arguments, **named})
         asked = self.rules.ruling(*rules, call.arguments) if call.state.approved else None
-        if ruling and (ruling[0] is DENY or ruling != asked):
+        why = ruling[1] if ruling and (ruling[0] is DENY or ruling != asked) else ""
+        if turn.label is Label.UNTRUSTED and not (why or call.state.approved):
+            from daemon.tools.policy.tainted_call import TaintedCall  # lazy: rarely used
+
+            case = PolicyInput(effect=Effect.FETCH, taint=Taint.READ_OUTSIDE_TEXT)
+            why = await TaintedCall(self, turn, call, setting, case).count_redirect(url)
+        if why:
             raise ToolError(
-                f"Not followed: this leads to {_quote(url)}, and {ruling[1]};"
+                f"Not followed: this leads to {_quote(url)}, and {why};"
                 " nothing was sent there. Ask for that address by itself, if it is wanted."
             )
 

@@ -14,6 +14,7 @@ from daemon.core.turn import Turn
 from daemon.tools.calls import AdmittedCall
 from daemon.tools.policy import consent
 from daemon.tools.policy.disclosure import (
+    Cost,
     find_leaks,
     find_orders,
     is_owners_word,
@@ -82,17 +83,30 @@ class TaintedCall:
             found = consent.named_values(arguments, meta.critical)
             cost = price_fetch(str(found[0][1]) if found else "", evidence)
         if cost and self.gate.judge(case)[0] is Decision.ALLOW:
-            await self.turn.commit()
-            told = Disclosure(
-                f"{self.turn.id}/{self.call.state.call_id}",
-                self.setting.root or self.turn.session,
-                self.setting.root_turn or self.turn.id,
-                0,
-                cost.domain,
-                cost.bits,
-            )
-            return replace(case, excess=await self.gate.grants.count_disclosure(told))
+            return replace(case, excess=await self._count(cost))
         return case
+
+    async def count_redirect(self, url: str) -> str:
+        """A fetch is led on to this address: why that is too much, or ""."""
+        texts = collect_texts(self.turn)
+        if not is_private(self.setting, texts):
+            return ""
+        whole = (*self.setting.earlier, *self.setting.work, *texts)
+        cost = price_fetch(url, Evidence(whole, self.gate.registry, self.gate.contacts()))
+        return await self._count(replace(cost, bits=0.0), f">{url}") if cost else ""
+
+    async def _count(self, cost: Cost, step: str = "") -> str:
+        """Why it is too much, or "". The call is on disk before it counts."""
+        await self.turn.commit()
+        told = Disclosure(
+            f"{self.turn.id}/{self.call.state.call_id}{step}",
+            self.setting.root or self.turn.session,
+            self.setting.root_turn or self.turn.id,
+            0,
+            cost.domain,
+            cost.bits,
+        )
+        return await self.gate.grants.count_disclosure(told)
 
     async def _weigh_order(
         self, case: PolicyInput, evidence: Evidence, texts: Sequence[SourcedText], *, ask: bool
