@@ -3,20 +3,41 @@
 import asyncio
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
+
+ACTIVE, PENDING, REJECTED = "active", "pending", "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class FactSource:
+    """Where a fact is from: the turn and the session in which it was kept, and how text from
+    outside had come into that turn ("" where none had).
+    """
+
+    turn: str = ""
+    session: str = ""
+    tainted_by: str = ""
+    category: str = ""
+
+
+UNKNOWN_SOURCE = FactSource()
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
     """Something that was kept, as it was said. `label` tells what it may be trusted for, `owned`
     that the owner said it. A higher score fits the query better.
+
+    `state`: what is pending waits for a person's yes and is used nowhere. `turn` is "" where it is
+    not known: facts of before there were states.
     """
 
     id: str
@@ -25,10 +46,20 @@ class Fact:
     source: str
     label: str
     owned: bool = True
+    turn: str = ""
+    session: str = ""
+    state: str = ACTIVE
+    tainted_by: str = ""
+    approved_by: str = ""
     score: float = 0.0
 
 
+class MemoryFull(Exception):
+    """Too much waits for a person's yes; the message says so."""
+
+
 WORD = re.compile(r"\w+")
+ID_PREFIX = re.compile(r"[0-9a-f]{8,32}")
 STOPWORDS = frozenset(
     WORD.findall("""
     a about am an and any are as at be been but by can could did do does for from had has have
@@ -54,42 +85,115 @@ def normalize(text: str) -> str:
 
 T = TypeVar("T")
 
+COLUMNS = (
+    "facts.id, facts.text, facts.at, source, label, owned, turn, session, state, tainted_by,"
+    " approved_by"
+)
+CURRENT = "state = 'active' AND label = 'trusted' AND valid_to IS NULL"
 ADD = """
-INSERT INTO facts (id, text, sameness, at, source, label, owned) VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (sameness) DO UPDATE SET
+INSERT INTO facts (
+    id, text, sameness, at, source, label, owned, turn, session, tainted_by, category, state
+) VALUES (
+    :id, :text, :sameness, :at, :source, :label, :owned, :turn, :session, :tainted_by, :category,
+    :state
+)
+ON CONFLICT (sameness, state) WHERE valid_to IS NULL DO UPDATE SET
     at = max(at, excluded.at),
-    label = CASE WHEN 'trusted' IN (label, excluded.label) THEN 'trusted' ELSE 'untrusted' END,
     owned = max(owned, excluded.owned)
 RETURNING id
 """
-DELETE_WEAKER = (
-    "DELETE FROM facts WHERE sameness = ?1 AND (label = 'untrusted' OR owned < ?3) AND text <> ?2"
+DELETE_WEAKER = """
+DELETE FROM facts WHERE state = 'active' AND sameness = :sameness AND valid_to IS NULL
+    AND owned < :owned AND text <> :text
+"""
+DELETE_WAITING = "DELETE FROM facts WHERE state = 'pending' AND text = :text"
+FIND_KNOWN = """
+SELECT id FROM facts
+WHERE valid_to IS NULL AND (
+    (state = 'active' AND text = :text)
+    OR (state = 'pending' AND sameness = :text)
+    OR (state = 'rejected' AND sameness = :digest)
 )
-ADD_OWNED = "ALTER TABLE facts ADD COLUMN owned INTEGER NOT NULL DEFAULT 1"
-SEARCH = """
-SELECT facts.id, facts.text, facts.at, source, label, owned, -bm25(words) AS score
+"""
+COUNT_PENDING = "SELECT count(*) FROM facts WHERE state = 'pending'"
+COUNT_OF_SESSION = """
+SELECT count(*) FROM facts WHERE state IN ('pending', 'rejected') AND session = ? AND at > ?
+"""
+SEARCH = f"""
+SELECT {COLUMNS}, -bm25(words) AS score
 FROM words JOIN facts ON facts.rowid = words.rowid
-WHERE words MATCH ?
+WHERE words MATCH ? AND {CURRENT}
 ORDER BY score DESC LIMIT ?
 """
-NEWEST = "SELECT id, text, at, source, label, owned FROM facts ORDER BY at DESC, rowid DESC LIMIT ?"
-FORGET = "DELETE FROM facts WHERE id = ?"
+NEWEST = f"SELECT {COLUMNS} FROM facts WHERE {CURRENT} ORDER BY at DESC, rowid DESC LIMIT ?"
+WAITING = f"SELECT {COLUMNS} FROM facts WHERE state = 'pending' ORDER BY rowid LIMIT ?"
+BY_ID = f"SELECT {COLUMNS} FROM facts WHERE id BETWEEN ?1 AND ?1 || 'g' LIMIT 2"
+MATCHING = f"""
+SELECT {COLUMNS} FROM words JOIN facts ON facts.rowid = words.rowid WHERE words MATCH ? LIMIT ?
+"""
+SUPERSEDE = """
+UPDATE facts SET valid_to = :at
+WHERE state = 'active' AND sameness = :sameness AND valid_to IS NULL RETURNING id
+"""
+APPROVE = """
+UPDATE facts SET state = 'active', label = 'trusted', owned = 1, sameness = :sameness,
+    valid_from = :at, supersedes = :old, approved_by = :by, approved_at = :at
+WHERE id = :id
+"""
+REJECT = """
+UPDATE facts SET state = 'rejected', text = '', tainted_by = '', sameness = :sameness,
+    approved_by = :by, approved_at = :at
+WHERE id = :id
+"""
+FORGET = """
+DELETE FROM facts WHERE id IN (
+    WITH RECURSIVE gone (id) AS (
+        VALUES (?) UNION SELECT supersedes FROM facts JOIN gone USING (id)
+    )
+    SELECT id FROM gone
+)
+"""
+TURNS = """
+SELECT CASE turn WHEN '' THEN source ELSE turn END FROM facts WHERE state <> 'rejected'
+"""
+ADD_OWNED = "ALTER TABLE facts ADD COLUMN owned INTEGER NOT NULL DEFAULT 1;"
+PUT_AWAY = """
+DROP TRIGGER facts_added; DROP TRIGGER facts_removed; DROP TRIGGER IF EXISTS facts_approved;
+DROP INDEX facts_at; DROP INDEX IF EXISTS facts_state; DROP INDEX IF EXISTS facts_same;
+DROP TABLE words; ALTER TABLE facts RENAME TO old_facts;
+"""
+TAKE_OVER = """
+INSERT INTO facts (id, text, sameness, at, source, label, owned, state)
+SELECT id, text, CASE label WHEN 'trusted' THEN sameness ELSE text END, at, source, label, owned,
+    CASE label WHEN 'trusted' THEN 'active' ELSE 'pending' END
+FROM old_facts ORDER BY rowid;
+DROP TABLE old_facts;
+"""
+CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 MERGE = "INSERT INTO words (words) VALUES ('optimize')"
 
 CANDIDATES = 4
+MAX_PENDING, MAX_PENDING_A_DAY, MAX_PENDING_CHARS = 200, 50, 1000
 RECENCY = 0.2
 HALF_LIFE_DAYS = 30.0
 
 
 class Memory:
-    """Facts of former conversations. Each call is one hop to the thread that owns the file."""
+    """Facts of former conversations. Each call is one hop to the thread that owns the file.
+
+    What came from text from outside is only kept aside: no search finds it before a person's yes
+    (`approve`). `waiting` counts it; `on_waiting` is awaited when it was nothing until now.
+    """
+
+    on_waiting: Callable[[], Awaitable[None]] | None = None
 
     def __init__(
-        self, database: sqlite3.Connection, thread: ThreadPoolExecutor, *, empty: bool
+        self, database: sqlite3.Connection, thread: ThreadPoolExecutor, waiting: int, *, empty: bool
     ) -> None:
         self._database = database
         self._thread = thread
         self._empty = empty
+        self.waiting = waiting
 
     @classmethod
     async def open(cls, path: Path) -> "Memory":
@@ -98,32 +202,77 @@ class Memory:
         """
         thread = ThreadPoolExecutor(1, thread_name_prefix="memory")
         try:
-            database, empty = await asyncio.get_running_loop().run_in_executor(thread, _open, path)
+            opened = await asyncio.get_running_loop().run_in_executor(thread, _open, path)
         except sqlite3.Error:
             thread.shutdown()
             raise
-        return cls(database, thread, empty=empty)
+        database, waiting, empty = opened
+        return cls(database, thread, waiting, empty=empty)
 
     async def remember(
-        self, text: str, *, at: datetime, source: str, label: str = "trusted", owned: bool = True
+        self,
+        text: str,
+        *,
+        at: datetime,
+        source: str,
+        label: str = "trusted",
+        owned: bool = True,
+        where: FactSource = UNKNOWN_SOURCE,
     ) -> str:
-        """Keep it; the same fact again only becomes newer, and trusted once somebody who is trusted
-        has said it. Gives its id.
+        """Keep it; the same fact again only becomes newer. Gives its id. What is not trusted waits
+        for a person, and changes nothing that is known. Raises MemoryFull where too much waits.
 
-        Two that are the same to us may still differ in a sign ("a.b@c", "a-b@c"): the words of one
-        who is trusted then count, and before those the owner's (`owned`).
+        Two that are the same to us may still differ in a sign ("a.b@c", "a-b@c"): the owner's words
+        (`owned`) then count before those of others.
         """
         self._empty = False
-        row = (
-            uuid4().hex,
-            text,
-            normalize(text),
-            at.astimezone(UTC).isoformat(timespec="microseconds"),
-            source,
-            label,
-            int(owned),
-        )
-        return await self._do(lambda database: _add(database, row))
+        row: dict[str, str | int] = {
+            "id": uuid4().hex,
+            "text": text,
+            "sameness": normalize(text) if label == "trusted" else text,
+            "at": _stamp(at),
+            "source": source,
+            "label": label,
+            "owned": int(owned),
+            "state": ACTIVE if label == "trusted" else PENDING,
+            **asdict(where),
+        }
+        before = self.waiting
+        kept = await self._change(_add if label == "trusted" else _set_aside, row)
+        if self.waiting and not before and self.on_waiting:
+            await self.on_waiting()
+        return kept
+
+    async def approve(self, fact_id: str, by: str, at: datetime) -> bool:
+        """A person says yes: it is trusted from now on, in place of what was known in the same
+        words. False when it does not wait.
+        """
+        return await self._change(_approve, fact_id, by, _stamp(at))
+
+    async def reject(self, fact_id: str, by: str, at: datetime) -> bool:
+        """A person says no: its text is gone, and the same text is not kept aside again."""
+        return await self._change(_reject, fact_id, by, _stamp(at))
+
+    async def pending(self, limit: int = MAX_PENDING) -> list[Fact]:
+        """What waits for a person's yes, the oldest first."""
+        return await self._list(WAITING, limit)
+
+    async def find(self, prefix: str) -> list[Fact]:
+        """The one fact whose id begins so; two where that is not enough."""
+        if not ID_PREFIX.fullmatch(prefix):
+            return []
+        return [fact for fact in await self._list(BY_ID, prefix) if fact.state != REJECTED]
+
+    async def matching(self, words: str, limit: int) -> list[Fact]:
+        """What has all these words, that which waits included."""
+        wanted = normalize(words).split()
+        if not wanted or not WORD.search(words):
+            return []
+        query = " AND ".join(f'"{word}"' for word in wanted[:MAX_WORDS])
+        waiting = [
+            fact for fact in await self.pending() if {*wanted} <= {*normalize(fact.text).split()}
+        ]
+        return [*await self._list(MATCHING, query, limit), *waiting][:limit]
 
     async def recall(self, query: str, limit: int) -> list[Fact]:
         """What shares words with the query: rare words count more, and newer facts a little more
@@ -138,9 +287,21 @@ class Memory:
         """What was kept, the newest first."""
         return await self._list(NEWEST, limit)
 
+    async def turns(self) -> set[str]:
+        """The turns that facts are from."""
+        rows = await self._do(lambda database: database.execute(TURNS).fetchall())
+        return {turn.rpartition(" ")[2] for (turn,) in rows}
+
     async def forget(self, fact_id: str) -> bool:
-        """Remove it for good; False when there is none of that id."""
-        return await self._do(lambda database: _delete(database, fact_id))
+        """Remove it for good, with what it took the place of; False when there is none of that
+        id.
+        """
+        removed = await self._change(_delete, fact_id)
+        if removed:  # the log of changes would hold the words a while
+            await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._database.execute, CHECKPOINT
+            )
+        return removed
 
     async def aclose(self) -> None:
         """Finish what is queued, then close the file."""
@@ -150,9 +311,17 @@ class Memory:
     async def _list(self, query: str, *arguments: object) -> list[Fact]:
         rows = await self._do(lambda database: database.execute(query, arguments).fetchall())
         return [
-            Fact(id, text, datetime.fromisoformat(at), source, label, bool(owned), *score)
-            for id, text, at, source, label, owned, *score in rows
+            Fact(id, text, datetime.fromisoformat(at), source, label, bool(owned), *rest)
+            for id, text, at, source, label, owned, *rest in rows
         ]
+
+    async def _change(self, work: Callable[..., T], *arguments: object) -> T:
+        def change(database: sqlite3.Connection) -> tuple[T, int]:
+            done = work(database, *arguments)
+            return done, database.execute(COUNT_PENDING).fetchone()[0]
+
+        done, self.waiting = await self._do(change)
+        return done
 
     async def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(
@@ -160,9 +329,9 @@ class Memory:
         )
 
 
-def _open(path: Path) -> tuple[sqlite3.Connection, bool]:
-    """The file, and whether nothing is in it: a memory that is empty is asked before every turn,
-    too.
+def _open(path: Path) -> tuple[sqlite3.Connection, int, bool]:
+    """The file, how much waits in it, and whether nothing is in it: a memory that is empty is
+    asked before every turn, too.
     """
     path.touch(mode=0o600)  # what is remembered is for its owner alone
     database = sqlite3.connect(path)
@@ -172,21 +341,24 @@ def _open(path: Path) -> tuple[sqlite3.Connection, bool]:
         database.execute("PRAGMA secure_delete = ON")
         _migrate(database)
         empty = database.execute("SELECT 1 FROM facts LIMIT 1").fetchone() is None
+        waiting = database.execute(COUNT_PENDING).fetchone()[0]
     except sqlite3.Error:
         database.close()
         raise
-    return database, empty
+    return database, waiting, empty
 
 
 def _migrate(database: sqlite3.Connection) -> None:
-    """To the newest schema; before there were several people, everything was the owner's."""
+    """To the newest schema; before there were several people, everything was the owner's. Facts of
+    before there were states: what is not trusted waits from now on.
+    """
     version = database.execute("PRAGMA user_version").fetchone()[0]
+    schema = files("memory").joinpath("schema.sql").read_text()
     if version == 0:
-        database.executescript(
-            "BEGIN;" + files("memory").joinpath("schema.sql").read_text() + "COMMIT;"
-        )
-    elif version == 1:
-        database.executescript(f"BEGIN; {ADD_OWNED}; PRAGMA user_version = 2; COMMIT;")
+        database.executescript(f"BEGIN; {schema} COMMIT;")
+    elif version < 3:
+        owned = ADD_OWNED if version == 1 else ""
+        database.executescript(f"BEGIN; {owned} {PUT_AWAY} {schema} {TAKE_OVER} COMMIT;")
 
 
 def _in_transaction(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -194,11 +366,64 @@ def _in_transaction(database: sqlite3.Connection, work: Callable[[sqlite3.Connec
         return work(database)
 
 
-def _add(database: sqlite3.Connection, row: tuple[str | int, ...]) -> str:
-    _, text, same, _, _, label, owned = row
-    if label == "trusted":
-        database.execute(DELETE_WEAKER, (same, text, owned))
+def _stamp(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _add(database: sqlite3.Connection, row: dict[str, str | int]) -> str:
+    database.execute(DELETE_WEAKER, row)
+    database.execute(DELETE_WAITING, row)
     return str(database.execute(ADD, row).fetchall()[0][0])
+
+
+def _set_aside(database: sqlite3.Connection, row: dict[str, str | int]) -> str:
+    """The same text twice is one; one that is known, or was rejected, stays as it is."""
+    text, session = str(row["text"]), str(row["session"])
+    known = database.execute(FIND_KNOWN, {"text": text, "digest": _digest(text)}).fetchone()
+    if known:
+        return str(known[0])
+    if len(text) > MAX_PENDING_CHARS:
+        raise MemoryFull(
+            f"it has {len(text)} characters; what waits for the owner's yes has"
+            f" {MAX_PENDING_CHARS} at most"
+        )
+    if database.execute(COUNT_PENDING).fetchone()[0] >= MAX_PENDING:
+        raise MemoryFull(f"{MAX_PENDING} memories wait for the owner's yes already")
+    day = _stamp(datetime.fromisoformat(str(row["at"])) - timedelta(days=1))
+    if database.execute(COUNT_OF_SESSION, (session, day)).fetchone()[0] >= MAX_PENDING_A_DAY:
+        raise MemoryFull(
+            f"this conversation has asked for {MAX_PENDING_A_DAY} within a day already"
+        )
+    return str(database.execute(ADD, row).fetchall()[0][0])
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+def _find_pending(database: sqlite3.Connection, fact_id: str) -> str | None:
+    found = database.execute(
+        "SELECT text FROM facts WHERE id = ? AND state = 'pending'", (fact_id,)
+    ).fetchone()
+    return found and str(found[0])
+
+
+def _approve(database: sqlite3.Connection, fact_id: str, by: str, at: str) -> bool:
+    text = _find_pending(database, fact_id)
+    if text is None:
+        return False
+    row = {"id": fact_id, "sameness": normalize(text), "by": by, "at": at}
+    replaced = database.execute(SUPERSEDE, row).fetchall()
+    database.execute(APPROVE, {**row, "old": replaced[0][0] if replaced else ""})
+    return True
+
+
+def _reject(database: sqlite3.Connection, fact_id: str, by: str, at: str) -> bool:
+    text = _find_pending(database, fact_id)
+    if text is None:
+        return False
+    database.execute(REJECT, {"id": fact_id, "sameness": _digest(text), "by": by, "at": at})
+    return True
 
 
 def _delete(database: sqlite3.Connection, fact_id: str) -> bool:

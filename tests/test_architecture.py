@@ -44,7 +44,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/app": 8_990,
     "daemon/cli": 22_810,
     "daemon/client": 9_220,
-    "daemon/commands": 6_880,
+    "daemon/commands": 7_650,
     "daemon/core": 13_900,
     "daemon/gateway": 4_790,
     "daemon/http": 6_310,
@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/store": 10_780,
     "daemon/tools": 62_300,
     "daemon/triggers": 1_050,
-    "memory": 1_250,
+    "memory": 2_360,
 }
 TOP_LEVEL = {
     "pyproject.toml",

@@ -31,8 +31,7 @@ from daemon.core.events import (
     Verified,
 )
 from daemon.core.messages import Message, MessageRole, ToolCall
-from daemon.core.provenance import is_owner_turn
-from daemon.core.trust import Answer, Label, Stop
+from daemon.core.trust import Answer, Stop
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import AnswerCheck, Intent
 from daemon.tools.calls import truncate_middle
@@ -116,13 +115,12 @@ class AnswerChecker:
     about what did not pass.
 
     Each is made once for each reply; what was found out is an event, so that nothing is done twice
-    after a crash. `keep_reflection` takes the text, the turn, its label, and whether it is the
-    owner's.
+    after a crash. `keep_reflection` takes the text and the turn.
     """
 
     criteria: CriteriaChecker
     models: ModelCaller
-    keep_reflection: Callable[[str, str, Label, bool], Awaitable[None]]
+    keep_reflection: Callable[[str, Turn], Awaitable[None]]
 
     async def check(
         self, turn: Turn, context: TurnContext, end: TurnEnded | None = None
@@ -308,7 +306,7 @@ class AnswerChecker:
         if words := (text or "").split():
             await turn.commit()
             text = f"Reflection on earlier work: {' '.join(words)}"
-            await self.keep_reflection(text, turn.id, turn.label, is_owner_turn(turn))
+            await self.keep_reflection(text, turn)
 
 
 def is_sent_back(turn: Turn) -> bool:

@@ -12,11 +12,14 @@ from daemon.core.clock import Clock
 from daemon.core.events import MemoryHit
 from daemon.core.ids import NewId
 from daemon.core.messages import ACKNOWLEDGEMENT
+from daemon.core.provenance import is_owner_turn
 from daemon.core.rows import OUTSIDE_SCOPE, Disclosure, GrantRow, OutboxRow
 from daemon.core.trust import Label
+from daemon.core.turn import Turn
 from daemon.store.journal import Store, Tx
+from daemon.tools.memory_tools import describe_source
 from daemon.tools.policy.grants import GrantRequest, explain_excess, matching_grants
-from memory.memory import Memory
+from memory.memory import Memory, MemoryFull
 
 log = logging.getLogger(__name__)
 TERMINAL_CHANNEL = "terminal"
@@ -66,7 +69,7 @@ class MemoryRecall:
     clock: Clock
 
     async def __call__(self, text: str) -> tuple[MemoryHit, ...]:
-        """Facts that fit a message; none for a mere greeting or thanks."""
+        """Trusted facts that fit a message; none for a mere greeting or thanks."""
         if ACKNOWLEDGEMENT.fullmatch(text):
             return ()
         try:
@@ -77,13 +80,19 @@ class MemoryRecall:
             return ()
         return tuple(MemoryHit(hit.id, hit.text, Label(hit.label), hit.owned) for hit in hits)
 
-    async def keep(self, text: str, turn: str, label: Label, owned: bool) -> None:
-        """Remember a reflection."""
-        now = self.clock.now()
+    async def keep(self, text: str, turn: Turn) -> None:
+        """Remember a reflection; one on text from outside waits for the owner's yes."""
         try:
-            await self.memory.remember(text, at=now, source=turn, label=label.value, owned=owned)
-        except sqlite3.Error as error:
-            log.warning("memory could not keep the reflection of turn %s: %s", turn, error)
+            await self.memory.remember(
+                text,
+                at=self.clock.now(),
+                source=turn.id,
+                label=turn.label.value,
+                owned=is_owner_turn(turn),
+                where=describe_source(turn, turn.label, "reflection"),
+            )
+        except (MemoryFull, sqlite3.Error) as error:
+            log.warning("memory could not keep the reflection of turn %s: %s", turn.id, error)
 
 
 @value

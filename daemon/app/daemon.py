@@ -5,6 +5,7 @@ import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from daemon.agent.answer_checks import AnswerChecker
 from daemon.agent.budgets import Budgets, DailyUsage
@@ -23,6 +24,7 @@ from daemon.app.tools import Overrides, ToolOwner
 from daemon.client.local import LocalClient
 from daemon.commands.admin import AdminCommands, UndoCommand
 from daemon.commands.approvals import ApprovalCommands
+from daemon.commands.memory import MEMORY_WAITS, MemoryCommands, count_memories
 from daemon.commands.registry import CommandRunner
 from daemon.commands.rules import RuleCommands
 from daemon.commands.sessions import SessionCommands
@@ -83,6 +85,7 @@ class Daemon(ToolOwner):
             store, self.event_bus, config.subagents, config.agent, agents, self.new_id
         )
         self.notifier = OwnerNotifier(store, clock, self.new_id, self._is_channel_up)
+        memory.on_waiting = partial(self.notifier, MEMORY_WAITS)
         spawn = bind([spawn_agent], {SubagentManager: self.subagents})
         executor = await self.build_tools(memory, [*spawn, *config_tools(self.runtime)])
         agents.set_tools(self.registry.names())
@@ -108,7 +111,7 @@ class Daemon(ToolOwner):
         self._connect()
 
     async def _list_cited_turns(self) -> set[str]:
-        return {fact.source for fact in await self.memory.facts(1_000_000)}
+        return await self.memory.turns()
 
     def _apply_config(self, config: Config) -> None:
         """After a reload: new turns use it."""
@@ -168,6 +171,7 @@ class Daemon(ToolOwner):
             AdminCommands(people, self.runtime.reload, PinStore(store), self.servers),
             self.rule_commands,
             UndoCommand(store, self.files, self.new_id),
+            MemoryCommands(self.memory, clock),
         )
         commands = self.commands = CommandRunner(store, clock, groups)
         inbox = self.inbox = Inbox(store, sessions, clock, self.new_id, self.redactor)
@@ -179,6 +183,7 @@ class Daemon(ToolOwner):
             services,
             people,
             loops,
+            self.memory,
             self.event_bus,
             self._list_problems,
             lambda: self.runtime.loaded.notice,
@@ -220,8 +225,11 @@ class Daemon(ToolOwner):
 
     def _describe_state(self) -> list[str]:
         channels = [f"Channel {state.describe()}" for state in self.channel_states.values()]
-        notice = self.runtime.loaded.notice
-        return [*channels, *([f"Config: {notice}"] if notice else [])]
+        notice, waiting = self.runtime.loaded.notice, self.memory.waiting
+        lines = [f"Config: {notice}"] if notice else []
+        if waiting:
+            lines.append(f"{count_memories(waiting)} your yes: /memory pending")
+        return [*channels, *lines]
 
     def _list_problems(self) -> list[str]:
         journal = [] if self.store.healthy else ["the journal cannot be written"]

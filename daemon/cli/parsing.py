@@ -27,6 +27,7 @@ COMMANDS = {
     "secret": "keep, list and delete passwords and keys: the model never sees them",
     "pair": "print a one-time code with which a person gets access",
     "mcp": "MCP servers: list their tools, approve what they have changed",
+    "memory": "what is remembered: list|pending|approve|reject|forget",
     "model": "list, download and remove the models that run inside the daemon",
     "backup": "create or verify a backup of all your data",
 }

@@ -1,6 +1,7 @@
 """The client of the daemon in this process, and the reader of a journal that no daemon uses."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import asdict
 
 from daemon import VERSION
 from daemon.access.directory import NewCode, PairedPerson
@@ -42,6 +43,7 @@ from daemon.services.approvals import ApprovalService
 from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox, InboxMessage
 from daemon.store.journal import Store, Tx
+from memory.memory import Memory
 
 MAX_LOOPS = 20
 
@@ -123,6 +125,7 @@ class LocalClient(JournalReader, DaemonClient):
     sessions: SessionService
     people: PeopleService
     loops: LoopEngine
+    memory: Memory
     events: EventBus
     problems: Callable[[], Sequence[str]]
     notice: Callable[[], str]
@@ -258,6 +261,19 @@ class LocalClient(JournalReader, DaemonClient):
 
     async def revoke_grant(self, id: str) -> bool:
         return await self.approvals.revoke_grant(id)
+
+    async def list_memories(self, limit: int = 50, waiting: str = "") -> list[dict[str, object]]:
+        facts = await (self.memory.pending(limit) if waiting else self.memory.facts(limit))
+        return [{**asdict(fact), "at": fact.at.isoformat()} for fact in facts]
+
+    async def decide_memory(self, id: str, verb: str, by: Person = OWNER) -> bool:
+        decide = {"approve": self.memory.approve, "reject": self.memory.reject}.get(verb)
+        if decide is None:
+            raise UsageError(f"{verb}: expected approve or reject")
+        return await decide(id, by.name, self.inbox.clock.now())
+
+    async def forget_memory(self, id: str) -> bool:
+        return await self.memory.forget(id)
 
     async def mark_delivered(self, turn: str, part: int) -> None:
         await self.store.write(lambda tx: tx.mark_delivery(turn, part, "sent"))

@@ -439,6 +439,21 @@ class DaemonClient(RunReader):
         """Take a permission back; False for an unknown id."""
         ...
 
+    @Endpoint("GET", "/v1/memories", list, right=Right.MANAGE)
+    async def list_memories(self, limit: int = 50, waiting: str = "") -> list[dict[str, object]]:
+        """What is remembered, newest first; with `?waiting=1` what waits for the owner's yes."""
+        ...
+
+    @Endpoint("POST", "/v1/memories/{id}/{verb}", bool, "done", "memory", right=Right.MANAGE)
+    async def decide_memory(self, id: str, verb: str, by: Person = OWNER) -> bool:
+        """Approve or reject one; False when it does not wait."""
+        ...
+
+    @Endpoint("DELETE", "/v1/memories/{id}", bool, "forgotten", "memory", right=Right.MANAGE)
+    async def forget_memory(self, id: str) -> bool:
+        """Remove it for good; False for an unknown id."""
+        ...
+
     @Endpoint("POST", "/v1/runs/{turn}/delivered", right=Right.MANAGE)
     async def mark_delivered(self, turn: str, part: int) -> None:
         """The text has been shown."""

@@ -110,6 +110,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "/mcp, /mcp NAME [TOOL], /mcp whole NAME, /mcp approve NAME CODE [TOOL]",
             Right.MANAGE,
         ),
+        Command(
+            "memory",
+            "what is remembered, and what waits for your yes",
+            "/memory, /memory pending, /memory approve ID, /memory reject ID|all",
+            Right.MANAGE,
+        ),
+        Command("forget", "remove a memory for good", "/forget WORDS or ID", Right.MANAGE),
         Command("reload", "read the config file again", right=Right.MANAGE),
     ),
 }

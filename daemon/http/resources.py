@@ -193,9 +193,11 @@ async def call_client(
         raise invalid(f"state: found {state!r}, expected one of {', '.join(STATES)}")
     if name in BODIES:
         given |= dict(await read_body(request, BODIES[name]))
+    if "by" in known:
+        given["by"] = request[PERSON]
     result = await method(**given)
     if endpoint.missing and not result:
-        await require(client, endpoint.missing, *path.values())
+        await require(client, endpoint.missing, next(iter(path.values())))
     if endpoint.key or result is None:
         result = {**path, endpoint.key: result} if endpoint.key else given
     return json_response(result)

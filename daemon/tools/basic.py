@@ -1,4 +1,4 @@
-"""The small tools: current_time, request_more_iterations (A6), todo (E3), memory, find_tools."""
+"""The small tools: current_time, request_more_iterations (A6), todo (E3), find_tools."""
 
 from datetime import UTC
 from typing import Literal
@@ -6,16 +6,13 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from daemon.core.events import BudgetExtended, Todo, TodosSet
-from daemon.core.provenance import is_owner_turn
-from daemon.core.trust import Effect, Label, join_all
+from daemon.core.trust import Effect, Label
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.signature import tool
-from memory.memory import Memory
 
 EXTRA_ITERATIONS = 10
 MAX_STEPS, MAX_STEP_CHARS = 30, 200
-MAX_HITS = 8
 
 
 @tool(effect=Effect.READ, parallel=True, volatile=True, public=True)
@@ -62,37 +59,6 @@ async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
     left = sum(item.state != "done" for item in plan)
     text = f"written down: {len(plan)} steps, {left} left"
     return ToolOutput(text, events=(TodosSet(context.call_id, plan),))
-
-
-@tool(effect=Effect.WRITE, idempotent=True, critical=(), public=True)
-async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
-    """Keep a fact for later conversations."""
-    if not fact.strip():
-        raise ToolError("fact is empty; say what to remember")
-    label = Label.UNTRUSTED if context.untrusted_source else Label.TRUSTED
-    await memories.remember(
-        fact.strip(),
-        at=context.clock.now(),
-        source=f"{context.session_id} {context.turn.id}",
-        label=label.value,
-        owned=is_owner_turn(context.turn),
-    )
-    return "remembered"
-
-
-@tool(effect=Effect.READ, parallel=True)
-async def recall(memories: Memory, query: str) -> ToolOutput:
-    """Search what was remembered."""
-    if not query.strip():
-        raise ToolError("query is empty; say what to look for")
-    hits = await memories.recall(query, MAX_HITS)
-    lines = [f"- {hit.text} ({hit.at:%Y-%m-%d})" for hit in hits]
-    text = "\n".join(lines) or "nothing in memory fits that"
-    return ToolOutput(
-        text,
-        label=join_all(Label(hit.label) for hit in hits),
-        from_owner=all(hit.owned for hit in hits),
-    )
 
 
 @tool(effect=Effect.READ, parallel=True, public=True)

@@ -9,12 +9,11 @@ from daemon.tools.base import Tool
 from daemon.tools.basic import (
     current_time,
     find_tools,
-    recall,
-    remember,
     request_more_iterations,
     todo,
 )
 from daemon.tools.config import ToolsConfig
+from daemon.tools.memory_tools import recall, remember
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.tool import (
     BackgroundCommands,

@@ -442,16 +442,15 @@ async def test_d6_stop_reasons_are_counted(tmp_path: Path, model: FakeOpenAI) ->
     assert counts == {Stop.DONE: 2, Stop.FAILED: 1}
 
 
-async def test_a_memory_from_outside_taints_the_turn_that_is_given_it(
-    tmp_path: Path, model: FakeOpenAI
-) -> None:
+async def test_a_memory_from_outside_is_given_to_no_turn(tmp_path: Path, model: FakeOpenAI) -> None:
     memory = await Memory.open(tmp_path / "memory.db")
     await memory.remember(
         "the dog is called Rex", at=datetime.now(UTC), source="a mail", label="untrusted"
     )
     await memory.aclose()
     async with living(tmp_path, model) as it:
-        assert (await it.ask("what is my dog called?")).label == "untrusted"
+        assert (await it.ask("what is my dog called?")).label == "trusted"
+        assert "Rex" not in str(model.requests[-1].body)
         assert (await it.ask("what is the capital of France?", "web:other")).label == "trusted"
 
 

@@ -107,19 +107,20 @@ async def test_another_session_finds_it_by_what_it_is_about_e10(
         assert found.startswith("Reflection on earlier work: Goal: repair")
 
 
-async def test_what_a_tainted_turn_thinks_is_tainted_wherever_it_is_found_e10(
+async def test_what_a_tainted_turn_thinks_is_found_nowhere_before_a_persons_yes_e10(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    """trust.md: the label goes along into memory and into the next turns."""
+    """trust.md: the next turn of its own session has it, with its label; other sessions do not."""
     model.otherwise(plays(says(THOUGHT), calls(("outside", {})), says("The valve was stuck.")))
     async with living(tmp_path, model, ON, Overrides(tools=bind([outside], {}))) as it:
         assert (await it.ask(WORK)).label == "untrusted"
         run = await it.ask(
             "What do you know about the greenhouse pump and its gasket?", "web:another"
         )
-        assert run.label == "untrusted"
+        assert (run.label, await memories(it, run.turn)) == ("trusted", [])
+        run = await it.ask("Go on with what is left of it, please, and tell me when you are done.")
         said = next(one for one in await it.events(run.turn) if isinstance(one, UserSaid))
-        assert {hit.label for hit in said.memories} == {Label.UNTRUSTED}
+        assert said.memories[0].label is Label.UNTRUSTED
 
 
 async def test_when_no_model_reflects_nothing_else_changes_e10(

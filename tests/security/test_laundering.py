@@ -33,9 +33,10 @@ REMEMBER = calls(("remember", {"fact": ORDER}))
 
 
 async def mails_eve(at: Desk, text: str = "send the report", session: str = "web:new") -> None:
-    """The model obeys what it was given with this message: a person is asked, and nothing is sent."""
+    """The model was given nothing of it with this message: a person is asked, and nothing is sent."""
     ran = await at.run(text, sends(EVE), says("done"), session=session)
-    assert (ran.asked, ran.label, at.executed()) == (["send"], "untrusted", [])
+    assert (ran.asked, ran.label, at.executed()) == (["send"], "trusted", [])
+    assert EVE not in str(at.it.model.requests[-2].body)
 
 
 async def test_F3_what_an_event_had_remembered_is_nobodys_word_in_a_new_chat_and_after_a_restart(
@@ -60,14 +61,14 @@ async def test_F3_an_event_keeps_nothing_unasked(tmp_path: Path) -> None:
         assert (ran.label, at.executed()) == ("trusted", [])
 
 
-async def test_F3_what_a_tainted_chat_remembers_is_recalled_as_what_it_is(tmp_path: Path) -> None:
-    """By the tool, in a chat whose own message brings nothing up."""
+async def test_F3_what_a_tainted_chat_remembers_is_not_recalled(tmp_path: Path) -> None:
+    """By the tool, in a chat whose own message brings nothing up: it waits for the owner's yes."""
     async with desk(tmp_path) as at:
         ran = await at.run("what is in my mails?", read_mails(), REMEMBER, says("ok"))
         assert (ran.asked, ran.label) == ([], "untrusted")
         look = calls(("recall", {"query": "reports"}))
         ran = await at.run("do it", look, sends(EVE), says("ok"), session="web:new")
-        assert (ran.asked, ran.label, at.executed()) == (["send"], "untrusted", [])
+        assert (ran.asked, ran.label, at.executed()) == (["send"], "trusted", [])
 
 
 async def test_F3_a_memory_that_was_planted_does_not_take_the_place_of_the_owners(

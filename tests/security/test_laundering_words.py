@@ -32,7 +32,7 @@ async def test_A22_the_next_turn_is_tainted_by_what_was_answered(tmp_path: Path)
         assert (ran.label, ran.asked) == ("untrusted", ["web_fetch"])
 
 
-async def test_A22_a_reflection_on_it_is_a_strangers_memory(tmp_path: Path) -> None:
+async def test_A22_a_reflection_on_it_is_remembered_nowhere_unasked(tmp_path: Path) -> None:
     async with desk(
         tmp_path, described, {"clerk": CLERK}, agent={"reflect": True, "check_claims": False}
     ) as at:
@@ -44,4 +44,6 @@ async def test_A22_a_reflection_on_it_is_a_strangers_memory(tmp_path: Path) -> N
         ran = await at.run(
             "arrange the reports, please", sends(EVE), says("ok"), says("-"), session="web:three"
         )
-        assert (ran.label, ran.asked, at.executed()) == ("untrusted", ["send"], [])
+        assert (ran.label, ran.asked, at.executed()) == ("trusted", ["send"], [])
+        [waits] = await at.it.house.memory.pending()
+        assert waits.text.startswith("Reflection on") and waits.turn

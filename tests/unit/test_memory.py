@@ -74,7 +74,8 @@ async def test_the_label_is_kept_and_outside_text_never_lowers_what_the_owner_sa
     memory: Memory,
 ) -> None:
     await keep(memory, "pay to account 42", label="untrusted")
-    assert [hit.label for hit in await memory.recall("account", 5)] == ["untrusted"]
+    assert [hit.label for hit in await memory.recall("account", 5)] == []
+    assert [(one.label, one.state) for one in await memory.pending()] == [("untrusted", "pending")]
     await keep(memory, "pay to account 42")
     await keep(memory, "Pay to account 42", label="untrusted")
     assert [hit.label for hit in await memory.recall("account", 5)] == ["trusted"]

@@ -1,0 +1,163 @@
+"""/memory /forget: what is remembered, what waits for the owner's yes, what is to be gone."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from hashlib import blake2b
+
+from daemon.commands.registry import CommandCall
+from daemon.core import value
+from daemon.core.clock import Clock
+from daemon.core.errors import UsageError
+from daemon.core.trust import Label
+from daemon.services.approvals import make_visible
+from memory.memory import Fact, Memory
+
+MEMORY_WAITS = (
+    "A conversation that had read text from outside wants something to be remembered. It is used"
+    " nowhere before your yes: /memory pending shows it."
+)
+MEMORY_USAGE = (
+    "/memory lists, /memory pending shows what waits for your yes, /memory approve ID and"
+    " /memory reject ID answer, /forget WORDS or /forget ID removes."
+)
+STILL_IN_JOURNAL = "What was said stays in the journal."
+LISTED, PAGE, ID_CHARS = 20, 10, 8
+
+
+def count_memories(count: int) -> str:
+    """Such as "3 memories wait for"."""
+    return "1 memory waits for" if count == 1 else f"{count} memories wait for"
+
+
+@value
+class MemoryCommands:
+    """For the owner, in a chat that can be trusted."""
+
+    facts: Memory
+    clock: Clock
+
+    async def memory(self, call: CommandCall) -> str:
+        """/memory [pending|approve ID...|approve all CODE|reject ID...|reject all]"""
+        _require_trusted(call)
+        verb, *words = call.argument.lower().split()[:100] or [""]
+        match verb, words:
+            case ("" | "list", []):
+                return await self._list()
+            case "pending", []:
+                return await self._list_pending()
+            case "approve", [_, *_]:
+                return await self._decide(call, words, self.facts.approve, "Approved")
+            case "reject", [_, *_]:
+                return await self._decide(call, words, self.facts.reject, "Rejected")
+            case _:
+                return MEMORY_USAGE
+
+    async def forget(self, call: CommandCall) -> str:
+        """/forget WORDS, or ids; where the words fit several, they are listed first."""
+        _require_trusted(call)
+        words = call.argument.split()
+        if not words:
+            return MEMORY_USAGE
+        found = [one for word in words if len(one := await self.facts.find(word)) == 1]
+        by_id = len(found) == len(words)
+        facts = (
+            [fact for one in found for fact in one]
+            if by_id
+            else await self.facts.matching(call.argument, LISTED)
+        )
+        if not facts:
+            return "Nothing was forgotten: no memory has all these words, or this id."
+        if len(facts) > 1 and not by_id:
+            shown = "\n".join(map(_render, facts))
+            return f"Nothing was forgotten yet. These fit; /forget ID removes one:\n{shown}"
+        gone = [fact for fact in facts if await self.facts.forget(fact.id)]
+        return "\n".join(("Forgotten:", *map(_render, gone), STILL_IN_JOURNAL))
+
+    async def _list(self) -> str:
+        known = await self.facts.facts(LISTED)
+        head = f"The newest {len(known)} memories:" if known else "Nothing is remembered yet."
+        waiting = self.facts.waiting
+        tail = f"{count_memories(waiting)} your yes: /memory pending" if waiting else ""
+        return "\n".join(filter(None, (head, *map(_render, known), tail, MEMORY_USAGE)))
+
+    async def _list_pending(self) -> str:
+        waiting = await self.facts.pending(PAGE)
+        if not waiting:
+            return "Nothing waits for your yes."
+        count = self.facts.waiting
+        more = f"{count - len(waiting)} more come after these." if count > len(waiting) else ""
+        parts = (
+            f"{count_memories(count)} your yes. Text from outside had been read when they were"
+            " made; nothing uses them until then.",
+            *(_render(fact, whole=True) for fact in waiting),
+            more,
+            f"/memory approve ID makes one yours, /memory approve all {_code_of(waiting)} exactly"
+            " these; /memory reject ID or /memory reject all removes them.",
+        )
+        return "\n".join(filter(None, parts))
+
+    async def _decide(
+        self,
+        call: CommandCall,
+        words: Sequence[str],
+        decide: Callable[..., Awaitable[bool]],
+        done: str,
+    ) -> str:
+        chosen = await self._choose(words, may_be_unseen=done == "Rejected")
+        now = self.clock.now()
+        if len(chosen) > PAGE:
+            count = sum([await decide(fact.id, call.sender, now) for fact in chosen])
+            return f"{done}: {count} memories."
+        lines = [
+            f"{done}: {make_visible(fact.text)}"
+            if await decide(fact.id, call.sender, now)
+            else f"{fact.id[:ID_CHARS]} does not wait any more."
+            for fact in chosen
+        ]
+        return "\n".join(lines)
+
+    async def _choose(self, words: Sequence[str], *, may_be_unseen: bool) -> list[Fact]:
+        """By their ids, which never mean another one; "all" of a list by its code. Raises
+        UsageError: nothing is done then.
+        """
+        waiting = await self.facts.pending()
+        if words[0] == "all":
+            if may_be_unseen and len(words) == 1 and waiting:
+                return waiting
+            pages = (waiting[:count] for count in range(1, PAGE + 1))
+            page = next((page for page in pages if page and [_code_of(page)] == [*words[1:]]), None)
+            if not page:
+                raise UsageError("Nothing was done: what waits has changed. /memory pending lists.")
+            return page
+        chosen = []
+        for word in words:
+            fits = [fact for fact in waiting if len(word) >= ID_CHARS and fact.id.startswith(word)]
+            if len(fits) != 1:
+                raise UsageError(
+                    f"Nothing was done: {make_visible(word)} is not the id of one that waits."
+                    " /memory pending lists them."
+                )
+            chosen += fits
+        return chosen
+
+
+def _require_trusted(call: CommandCall) -> None:
+    if call.session.label is Label.UNTRUSTED:
+        raise UsageError("Memory is not shown or changed in a conversation from outside.")
+
+
+def _code_of(facts: Sequence[Fact]) -> str:
+    """Stands for exactly these."""
+    return blake2b("".join(fact.id for fact in facts).encode(), digest_size=3).hexdigest()
+
+
+def _render(fact: Fact, *, whole: bool = False) -> str:
+    """One line, invisible characters spelled out; where it is from."""
+    turn = f"turn {make_visible(fact.turn)}" if fact.turn else "turn unknown"
+    source = f"{turn} of {make_visible(fact.session)}" if fact.session else turn
+    terms = [f"{fact.at:%Y-%m-%d}", fact.label, source]
+    if fact.tainted_by:
+        terms.append(f"tainted by {make_visible(fact.tainted_by)}")
+    if fact.approved_by:
+        terms.append(f"approved by {make_visible(fact.approved_by)}")
+    text = make_visible(fact.text, 0) if whole else make_visible(fact.text)
+    return f"- {fact.id[:ID_CHARS]} ({', '.join(terms)})\n    {text}"

@@ -1,0 +1,143 @@
+"""The tools remember and recall. What a turn that has read text from outside wants to remember is
+kept aside until the owner says yes; what the owner told it to remember, word for word, is theirs.
+"""
+
+import re
+
+from daemon.core.provenance import Origin, collect_texts, find_taint, is_owner_turn
+from daemon.core.trust import Effect, Label, join_all
+from daemon.core.turn import Turn
+from daemon.tools.base import ToolContext, ToolError, ToolOutput
+from daemon.tools.signature import tool
+from memory.memory import ACTIVE, FactSource, Memory, MemoryFull
+
+MAX_HITS = 8
+KEPT_ASIDE = (
+    "kept aside, not remembered: this conversation has read text from outside. Nothing uses it"
+    " before the owner says yes: it waits for /memory pending. Tell them so."
+)
+REJECTED_BEFORE = "not kept: the owner has said no to exactly this before"
+FROM_OUTSIDE = "it came from outside"
+
+ORDER = re.compile(
+    r"(?:remember|note|memori[sz]e|keep in mind|(?:don['’]t|do not) forget"
+    r"|merke? dir|denk daran|vergiss nicht|retiens|note|souviens-toi|n['’]oublie pas"
+    r"|recuerda|anota|no olvides|ricorda(?:ti)?|annota|lembra-te|lembre(?:-se)?|anote"
+    r"|onthoud|vergeet niet|zapamiętaj)"
+    r"(?P<what>,? (?:that|this|it|the following|dass|das|dies|que|qu['’]|ça|cela|esto|eso|che"
+    r"|questo|isso|isto|dat|dit|że|to))?[:,]?",
+    re.IGNORECASE,
+)
+LEADS_ON = re.compile(
+    r"(?:^|\b(?:please|and|then|also|you|bitte|und|auch|et|y|e|en|i|proszę|por favor|per favore"
+    r"|s['’]il te plaît|alstublieft))[\s,]*$",
+    re.IGNORECASE,
+)
+REPORTS = re.compile(
+    r"[\"“”„«»`‘’':?]|\b(?:not|never|if|whether|says?|said|tells?|told|wants?|asks?|asked|claims?"
+    r"|nicht|nie|sagt|schreibt|will|ob|pas|jamais|dit|si|no|nunca|dice|non|mai|não|diz|niet|nooit"
+    r"|zegt|nigdy|mówi)\b",
+    re.IGNORECASE,
+)
+ADDRESS = re.compile(r"\b(?:https?://|www\.)\S+")
+SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
+ABBREVIATED = re.compile(
+    r"\b(?:dr|mr|mrs|ms|st|prof|no|nr|inc|vs|ca|approx|e\.g|i\.e|z\.b)$", re.IGNORECASE
+)
+
+
+def is_ordered(said: str, fact: str) -> bool:
+    """The words tell us to remember exactly this: "remember that FACT.", or "FACT. Remember that."
+    in one line. A part of a sentence does not count, for what was left out may have turned it
+    round; nor does a question, or what somebody else is reported to say.
+    """
+    words = r"\s+".join(map(re.escape, fact.rstrip(" .!").split()))
+    if not words:
+        return False
+    for line in said.splitlines():
+        for found in re.finditer(rf"(?<!\w){words}(?!\w)", line, re.IGNORECASE):
+            before, after = line[: found.start()], line[found.end() :]
+            if not re.match(r"[.!]*\s*$|[.!]+\s", after):
+                continue
+            if after.strip(" .!") and ABBREVIATED.search(found[0]):
+                continue
+            if _is_introduced(SENTENCE_END.split(before)[-1]) or (
+                not SENTENCE_END.split(before)[-1].strip() and _is_confirmed(after)
+            ):
+                return True
+    return False
+
+
+def _is_introduced(before: str) -> bool:
+    """The sentence has said "remember that" so far, and is nobody else's."""
+    order = next((one for one in ORDER.finditer(before) if not before[one.end() :].strip()), None)
+    if order is None:
+        return False
+    lead = ADDRESS.sub("", before[: order.start()])
+    return bool(LEADS_ON.search(lead)) and not REPORTS.search(lead)
+
+
+def _is_confirmed(after: str) -> bool:
+    """The next sentence is "Please remember that."."""
+    sentences = SENTENCE_END.split(after.lstrip(".! "))
+    order = ORDER.search(sentences[0])
+    if order is None or not order["what"] or sentences[0][order.end() :].strip(" .!"):
+        return False
+    lead = sentences[0][: order.start()]
+    return bool(LEADS_ON.search(lead)) and not REPORTS.search(lead)
+
+
+def is_owner_order(turn: Turn, fact: str) -> bool:
+    """The owner themselves typed in this turn that this is to be remembered."""
+    return any(
+        is_ordered(text.text, fact)
+        for text in collect_texts(turn)
+        if text.origin is Origin.PERSON and text.owned and text.label is Label.TRUSTED
+    )
+
+
+def describe_source(turn: Turn, label: Label, category: str = "") -> FactSource:
+    """Where what is kept now comes from."""
+    taint = find_taint(turn.events) if label is Label.UNTRUSTED else None
+    why = "" if label is Label.TRUSTED else taint.by if taint else FROM_OUTSIDE
+    return FactSource(turn.id, turn.session, why, category)
+
+
+@tool(effect=Effect.WRITE, idempotent=True, critical=(), public=True)
+async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
+    """Keep a fact for later conversations."""
+    fact, turn = fact.strip(), context.turn
+    if not fact:
+        raise ToolError("fact is empty; say what to remember")
+    ordered = context.untrusted_source and is_owner_order(turn, fact)
+    label = Label.UNTRUSTED if context.untrusted_source and not ordered else Label.TRUSTED
+    try:
+        kept = await memories.remember(
+            fact,
+            at=context.clock.now(),
+            source=f"{context.session_id} {turn.id}",
+            label=label.value,
+            owned=ordered or is_owner_turn(turn),
+            where=describe_source(turn, label),
+        )
+    except MemoryFull as error:
+        raise ToolError(f"not kept: {error}") from error
+    if label is Label.TRUSTED:
+        return "remembered"
+    states = {known.state for known in await memories.find(kept)}
+    return "remembered" if ACTIVE in states else KEPT_ASIDE if states else REJECTED_BEFORE
+
+
+@tool(effect=Effect.READ, parallel=True)
+async def recall(memories: Memory, query: str) -> ToolOutput:
+    """Search what was remembered."""
+    if not query.strip():
+        raise ToolError("query is empty; say what to look for")
+    hits = await memories.recall(query, MAX_HITS)
+    lines = [f"- {hit.text} ({hit.at:%Y-%m-%d})" for hit in hits]
+    text = "\n".join(lines) or "nothing in memory fits that"
+    return ToolOutput(
+        text,
+        label=join_all(Label(hit.label) for hit in hits),
+        from_owner=all(hit.owned for hit in hits),
+    )
