@@ -42,7 +42,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/access": 1_800,
     "daemon/agent": 32_660,
     "daemon/app": 8_990,
-    "daemon/cli": 22_810,
+    "daemon/cli": 22_950,
     "daemon/client": 9_220,
     "daemon/commands": 7_650,
     "daemon/core": 13_900,
