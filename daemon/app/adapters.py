@@ -109,12 +109,7 @@ class StoredGrants:
         now = self.clock.now()
 
         def list_candidates(tx: Tx) -> list[GrantRow]:
-            held = tx.list_grants(session)
-            if wanted.untrusted:
-                held = [row for row in tx.list_grants(OUTSIDE_SCOPE) + held if row.session]
-            elif (own := tx.get_session(session)) and own.root:
-                held += tx.list_grants(own.root)
-            return matching_grants(held, wanted, now)
+            return matching_grants(_list_held(tx, session, wanted), wanted, now)
 
         def use(tx: Tx) -> bool:
             candidates = list_candidates(tx)
@@ -141,3 +136,19 @@ class StoredGrants:
             return why
 
         return await self.store.write(count)
+
+    async def find_former(self, session: str, wanted: GrantRequest) -> str | None:
+        """The latest."""
+        held = await self.store.read(lambda tx: _list_held(tx, session, wanted))
+        now, former = self.clock.now(), [replace(wanted, binds=row.binds) for row in held]
+        pairs = zip(held, former, strict=True)
+        found = [row.binds for row, request in pairs if matching_grants([row], request, now)]
+        return found[-1] if found else None
+
+
+def _list_held(tx: Tx, session: str, wanted: GrantRequest) -> list[GrantRow]:
+    held = tx.list_grants(session)
+    if wanted.untrusted:
+        return [row for row in tx.list_grants(OUTSIDE_SCOPE) + held if row.session]
+    own = tx.get_session(session)
+    return held + (tx.list_grants(own.root) if own and own.root else [])

@@ -28,6 +28,7 @@ from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager, load_client
 from daemon.tools.policy.gate import Judge, PolicyGate, judge
 from daemon.tools.policy.rules import RuleSet
+from daemon.tools.shell.named_files import NamedFilesBinder
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.shell.tool import BackgroundCommands, Shell
 from daemon.tools.signature import ToolDefinition, bind
@@ -132,7 +133,8 @@ class ToolOwner:
         )
         stack.push_async_callback(background.aclose)
         guarded = tuple(config.protected_paths)
-        terminal = Shell(sandbox, shell, guarded, self.redactor, effects, background)
+        binder = NamedFilesBinder(sandbox.workspace, self.paths.undo)
+        terminal = Shell(sandbox, shell, guarded, self.redactor, effects, background, binder)
         self.registry = build_tools(
             config=config,
             terminal=terminal,

@@ -20,24 +20,24 @@ from daemon.core.turn_spec import Intent, Limits, TurnSpec
 
 @value
 class CallJudged:
-    """What the gate said to a call, and why."""
+    """What the gate said to a call, and why; `binds`: what it would run then (BoundContent)."""
 
     call_id: str
     tool: str
     effect: Effect
     decision: Decision
     reason: str
+    binds: str = ""
 
 
 @value
 class ApprovalAsked:
-    """A call waits for a person. The row beside it is the wait; `token_hash` is what an answer must
-    match.
+    """A call waits for a person. The row beside it is the wait; an answer must match `token_hash`.
 
-    The daemon asks for itself in the same way; its questions are named, not
-    numbered: "budget.1" (F2). `preview` is what a person is shown beside the arguments; `paths` are
-    the places in the workspace that the call is about, where it is about nothing else: a standing
-    permission may then be for places instead of for exactly this call.
+    The daemon asks for itself in the same way; its questions are named, not numbered: "budget.1"
+    (F2). `preview` is what a person is shown beside the arguments; `paths` are the places that the
+    call is about, where it is about nothing else: a permission may then be for places instead of
+    for exactly this call; `binds` as in CallJudged.
     """
 
     call_id: str
@@ -49,6 +49,7 @@ class ApprovalAsked:
     expires: datetime
     preview: str = ""
     paths: tuple[str, ...] = ()
+    binds: str = ""
 
 
 @value

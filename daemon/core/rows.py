@@ -173,6 +173,7 @@ class ApprovalRow:
     reason: str = ""
     preview: str = ""
     paths: tuple[str, ...] = ()
+    binds: str = ""
 
 
 @value
@@ -183,6 +184,7 @@ class GrantRow:
     It is bounded by a number of uses or by time: `uses_left` None is any number, `expires` None
     only with a number of uses. With `paths`, a pattern of places in the workspace, it is for every
     call of the tool there, whatever its other arguments. `uses`: how often it has been used.
+    `binds`: the digests of the files that it was given for; changed ones need a new yes.
     """
 
     id: str
@@ -196,6 +198,7 @@ class GrantRow:
     expires: datetime | None = None
     paths: str = ""
     uses: int = 0
+    binds: str = ""
 
 
 @value
@@ -484,4 +487,5 @@ def grant_from_answer(
         uses_left=bounds.uses,
         expires=ends,
         paths=bounds.paths,
+        binds=asked.binds,
     )

@@ -356,7 +356,8 @@ class Turn:
                 self.spent.add(event.usage, event.charged_usd, event.seconds)
             case ApprovalAsked(call_id=name):
                 if name[0].isdigit():
-                    self.call(name).asked = event
+                    state = self.call(name)
+                    state.asked, state.answered = event, None  # perhaps asked once more
                 else:
                     self.questions[name] = SystemQuestion(event)
             case ApprovalAnswered(call_id=name):

@@ -30,6 +30,7 @@ from daemon.core.rows import (
 from daemon.core.trust import Label, Person
 from daemon.sessions.manager import SessionManager
 from daemon.store.journal import Store, Tx
+from daemon.tools.calls import CHANGED_NOTE
 from daemon.tools.policy.grants import is_active, pattern_error
 
 MAX_CHARS = 500
@@ -131,8 +132,8 @@ def is_allowed_to_answer(tx: Tx, row: ApprovalRow, answer: Answer, person: Perso
 
 
 def ref_of(row: ApprovalRow) -> ApprovalRef:
-    """Identifies the question."""
-    return row.turn, row.call_id
+    """Identifies the question: the same call asked once more is another one."""
+    return row.turn, f"{row.call_id}/{row.token_hash[:16]}"
 
 
 def load_shown(tx: Tx, session: str, person: str) -> ShownApprovals:
@@ -151,8 +152,10 @@ def save_shown(
 
 def needs_full_view(row: ApprovalRow) -> bool:
     """A list shows only its beginning, so a person has to see it whole before a yes; system
-    questions are always whole.
+    questions are always whole. So has one that is asked again because what runs has changed.
     """
+    if CHANGED_NOTE in row.preview:
+        return True
     texts = (escape_invisible(row.arguments), _indent(row.preview))
     return not is_system_question(row) and max(map(len, texts)) > MAX_CHARS
 

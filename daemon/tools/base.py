@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
+from datetime import datetime
+from typing import Protocol
 
 from daemon.core import value
 from daemon.core.clock import Clock
@@ -56,6 +58,8 @@ class ToolContext:
     """What the executor knows of the call, never filled in by the model (A10). `record_event`
     commits. `check_address` is asked about every address that the call is led to beyond the one
     that was judged, such as a redirect's, before anything is sent there; raises ToolError.
+    `check_content` is for the last moment before something runs: raises ToolError if it is not
+    what was allowed any more.
     """
 
     session_id: str
@@ -66,6 +70,7 @@ class ToolContext:
     on_output: Callable[[str], None]
     record_event: Callable[[Event], Awaitable[None]]
     check_address: Callable[[str], Awaitable[None]]
+    check_content: Callable[[], Awaitable[None]]
 
 
 Arguments = Mapping[str, object]
@@ -114,13 +119,35 @@ class ToolMeta:
 
 
 @value
+class BoundContent:
+    """What of the workspace would run if a call did. `key` holds a digest for each file, as a
+    canonical text, "" for no file; `description` tells of the files, a line each.
+    """
+
+    key: str = ""
+    description: str = ""
+
+
+class Binder(Protocol):
+    """Binds a yes to a call to the content that runs, not to its words alone. Called in threads."""
+
+    def look(self, arguments: Arguments, now: datetime) -> BoundContent:
+        """What would run now."""
+        ...
+
+    def explain_change(self, former: str, key: str) -> str:
+        """What is different between two keys, for a person."""
+        ...
+
+
+@value
 class Tool:
     """A tool ready to run. `run` takes the model's arguments, without any that start with `_`;
     raises ToolError for bad ones.
 
     `check` raises the same ToolError before anybody is asked; `is_safe` knows arguments that need
     no approval (trust.md); `preview` is what a person is shown beside the arguments before they say
-    yes: a change as a diff, a command explained.
+    yes: a change as a diff, a command explained; `binds` finds the content that a yes is for.
     """
 
     spec: ToolSpec
@@ -129,6 +156,7 @@ class Tool:
     check: Callable[[Arguments], object] | None = field(default=None, repr=False)
     is_safe: Callable[[Arguments], bool] | None = field(default=None, repr=False)
     preview: Callable[[Arguments], str] | None = field(default=None, repr=False)
+    binds: Binder | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ from daemon.core.messages import MessageRole, score_importance
 from daemon.core.redaction import drop_lone_surrogates
 from daemon.core.trust import Effect
 from daemon.core.turn import CallState, Turn
-from daemon.tools.base import Arguments, BadArguments, Tool, ToolError, ToolMeta
+from daemon.tools.base import Arguments, BadArguments, BoundContent, Tool, ToolError, ToolMeta
 from daemon.tools.workspace.fs import casefold_name
 
 MAX_PARALLEL = 8
@@ -29,6 +29,7 @@ REPEAT_NOTE = (
     "\n[You asked exactly this before. This is the result of then;"
     " nothing has been done since that could change it.]"
 )
+CHANGED_NOTE = "what runs has changed since it was allowed:"
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -74,11 +75,12 @@ def is_protected(path: PurePosixPath, patterns: Iterable[str]) -> bool:
 
 @value
 class AdmittedCall:
-    """A call that may run now."""
+    """A call that may run now; `content` is what it runs."""
 
     state: CallState
     tool: Tool
     arguments: Arguments
+    content: BoundContent = BoundContent()
 
     @property
     def effect(self) -> Effect:

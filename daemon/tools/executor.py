@@ -27,8 +27,9 @@ from daemon.core.quoted import find_quoted
 from daemon.core.redaction import RedactedStream, Redactor
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import CallState, Turn
-from daemon.tools.base import RetryableToolError, ToolContext, ToolError, ToolOutput
+from daemon.tools.base import BoundContent, RetryableToolError, ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import (
+    CHANGED_NOTE,
     MAX_CHARS,
     MAX_PARALLEL,
     AdmittedCall,
@@ -45,7 +46,7 @@ from daemon.tools.calls import (
     to_printable,
     truncate_middle,
 )
-from daemon.tools.policy.gate import REASONS, PolicyGate
+from daemon.tools.policy.gate import REASONS, PolicyGate, make_grant_request
 from daemon.tools.policy.grants import grantable_paths
 from daemon.tools.registry import ToolRegistry, is_allowed
 
@@ -53,6 +54,7 @@ COMMIT_DELAY_S = 0.05
 UNTRUSTED_MINUTES = 24 * 60.0
 FROM_OUTSIDE = (Effect.FETCH, Effect.EGRESS)
 ARGUMENTS_CHANGED = "the call is not the one that was allowed; ask again"
+CONTENT_CHANGED = "a file that it runs has changed since this was allowed; ask again"
 
 
 class TimedOut(ToolError):
@@ -78,27 +80,32 @@ class ToolExecutor:
         A read or an approved call passes a waiting one (B8); another effect does not, because it
         may build on the waiting call. Raises StoreUnavailable and Fenced.
         """
-        states = turn.pending
-        admitted = [await self._admit(turn, state, setting) for state in states]
-        first = next((at for at, state in enumerate(states) if state.is_waiting), len(states))
-        ready = [
-            call
-            for at, call in enumerate(admitted)
-            if call and (at < first or call.effect is Effect.READ or call.state.approved)
-        ]
         untrusted = turn.label.join_with(setting.session_label) is Label.UNTRUSTED
         run = _TurnRun(self, turn, setting, untrusted)
         try:
-            if len(ready) < len(admitted):
-                await run.commit()  # questions and refusals are shown before anything else runs
-            for batch in split_into_batches(ready):
-                await run.run_batch(batch)
+            for states in self._split_before_bound(turn.pending):
+                admitted = [await self._admit(turn, state, setting) for state in states]
+                ready = [call for call in admitted if call and may_pass(turn, call)]
+                if len(ready) < len(admitted):
+                    await run.commit()  # questions and refusals are shown before anything else runs
+                for batch in split_into_batches(ready):
+                    await run.run_batch(batch)
         finally:  # no commit goes on behind the caller's back
             if late := run.late:
                 late.cancel()
                 await asyncio.wait((late,))
         if late and not late.cancelled() and (error := late.exception()):
             raise error
+
+    def _split_before_bound(self, states: Sequence[CallState]) -> list[list[CallState]]:
+        """What a call will run is looked at when the effects before it have been done."""
+        groups: list[list[CallState]] = [[]]
+        for state in states:
+            tool = self.registry.get(state.call.name)
+            if tool and tool.binds and groups[-1]:
+                groups.append([])
+            groups[-1].append(state)
+        return groups
 
     def settle_cut(self, turn: Turn, why: str) -> None:
         """Record a result for every pending call of a turn that is cut: not run, or unknown."""
@@ -128,6 +135,7 @@ class ToolExecutor:
                 call = AdmittedCall(state, tool, parse_arguments(state.call.arguments))
                 if tool.check:
                     tool.check(call.arguments)
+                call = replace(call, content=await self.look(call))
             except ToolError as error:
                 event = make_result(
                     state, Outcome.ERROR, str(error), "BadArguments", tool.meta.effect
@@ -150,30 +158,38 @@ class ToolExecutor:
         The verdict holds over a wait or a restart, unless the owner becomes stricter (F5).
         """
         state, now, name = call.state, self.clock.now(), call.state.call.name
-        judged = state.judged
+        judged, former, key = state.judged, None, call.content.key
         if verdict := await self.gate.decide(turn, call, setting):
-            judged = CallJudged(state.call_id, name, call.effect, *verdict)
+            judged = CallJudged(state.call_id, name, call.effect, *verdict, binds=key)
             turn.record(judged, now)
         assert judged
         if judged.decision is Decision.DENY:
             return make_rejection(state, judged.reason)
         if state.answered and state.approved:
             asked = state.asked  # the yes is to exactly these arguments (A6)
-            changed = not asked or asked.args_hash != args_hash(name, call.arguments)
-            return make_rejection(state, ARGUMENTS_CHANGED) if changed else None
-        if judged.decision is Decision.ALLOW:
-            return None
-        if answered := state.answered:
+            if not asked or asked.args_hash != args_hash(name, call.arguments):
+                return make_rejection(state, ARGUMENTS_CHANGED)
+            if asked.binds == key:  # and to exactly what they run
+                return None
+            former = asked.binds
+        elif judged.decision is Decision.ALLOW:
+            if judged.binds == key:
+                return None
+            former = judged.binds
+        elif answered := state.answered:
             reason = answered.reason or f"{answered.by or 'the user'} said no"
             expired = answered.answer is Answer.EXPIRED
             rejection = make_rejection(state, "nobody answered in time" if expired else reason)
             if find_quoted(reason):  # what a person pasted with their no is not their word
                 return replace(rejection, label=Label.UNTRUSTED, owned=False)
             return rejection
+        if not setting.can_ask:
+            return make_rejection(state, CONTENT_CHANGED)
         trusted = setting.session_label is Label.TRUSTED
         minutes = self.approval_minutes if trusted else UNTRUSTED_MINUTES
         tool, arguments = call.tool, call.arguments
         lines = [tool.preview(arguments)] if tool.preview else []
+        lines += await self._describe_content(turn, call, setting, former)
         if judged.reason and judged.reason not in REASONS.values():  # not a generic one
             lines.append(f"asked because {judged.reason}")
         return ApprovalAsked(
@@ -186,7 +202,31 @@ class ToolExecutor:
             now + timedelta(minutes=minutes),
             preview="\n".join(filter(None, lines)),
             paths=grantable_paths(tool.meta, arguments),
+            binds=key,
         )
+
+    async def look(self, call: AdmittedCall) -> BoundContent:
+        """What the call would run now."""
+        if not (binds := call.tool.binds):
+            return call.content
+        return await asyncio.to_thread(binds.look, call.arguments, self.clock.now())
+
+    async def _describe_content(
+        self, turn: Turn, call: AdmittedCall, setting: TrustContext, former: str | None
+    ) -> list[str]:
+        """What the call runs, and how that differs from what was allowed before."""
+        binds, content = call.tool.binds, call.content
+        if not binds:
+            return []
+        if former is None and content.key:
+            wanted = make_grant_request(call, setting)
+            former = await self.gate.grants.find_former(turn.session, wanted)
+        if former is None or former == content.key:
+            return [content.description]
+        if not former:
+            return [content.description, "what was allowed before did not say what these hold"]
+        change = await asyncio.to_thread(binds.explain_change, former, content.key)
+        return [content.description, CHANGED_NOTE, change]
 
     def _reject_unknown(self, turn: Turn, state: CallState, setting: TrustContext) -> ToolFinished:
         """A trusted conversation gets the nearest name; text from outside is only refused."""
@@ -200,6 +240,13 @@ class ToolExecutor:
         hint = f"; nearest: {near}" if near else ""
         text = f"no tool named {name}{hint}. find_tools lists others."
         return make_result(state, Outcome.ERROR, text, "UnknownTool")
+
+
+def may_pass(turn: Turn, call: AdmittedCall) -> bool:
+    """No earlier call waits for a person, or this one cannot build on it."""
+    earlier = turn.pending[: turn.pending.index(call.state)]
+    free = call.effect is Effect.READ or call.state.approved
+    return free or not any(state.is_waiting for state in earlier)
 
 
 @dataclass(slots=True)
@@ -313,6 +360,10 @@ class _TurnRun:
             if clean := printed.feed(text):
                 executor.live.publish(turn.id, ToolOutputChunk(call_id, clean))
 
+        async def check_content() -> None:
+            if (await executor.look(call)).key != call.content.key:
+                raise ToolError(f"Not run: {CONTENT_CHANGED}.")
+
         async def check_address(url: str) -> None:
             await executor.gate.check_address(turn, call, self.setting, url)
 
@@ -325,6 +376,7 @@ class _TurnRun:
             on_output,
             self._record_event,
             check_address,
+            check_content,
         )
         while True:
             attempt, scope = attempt + 1, asyncio.timeout(meta.timeout_s)

@@ -159,8 +159,18 @@ async def test_a_search_that_is_overtaken_by_a_cleaning_write_stays_untrusted(de
 def context(bench: Bench, untrusted: bool) -> ToolContext:
     async def note(event: object) -> None: ...
 
+    async def stay() -> None: ...
+
     return ToolContext(
-        "terminal:test", bench.turn, "c", untrusted, bench.clock, lambda text: None, note, note
+        "terminal:test",
+        bench.turn,
+        "c",
+        untrusted,
+        bench.clock,
+        lambda text: None,
+        note,
+        note,
+        stay,
     )
 
 

@@ -82,6 +82,9 @@ class SomeGrants:
     async def count_disclosure(self, disclosure: Disclosure) -> str:
         return ""
 
+    async def find_former(self, session: str, wanted: GrantRequest) -> str | None:
+        return None
+
 
 @dataclass
 class Naps:

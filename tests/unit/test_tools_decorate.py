@@ -35,8 +35,10 @@ def context() -> ToolContext:
 
     async def check(url: str) -> None: ...
 
+    async def stay() -> None: ...
+
     return ToolContext(
-        "terminal:test", turn, "1.0", True, SteadyClock(), lambda text: None, note, check
+        "terminal:test", turn, "1.0", True, SteadyClock(), lambda text: None, note, check, stay
     )
 
 

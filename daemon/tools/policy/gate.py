@@ -127,6 +127,17 @@ def _quote(text: str) -> str:
     return repr(text) if text.isprintable() else ascii(text)
 
 
+def make_grant_request(call: AdmittedCall, setting: TrustContext) -> GrantRequest:
+    """What a standing permission for the call must cover."""
+    return GrantRequest(
+        call.tool.name,
+        args_hash(call.tool.name, call.arguments),
+        grantable_paths(call.tool.meta, call.arguments),
+        untrusted=setting.session_label is Label.UNTRUSTED,
+        binds=call.content.key,
+    )
+
+
 @value(kw_only=True)
 class PolicyGate:
     """`contacts` gives the addresses of people whom the owner has registered."""
@@ -168,7 +179,7 @@ class PolicyGate:
         None for a call judged before, unless the owner's rules and settings are stricter by now.
         What the turn has read since then does not count: the call was written before.
         """
-        tool, arguments, effect = call.tool, call.arguments, call.effect
+        tool, effect = call.tool, call.effect
         earlier = call.state.judged
         case = self._collect_facts(turn, call, setting)
         if TABLE[case.taint][effect] in ("if owned", "if read") or case.approvals == "always":
@@ -184,12 +195,7 @@ class PolicyGate:
         if decision is not ALLOW and granted[0] is ALLOW:
             # The reply is on disk first: a call lost in a crash must not use up a grant (K7).
             await turn.commit()
-            wanted = GrantRequest(
-                tool.name,
-                args_hash(tool.name, arguments),
-                grantable_paths(tool.meta, arguments),
-                untrusted=setting.session_label is Label.UNTRUSTED,
-            )
+            wanted = make_grant_request(call, setting)
             key = f"{turn.id}/{call.state.call_id}"
             if await self.grants.use_grant(turn.session, wanted, key):
                 return granted

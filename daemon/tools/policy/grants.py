@@ -16,12 +16,15 @@ TURN_BITS, DAY_BITS, MAX_FETCHES = 32.0, 64.0, 5
 
 @value
 class GrantRequest:
-    """A call that needs a question or a grant; `paths` if it concerns nothing but these places."""
+    """A call that needs a question or a grant; `paths` if it concerns nothing but these places;
+    `binds`: the digests of the files that it runs.
+    """
 
     tool: str
     args_hash: str
     paths: Sequence[str] = ()
     untrusted: bool = False
+    binds: str = ""
 
 
 class GrantStore(Protocol):
@@ -37,6 +40,10 @@ class GrantStore(Protocol):
         """Count a fetch today; why it would tell too much, or "". A call is counted once, also
         after a restart.
         """
+        ...
+
+    async def find_former(self, session: str, wanted: GrantRequest) -> str | None:
+        """`binds` of a permission for this call that its files have outlived; None for none."""
         ...
 
 
@@ -85,7 +92,7 @@ def matching_grants(
             and wanted.paths
             and all(matches_pattern(path, grant.paths) for path in wanted.paths)
             if grant.paths
-            else grant.args_hash == wanted.args_hash
+            else (grant.args_hash, grant.binds) == (wanted.args_hash, wanted.binds)
         )
     ]
     return sorted(

@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from io import FileIO
@@ -25,6 +25,9 @@ REAP_S = 5.0
 STOP_TRIES, STOP_POLL_S = 20, 0.0002
 TIMEOUT_EXIT_CODE = 124
 WAIT_FOR_GO = "echo >&0; read -r go || exit 125; exec </dev/null; "
+
+
+Check = Callable[[], Awaitable[None]]
 
 
 @value
@@ -120,6 +123,7 @@ async def run_process(
     max_chars: int,
     on_output: Callable[[str], object] = str,
     redactor: Redactor | None = None,
+    check: Check | None = None,
 ) -> ProcessResult:
     """Run `argv` to its end and keep both ends of its output; see `stream_process`."""
     output, preview = HeadTail(4 * max_chars), OutputPreview(on_output)
@@ -129,7 +133,7 @@ async def run_process(
         preview.feed(data)
 
     try:
-        result = await stream_process(feed, argv, cwd, env, timeout_s)
+        result = await stream_process(feed, argv, cwd, env, timeout_s, check)
     finally:
         preview.flush()
     stream = RedactedStream(redactor or Redactor())
@@ -142,8 +146,10 @@ async def stream_process(
     cwd: Path,
     env: Mapping[str, str],
     timeout_s: float,
+    check: Check | None = None,
 ) -> ProcessResult:
-    """Run `argv` to its end or its timeout. Raises OSError when it cannot be started.
+    """Run `argv` to its end or its timeout. Raises OSError when it cannot be started, and what
+    `check` raises at the last moment, with the sandbox built and nothing of the command run.
 
     The whole process group is dead when this returns or raises, after a cancellation too. `argv`
     is a shell script that begins with WAIT_FOR_GO: a sandbox killed while it is being built can
@@ -170,6 +176,8 @@ async def stream_process(
             async with asyncio.timeout(timeout_s):
                 with suppress(ConnectionError):
                     if await loop.sock_recv(ours, 1):
+                        if check:
+                            await check()
                         await loop.sock_sendall(ours, b"\n")
                 await process.wait()
         except TimeoutError:

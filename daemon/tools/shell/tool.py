@@ -14,7 +14,7 @@ from daemon.core import value
 from daemon.core.errors import AidaemonError
 from daemon.core.redaction import RedactedStream, Redactor
 from daemon.core.trust import Effect, Label
-from daemon.tools.base import Tool, ToolContext, ToolError, ToolOutput
+from daemon.tools.base import Binder, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.config import ShellConfig
 from daemon.tools.shell.parse import explain_wrappers, parse_line
 from daemon.tools.shell.process import HeadTail, run_process, stream_process
@@ -50,13 +50,15 @@ class BackgroundJob:
         try:
             result = await stream_process(
                 lambda data: self.unread.feed(data),
-                argv, sandbox.workspace, sandbox.env, timeout_s,
+                argv, sandbox.workspace, sandbox.env, timeout_s, self.context.check_content,
             )  # fmt: skip
             self.exit_code = result.exit_code
             late = ": it timed out and was killed" if result.timed_out else ""
             self.ending = f"exit_code: {result.exit_code}, ended after {self.seconds:.0f} s{late}"
         except OSError as error:
             self.ending = f"it could not be started: {error.strerror or error}"
+        except ToolError as error:
+            self.ending = str(error)
         except asyncio.CancelledError:
             self.ending = f"stopped after {self.seconds:.0f} s"
             raise
@@ -131,6 +133,15 @@ class BackgroundCommands:
         self._jobs[job.id] = job
         return job
 
+    def check_idle(self, content: str) -> None:
+        """Raises ToolError while a command runs that could change what is about to be run."""
+        if running := [job.id for job in self._jobs.values() if not job.task.done()]:
+            raise ToolError(
+                f"Not run: this {content.partition(chr(10))[0]}, and a command in the background"
+                f" ({', '.join(running)}) could change that after it was looked at. Stop it with"
+                " stop_command, or wait for its end, and run this again."
+            )
+
     def find(self, job_id: str, session: str) -> BackgroundJob:
         """The command, for the session that started it. Raises ToolError."""
         job = self._jobs.get(job_id)
@@ -203,6 +214,7 @@ class Shell:
     redactor: Redactor = field(default_factory=Redactor)
     effects: CommandEffects | None = None
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
+    binds: Binder | None = None
 
     @property
     def safe_commands(self) -> SafeCommands:
@@ -220,6 +232,13 @@ class Shell:
             raise ToolError("a command cannot hold a NUL character")
         bash = shutil.which("bash", path=SEARCH_PATH) or "/bin/sh"
         return self.safe_commands.rewrite(arguments) or argv or [bash, "-c", command]
+
+    async def look(self, arguments: Mapping[str, object], context: ToolContext) -> str:
+        """The files of the workspace that it would run, in words; "" for none."""
+        if not self.binds:
+            return ""
+        found = await asyncio.to_thread(self.binds.look, arguments, context.clock.now())
+        return found.description
 
     def check_allowed(self, untrusted: bool, background: bool) -> None:
         """Raises ToolError where the command must not run without a better sandbox."""
@@ -267,6 +286,8 @@ async def shell(
     sandbox, config, effects = terminal.sandbox, terminal.config, terminal.effects
     line = sandbox.wrap(terminal.build_argv(given), network=network)
     label = Label.UNTRUSTED if network or sandbox.kind == "none" else Label.TRUSTED
+    if content := await terminal.look(given, context):
+        terminal.background.check_idle(content)
     if background:
         job = await terminal.background.start(line, terminal, context, label)
         return ToolOutput(f"{job.id}: started; check_command reports on it, stop_command ends it")
@@ -280,6 +301,7 @@ async def shell(
             max_chars=max(config.max_output_chars - STATE_CHARS, STATE_CHARS),
             on_output=context.on_output,
             redactor=terminal.redactor,
+            check=context.check_content,
         )
     except OSError as error:
         raise ToolError(f"the command could not be started: {error.strerror or error}") from error
@@ -296,7 +318,13 @@ def shell_tool(terminal: Shell) -> Tool:
     warning = NO_SANDBOX if terminal.sandbox.kind == "none" else ""
     meta = replace(shell.meta, warning=warning)
     bound = bind([shell], {Shell: terminal})[0]
-    return replace(bound, meta=meta, is_safe=terminal.safe_commands, preview=terminal.preview)
+    return replace(
+        bound,
+        meta=meta,
+        is_safe=terminal.safe_commands,
+        preview=terminal.preview,
+        binds=terminal.binds,
+    )
 
 
 def _words(arguments: Mapping[str, object]) -> list[str]:

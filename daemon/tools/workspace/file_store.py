@@ -30,6 +30,7 @@ MAX_RECORDS = 5_000
 PRUNE_AFTER_BYTES, PRUNE_AFTER = 8_000_000, 100
 MAX_AGE = timedelta(days=30)
 NO_FILE = ""
+KEPT_PREFIX, KEPT_S, MAX_KEPT_FILES = "bound-", 91 * 86_400, 2000  # what a yes was bound to
 UNTRUSTED = Label.UNTRUSTED
 
 log = logging.getLogger(__name__)
@@ -360,7 +361,11 @@ class FileStore:
 
     def _delete_contents(self) -> None:
         known = {version.old for version in list(self.versions.values())}
-        for file in self.folder.iterdir():
+        files = [(file, file.stat().st_mtime) for file in self.folder.iterdir()]
+        bound = sorted((at, file) for file, at in files if file.name.startswith(KEPT_PREFIX))
+        since = self.now().timestamp() - KEPT_S
+        known |= {file.name for at, file in bound[-MAX_KEPT_FILES:] if at > since}
+        for file, _ in files:
             if file.name not in known:
                 file.unlink()
 

@@ -1,0 +1,475 @@
+"""Which files of the workspace run when a command does: the scripts and build files that it names,
+and what those name. An approval is for their contents, too (trust.md).
+
+It errs towards one file too many: what it misses could be changed after the yes.
+"""
+
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from difflib import unified_diff
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+
+from daemon.core import value
+from daemon.settings.paths import write_private_file
+from daemon.tools.base import Arguments, BoundContent
+from daemon.tools.policy.stemming import word_set
+from daemon.tools.shell.parse import explain_wrappers
+from daemon.tools.shell.safe_commands import PROGRAMS
+from daemon.tools.workspace.file_store import KEPT_PREFIX
+
+MAX_FILES, MAX_DEPTH, MAX_WORDS, MAX_PLACES, MAX_NESTED = 40, 3, 4000, 12, 4
+MAX_HASHED, MAX_READ, MAX_PATH = 64_000_000, 200_000, 1000
+UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+MAX_KEPT, MAX_SHOWN, MAX_DIFF_LINES, MAX_LINE = 50_000, 10, 40, 200
+PYTHON_FILES = ("pyproject.toml", "setup.cfg", "setup.py", "tox.ini")
+TEST_FILES = ("conftest.py", "*/conftest.py", "pytest.ini", ".pytest.ini", *PYTHON_FILES)
+NODE_FILES = ("package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs")
+JAVA_FILES = ("pom.xml", "build.gradle*", "settings.gradle*", "gradle.properties", "build.xml")
+RUST_FILES = ("Cargo.toml", "build.rs", ".cargo/config*", "rust-toolchain*")
+BUILD_FILES: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("make", "gmake", "bmake"), ("GNUmakefile", "makefile", "Makefile")),
+    **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun", "corepack"), NODE_FILES),
+    **dict.fromkeys(("pytest", "py.test", "tox", "nox", "unittest"), (*TEST_FILES, "noxfile.py")),
+    **dict.fromkeys(("pip", "pip3", "uv", "poetry", "pdm", "hatch"), PYTHON_FILES),
+    **dict.fromkeys(("mvn", "gradle", "gradlew", "ant"), JAVA_FILES),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.y*ml",),
+    "cargo": RUST_FILES,
+    "go": ("go.mod",),
+    "rake": ("Rakefile", "rakefile"),
+    "bundle": ("Gemfile", "Rakefile"),
+    "composer": ("composer.json",),
+    "cmake": ("CMakeLists.txt", "CMakePresets.json"),
+    "ninja": ("build.ninja",),
+    "invoke": ("tasks.py",),
+    "deno": ("deno.json*", "package.json"),
+    "pre-commit": (".pre-commit-config.yaml",),
+    **dict.fromkeys(
+        ("jest", "vitest", "vite", "webpack", "rollup", "eslint", "tsc", "mocha", "playwright"),
+        ("package.json", "*.config.*", "tsconfig*.json", ".*rc", ".*rc.*"),
+    ),
+}  # fmt: skip
+# They run the first file that they are given; without one, their input.
+INTERPRETERS = word_set(
+    "sh bash dash zsh ksh fish ash python pypy perl ruby node nodejs php lua luajit tclsh expect"
+    " rscript julia deno bun ts-node tsx elixir groovy java osascript guile swipl source ."
+    " eval exec xargs parallel env busybox script su"
+)
+# They only look at what they are given, or move it.
+INERT = (frozenset(PROGRAMS) - INTERPRETERS) | word_set(
+    "cp mv rm mkdir rmdir touch chmod chown ln install tee tar zip unzip gzip gunzip xz ruff black"
+    " isort flake8 mypy pyright pyrefly prettier gcc g++ cc c++ clang rustc rustfmt gofmt curl wget"
+    " shellcheck cd pushd popd test [ export set sleep kill less more nano vi"
+)
+GIT_RUNS = frozenset(("run", "foreach", "--exec", "-x", "--upload-pack", "--receive-pack"))
+PROGRAM_FLAG = re.compile(r"-f.*|-E.*|--(file|exec|rcfile|init-file|require|import)(=.*)?")
+CODE_NAME = re.compile(
+    r"(?i).*\.(sh|bash|zsh|ksh|fish|py|pyw|pth|js|mjs|cjs|ts|mts|cts|tsx|jsx|rb|pl|pm|php|lua|awk"
+    r"|sed|mk|mak|cmake|gradle|kts|groovy|jar|class|so|ps1|bat|tcl|exp|r|jl|ex|exs|el|just|nix)"
+)
+OUTPUT = re.compile(r"[\d&]*>[>|&]*")
+BETWEEN = re.compile(r"[;&|\n()]+")
+ASSIGNED = re.compile(r"\w+\+?=")
+PLAIN_PIECE = re.compile(r"[\w.@%+/~-]+")
+WORKSPACE = re.compile(r"^(~|\$\{?(HOME|PWD)\}?|/proc/[^/]+/(task/[^/]+/)?cwd)(?=/|$)")
+VARIABLE = re.compile(r"\$\{?\w+\}?")
+IMPORT = re.compile(r"(?m)^\s*(?:from\s+([.\w]+)\s+import\s+([\w, *()]+)|import\s+([\w., ]+))")
+REQUIRED = re.compile(r"""(?:from|require\(|import\(?)\s*["'](\.{1,2}/[^"'\n]{1,200})["']""")
+JS_ENDINGS = ("", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".json", "/index.js", "/index.ts")
+
+
+@value
+class FoundFile:
+    """`text` is its beginning; "" of what is no text."""
+
+    digest: str
+    size: int
+    changed: float
+    text: str = field(default="", repr=False)
+
+
+@dataclass(slots=True)
+class Search:
+    """The files that run when one command does, in the order in which they are found."""
+
+    root: Path
+    places: list[str] = field(default_factory=lambda: [""])
+    found: dict[str, FoundFile] = field(default_factory=dict)
+    tools: set[str] = field(default_factory=set)
+    space: int = MAX_HASHED
+    _names: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def read_line(self, line: str, everything: bool = False, depth: int = 0) -> None:
+        """What a line for the shell names."""
+        if "\\\n" in line:  # goes on in the next line; but not in a remark
+            self.read_line(line.replace("\\\n", "\n"), everything, depth)
+            line = line.replace("\\\n", "")
+        try:
+            words = _split(line)
+        except ValueError:  # a quote that is not closed: no word of it is certain
+            words, everything = PLAIN_PIECE.findall(line), True
+        if "$'" in line:
+            decoded = line.encode("latin-1", "replace").decode("unicode_escape", "replace")
+            words, everything = [*words, ";", *PLAIN_PIECE.findall(decoded)], True
+        self.read_words(words[:MAX_WORDS], everything, depth)
+
+    def read_words(self, words: Sequence[str], everything: bool = False, depth: int = 0) -> None:
+        """The same for words, operators among them."""
+        for word in words:
+            self._enter(word)
+        everything = everything or any(map(_is_unclear, _segments(words)))
+        for segment in _segments(words):
+            self._read_command(segment, everything, depth)
+
+    def _read_command(self, words: Sequence[str], everything: bool, depth: int) -> None:
+        head = next((at for at, word in enumerate(words) if not ASSIGNED.match(word)), len(words))
+        runs = [at for at, word in enumerate(words) if _program(word) in INTERPRETERS]
+        tools = [at for at, word in enumerate(words) if _program(word) in BUILD_FILES]
+        program = _program(words[head]) if head < len(words) else ""
+        inert = program in INERT and not (explain_wrappers(words) or GIT_RUNS & set(words))
+        script = -1
+        for at in runs:  # up to the first file after it that is no flag's
+            files = (j for j in range(at + 1, len(words)) if self._is_file(words[j]))
+            plain = (j for j in files if not words[j].startswith("-"))
+            script = max(script, next(plain, len(words)))
+        for at, word in enumerate(words):
+            flagged = not inert and PROGRAM_FLAG.fullmatch(words[at - 1] if at else "")
+            flagged = flagged or (not inert and PROGRAM_FLAG.fullmatch(word))
+            is_run = at <= max(head, script) or bool(tools and at > tools[0]) or flagged
+            for path in self._candidates(word):
+                if everything or is_run or (not inert and self._looks_like_code(path)):
+                    self._add(path)
+            if depth < MAX_NESTED and re.search(r"[\s;|&<>()`]", word):
+                self.read_line(word.replace("`", " ; "), runs != [] or everything, depth + 1)
+                if runs:
+                    self._read_code("", word)
+        for at in tools:
+            self._read_tool(_program(words[at]))
+        for name, after in pairwise(words):
+            if name == "-m" and runs:
+                self._read_tool(after)
+                self._add_module(after, [*self.places])
+
+    def _read_tool(self, tool: str) -> None:
+        if tool not in self.tools and tool in BUILD_FILES:
+            self.tools.add(tool)
+        for place in self.places:
+            for pattern in BUILD_FILES.get(tool, ()):
+                for path in self._glob(f"{place}/{pattern}" if place else pattern):
+                    self._add(path)
+
+    def follow(self) -> None:
+        """Add what the files found name, level by level."""
+        done = 0
+        for _ in range(MAX_DEPTH):
+            here, done = list(self.found)[done:], len(self.found)
+            for path in here:
+                self._read_code(path, self.found[path].text)
+
+    def _read_code(self, path: str, text: str) -> None:
+        """Every word of a script that names code; modules that it imports."""
+        folder = str(PurePosixPath(path).parent) if "/" in path else ""
+        places, self.places = self.places, list(dict.fromkeys([*self.places, folder]))
+        name = PurePosixPath(path).name
+        pieces = dict.fromkeys(PLAIN_PIECE.findall(text))
+        for piece in list(pieces)[:MAX_WORDS]:
+            for one in self._candidates(piece):
+                if self._looks_like_code(one):
+                    self._add(one)
+            if name.lower() in ("makefile", "gnumakefile", "package.json") or name.endswith(".mk"):
+                self._enter(piece)
+        for tool in [*self.tools]:
+            self._read_tool(tool)
+        if not path or name.endswith((".py", ".pyw")) or "python" in text[:80]:
+            for start, names, plain in IMPORT.findall(text):
+                for module in (
+                    start,
+                    *(f"{start}.{one}" for one in names.split(",")),
+                    *plain.split(","),
+                ):
+                    self._add_module(module.split(" as ")[0].strip(" ()"), [folder, *places])
+            for one in self._glob(f"{folder}/*.py" if folder else "*.py"):
+                if PurePosixPath(one).stem in sys.stdlib_module_names:  # it stands before Python's
+                    self._add(one)
+        for module in REQUIRED.findall(text):
+            for ending in JS_ENDINGS:
+                self._add_module_file(os.path.normpath(f"{folder or '.'}/{module}{ending}"))
+        self.places = places
+
+    def _add_module(self, module: str, places: Sequence[str]) -> None:
+        steps = module.lstrip(".").split(".")
+        for place in dict.fromkeys(places):
+            for count in range(1, len(steps) + 1):
+                base = "/".join(filter(None, (place, *steps[:count])))
+                for ending in (".py", "/__init__.py", "/__main__.py", ".so"):
+                    self._add_module_file(f"{base}{ending}")
+
+    def _add_module_file(self, path: str) -> None:
+        if not path.startswith((".", "/")) and self._exists(path):
+            self._add(path)
+
+    def _enter(self, word: str) -> None:
+        """A folder that is named may be where the command runs."""
+        for place in list(self.places):
+            for path in self._resolve(word, place):
+                known = path in self.places or len(self.places) >= MAX_PLACES
+                if not known and (self.root / path).is_dir():
+                    self.places.append(path)
+
+    def _candidates(self, word: str) -> Iterator[str]:
+        """The files of the workspace that a word, or a part of it, may name."""
+        tried: dict[str, None] = {}
+        for whole in _expand_braces(word):
+            plain = VARIABLE.sub("", whole).lstrip("/") if "$" in whole else whole
+            pieces = PLAIN_PIECE.findall(whole)
+            for piece in (whole, plain, *pieces, *(one.lstrip("-") for one in pieces)):
+                tried[piece] = None
+                if re.match(r"-\w", piece):  # as in -fMakefile
+                    tried[piece[2:]] = None
+        for piece in tried:
+            if piece and "\0" not in piece and len(piece) < MAX_PATH:
+                for place in self.places:
+                    for path in self._resolve(piece, place):
+                        if any(sign in path for sign in "*?["):
+                            yield from self._glob(path)
+                        elif self._exists(path):
+                            yield path
+
+    def _resolve(self, word: str, place: str) -> Iterator[str]:
+        """The path in the workspace, if it is one; HOME is the workspace for a command."""
+        first = word.partition("/")[0]
+        is_glob = any(sign in first for sign in "*?[")
+        if first[:1].isalnum() and not is_glob and first not in self._list_names(place):
+            return  # most words of a script
+        word = WORKSPACE.sub(".", re.sub(r"^/proc/[^/]+/root(?=/)", "", word))
+        whole = os.path.normpath(self.root / place / word)
+        if whole == str(self.root):
+            yield ""
+        elif whole.startswith(f"{self.root}/"):
+            yield whole.removeprefix(f"{self.root}/")
+
+    def _glob(self, pattern: str) -> list[str]:
+        """The files that fit, without following `**`; at most MAX_FILES."""
+        found = [""]
+        for step in PurePosixPath(pattern).parts:
+            if not any(sign in step for sign in "*?["):
+                found = [f"{one}/{step}" if one else step for one in found]
+                continue
+            further: list[str] = []
+            for one in found[:MAX_PLACES]:
+                names = sorted(self._list_names(one))[:MAX_WORDS]
+                fitting = (name for name in names if fnmatchcase(name, step))
+                further += [f"{one}/{name}" if one else name for name in fitting]
+            found = further
+        return [one for one in found if self._exists(one)][:MAX_FILES]
+
+    def _is_file(self, word: str) -> bool:
+        return next(self._candidates(word), None) is not None
+
+    def _exists(self, path: str) -> bool:
+        """An ordinary file, or a link to one."""
+        first, _, rest = path.partition("/")
+        if not rest and first not in self._list_names(""):
+            return False
+        try:
+            return (self.root / path).is_file()
+        except (OSError, ValueError):
+            return False
+
+    def _list_names(self, place: str) -> frozenset[str]:
+        if place not in self._names:
+            names: list[str] = []
+            with suppress(OSError):
+                names = [one.name for one in (self.root / place).iterdir()]
+            self._names[place] = frozenset(names)
+        return self._names[place]
+
+    def _looks_like_code(self, path: str) -> bool:
+        name = PurePosixPath(path).name
+        if CODE_NAME.fullmatch(name) or name in BUILD_FILES["make"]:
+            return True
+        try:
+            if (self.root / path).stat().st_mode & 0o111:
+                return True
+            with open(self.root / path, "rb", opener=_open_at_once) as file:
+                return file.read(2) == b"#!"
+        except OSError:
+            return False
+
+    def _add(self, path: str) -> None:
+        if path in self.found or len(self.found) >= MAX_FILES:
+            return
+        real = os.path.realpath(self.root / path)
+        if not real.startswith(f"{self.root}/"):  # such as an interpreter of the system
+            self.found[path] = FoundFile(sha256(real.encode()).hexdigest(), 0, 0)
+            return
+        with suppress(OSError), open(real, "rb", opener=_open_at_once) as file:
+            info = os.fstat(file.fileno())
+            digest, head = sha256(), file.read(MAX_READ)
+            if info.st_size > self.space:  # too much to read: by its stamps, which no command sets
+                digest.update(f"{info.st_ino} {info.st_size} {info.st_ctime_ns}".encode())
+            else:
+                self.space -= info.st_size
+                digest.update(head)
+                while data := file.read(1_000_000):
+                    digest.update(data)
+            text = "" if b"\0" in head else head.decode("utf-8", "replace")
+            self.found[path] = FoundFile(digest.hexdigest(), info.st_size, info.st_ctime, text)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """A pipe in the file's place does not hold us up."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _split(line: str) -> list[str]:
+    """Words and operators. Raises ValueError."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&\n")
+    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
+    return list(lexer)
+
+
+def _segments(words: Sequence[str]) -> Iterator[list[str]]:
+    """The commands between the operators, without the files that they write."""
+    segment: list[str] = []
+    skip = False
+    for word in words:
+        if BETWEEN.fullmatch(word):
+            yield segment
+            segment = []
+        elif OUTPUT.fullmatch(word):
+            skip = True
+            continue
+        elif not skip:
+            segment.append(word)
+        skip = False
+    yield segment
+
+
+def _is_unclear(words: Sequence[str]) -> bool:
+    """It runs its input, or what is decided only then."""
+    for at, word in enumerate(words):
+        if (program := _program(word)) in INTERPRETERS:
+            rest = words[at + 1 :]
+            plain = [one for one in rest if not one.startswith("-")]
+            reads_input = not plain or plain[0].startswith(("<", "/dev/", "/proc/"))
+            flagged = any(re.fullmatch(r"-|-\w*s\w*|.*[$`].*", one, re.DOTALL) for one in rest)
+            if reads_input or flagged or program in ("xargs", "parallel"):
+                return True
+    return False
+
+
+def _program(word: str) -> str:
+    """`python` for `/usr/bin/python3.11`."""
+    name = "." if word == "." else PurePosixPath(word).name.lower()
+    return name if name == "." else re.sub(r"[\d.]+$", "", name) or name
+
+
+def _expand_braces(word: str) -> list[str]:
+    found = [word]
+    for _ in range(8):
+        if not any(re.search(r"\{[^{}]*,[^{}]*\}", one) for one in found) or len(found) > 32:
+            return found
+        found = [
+            one[: match.start()] + choice + one[match.end() :]
+            for one in found
+            if (match := re.search(r"\{([^{}]*,[^{}]*)\}", one) or re.search(r"$()", one))
+            for choice in match[1].split(",")
+        ]
+    return found
+
+
+def find_named_files(root: Path, command: str | Sequence[str]) -> dict[str, FoundFile]:
+    """The files in the workspace `root` that run when this line or these words do, by path. In a
+    thread. `root` is an absolute path without links.
+    """
+    search = Search(root)
+    if isinstance(command, str):
+        search.read_line(command)
+    else:
+        search.read_words(command)
+    search.follow()
+    return search.found
+
+
+@value
+class NamedFilesBinder:
+    """Binds a yes to the files that a command runs. What they held is kept in `folder`, so that a
+    change can be shown.
+    """
+
+    root: Path
+    folder: Path
+
+    def look(self, arguments: Arguments, now: datetime) -> BoundContent:
+        """In a thread."""
+        argv, command = arguments.get("argv"), arguments.get("command")
+        words = [str(word) for word in argv] if isinstance(argv, list) and argv else str(command)
+        found = find_named_files(self.root, words if argv or command else [])
+        for one in found.values():
+            place = self.folder / f"{KEPT_PREFIX}{one.digest}"
+            if one.text and one.size <= MAX_KEPT:
+                with suppress(OSError):  # without it, a change is told and not shown
+                    if place.exists():
+                        os.utime(place)
+                    else:
+                        write_private_file(place, one.text.encode())
+        return BoundContent(
+            json.dumps({path: one.digest for path, one in sorted(found.items())}) if found else "",
+            "\n".join(_describe(found, now.timestamp())),
+        )
+
+    def explain_change(self, former: str, key: str) -> str:
+        """What is different by now: a short diff. In a thread."""
+        before, after = (json.loads(one) if one else {} for one in (former, key))
+        lines: list[str] = []
+        for path in sorted({*before, *after}):
+            old, new = before.get(path, ""), after.get(path, "")
+            if old == new:
+                continue
+            texts = [self._load(digest) for digest in (old, new)]
+            state = "is new" if not old else "is gone" if not new else "has changed"
+            lines.append(
+                f"{path} {state}" + ("" if None not in texts else " (not shown: too long)")
+            )
+            if None not in texts:
+                before_lines, after_lines = ((text or "").splitlines() for text in texts)
+                lines += list(unified_diff(before_lines, after_lines, n=1, lineterm=""))[2:]
+        more = len(lines) - MAX_DIFF_LINES
+        rest = [f"... and {more} more lines of difference"] if more > 0 else []
+        return "\n".join([line[:MAX_LINE] for line in lines[:MAX_DIFF_LINES]] + rest)
+
+    def _load(self, digest: str) -> str | None:
+        """None for what is not kept."""
+        if not digest:
+            return ""
+        try:
+            return (self.folder / f"{KEPT_PREFIX}{digest}").read_text("utf-8", "replace")
+        except OSError:
+            return None
+
+
+def _describe(found: Mapping[str, FoundFile], now: float) -> Iterator[str]:
+    """`runs deploy.sh (12 lines, changed 3 minutes ago)`."""
+    for path, one in list(found.items())[:MAX_SHOWN]:
+        lines = len(one.text.splitlines())
+        size = f"{lines} line{'s' * (lines != 1)}" if one.text else f"{one.size} bytes"
+        age = max(now - one.changed, 0)
+        unit, name = next(pair for pair in UNITS if age >= pair[0] or pair[0] == 1)
+        count = int(age // unit)
+        when = f"changed {count} {name}{'s' * (count != 1)} ago" if one.changed else "outside"
+        yield f"runs {path} ({size}, {when})"
+    if len(found) > MAX_SHOWN:
+        yield f"and {len(found) - MAX_SHOWN} more files that these name"
+    if len(found) == MAX_FILES:
+        yield "they name so many files that not all were looked at"

@@ -1,0 +1,279 @@
+"""Which workspace files run when a command does, also where the command would rather not say."""
+
+from pathlib import Path
+
+import pytest
+
+from daemon.tools.shell.named_files import MAX_FILES, find_named_files
+
+FILES = {
+    "deploy.sh": "#!/bin/sh\necho hi\n",
+    "my script.sh": "echo spaced\n",
+    "plain": "echo no ending, no bit\n",
+    "notes.txt": "words\n",
+    "data.csv": "1,2\n",
+    "tool.py": "import helper\nfrom pkg.inner import x\nimport json\n",
+    "helper.py": "x = 1\n",
+    "pkg/__init__.py": "",
+    "pkg/inner.py": "x = 1\n",
+    "pkg/__main__.py": "",
+    "Makefile": "include rules.mk\ntest:\n\tsh ci/run.sh\n\t$(MAKE) -C sub\n",
+    "rules.mk": "X=1\n",
+    "ci/run.sh": ". ci/lib.sh\n",
+    "ci/lib.sh": "echo lib\n",
+    "sub/Makefile": "all:\n\techo sub\n",
+    "sub/go.sh": "echo go\n",
+    "package.json": '{"scripts": {"test": "node run.js", "build": "sh build.sh"}}',
+    "run.js": "const x = require('./lib/thing')\n",
+    "lib/thing.js": "1\n",
+    "build.sh": "echo\n",
+    "conftest.py": "",
+    "tests/conftest.py": "",
+    "tests/test_a.py": "",
+    "prog.awk": "{print}\n",
+    "README.md": "see deploy.sh\n",
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("workspace")
+    for name, text in FILES.items():
+        place = root / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    (root / "link.sh").symlink_to("deploy.sh")
+    (root / "tool-of-the-system").symlink_to("/bin/sh")
+    return root
+
+
+DEPLOYS = [
+    "sh deploy.sh",
+    "./deploy.sh",
+    "bash -e deploy.sh",
+    "bash -eu -o pipefail deploy.sh --force",
+    "/bin/sh ./deploy.sh",
+    "sh ~/deploy.sh",
+    'sh "$HOME/deploy.sh"',
+    "sh ${PWD}/deploy.sh",
+    "sh /proc/self/cwd/deploy.sh",
+    "sh sub/../deploy.sh",
+    "sh .//./deploy.sh",
+    'sh dep"loy".sh',
+    "sh dep\\loy.sh",
+    "sh 'deploy.sh'",
+    "sh dep*.sh",
+    "sh d?ploy.sh",
+    "sh [d]eploy.sh",
+    "sh {deploy,other}.sh",
+    "sh $'\\x64eploy.sh'",
+    "F=deploy.sh; sh $F",
+    "F=deploy; sh $F.sh deploy.sh",
+    "sh < deploy.sh",
+    "sh<deploy.sh",
+    "cat deploy.sh | sh",
+    "cat deploy.sh|bash -s -- x",
+    "bash -c 'sh deploy.sh'",
+    "bash -c \"bash -c 'sh deploy.sh'\"",
+    'sh -c "$(cat deploy.sh)"',
+    'eval "$(cat deploy.sh)"',
+    "eval `cat deploy.sh`",
+    ". ./deploy.sh",
+    "source deploy.sh",
+    "true && sh deploy.sh",
+    "true; (sh deploy.sh)",
+    "{ sh deploy.sh; }",
+    "if true; then sh deploy.sh; fi",
+    "for f in deploy.sh; do sh $f; done",
+    "while sh deploy.sh; do :; done",
+    "true\nsh deploy.sh",
+    "sh deploy.sh > out.log 2>&1",
+    "env A=1 sh deploy.sh",
+    "nohup timeout 5 nice sh deploy.sh",
+    "sudo ./deploy.sh",
+    "echo deploy.sh | xargs sh",
+    "find . -name deploy.sh -exec sh {} ;",
+    "find . -exec ./deploy.sh {} \\;",
+    "BASH_ENV=deploy.sh bash -c true",
+    "ENV=./deploy.sh ls",
+    "LD_PRELOAD=./deploy.sh cat notes.txt",
+    "bash --rcfile deploy.sh -i",
+    "bash --init-file=deploy.sh -i",
+    "git -c core.pager=./deploy.sh log",
+    "git -c core.sshCommand='sh deploy.sh' fetch",
+    "git bisect run ./deploy.sh",
+    "tar --to-command=./deploy.sh -xf x.tar",
+    "tar -I ./deploy.sh -xf x.tar",
+    "bash <<EOF\n./deploy.sh\nEOF",
+    "bash <<< './deploy.sh'",
+    "diff <(sh deploy.sh) notes.txt",
+    "echo $(sh deploy.sh)",
+    "echo `sh deploy.sh`",
+    'echo "$(sh deploy.sh)"',
+    "sh 'deploy.sh",  # a quote that is not closed
+    "awk 'BEGIN { system(\"./deploy.sh\") }'",
+    "python3.11 -c 'import os; os.system(\"./deploy.sh\")'",
+    "python -c \"exec(open('deploy.sh').read())\"",
+    "perl -e 'do \"./deploy.sh\"'",
+    "node -e \"require('child_process').execSync('./deploy.sh')\"",
+    "busybox sh deploy.sh",
+    "exec ./deploy.sh",
+    "make -f deploy.sh",
+    "link.sh; sh link.sh deploy.sh",
+    "cd . && ./deploy.sh",
+    "PATH=.:$PATH deploy.sh",
+    "# a remark\nsh deploy.sh",
+    "true #\\\nsh deploy.sh",
+    "sh \\\ndeploy.sh",
+    "$SHELL deploy.sh",
+    "${X:-sh} deploy.sh",
+    "cat deploy.sh | bash /dev/stdin",
+    "cat deploy.sh | python -",
+]
+
+
+@pytest.mark.parametrize("line", DEPLOYS)
+def test_a_line_that_runs_a_script_names_it(root: Path, line: str) -> None:
+    assert "deploy.sh" in find_named_files(root, line), line
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["sh", "my script.sh"], "my script.sh"),
+        (["sh", "plain"], "plain"),
+        (["env", "-S", "sh plain"], "plain"),
+        (["sh", "-c", ". ./plain"], "plain"),
+        ([".", "plain"], "plain"),
+        (["python", "tool.py"], "helper.py"),
+        (["python", "tool.py"], "pkg/inner.py"),
+        (["python", "-m", "pkg"], "pkg/__main__.py"),
+        (["python", "-c", "import helper"], "helper.py"),
+        (["make", "test"], "Makefile"),
+        (["make", "test"], "rules.mk"),
+        (["make", "test"], "ci/run.sh"),
+        (["make", "test"], "ci/lib.sh"),
+        (["make", "test"], "sub/Makefile"),
+        (["make", "-C", "sub"], "sub/Makefile"),
+        (["make", "-Csub"], "sub/Makefile"),
+        (["make", "--directory=sub"], "sub/Makefile"),
+        (["npm", "test"], "package.json"),
+        (["npm", "test"], "run.js"),
+        (["npm", "run", "test"], "lib/thing.js"),
+        (["npm", "--prefix", ".", "run", "build"], "build.sh"),
+        (["pytest"], "conftest.py"),
+        (["pytest"], "tests/conftest.py"),
+        (["python", "-m", "pytest"], "conftest.py"),
+        (["pytest", "tests/test_a.py"], "tests/test_a.py"),
+        (["node", "run.js"], "lib/thing.js"),
+        (["awk", "-f", "prog.awk", "data.csv"], "prog.awk"),
+        (["awk", "-f", "plain", "data.csv"], "plain"),
+        (["awk", "-fplain", "data.csv"], "plain"),
+        (["sh", "link.sh"], "link.sh"),
+        (["./tool-of-the-system", "plain"], "tool-of-the-system"),
+    ],
+)
+def test_what_a_script_or_build_file_names_is_found_with_it(
+    root: Path, words: list[str], wanted: str
+) -> None:
+    assert wanted in find_named_files(root, words)
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("cd sub && sh go.sh", "sub/go.sh"),
+        ("cd sub; ./go.sh", "sub/go.sh"),
+        ("(cd sub; make)", "sub/Makefile"),
+        ("pushd sub && sh ./go.sh", "sub/go.sh"),
+        ("env -C sub sh go.sh", "sub/go.sh"),
+        ("cat notes.txt | sh", "notes.txt"),
+        ("sh -c 'cat notes.txt | sh'", "notes.txt"),
+    ],
+)
+def test_a_folder_that_a_line_names_may_be_where_it_runs(
+    root: Path, line: str, wanted: str
+) -> None:
+    assert wanted in find_named_files(root, line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ls -l",
+        "cat deploy.sh notes.txt",
+        "wc -l notes.txt > data.csv",
+        "cp deploy.sh other.sh",
+        "grep -n echo deploy.sh",
+        "git add deploy.sh",
+        "git commit -m 'words'",
+        "sed -i s/a/b/ notes.txt",
+        "awk '{print $1}' data.csv",
+        "ruff check tool.py",
+        "gcc main.c -o main",
+        "echo hello > notes.txt",
+        "tar czf all.tgz sub",
+        "sh -c 'date' > notes.txt",
+    ],
+)
+def test_what_only_looks_at_files_or_moves_them_binds_none(root: Path, line: str) -> None:
+    assert find_named_files(root, line) == {}
+
+
+def test_data_behind_a_script_may_change(root: Path) -> None:
+    found = find_named_files(root, "python tool.py data.csv notes.txt")
+    assert "tool.py" in found and not {"data.csv", "notes.txt"} & set(found)
+
+
+def test_a_link_counts_with_what_it_leads_to_and_never_reads_outside(
+    root: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "private"
+    outside.write_text("private words")
+    (root / "out.sh").symlink_to(outside)
+    found = find_named_files(root, "sh out.sh; sh link.sh")
+    assert found["out.sh"].text == ""
+    assert found["link.sh"].digest == find_named_files(root, "sh deploy.sh")["deploy.sh"].digest
+    (root / "out.sh").unlink()
+
+
+def test_a_module_that_stands_before_one_of_the_language_is_found(tmp_path: Path) -> None:
+    (tmp_path / "tool.py").write_text("import random\n")
+    before = set(find_named_files(tmp_path, "python tool.py"))
+    (tmp_path / "hashlib.py").write_text("evil = 1\n")
+    assert set(find_named_files(tmp_path, "python tool.py")) - before == {"hashlib.py"}
+
+
+def test_a_file_that_is_named_and_comes_later_is_found_then(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("-include local.mk\nall:\n\techo\n")
+    before = set(find_named_files(tmp_path, "make"))
+    (tmp_path / "local.mk").write_text("all: evil\n")
+    assert set(find_named_files(tmp_path, "make")) - before == {"local.mk"}
+
+
+def test_a_hundred_files_and_a_circle_are_bounded(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / f"s{number}.sh").write_text(
+            f"sh s{(number + 1) % 100}.sh s{number * 7 % 100}.sh"
+        )
+    (tmp_path / "all.sh").write_text("".join(f"sh s{n}.sh\n" for n in range(100)))
+    found = find_named_files(tmp_path, "sh all.sh")
+    assert next(iter(found)) == "all.sh" and len(found) == MAX_FILES
+    assert len(find_named_files(tmp_path, "sh s1.sh")) < MAX_FILES
+
+
+def test_a_pipe_in_the_place_of_a_script_holds_nobody_up(tmp_path: Path) -> None:
+    import os
+
+    os.mkfifo(tmp_path / "x.sh")
+    assert find_named_files(tmp_path, "sh x.sh") == {}
+
+
+def test_any_bytes_at_all_are_read_without_a_fault(root: Path) -> None:
+    import random
+
+    source = random.Random(7)
+    signs = "sh deploy.sh ./*?[]{},$`'\"\\\n;|&<>()=~#-\0\u00e9\U0001f600"
+    for _ in range(300):
+        find_named_files(root, "".join(source.choices(signs, k=source.randint(1, 60))))
+        find_named_files(root, source.choices([*signs, "sh", "deploy.sh", "*"], k=8))
