@@ -161,8 +161,7 @@ class LocalClient(JournalReader, DaemonClient):
                 return SendResult(steered=receipt.joined_turn)
             return SendResult(turn=receipt.row.turn)
         name, argument = command
-        if name == "loop":
-            argument = fence_quoted(argument, [part for part in data if part in argument])
+        argument = fence_quoted(argument, [part for part in data if part in argument])
         if receipt.duplicate:
             return SendResult(command=name, reply=await self.commands.earlier_reply(receipt.row))
         call = CommandCall(await self._find_session(session), by.name, name, argument, by.role)

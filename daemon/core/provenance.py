@@ -36,6 +36,7 @@ class Origin(StrEnum):
     MEMORY = "memory"
     RESULT = "result"
     MODEL = "model"
+    QUOTED = "quoted"
     OTHER = "other"
 
 
@@ -104,7 +105,7 @@ def iter_person_texts(
     if parts.said or not quoted:
         yield SourcedText(parts.said, Origin.PERSON if owned else Origin.OTHER, label, owned=owned)
     if quoted:
-        yield SourcedText(parts.quoted, Origin.OTHER, Label.UNTRUSTED, owned=False)
+        yield SourcedText(parts.quoted, Origin.QUOTED, Label.UNTRUSTED, owned=False)
 
 
 def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:

@@ -47,7 +47,7 @@ async def test_E_code_that_is_pasted_is_mended_in_the_file_that_is_typed(tmp_pat
         await shown.sees(PROMPT)
         shown.types(f"explain this: {pasted(CODE)}\r")
         await shown.sees("It adds one.")
-        shown.types(f"here it is: {pasted(CODE)} write it to fix.py, without the one\r")
+        shown.types(f"here it is: {pasted(CODE)} write it to fix.py, mended\r")
         await shown.sees("Mended.")
         assert (tmp_path / "workspace" / "fix.py").exists()
 
@@ -124,3 +124,16 @@ async def test_E_a_client_over_http_says_what_is_quoted(tmp_path: Path) -> None:
         typed = f"sum up {LINE.replace('plan', 'other')}, into plan.txt"
         marked = [LINE.replace("plan", "other")]
         assert await sent(daemon, "g", text=typed, data=marked) == ("untrusted", [])
+
+
+async def test_E_lines_that_come_at_once_at_a_plain_terminal_are_data_and_no_answers(
+    tmp_path: Path,
+) -> None:
+    """Without bracketed paste nobody can tell but by the speed."""
+    async with desk(tmp_path, PLAN, says("Not done.")) as at, at.chat(TERM="dumb") as shown:
+        await shown.sees(">")
+        shown.types("write it to plan.txt, please\ny\n")
+        await shown.sees("allow write_file?", "[y]es once")
+        shown.types("n\n")
+        await shown.sees("Not done.")
+        assert not (tmp_path / "workspace" / "plan.txt").exists()

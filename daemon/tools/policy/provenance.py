@@ -189,12 +189,10 @@ class Evidence:
             source = self.registry.get(text.tool) if text.origin is Origin.RESULT else None
             if source and text.changes and source.meta.source:
                 written.add(source.meta.source)
-            if (
-                source
-                and source.meta.returns_outside_text
-                and source.meta.source not in written
-                and find_addresses(text.text).links_to(address)
-            ):
+            is_read = text.origin is Origin.QUOTED or (
+                source and source.meta.returns_outside_text and source.meta.source not in written
+            )
+            if is_read and find_addresses(text.text).links_to(address):
                 return True
             if text.origin in OWNER_ORIGINS and text.owned:
                 links = find_addresses(text.text).parsed
