@@ -85,11 +85,13 @@ def registrable_domain(host: str) -> str:
 
 def find_orders(setting: TrustContext, texts: Sequence[SourcedText]) -> list[str]:
     """The owner's words that may order something now: those of this turn and of the work that it is
-    part of; before a bare "yes" also the message before.
+    part of; before a bare "yes" also the message before, but none before a text that was pasted.
     """
     own = [text.text for text in (*setting.work, *texts) if is_owners_word(text)]
     earlier = [text.text for text in setting.earlier if is_owners_word(text)]
-    return [*earlier[-1:], *own] if len(" ".join(own).split()) < MIN_ORDER_WORDS else own
+    is_bare = len(" ".join(own).split()) < MIN_ORDER_WORDS
+    is_bare = is_bare and all(text.origin is not Origin.QUOTED for text in texts)
+    return [*earlier[-1:], *own] if is_bare else own
 
 
 def is_owners_word(text: SourcedText) -> bool:
