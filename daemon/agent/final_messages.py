@@ -2,6 +2,7 @@
 happens often (D6).
 """
 
+import re
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,12 @@ HEADS = {
 HAPPENED = (Outcome.OK, Outcome.UNKNOWN)
 CHECK_FIRST = "A sub-agent was at work: look at what it did before you ask for the same again."
 EARLIER = 5
+CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
+IMAGE = re.compile(r"!\[")
+TAGS = (
+    "img|picture|source|svg|image|iframe|video|audio|embed|object|link|style|input|base|meta|script"
+)
+TAG = re.compile(rf"<(?=/?(?:{TAGS})\b)", re.IGNORECASE)
 BY_STOP = "stopped by /stop"
 """Why a turn was stopped by whoever said /stop in its own conversation, and was told there what
 that stopped.
@@ -54,6 +61,15 @@ LATER = (
     "Your message is kept. Ask again when the provider can be reached; a fallback can be set "
     "in [[provider.fallbacks]]."
 )
+
+
+def defuse_images(text: str) -> str:
+    """A reply that nothing is loaded from when it is shown: an image's address could tell a
+    stranger what was read. Links stay, which a person must press; code stays as it is.
+    """
+    parts = CODE.split(text)
+    parts[::2] = [TAG.sub("&lt;", IMAGE.sub("[image: ", part)) for part in parts[::2]]
+    return "".join(parts)
 
 
 def render_stop(turn: Turn, halt: Halt, subagent_work: Sequence[tuple[str, Outcome]] = ()) -> str:

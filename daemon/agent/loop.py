@@ -10,6 +10,7 @@ from daemon.agent.context.builder import CLOSING, SHRINK, ContextBuilder, TurnCo
 from daemon.agent.final_messages import (
     BY_STOP,
     StopStats,
+    defuse_images,
     render_failure,
     render_final_reply,
     render_stop,
@@ -47,6 +48,7 @@ from daemon.core.events import (
     TurnEnded,
 )
 from daemon.core.messages import MessageRole, score_importance
+from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.tools.executor import ToolExecutor
 
@@ -285,5 +287,7 @@ class AgentLoop:
                 if alarm := self.stop_stats.record_stop(turn.spec.agent, event.reason):
                     turn.record(alarm, self.clock.now())
                 event = self.answer_checker.annotate(turn, event)
+                if turn.label is Label.UNTRUSTED and not turn.spec.output_schema:
+                    event = replace(event, reply=defuse_images(event.reply))
             log.debug("turn %s: %s", turn.id, type(event).__name__)
             turn.record(event, self.clock.now())

@@ -14,7 +14,7 @@ from daemon.core import value
 from daemon.core.trust import Effect
 from daemon.tools.policy.provenance import NamedValue, iter_values, text_holds
 from daemon.tools.policy.stemming import word_set
-from daemon.tools.policy.text_values import is_mail, parse_web_address
+from daemon.tools.policy.text_values import is_mail, parse_number, parse_web_address
 
 PURPOSE = "consent"
 MAX_WORDS_CHARS = 6000
@@ -93,6 +93,7 @@ LEADS = word_set("""
 """)
 WISHES = word_set("you want need like task")
 COMMON_PARTS = word_set("com org net www http https mail email and the for info")
+THAT = word_set("that dass daß que che dat ze")
 ENCLITICS = word_set("le la les lui leur en y o a os as lhe")
 ASKING = word_set("can could would will please")
 POLITE = word_set("""
@@ -154,7 +155,9 @@ def _orders(deed: Deed, text: str) -> bool:
         elif leads or (writes and _is_file(str(found))):
             if not (any(span.leads_to(name, found) for span in orders) or is_told(name, found)):
                 return False
-        elif _is_file(str(found)) and not any(span.holds(name, found) for span in orders):
+        elif (_is_file(str(found)) or parse_number(str(found)) is not None) and not (
+            any(span.holds(name, found) for span in orders) or is_told(name, found)
+        ):
             return False
     return (
         any(_is_address(found) for _, found in deed.values)
@@ -242,7 +245,7 @@ class _Sentence:
         words = QUOTED.sub(lambda found: f'"{found[0].strip(EDGES)}"', text).split()
         plain = [_plain(word) for word in words]
         polite = bool(POLITE & set(plain[:3]))
-        negated = any(word in NEGATIONS or word.endswith("n't") for word in plain)
+        negated = any(word in NEGATIONS or word.endswith("n't") for word in _head(words, plain))
         asks = words[-1].strip("\"'”»)").endswith("?")
         verbs = [at for at in range(len(words)) if _is_verb(words, plain, at, polite)]
         spans = []
@@ -274,6 +277,14 @@ def _is_verb(words: Sequence[str], plain: Sequence[str], at: int, polite: bool) 
         return True  # "kannst du es an ... schicken?"
     wish = plain[at - 1] == "to" and not WISHES.isdisjoint(plain[max(at - 4, 0) : at - 1])
     return wish or (polite and plain[at - 1] in ASKING)
+
+
+def _head(words: Sequence[str], plain: Sequence[str]) -> Sequence[str]:
+    """Without what somebody is to be told: "mail bob@example.org that I am not at home"."""
+    for at, word in enumerate(plain):
+        if word in THAT and any(map(_leads_outside, words[:at])):
+            return plain[:at]
+    return plain
 
 
 def _clause_start(plain: Sequence[str], at: int) -> int:
@@ -317,3 +328,13 @@ def named_values(
         arguments if critical is None else {k: v for k, v in arguments.items() if k in critical}
     )
     return tuple(one for name, part in chosen.items() for one in iter_values(part, name))
+
+
+def holds_all(
+    arguments: Mapping[str, object], critical: Sequence[str] | None, orders: Sequence[str]
+) -> bool:
+    """Whatever else the call sends stands whole in the owner's own words."""
+    whole = " ".join(" ".join(orders).split()).casefold()
+    others = [part for name, part in arguments.items() if critical is None or name not in critical]
+    leaves = [str(leaf) for part in others for _, leaf in iter_values(part, "")]
+    return all(" ".join(leaf.split()).casefold().strip(EDGES) in whole for leaf in leaves)

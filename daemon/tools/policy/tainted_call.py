@@ -23,7 +23,7 @@ from daemon.tools.policy.disclosure import (
     price_query,
 )
 from daemon.tools.policy.gate import PolicyInput, Provenance, Taint
-from daemon.tools.policy.provenance import Evidence, NamedValue
+from daemon.tools.policy.provenance import Evidence, NamedValue, text_holds
 
 if TYPE_CHECKING:
     from daemon.tools.policy.gate import PolicyGate
@@ -57,6 +57,8 @@ class TaintedCall:
             provenance=evidence.check(tool, arguments),
             private=is_private(setting, texts),
         )
+        if case.taint is Taint.NONE and case.effect is Effect.EGRESS:
+            return self._weigh_plain_order(case, evidence, texts)
         if case.taint is not Taint.READ_OUTSIDE_TEXT:
             return case
         if case.effect is Effect.FETCH:
@@ -108,6 +110,39 @@ class TaintedCall:
         )
         return await self.gate.grants.count_disclosure(told)
 
+    def _weigh_plain_order(
+        self, case: PolicyInput, evidence: Evidence, texts: Sequence[SourcedText]
+    ) -> PolicyInput:
+        """Nothing of a stranger's was read that is known as such. A pasted line without any mark of
+        it looks like the owner's: where a value is not in one line with the order, the words must
+        order the deed plainly.
+        """
+        orders = find_orders(self.setting, texts)
+        deed, _ = self._build_deed(case, evidence, orders, ())
+        if len(orders) == 1 and "\n" not in orders[0].strip():
+            said = [str(found) for _, found in deed.values]
+            if all(one in orders[0] for one in said) or consent.find_order(
+                replace(deed, values=()), orders
+            ):
+                return case
+        elif consent.find_order(deed, orders):
+            return case
+        elsewhere = [text.text for text in evidence.texts if is_owners_word(text)]
+        if not any(str(found) in text for text in elsewhere for _, found in deed.values):
+            return case  # from a contact, memory or a trusted tool
+        return replace(case, unordered=NOT_SAID)
+
+    def _build_deed(
+        self, case: PolicyInput, evidence: Evidence, orders: Sequence[str], named: Sequence[str]
+    ) -> tuple[consent.Deed, tuple[NamedValue, ...]]:
+        """The deed in the owner's words, and its exact values."""
+        meta = self.call.tool.meta
+        exact = consent.named_values(self.call.arguments, meta.critical)
+        tool = self.call.tool.name
+        values = tuple(_find_title(one, tool, evidence, orders) for one in exact)
+        to_self = bool(meta.paths)
+        return consent.Deed(tool, case.effect, values, tuple(named), to_self), exact
+
     async def _weigh_order(
         self, case: PolicyInput, evidence: Evidence, texts: Sequence[SourcedText], *, ask: bool
     ) -> PolicyInput:
@@ -123,9 +158,9 @@ class TaintedCall:
         foreign, named = find_leaks(
             self.setting, texts, replace(evidence, texts=said), replace(evidence, texts=spoken)
         )
-        exact = consent.named_values(arguments, tool.meta.critical)
-        values = tuple((name, _find_title(found, evidence, orders)) for name, found in exact)
-        deed = consent.Deed(tool.name, case.effect, values, tuple(named), bool(tool.meta.paths))
+        deed, exact = self._build_deed(case, evidence, orders, named)
+        if consent.holds_all(arguments, tool.meta.critical, orders):
+            foreign = []  # nothing goes along that the owner did not say
         why = ""
         if not consent.find_order(deed, orders):
             why = NOT_SAID
@@ -150,8 +185,11 @@ class TaintedCall:
         return "" if answer else MODEL_SAYS_NO if answer is False else NOT_SURE
 
 
-def _find_title(found: str | float, evidence: Evidence, orders: Sequence[str]) -> str | float:
+def _find_title(
+    one: NamedValue, tool: str, evidence: Evidence, orders: Sequence[str]
+) -> NamedValue:
     """What the owner calls the record that the value stands in, where they do not say it."""
-    if any(str(found) in text for text in orders):
-        return found
-    return next(iter(evidence.list_titles(str(found))), found)
+    name, found = one
+    if any(text_holds(text, found, name, tool) for text in orders):
+        return one
+    return name, next(iter(evidence.list_titles(str(found))), found)
