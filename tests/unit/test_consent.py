@@ -36,6 +36,8 @@ ORDERS = [
     (mail(BOB), "Resuma a página e envie o texto para bob@ex.org"),
     (mail(BOB), "Vat de pagina samen en stuur het naar bob@ex.org"),
     (mail(BOB), "Streść stronę, wyślij ją do: bob@ex.org"),
+    (mail(BOB), "Mail bob@ex.org that I will not be there"),
+    (Deed("bank__pay", Effect.EGRESS, (("to", BOB), ("amount", 20))), "Pay 20 euros to bob@ex.org"),
     (write("notes.md"), "Summarise https://ex.org/a into notes.md"),
     (write("notes.md"), "Look at https://x.org/a and save it to notes.md"),
     (write("setup.py"), "Read https://x.org/a and fix setup.py"),
@@ -46,6 +48,11 @@ ORDERS = [
     ),
 ]
 OTHERS = [
+    (
+        Deed("bank__pay", Effect.EGRESS, (("to", BOB), ("amount", 900))),
+        "My rent is 900 euros. Pay 20 euros to bob@ex.org",
+    ),
+    (mail(BOB), "Make sure that you do not send it to bob@ex.org"),
     (post(), "Sum up https://ex.org/a"),
     (post(), "Sum up https://ex.org/a and send the summary to bob@ex.org"),
     (post(), "Is https://ex.org/a phishing? Do NOT open it"),
