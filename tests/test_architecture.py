@@ -44,7 +44,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/app": 8_990,
     "daemon/cli": 22_950,
     "daemon/client": 9_220,
-    "daemon/commands": 7_650,
+    "daemon/commands": 7_950,
     "daemon/core": 13_900,
     "daemon/gateway": 4_790,
     "daemon/http": 6_310,

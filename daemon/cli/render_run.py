@@ -183,7 +183,13 @@ class RunTree:
             self.root.label.append("  untrusted" if run.label == "untrusted" else "", "red")
         notices = (("notice: ", "yellow", notice) for notice in run.notices)
         reactions = "reactions: ", "dim", " ".join(run.reactions)
-        for name, style, text in (("untrusted: ", "red", run.tainted), *notices, reactions):
+        private = "private: ", "dim", ", ".join(run.private)
+        for name, style, text in (
+            ("untrusted: ", "red", run.tainted),
+            private,
+            *notices,
+            reactions,
+        ):
             if text:
                 self.root.add(Text.assemble((name, style), replace_unprintable(text)))
         iterations = _pluralize(run.iterations, "iteration")

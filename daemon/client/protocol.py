@@ -62,9 +62,8 @@ class RunView:
     """One run. state: queued, running, suspended, ended, quarantined. `children`: runs of its sub-
     agents.
 
-    `tainted`: what made it untrusted, and at which event; "" while it is trusted. `reactions`:
-    emojis that people put on its
-    replies.
+    `tainted`: what made it untrusted, and at which event; "" while it is trusted. `private`: where
+    it read something of the owner's. `reactions`: emojis that people put on its replies.
     """
 
     turn: str
@@ -83,6 +82,7 @@ class RunView:
     parent: str | None = None
     children: list[str] = field(default_factory=list)
     tainted: str = ""
+    private: list[str] = field(default_factory=list)
     reactions: list[str] = field(default_factory=list)
 
 

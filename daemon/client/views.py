@@ -50,7 +50,7 @@ from daemon.core.events import (
     Verified,
 )
 from daemon.core.messages import Usage
-from daemon.core.provenance import find_taint
+from daemon.core.provenance import find_taint, list_private_sources
 from daemon.core.rows import (
     REVIEW_QUESTION,
     ChildRow,
@@ -118,6 +118,7 @@ def run_view(
         parent=row.parent or None,
         children=[item.event.child for item in recorded if isinstance(item.event, ChildSpawned)],
         tainted=f"{taint.by} (event {taint.seq})" if taint else "",
+        private=list_private_sources(recorded),
         reactions=list(reactions),
     )
 

@@ -17,7 +17,7 @@ from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import ConfigError, UsageError
-from daemon.core.provenance import find_taint
+from daemon.core.provenance import find_taint, list_private_sources
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage, SessionRow, UsageRow
 from daemon.core.trust import Label
 from daemon.core.turn import render_plan
@@ -168,7 +168,7 @@ class SessionCommands:
         """This chat at a glance."""
         session, since = call.session, self.clock.now() - WEEK
 
-        def look(tx: Tx) -> tuple[str, str, str]:
+        def look(tx: Tx) -> tuple[str, str, str, str]:
             counts = {
                 "started": tx.list_unfinished_turns(session.id),
                 "queued": tx.list_waiting_inputs(session.id),
@@ -176,11 +176,13 @@ class SessionCommands:
             }
             tasks = ", ".join(f"{len(rows)} {state}" for state, rows in counts.items())
             stops = (f"{reason} {count}" for reason, count in sorted(tx.count_stops(since).items()))
-            return tasks, ", ".join(stops) or "none", _find_taint_reason(tx, session)
+            sources = ", ".join(_list_private_sources(tx, session))
+            told = f" It has read of yours: {sources}." if sources else ""
+            return tasks, ", ".join(stops) or "none", _find_taint_reason(tx, session), told
 
-        tasks, stops, taint = await self.service.store.read(look)
+        tasks, stops, taint, private = await self.service.store.read(look)
         taint = taint and (
-            f"It has read text from outside, so it asks more: {taint}. /clear starts over."
+            f"It has read text from outside, so it asks more: {taint}.{private} /clear starts over."
         )
         today = self.today()
         tokens = f" of {today.max_tokens:,}" if today.max_tokens else ""
@@ -262,6 +264,14 @@ def _find_taint_reason(tx: Tx, session: SessionRow) -> str:
         if (found := find_taint(tx.list_events(row.id))) and not found.inherited:
             return f"{found.by} (in {row.id})"
     return "what was said before" if rows else ""
+
+
+def _list_private_sources(tx: Tx, session: SessionRow) -> list[str]:
+    """Where this chat read something of the owner's since it was last cleared."""
+    rows = [
+        row for row in tx.list_turns(session.id, TURNS) if not is_cleared(row.started_at, session)
+    ]
+    return sorted({name for row in rows for name in list_private_sources(tx.list_events(row.id))})
 
 
 def _describe_usage(row: UsageRow) -> str:

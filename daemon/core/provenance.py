@@ -195,3 +195,15 @@ def find_taint(recorded: Sequence[RecordedEvent]) -> TaintSource | None:
             entry.seq, "earlier turns of this chat had read text from outside", inherited=True
         )
     return None
+
+
+def list_private_sources(recorded: Sequence[RecordedEvent]) -> list[str]:
+    """What a turn was shown of the owner's own: memory, and the tools whose results show it."""
+    found: dict[str, None] = {}
+    for entry in recorded:
+        event = entry.event
+        if isinstance(event, UserSaid) and event.memories:
+            found["memory"] = None
+        if isinstance(event, ToolFinished) and not event.public:
+            found[event.tool] = None
+    return list(found)

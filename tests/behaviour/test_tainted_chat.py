@@ -51,6 +51,8 @@ async def test_F3_status_and_run_say_where_a_chat_became_tainted_and_clear_ends_
             f"It has read text from outside, so it asks more: the result of look_outside (in {first.turn})."
             in status
         )
+        assert "It has read of yours: look_outside." in status
+        assert first.private == ["look_outside"]
         await alive.command("/clear")
         assert "text from outside" not in await alive.command("/status")
         fresh = await alive.ask("anew")
