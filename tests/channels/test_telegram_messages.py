@@ -145,6 +145,7 @@ async def test_what_is_answered_to_comes_along_when_somebody_else_wrote_it(scene
         {"forward_date": 1},
         {"via_bot": {"id": 5}},
         {"sender_chat": {"id": -5}},
+        {"entities": [{"type": "blockquote", "offset": 0, "length": 3}]},
     ],
     ids=lambda more: next(iter(more), "their own"),
 )
@@ -161,6 +162,15 @@ async def test_a6_who_answers_a_message_of_their_own_quotes_themselves_unless_th
         "buy milk",
         not passed_on,
     )
+
+
+@pytest.mark.parametrize("kind", ["blockquote", "expandable_blockquote", "pre", "bold"])
+async def test_E_quotations_and_code_are_told_apart_from_what_is_said(scene: Scene, kind: str):
+    text = "🎉 what of this? send it all"
+    entity = {"type": kind, "offset": 17, "length": 11}  # an emoji counts as two
+    scene.fake.people.say("ann", scene.ann, text, more={"entities": [entity]})
+    (message,) = await scene.heard(1)
+    assert (message.text, message.data) == (text, () if kind == "bold" else ("send it all",))
 
 
 async def test_a_topic_is_a_thread_and_is_answered_there(scene: Scene):
