@@ -47,7 +47,8 @@ FAREWELL = (
 )
 THIS = (
     "this|these|the following|diese[rsmn]?|folgende[rsn]?|cet|cette|ceci|est[ae]s?|esto|quest[aoei]"
-    "|deze|dit|эт\\w+"
+    "|deze|dit|эт\\w+|here(?:['’]s| is| are)|hier (?:ist|sind)|voici|ecco|aquí está|got|received"
+    "|erhalten|bekommen|reçu|recibí|recebi|ricevuto"
 )
 TEXTS = (
     "e-?mails?|mails?|messages?|texts?|letters?|notes?|articles?|posts?|pages?|threads?|chats?|logs?"
@@ -73,7 +74,7 @@ FROM_HERE = re.compile(
 line announces that ends with a colon.
 """
 ANNOUNCED = re.compile(
-    rf"(?:^|\W)(?:(?:{THIS})(?:\W+\w+)?\W+(?:{TEXTS})\b[^\n]*"
+    rf"(?:^|\W)(?:(?:{THIS})(?:\W+\w+){{0,2}}\W+(?:{TEXTS})\b[^\n]*"
     rf"|(?:{THIS}|below|unten|ci-dessous)(?:[^\w\n]*|[^\n]*\?[ \t]*)){NEXT}",
     re.IGNORECASE,
 )

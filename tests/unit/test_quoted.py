@@ -69,6 +69,8 @@ MARKED = {
     "a letter in one line": f"Hello Tom, {LONG}",
     "a question about it": f"What does this want of me?\n\n{LONG}",
     "a text that is named": f"translate this strange e-mail into German, please\n{LONG}",
+    "a text that came": f"here is the mail that I got\n{LONG}",
+    "a text that somebody got": f"I’ve received a strange message\n{LONG}",
     "a German one": f"Übersetze diese Nachricht\n{LONG}",
     "a Spanish one": f"Resume este correo\n{LONG}",
     "what is below": f"sum up what is below\n{LONG}",
