@@ -22,6 +22,7 @@ from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
 from daemon.core import value
+from daemon.core.disguise import find_disguised
 
 MIN_LENGTH = 6
 MIN_LINE_LENGTH = 16
@@ -30,6 +31,11 @@ URL_SAFE = ";/?:@&=+$,#" + SCRIPT_SAFE
 BLOCK = 8
 HEAD_BYTES = 3
 MAX_CLEAN_TEXTS, MAX_CLEAN_CHARS = 1000, 8000
+WITHHELD = (
+    "[This text is withheld: it repeats the secret {name} in another spelling, or a part of it, and"
+    " no secret is shown to a model. Whatever was done has been done; the owner can look at the"
+    " service itself.]"
+)
 
 T = TypeVar("T")
 Span = tuple[int, int, str]
@@ -180,6 +186,13 @@ class Redactor:
                 clean.clear()
             clean.add(text)
         return text
+
+    def withhold(self, text: str) -> str:
+        """A stranger's text that is redacted already, unless a secret is left in it in a spelling
+        that cannot be cut out: then a line in place of all of it.
+        """
+        name = find_disguised(text, self.source())
+        return WITHHELD.format(name=name) if name else text
 
     def redact_value(self, thing: T) -> T:
         """The same with every text in it cleaned: a dataclass, a tuple, a list, a mapping. The very

@@ -328,6 +328,10 @@ class _TurnRun:
         # Cut last: a cut could split a secret, and control characters could hide one.
         text = executor.redactor.redact_text(to_printable(output.text))
         text = truncate_middle(text, meta.max_chars or executor.max_output_chars)
+        records = executor.redactor.redact_text(output.records)
+        outside = meta.returns_outside_text or effect is not Effect.READ
+        if outside and output.label is Label.UNTRUSTED:
+            text, records = map(executor.redactor.withhold, (text, records))
         result = ToolFinished(
             call.state.call_id,
             call.state.call.name,
@@ -342,7 +346,7 @@ class _TurnRun:
             seconds=seconds if output.seconds is None else output.seconds,
             owned=output.from_owner,
             public=meta.public if output.public is None else output.public,
-            records=executor.redactor.redact_text(output.records),
+            records=records,
         )
         now = executor.clock.now()
         for event in (*(executor.redactor.redact_value(one) for one in output.events), result):

@@ -12,6 +12,7 @@ import pytest
 
 from daemon.core.errors import SecretRefused
 from daemon.core.events import ApprovalAsked, Outcome, ToolFinished
+from daemon.core.redaction import Redactor
 from daemon.core.trust import Effect, Label
 from daemon.settings.secrets import SecretStore
 from daemon.tools.web.client import WebClient
@@ -272,3 +273,23 @@ async def test_a_long_answer_is_cut_after_its_secrets_are_out_and_bytes_are_only
         )
     assert "canar" not in told.text and "characters left out" in told.text
     assert odd.text.endswith("[3 bytes that are no text]")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
+async def test_A6_a_server_that_answers_with_the_secret_in_another_spelling_is_not_shown(
+    method: str,
+) -> None:
+    async with world() as here:
+        here.bench.dispatcher.redactor = Redactor(lambda: {TOKEN: "KEY"})
+
+        def echo(writer: asyncio.StreamWriter) -> asyncio.Future[None]:
+            sent = here.site.seen[-1].headers["authorization"]
+            writer.write(response(", ".join(sent[::-1]), kind="text/plain"))
+            return asyncio.ensure_future(writer.drain())
+
+        here.site.put("/x", echo)
+        told = await here.ask(
+            here.site.url + "/x", method, headers={"Authorization": "{{secret:KEY}}"}
+        )
+    assert here.site.seen[0].headers["authorization"] == TOKEN
+    assert "y, r, a, n, a, c" not in told.text and "repeats the secret KEY" in told.text
