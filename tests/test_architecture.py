@@ -45,7 +45,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/cli": 22_950,
     "daemon/client": 9_220,
     "daemon/commands": 7_950,
-    "daemon/core": 13_900,
+    "daemon/core": 16_200,
     "daemon/gateway": 4_790,
     "daemon/http": 6_310,
     "daemon/loops": 5_050,
