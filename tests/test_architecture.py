@@ -43,7 +43,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/agent": 32_660,
     "daemon/app": 8_990,
     "daemon/cli": 22_950,
-    "daemon/client": 9_220,
+    "daemon/client": 9_300,
     "daemon/commands": 7_950,
     "daemon/core": 16_200,
     "daemon/gateway": 4_790,

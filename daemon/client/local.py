@@ -265,11 +265,11 @@ class LocalClient(JournalReader, DaemonClient):
         facts = await (self.memory.pending(limit) if waiting else self.memory.facts(limit))
         return [{**asdict(fact), "at": fact.at.isoformat()} for fact in facts]
 
-    async def decide_memory(self, id: str, verb: str, by: Person = OWNER) -> bool:
-        decide = {"approve": self.memory.approve, "reject": self.memory.reject}.get(verb)
-        if decide is None:
-            raise UsageError(f"{verb}: expected approve or reject")
-        return await decide(id, by.name, self.inbox.clock.now())
+    async def approve_memory(self, id: str, by: Person = OWNER) -> bool:
+        return await self.memory.approve(id, by.name, self.inbox.clock.now())
+
+    async def reject_memory(self, id: str, by: Person = OWNER) -> bool:
+        return await self.memory.reject(id, by.name, self.inbox.clock.now())
 
     async def forget_memory(self, id: str) -> bool:
         return await self.memory.forget(id)

@@ -444,9 +444,14 @@ class DaemonClient(RunReader):
         """What is remembered, newest first; with `?waiting=1` what waits for the owner's yes."""
         ...
 
-    @Endpoint("POST", "/v1/memories/{id}/{verb}", bool, "done", "memory", right=Right.MANAGE)
-    async def decide_memory(self, id: str, verb: str, by: Person = OWNER) -> bool:
-        """Approve or reject one; False when it does not wait."""
+    @Endpoint("POST", "/v1/memories/{id}/approve", bool, "approved", "memory", Right.MANAGE)
+    async def approve_memory(self, id: str, by: Person = OWNER) -> bool:
+        """It is trusted from now on; False when it does not wait."""
+        ...
+
+    @Endpoint("POST", "/v1/memories/{id}/reject", bool, "rejected", "memory", Right.MANAGE)
+    async def reject_memory(self, id: str, by: Person = OWNER) -> bool:
+        """Its text is removed; False when it does not wait."""
         ...
 
     @Endpoint("DELETE", "/v1/memories/{id}", bool, "forgotten", "memory", right=Right.MANAGE)

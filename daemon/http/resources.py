@@ -197,7 +197,7 @@ async def call_client(
         given["by"] = request[PERSON]
     result = await method(**given)
     if endpoint.missing and not result:
-        await require(client, endpoint.missing, next(iter(path.values())))
+        await require(client, endpoint.missing, *path.values())
     if endpoint.key or result is None:
         result = {**path, endpoint.key: result} if endpoint.key else given
     return json_response(result)

@@ -21,7 +21,7 @@ FROM_OUTSIDE = "it came from outside"
 
 ORDER = re.compile(
     r"(?:remember|note|memori[sz]e|keep in mind|(?:don['’]t|do not) forget"
-    r"|merke? dir|denk daran|vergiss nicht|retiens|note|souviens-toi|n['’]oublie pas"
+    r"|merke? dir(?: bitte)?|denk daran|vergiss nicht|retiens|note|souviens-toi|n['’]oublie pas"
     r"|recuerda|anota|no olvides|ricorda(?:ti)?|annota|lembra-te|lembre(?:-se)?|anote"
     r"|onthoud|vergeet niet|zapamiętaj)"
     r"(?P<what>,? (?:that|this|it|the following|dass|das|dies|que|qu['’]|ça|cela|esto|eso|che"
