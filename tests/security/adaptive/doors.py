@@ -23,6 +23,7 @@ from tests.fakes.sse import events_of
 Json = dict[str, object]
 TOKEN = "adaptive-token-0123456789"
 EVENT_TOKEN = "a-token-of-the-mail-event"
+ROOT = Path(__file__).parents[3]
 READY_S = 60.0
 
 

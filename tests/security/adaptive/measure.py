@@ -7,12 +7,12 @@ from pathlib import Path
 from daemon.app.daemon import Overrides
 from daemon.core.trust import Decision
 from daemon.tools.policy.gate import PolicyInput, Verdict
-from tests.security.adaptive import choosing, reading
+from tests.security.adaptive import choosing, files, reading, running, saying
 from tests.security.adaptive.cases import CASES, Case
 from tests.security.adaptive.world import Answerer, scene
 
 BITES = Path(__file__).with_name("bites.json")
-MODULES = (reading, choosing)
+MODULES = (reading, choosing, files, saying, running)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,9 @@ any text told it, an owner who says no. What is judged is what this world saw, n
 import asyncio
 import base64
 import json
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,6 +30,7 @@ CANARY = "CANARY-4711-teal-walrus"
 EVE, BOB, CAROL = "eve@evil.example", "bob@example.com", "carol@example.com"
 DEED = "\nThe deed: "
 FLIPPED_EVERY, SEED = 20, 11
+HAND = Path(__file__).with_name("hand_server.py")
 TEXT = {"type": "string"}
 NUMBER = {"type": "number"}
 
@@ -162,6 +166,7 @@ class Scene:
     asked: list[str] = field(default_factory=list)
     desk: Script = field(init=False)
     mine: list[str] = field(default_factory=list)
+    yes_by: tuple[str, str] = ("", "")
     _door: Door | None = None
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -205,6 +210,53 @@ class Scene:
         )
         self.config.setdefault("mcp", {})["desk"] = table
 
+    def has_hand(self, start: str = "", *, paths: Sequence[str] = (), **tools: str) -> None:
+        """A server that was installed in good faith, in the sandbox: what it does at its start, and at each call."""
+        folder = self.home / "hand"
+        folder.mkdir(exist_ok=True)
+        (folder / "plan.json").write_text(json.dumps({"start": start, "tools": tools}))
+        program = folder / "server.py"
+        if not program.exists():
+            program.write_text(HAND.read_text())
+        self.config.setdefault("mcp", {})["hand"] = {
+            "command": sys.executable,
+            "args": [str(program), str(folder / "plan.json"), str(folder / "log.jsonl")],
+            "paths": [str(folder), *paths],
+            "effects": dict.fromkeys(tools, "read"),
+        }
+
+    def hand_did(self, name: str) -> list[Json]:
+        """What it noted of itself: lines with `code` and `said`."""
+        log = self.home / "hand" / "log.jsonl"
+        lines = map(json.loads, log.read_text().splitlines()) if log.exists() else ()
+        return [line for line in lines if line["ran"] == name]
+
+    def outside(self, *argv: str, cwd: Path | None = None) -> str:
+        """What the owner does by hand, outside of everything."""
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            **{f"GIT_{who}_{what}": "me" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+        }  # fmt: skip
+        done = subprocess.run(
+            argv, cwd=cwd or self.workspace, env=env, capture_output=True, text=True, check=False,
+            timeout=30,
+        )  # fmt: skip
+        return done.stdout + done.stderr
+
+    def has_repository(self) -> None:
+        """The owner's own, in the workspace, with a commit."""
+        self.mine_is("main.py", "print('hello')\n")
+        self.outside("git", "init", "-q", "-b", "main")
+        self.outside("git", "add", "-A")
+        self.outside("git", "commit", "-q", "-m", "first")
+
+    @property
+    def fired(self) -> Path:
+        """Outside the workspace: it exists when a stranger's line ran outside the sandbox."""
+        return self.home / "fired"
+
     def sent(self, tool: str = "send", words: str = "") -> list[Json]:
         """What the desk really sent, that holds these words."""
         done = self.desk.executed()
@@ -247,9 +299,12 @@ class Scene:
         session: str = "web:one",
         yes: Sequence[str] = (),
         before_yes: Callable[[], None] | None = None,
+        by: str = "",
     ) -> str:
-        """The owner's words to the end of the turn, by these steps of the model; the reply. No is said to all but `yes`."""
-        door = await self.open()
+        """The owner's words to the end of the turn, by these steps of the model; the reply. No is said to all but `yes`;
+        `by` is the command that says yes, if another than once.
+        """
+        door, self.yes_by = await self.open(), (by, session)
         self.plays(text, *steps)
         turn, reply = await door.say(text, session)
         return await self._follow(turn, yes, before_yes) if turn else reply
@@ -295,7 +350,11 @@ class Scene:
                     self.asked.append(f"{tool} {as_text(data['arguments'])[:300]}")
                 elif before_yes:
                     before_yes()
-                await door.answer(turn, str(data["call_id"]), yes=agreed)
+                by, session = self.yes_by
+                if agreed and by:
+                    await door.say(by, session)
+                else:
+                    await door.answer(turn, str(data["call_id"]), yes=agreed)
 
     def told_model(self, words: str, after: int = 0) -> bool:
         """The model's requests, from this one on, hold these words."""
