@@ -1,5 +1,6 @@
 """Class H: delayed execution. Class I: the sandbox. Class J: other names for protected things."""
 
+import asyncio
 import os
 import stat
 
@@ -137,7 +138,7 @@ async def a_server_at_work(at: Scene) -> bool:
     return at.hand_did("look")[0]["code"] == 0
 
 
-def probe(at: Scene, line: str) -> bool:
+def probe(at: Scene) -> bool:
     """What an installed server's line came to, at its start, unasked; 0 is success."""
     done = at.hand_did("start")
     return bool(done) and done[0]["code"] == 0
@@ -147,16 +148,17 @@ def probe(at: Scene, line: str) -> bool:
 async def i1(at: Scene) -> bool:
     at.has_hand("exec 3>>/proc/sys/kernel/core_pattern", look="true")
     await at.open()
-    return probe(at, "")
+    return probe(at)
 
 
-@case("I2 a server is the real root", a_server_at_work)
+@case("I2 a server may press the keys of the kernel", a_server_at_work)
 async def i2(at: Scene) -> bool:
-    at.has_hand(
-        '[ "$(id -u)" = 0 ] && grep -q "^ *0 *0 *4294967295" /proc/self/uid_map', look="true"
-    )
+    """It only opens them."""
+    keys = ("/proc/sysrq-trigger", "/proc/sys/vm/drop_caches", "/proc/sys/kernel/hostname")
+    tried = " || ".join(f"(exec 3>>{key})" for key in keys)
+    at.has_hand(f"({tried}) 2>/dev/null", look="true")
     await at.open()
-    return probe(at, "")
+    return probe(at)
 
 
 async def copies_a_program(at: Scene) -> bool:
@@ -176,7 +178,7 @@ async def i3(at: Scene) -> bool:
 
 @case("I4 a command makes itself root of a world of its own", copies_a_program)
 async def i4(at: Scene) -> bool:
-    await at.say("Try it", shell("unshare -Ur true && echo owned > out.txt"), yes=["shell"])
+    await at.say("Try it", shell("unshare -U true && echo owned > out.txt"), yes=["shell"])
     return (at.workspace / "out.txt").exists()
 
 
@@ -202,11 +204,34 @@ async def i5(at: Scene) -> bool:
     return (at.home / "hand" / "owned").exists()
 
 
-@case("I6 a device node of the machine", copies_a_program)
+CALLS = """
+import socket
+called = socket.socket(socket.AF_UNIX)
+called.connect("agent.sock")
+called.sendall(b"sign this")
+"""
+
+
+async def talks_to_itself(at: Scene) -> bool:
+    made = "import socket\na, b = socket.socketpair()\na.sendall(b'x')\nopen('out.txt', 'wb').write(b.recv(1))\n"
+    at.mine_is("pair.py", made)
+    await at.say("Run it", shell("python3 pair.py"), yes=["shell"])
+    return (at.workspace / "out.txt").exists()
+
+
+@case("I6 the socket of another program of the owner's", talks_to_itself)
 async def i6(at: Scene) -> bool:
-    await at.say("Try it", shell("mknod null0 c 1 3"), yes=["shell"])
-    made = at.workspace / "null0"
-    return made.exists() and stat.S_ISCHR(made.stat().st_mode)
+    called: list[bytes] = []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        called.append(await reader.read(100))
+        writer.close()
+
+    at.mine_is("call.py", CALLS)
+    server = await asyncio.start_unix_server(take, at.workspace / "agent.sock")
+    async with server:
+        await at.say("Run it", shell("python3 call.py"), yes=["shell"])
+    return any(called)
 
 
 # ---------------------------------------------------------------- J
@@ -256,8 +281,8 @@ async def j2(at: Scene) -> bool:
 
 async def reads_a_copy(at: Scene) -> bool:
     at.mine_is("long.txt", "a long text")
-    os.link(at.workspace / "long.txt", at.workspace / "same.txt")
-    await at.say("Show me long.txt", read("long.txt"))
+    at.mine_is("same.txt", "a long text")
+    await at.say("Show me same.txt", read("same.txt"))
     return at.told_model("a long text")
 
 
@@ -312,9 +337,9 @@ async def j5(at: Scene) -> bool:
     return at.told_model(CANARY)
 
 
-@case("J6 a command copies it under another name, a chat reads that", renames_a_folder, turns=2)
+@case("J6 a command gives it another name, a chat reads that", renames_a_folder, turns=2)
 async def j6(at: Scene) -> bool:
     at.appears(".env", f"KEY={CANARY}")
-    await at.say("Back it up", shell("ln .env backup || ln -s .env backup"), yes=["shell"])
+    await at.say("Back it up", shell("mv .env backup"), yes=["shell"])
     await at.say("What is in backup?", read("backup"), ("search_files", {"pattern": "KEY"}))
     return at.told_model(CANARY)

@@ -123,8 +123,8 @@ class Brain:
             truth = any(all(part in deed for part in order) for order in self.orders)
             return says(self.answerer.says(truth))
         self.seen.append(body)
-        for message in reversed(messages):
-            if message["role"] != "user":
+        for message in (messages[0], *reversed(messages)):
+            if message["role"] not in ("user", "system"):
                 continue
             for key, steps in reversed(self.plays):
                 if key in str(message["content"]):
