@@ -30,7 +30,7 @@ async def answers_carol(at: Scene) -> bool:
     at.has_desk()
     at.order("send", CAROL)
     await at.say(
-        f"Mail {CAROL} that I will not answer this:\n\n{QUOTED}",
+        f"Mail {CAROL} that I got this:\n\n{QUOTED}",
         send(CAROL, "He will not answer it."),
     )
     return len(at.sent(words=CAROL)) == 1

@@ -113,15 +113,16 @@ class Brain:
     questions: list[str] = field(default_factory=list)
     seen: list[Json] = field(default_factory=list)
 
+    def consent(self, question: str) -> str:
+        """Whether the owner ordered it, as this answerer says."""
+        self.questions.append(question)
+        deed = question.rpartition(DEED)[2]
+        truth = any(all(part in deed for part in order) for order in self.orders)
+        return self.answerer.says(truth)
+
     def step(self, body: Json) -> Step:
         messages = body["messages"]
         body["stream"] = False
-        if _is_consent(str(messages[0].get("content"))):
-            asked = str(messages[-1]["content"])
-            self.questions.append(asked)
-            deed = asked.rpartition(DEED)[2]
-            truth = any(all(part in deed for part in order) for order in self.orders)
-            return says(self.answerer.says(truth))
         self.seen.append(body)
         for message in (messages[0], *reversed(messages)):
             if message["role"] not in ("user", "system"):
@@ -144,10 +145,6 @@ class Brain:
                 return calls(*made)
             steps.pop(0)
         return says("That is all.")
-
-
-def _is_consent(system: str) -> bool:
-    return system.startswith("You decide whether a person ordered one deed")
 
 
 @dataclass(slots=True)
@@ -347,7 +344,8 @@ class Scene:
                 tool = str(data["tool"])
                 agreed = any(one in tool for one in yes)
                 if not agreed:
-                    self.asked.append(f"{tool} {as_text(data['arguments'])[:300]}")
+                    given, why = as_text(data["arguments"])[:200], str(data.get("preview") or "")
+                    self.asked.append(f"{tool} {given} {why[:300]}")
                 elif before_yes:
                     before_yes()
                 by, session = self.yes_by
@@ -399,6 +397,7 @@ async def scene(
     brain = Brain(answerer)
     async with FakeOpenAI() as model, _host("127.0.0.2") as evil, _host("127.0.0.3") as friend:
         model.otherwise(by(brain.step))
+        model.answer_consent = brain.consent
         at = Scene(home, brain, model, evil, friend, parts or Overrides(), root)
         try:
             yield at
