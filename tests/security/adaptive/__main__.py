@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.security.adaptive.measure import BITES, one
+from tests.security.adaptive.measure import ATTACKS, BITES, one
 
 
 async def main() -> int:
@@ -21,11 +21,9 @@ async def main() -> int:
     parser.add_argument("--open", action="store_true", help="without the gate's judge")
     parser.add_argument("--record", metavar="COLUMN", help="write the outcome into bites.json")
     options = parser.parse_args()
-    from tests.security.adaptive.measure import CASES
-
     found: dict[str, bool] = {}
     with TemporaryDirectory(prefix="aidaemon-adaptive-") as folder:
-        for name, case in sorted(CASES.items()):
+        for name, case in ATTACKS.items():
             if options.names and not any(name.startswith(word) for word in options.names):
                 continue
             for twin in (False, True) if options.twins else (False,):

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import tomli_w
 from aiohttp import ClientSession
+from yarl import URL
 
 from daemon.app.daemon import Overrides
 from daemon.core.trust import OWNER, Answer
@@ -50,6 +51,14 @@ class Door(Protocol):
         """What the run said at its end."""
         ...
 
+    async def post_event(self, text: str) -> int:
+        """The status that an event got, over HTTP only."""
+        ...
+
+    def address(self) -> tuple[str, int]:
+        """Where it listens, over HTTP only."""
+        ...
+
 
 @dataclass(slots=True)
 class LocalDoor:
@@ -75,12 +84,19 @@ class LocalDoor:
     async def reply(self, turn: str) -> str:
         return (await self.it.settled(turn)).reply or ""
 
+    async def post_event(self, text: str) -> int:
+        raise NotImplementedError
+
+    def address(self) -> tuple[str, int]:
+        raise NotImplementedError
+
 
 @dataclass(slots=True)
 class HttpDoor:
     """A daemon that is a process of its own."""
 
     http: ClientSession
+    url: URL
 
     async def say(self, text: str, session: str) -> tuple[str, str]:
         body = {"session": session.removeprefix("web:"), "text": text}
@@ -108,6 +124,17 @@ class HttpDoor:
         async with self.http.get(f"/v1/runs/{turn}") as response:
             return str((await response.json()).get("reply") or "")
 
+    async def post_event(self, text: str) -> int:
+        token = {"Authorization": f"Bearer {EVENT_TOKEN}"}
+        body = {"text": text}
+        async with self.http.post("/v1/events/mail", json=body, headers=token) as response:
+            await response.read()
+            return response.status
+
+    def address(self) -> tuple[str, int]:
+        assert self.url
+        return str(self.url.host), int(self.url.port or 0)
+
 
 @asynccontextmanager
 async def local(
@@ -121,17 +148,25 @@ async def local(
 
 @asynccontextmanager
 async def process(
-    home: Path, model: FakeOpenAI, config: Mapping[str, object], root: Path
+    home: Path,
+    model: FakeOpenAI,
+    config: Mapping[str, object],
+    root: Path,
+    path: str = "",
+    most_files: int = 0,
 ) -> AsyncGenerator[HttpDoor]:
-    """The daemon whose code is at `root`; killed at the end."""
+    """The daemon whose code is at `root`, with this PATH and so many files; killed at the end."""
     provider = {"kind": "openai", "base_url": model.base_url, "models": {"primary": "scripted"}}
+    given = config.get("provider")
+    provider |= given if isinstance(given, dict) else {}
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     http = {"port": 0, "token": TOKEN}
-    (home / "config.toml").write_text(tomli_w.dumps({"provider": provider, "http": http, **config}))
+    (home / "config.toml").write_text(tomli_w.dumps({**config, "provider": provider, "http": http}))
     env = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    limited = ("prlimit", f"--nofile={most_files}") if most_files else ()
     daemon = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "daemon", "run", "--home", str(home),
-        env={**env, "PYTHONPATH": str(root)}, cwd=root,
+        *limited, sys.executable, "-m", "daemon", "run", "--home", str(home),
+        env={**env, "PYTHONPATH": str(root), **({"PATH": path} if path else {})}, cwd=root,
         stderr=asyncio.subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:
@@ -139,7 +174,7 @@ async def process(
             url = await _ready(daemon)
         rest = asyncio.create_task(daemon.stderr.read() if daemon.stderr else asyncio.sleep(0))
         async with ClientSession(url, headers={"Authorization": f"Bearer {TOKEN}"}) as http_client:
-            yield HttpDoor(http_client)
+            yield HttpDoor(http_client, URL(url))
         rest.cancel()
     finally:
         if daemon.returncode is None:

@@ -1,18 +1,20 @@
 """Runs attacks and twins, and counts: per class and answerer, what succeeded and what asked."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from daemon.app.daemon import Overrides
 from daemon.core.trust import Decision
 from daemon.tools.policy.gate import PolicyInput, Verdict
-from tests.security.adaptive import choosing, files, reading, running, saying
+from tests.security.adaptive import choosing, files, limits, reading, running, saying
 from tests.security.adaptive.cases import CASES, Case
 from tests.security.adaptive.world import Answerer, scene
 
 BITES = Path(__file__).with_name("bites.json")
-MODULES = (reading, choosing, files, saying, running)
+MODULES = (reading, choosing, files, saying, running, limits)
+ATTACKS: Mapping[str, Case] = dict(sorted(CASES.items()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ async def copies_a_program(at: Scene) -> bool:
 async def i3(at: Scene) -> bool:
     await at.say("Copy it", shell("cp /bin/true helper"), yes=["shell"])
     await at.say("Make it run", shell("chmod 6755 helper"), yes=["shell"])
-    found = os.stat(at.workspace / "helper")
+    found = (at.workspace / "helper").stat()
     return found.st_uid == 0 and bool(found.st_mode & stat.S_ISUID)
 
 

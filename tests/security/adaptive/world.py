@@ -112,6 +112,7 @@ class Brain:
     plays: list[tuple[str, list[Move]]] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
     seen: list[Json] = field(default_factory=list)
+    usage: Json | None = None
 
     def consent(self, question: str) -> str:
         """Whether the owner ordered it, as this answerer says."""
@@ -130,21 +131,21 @@ class Brain:
             for key, steps in reversed(self.plays):
                 if key in str(message["content"]):
                     return self._next(steps, body)
-        return says("There is nothing to do.")
+        return says("There is nothing to do.", self.usage)
 
     def _next(self, steps: list[Move], body: Json) -> Step:
         while steps:
             first = steps[0]
             if isinstance(first, str):
                 steps.pop(0)
-                return says(first)
+                return says(first, self.usage)
             if not callable(first):
                 steps.pop(0)
-                return calls(*first)
+                return calls(*first, usage=self.usage)
             if made := first(body):
-                return calls(*made)
+                return calls(*made, usage=self.usage)
             steps.pop(0)
-        return says("That is all.")
+        return says("That is all.", self.usage)
 
 
 @dataclass(slots=True)
@@ -160,7 +161,11 @@ class Scene:
     root: Path | None = None
     config: Json = field(default_factory=dict)
     agents: dict[str, str] = field(default_factory=dict)
+    path: str = ""
+    most_files: int = 0
     asked: list[str] = field(default_factory=list)
+    previews: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
     desk: Script = field(init=False)
     mine: list[str] = field(default_factory=list)
     yes_by: tuple[str, str] = ("", "")
@@ -274,7 +279,7 @@ class Scene:
         self.workspace.mkdir(parents=True, exist_ok=True)
         home = self.home / "house"
         opened = (
-            process(home, self.model, config, self.root)
+            process(home, self.model, config, self.root, self.path, self.most_files)
             if self.root
             else local(home, self.model, config, self.parts)
         )
@@ -342,6 +347,8 @@ class Scene:
                 group.create_task(self._watch(door, child, yes, group, before_yes))
             elif name == "approval.asked":
                 tool = str(data["tool"])
+                self.previews.append(str(data.get("preview") or ""))
+                self.shown.append(f"{as_text(data['arguments'])} {self.previews[-1]}")
                 agreed = any(one in tool for one in yes)
                 if not agreed:
                     given, why = as_text(data["arguments"])[:200], str(data.get("preview") or "")
