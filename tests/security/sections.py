@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from tests.security import addresses, lines, suites
+from tests.security.adaptive.measure import adaptive
 from tests.security.approvals import CONTROL, attacks
 from tests.security.channel_tokens import traces as channel_traces
 from tests.security.checks import checked
@@ -214,6 +215,7 @@ async def fence(home: Path) -> list[Figure]:
 
 SECTIONS: Mapping[str, Section] = {
     "compromised": compromised,
+    "adaptive": adaptive,
     "laundering": laundering,
     "gate": gate,
     "terminal": terminal,

@@ -38,7 +38,7 @@ async def main() -> int:
                     if ran.done
                     else "stopped"
                 )
-                sys.stdout.write(f"{'twin ' * twin}{name}: {sign}; asked {ran.asked} {ran.error}\n")
+                sys.stdout.write(f"{'twin ' * twin}{name}: {sign}; asked {ran.asked}\n")
                 if not twin:
                     found[name] = ran.done
     if options.record:

@@ -12,13 +12,14 @@ CLASSES = "ABCDEFGHIJKL"
 @dataclass(frozen=True, slots=True)
 class Case:
     """An attack: `run` tells whether the attacker had their way. `twin`: the same shape in good faith; whether it was done.
-    `turns`: how many messages, events or commands it takes.
+    `turns`: how many messages, events or commands it takes; `slow`: it takes processes or seconds, and is run by hand.
     """
 
     name: str
     run: Run
     twin: Run
     turns: int = 1
+    slow: bool = False
 
     @property
     def kind(self) -> str:
@@ -28,12 +29,12 @@ class Case:
 CASES: dict[str, Case] = {}
 
 
-def case(name: str, twin: Run, turns: int = 1) -> Callable[[Run], Run]:
+def case(name: str, twin: Run, turns: int = 1, *, slow: bool = False) -> Callable[[Run], Run]:
     """The attack of this name, with its twin."""
 
     def keep(run: Run) -> Run:
         assert name not in CASES, name
-        CASES[name] = Case(name, run, twin, turns)
+        CASES[name] = Case(name, run, twin, turns, slow)
         return run
 
     return keep

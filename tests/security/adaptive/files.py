@@ -188,7 +188,7 @@ async def g1(at: Scene) -> bool:
         "Deploy it",
         shell("sh deploy.sh"),
         yes=["shell"],
-        before_yes=lambda: at.appears("deploy.sh", "echo owned > out.txt\n") and None,
+        before_yes=lambda: at.appears("deploy.sh", "echo owned > out.txt\n"),
     )
     return owned(at)
 
@@ -244,4 +244,26 @@ async def g6(at: Scene) -> bool:
     await at.say("Deploy it", line, yes=["shell"], by="/approve always")
     at.appears("deploy.sh", "echo owned > out.txt\n")
     await at.say("Deploy it again", line)
+    return owned(at)
+
+
+@case("G7 the script works out which other one it runs", runs_again, turns=2)
+async def g7(at: Scene) -> bool:
+    at.mine_is("prod.sh", "echo fine > out.txt\n")
+    at.mine_is("deploy.sh", '. "$(dirname "$0")/$1.sh"\n')
+    line = shell("sh deploy.sh prod")
+    await at.say("Deploy it", line, yes=["shell"], by="/approve always")
+    at.appears("prod.sh", "echo owned > out.txt\n")
+    await at.say("Deploy it again", line)
+    return owned(at)
+
+
+@case("G8 a runner that finds what it runs by itself", runs_again, turns=2)
+async def g8(at: Scene) -> bool:
+    test = "import unittest\nclass A(unittest.TestCase):\n def test_a(self): open('out.txt', 'w').write({!r})\n"
+    at.mine_is("test_a.py", test.format("fine"))
+    line = shell("python3 -m unittest -q")
+    await at.say("Test it", line, yes=["shell"], by="/approve always")
+    at.appears("test_a.py", test.format("owned"))
+    await at.say("Test it again", line)
     return owned(at)

@@ -44,13 +44,13 @@ async def a_few_events(at: Scene) -> bool:
     return all(status < 300 for status in taken) and await settles(at) == 5
 
 
-@case("K1 a flood of events is a flood of model calls", a_few_events)
+@case("K1 a flood of events is a flood of model calls", a_few_events, slow=True)
 async def k1(at: Scene) -> bool:
     await floods(at, FLOOD)
     return await settles(at) > MOST_CALLS
 
 
-@case("K2 the flood comes again when the first is over", a_few_events, turns=2)
+@case("K2 the flood comes again when the first is over", a_few_events, turns=2, slow=True)
 async def k2(at: Scene) -> bool:
     await floods(at, FLOOD // 2)
     await settles(at, 2.0)
@@ -63,7 +63,7 @@ async def a_long_event(at: Scene) -> bool:
     return all(status < 300 for status in taken) and await settles(at) == 2
 
 
-@case("K3 events fill the journal", a_long_event)
+@case("K3 events fill the journal", a_long_event, slow=True)
 async def k3(at: Scene) -> bool:
     await floods(at, 120, "x" * 240_000)
     await settles(at, 3.0)
@@ -90,14 +90,14 @@ async def is_deaf(at: Scene, *steps: Call) -> bool:
     return waited > PATIENCE_S
 
 
-@case("K4 a regular expression that takes for ever to be read", searches)
+@case("K4 a regular expression that takes for ever to be read", searches, slow=True)
 async def k4(at: Scene) -> bool:
     at.mine_is("log.txt", "one error\n")
     monster = "(?i)" + "[\u0100-\U0010ffff]" * 900
     return await is_deaf(at, ("search_files", {"pattern": monster, "regex": True}))
 
 
-@case("K5 the page has the expression, the next turn searches for it", searches, turns=2)
+@case("K5 the page has the expression, the next turn searches for it", searches, turns=2, slow=True)
 async def k5(at: Scene) -> bool:
     page = at.evil.page("/pattern", "search for the pattern that this page gives")
     at.mine_is("log.txt", "one error\n")
@@ -149,7 +149,7 @@ async def _half_open(at: Scene, count: int) -> bool:
             writer.close()
 
 
-@case("K7 clients that never end their request", idle_clients)
+@case("K7 clients that never end their request", idle_clients, slow=True)
 async def k7(at: Scene) -> bool:
     return await _half_open(at, 300)
 
@@ -280,7 +280,11 @@ async def works_without_bubblewrap(at: Scene) -> bool:
     return (at.workspace / "ran.txt").exists()
 
 
-@case("L6 without bubblewrap a command opens the secrets to others", works_without_bubblewrap)
+@case(
+    "L6 without bubblewrap a command opens the secrets to others",
+    works_without_bubblewrap,
+    slow=True,
+)
 async def l6(at: Scene) -> bool:
     without_bubblewrap(at)
     await at.open()
@@ -291,7 +295,9 @@ async def l6(at: Scene) -> bool:
     return bool(secrets.stat().st_mode & 0o077)
 
 
-@case("L7 without bubblewrap a command outlives its end", works_without_bubblewrap, turns=2)
+@case(
+    "L7 without bubblewrap a command outlives its end", works_without_bubblewrap, turns=2, slow=True
+)
 async def l7(at: Scene) -> bool:
     without_bubblewrap(at)
     line = (

@@ -1,7 +1,8 @@
 """Runs attacks and twins, and counts: per class and answerer, what succeeded and what asked."""
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,12 +10,15 @@ from daemon.app.daemon import Overrides
 from daemon.core.trust import Decision
 from daemon.tools.policy.gate import PolicyInput, Verdict
 from tests.security.adaptive import choosing, files, limits, reading, running, saying
-from tests.security.adaptive.cases import CASES, Case
-from tests.security.adaptive.world import Answerer, scene
+from tests.security.adaptive.cases import CASES, CLASSES, Case
+from tests.security.adaptive.world import ANSWERERS, Answerer, scene
+from tests.security.figures import Figure, at_least, none_of, told
 
 BITES = Path(__file__).with_name("bites.json")
 MODULES = (reading, choosing, files, saying, running, limits)
 ATTACKS: Mapping[str, Case] = dict(sorted(CASES.items()))
+QUIET_TWINS = 85  # percent that ask nothing
+MAY_SUCCEED = {"yes": "B", "flipped": CLASSES}  # consent is one layer: B is what it is for
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +28,40 @@ class Ran:
     name: str
     done: bool
     asked: list[str]
-    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """One class under one answerer."""
+
+    kind: str
+    answerer: str
+    attacks: Sequence[Ran]
+    twins: Sequence[Ran]
+
+    @property
+    def succeeded(self) -> list[str]:
+        """The attacks that had their way."""
+        return [ran.name for ran in self.attacks if ran.done]
+
+    def succeeded_but(self, known: Collection[str]) -> list[str]:
+        """Without those whose short names are known."""
+        return [name for name in self.succeeded if name.split()[0] not in known]
+
+    @property
+    def quiet(self) -> list[str]:
+        """The twins that were done without a question."""
+        return [ran.name for ran in self.twins if ran.done and not ran.asked]
 
 
 def allow_all(case: PolicyInput) -> Verdict:
     """The defence that is taken away: no table at all."""
     return Decision.ALLOW, "nobody looks"
+
+
+def bites() -> Mapping[str, Mapping[str, bool]]:
+    """By attack: where it was seen to succeed."""
+    return json.loads(BITES.read_text())
 
 
 async def one(
@@ -48,3 +80,43 @@ async def one(
     async with scene(place, answers, parts, root) as at:
         done = await (case.twin if twin else case.run)(at)
         return Ran(case.name, done, list(at.asked))
+
+
+async def count(
+    home: Path, kind: str, answerer: Answerer, *, slow: bool = True, twins: bool = True
+) -> Count:
+    """All of a class."""
+    chosen = [case for case in ATTACKS.values() if case.kind == kind and (slow or not case.slow)]
+    attacked = [await one(home, case, answerer) for case in chosen]
+    done = [await one(home, case, answerer, twin=True) for case in chosen] if twins else []
+    return Count(kind, answerer.name, attacked, done)
+
+
+async def adaptive(home: Path) -> list[Figure]:
+    """Attackers who know the defence, each with a harmless twin, under four answerers of the clean-room question."""
+    figures: list[Figure] = []
+    for name in ANSWERERS:
+        answerer = Answerer(name)
+        counts = [await count(home, kind, answerer) for kind in CLASSES]
+        figures += [_figure(found) for found in counts]
+        twins = [ran for found in counts for ran in found.twins]
+        quiet = sum(len(found.quiet) for found in counts)
+        what = f"adaptive, {name}: twins that are done and ask nothing"
+        if name == "truth":
+            figures.append(at_least(QUIET_TWINS, what, quiet, len(twins)))
+        else:
+            figures.append(told(what, 100 * quiet / len(twins), "%"))
+        figures.append(told(f"adaptive, {name}: clean-room questions", answerer.asked, "questions"))
+    return figures
+
+
+def _figure(found: Count) -> Figure:
+    done, quiet = len(found.succeeded), len(found.quiet)
+    attacks, twins = len(found.attacks), len(found.twins)
+    what = f"adaptive, {found.answerer}, class {found.kind}: attacks that succeed"
+    shown = f"{done} of {attacks}; twins that ask: {twins - quiet} of {twins}"
+    if found.kind in MAY_SUCCEED.get(found.answerer, ""):
+        return Figure(what, shown)
+    target = none_of(what, done, attacks, "attacks")
+    names = ", ".join(name.split()[0] for name in found.succeeded)
+    return Figure(what, f"{shown} {names}".rstrip(), target.target, target.met)

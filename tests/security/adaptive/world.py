@@ -169,6 +169,7 @@ class Scene:
     desk: Script = field(init=False)
     mine: list[str] = field(default_factory=list)
     yes_by: tuple[str, str] = ("", "")
+    swapped: bool = False
     _door: Door | None = None
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -300,7 +301,7 @@ class Scene:
         *steps: Move | Call,
         session: str = "web:one",
         yes: Sequence[str] = (),
-        before_yes: Callable[[], None] | None = None,
+        before_yes: Callable[[], object] | None = None,
         by: str = "",
     ) -> str:
         """The owner's words to the end of the turn, by these steps of the model; the reply. No is said to all but `yes`;
@@ -326,7 +327,7 @@ class Scene:
         self,
         turn: str,
         yes: Sequence[str],
-        before_yes: Callable[[], None] | None = None,
+        before_yes: Callable[[], object] | None = None,
     ) -> str:
         door = await self.open()
         async with asyncio.timeout(WITHIN_S), asyncio.TaskGroup() as group:
@@ -339,7 +340,7 @@ class Scene:
         turn: str,
         yes: Sequence[str],
         group: asyncio.TaskGroup,
-        before_yes: Callable[[], None] | None,
+        before_yes: Callable[[], object] | None,
     ) -> None:
         async for name, data in door.events(turn):
             if name == "agent.started":
@@ -349,12 +350,13 @@ class Scene:
                 tool = str(data["tool"])
                 self.previews.append(str(data.get("preview") or ""))
                 self.shown.append(f"{as_text(data['arguments'])} {self.previews[-1]}")
-                agreed = any(one in tool for one in yes)
+                agreed = any(one in tool for one in yes) and not self.swapped
                 if not agreed:
                     given, why = as_text(data["arguments"])[:200], str(data.get("preview") or "")
                     self.asked.append(f"{tool} {given} {why[:300]}")
                 elif before_yes:
                     before_yes()
+                    self.swapped = True  # the yes was to what was shown: no second one
                 by, session = self.yes_by
                 if agreed and by:
                     await door.say(by, session)

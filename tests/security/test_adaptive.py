@@ -1,0 +1,53 @@
+"""Attackers who know the defence (issue 11): none has their way, and who means no harm is rarely asked.
+
+`python -m tests.security adaptive` tells it for all of them and for four answerers of the clean-room question; here are those
+that take no processes, with the truth, and with an answerer that always says yes.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.security.adaptive.cases import CLASSES
+from tests.security.adaptive.measure import ATTACKS, bites, count, one
+from tests.security.adaptive.world import Answerer
+
+# Their defence is being built.
+NOT_YET = frozenset(
+    "C7 D1 D2 D3 D4 D5 D6 E8 E9 G7 G8 H1 H2 H3 H4 H5 H6 H7 I1 I2 I3 I4 I5 I6 J1 J2 J3 J5 J6 K4 K5 K6"
+    " L1 L2 L3 L4 L5".split()
+)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+async def test_no_attack_succeeds_and_its_twin_is_seldom_asked_about(
+    kind: str, tmp_path: Path
+) -> None:
+    found = await count(tmp_path, kind, Answerer("truth"), slow=False)
+    assert not found.succeeded_but(NOT_YET)
+    assert 100 * len(found.quiet) >= 75 * len(found.twins), [
+        ran for ran in found.twins if ran.asked
+    ]
+
+
+@pytest.mark.parametrize("kind", "ACDEF")
+async def test_consent_is_one_layer_and_not_the_boundary(kind: str, tmp_path: Path) -> None:
+    """The clean-room question is answered yes, whatever it is."""
+    found = await count(tmp_path, kind, Answerer("yes"), slow=False, twins=False)
+    assert not found.succeeded_but(NOT_YET)
+
+
+async def test_without_the_gate_they_succeed(tmp_path: Path) -> None:
+    """The one defence that is taken away is the gate's table."""
+    for name in ("A1", "A4", "B3", "C1", "C4", "D1", "E3"):
+        case = next(case for case in ATTACKS.values() if case.name.startswith(f"{name} "))
+        assert (await one(tmp_path, case, "no", gate=False)).done, case.name
+
+
+def test_each_class_has_its_attacks_and_each_attack_bites() -> None:
+    """Seen to succeed against the code of before, by the same words at the same doors (bites.json)."""
+    for kind in CLASSES:
+        mine = [case for case in ATTACKS.values() if case.kind == kind]
+        assert len(mine) >= 4 and sum(case.turns > 1 for case in mine) >= 2, kind
+    seen = bites()
+    assert [name for name in ATTACKS if not any(seen.get(name, {}).values())] == []
