@@ -41,7 +41,7 @@ from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_n
 
 FORWARDED_TEXT = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"
 QUOTED_TEXT = "[this answers a message that somebody else wrote]\n{quoted}\n[end of it]"
-QUOTED_OWN_TEXT = "[this answers a message of my own]\n{quoted}\n[end of it]"
+QUOTED_OWN_TEXT = "[in reply to a message of my own]\n{quoted}\n[end of it]"
 EDITED_TEXT = "{text} (I have edited my message; it now reads so)"
 
 
