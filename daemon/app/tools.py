@@ -39,6 +39,7 @@ from daemon.tools.workspace.command_effects import CommandEffects
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.fs import Workspace
 from daemon.tools.workspace.inbox_folder import INBOX
+from daemon.tools.workspace.protected import ProtectedFiles
 from daemon.tools.workspace.send_file import MAX_SEND_BYTES, FileSender, send_file
 from memory.memory import Memory
 
@@ -124,7 +125,11 @@ class ToolOwner:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.sandbox = sandbox = await Sandbox.open(place)
         beside = {INBOX: self.paths.inbox}
-        workspace = Workspace(sandbox.workspace, max_chars=shell.max_output_chars, mounts=beside)
+        guarded = tuple(config.protected_paths)
+        protected = ProtectedFiles(sandbox.workspace, guarded)
+        workspace = Workspace(
+            sandbox.workspace, shell.max_output_chars, beside, protected.is_disguised
+        )
         self.files = await FileStore.open(workspace, self.paths.undo, self.store, self.clock.now)
         effects = CommandEffects(self.files, self.clock.monotonic)
         await effects.recover()  # of commands that a crash cut
@@ -132,9 +137,10 @@ class ToolOwner:
             shell.background, shell.background_minutes * 60, shell.max_output_chars
         )
         stack.push_async_callback(background.aclose)
-        guarded = tuple(config.protected_paths)
         binder = NamedFilesBinder(sandbox.workspace, self.paths.undo)
-        terminal = Shell(sandbox, shell, guarded, self.redactor, effects, background, binder)
+        terminal = Shell(
+            sandbox, shell, guarded, self.redactor, effects, background, binder, protected
+        )
         self.registry = build_tools(
             config=config,
             terminal=terminal,

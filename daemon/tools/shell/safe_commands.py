@@ -14,6 +14,7 @@ from daemon.core import value
 from daemon.tools.calls import is_protected
 from daemon.tools.shell.parse import parse_line
 from daemon.tools.shell.sandbox import SandboxKind
+from daemon.tools.workspace.protected import ProtectedFiles
 
 Pattern = re.Pattern[str]
 
@@ -140,9 +141,9 @@ QUIET = {
     "status": ("--ignore-submodules=all",),
 }
 SAFE_SETTINGS = (
-    "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "core.pager=cat",
-    "-c", "diff.autoRefreshIndex=false",
-)  # fmt: skip
+    "-c core.fsmonitor= -c core.hooksPath=/dev/null -c core.pager=cat"
+    " -c diff.autoRefreshIndex=false"
+)
 ISOLATION_SCRIPT = """\
 umask 077; here=$(pwd -P); fresh=$(mktemp -d /tmp/git.XXXXXXXX) || exit 126
 cp "$here/.git/HEAD" "$fresh/HEAD" 2>/dev/null ||
@@ -153,7 +154,22 @@ done
 export GIT_DIR="$fresh" GIT_WORK_TREE="$here" GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
 export GIT_OPTIONAL_LOCKS=0 GIT_PAGER=cat GIT_EDITOR=false GIT_TERMINAL_PROMPT=0
 export GIT_ATTR_NOSYSTEM=1 GIT_NO_LAZY_FETCH=1
-exec git "$@"
+settings=$0 verb=$1
+look() {
+  case "$verb:$(git cat-file -t "$1^{}" 2>/dev/null):$1" in
+    *:blob:*:*) ;;
+    *:blob:*|diff:tree:*|log:tree:*)
+      echo "fatal: $1 is no commit: name a file as COMMIT:PATH"; exit 128;;
+  esac
+}
+for one; do
+  case "$one" in
+    -*|:*) ;;
+    *..*) look "${one%%..*}"; look "${one##*..}";;
+    *) look "$one";;
+  esac
+done
+exec git $settings "$@"
 """
 
 
@@ -174,14 +190,15 @@ class GitGrammar(ProgramGrammar):
 def isolate_git(words: Sequence[str]) -> list[str]:
     """The same command without the repository's settings, which can name programs to run.
 
-    It works on a fresh directory that holds the objects and branches and no settings. Only for
-    words that the grammar allows.
+    It works on a fresh directory that holds the objects and branches and no settings. A content is
+    shown by its path only, which was judged, not by its number. Only for words that the grammar
+    allows.
     """
     verb, *rest = words[1:]
     if verb not in VERBS:
         return list(words)
     quiet = QUIET.get(verb, ())
-    return ["/bin/sh", "-c", ISOLATION_SCRIPT, "git", *SAFE_SETTINGS, verb, *quiet, *rest]
+    return ["/bin/sh", "-c", ISOLATION_SCRIPT, SAFE_SETTINGS, verb, *quiet, *rest]
 
 
 FIELDS = re.compile(r"\d{1,4}(-\d{0,4})?(,\d{1,4}(-\d{0,4})?)*|-\d{1,4}")
@@ -308,6 +325,7 @@ class SafeCommands:
     allowed: Sequence[str]
     kind: SandboxKind
     protected: Sequence[str] = ()
+    files: ProtectedFiles | None = None
 
     def __call__(self, arguments: Mapping[str, object]) -> bool:
         """This call needs no approval."""
@@ -322,13 +340,27 @@ class SafeCommands:
             return None
         if any(map(SHELL_SYNTAX.fullmatch, words)) or not PROGRAMS[words[0]].allows(words[1:]):
             return None
-        places = (part for word in words[1:] for part in word.replace(":", "=").split("="))
-        if any(part and is_protected(PurePosixPath(part), self.protected) for part in places):
+        places = [
+            part
+            for word in words[1:]
+            for part in {word, *word.replace(":", "=").split("=")}
+            if part
+        ]
+        if any(is_protected(PurePosixPath(part), self.protected) for part in places):
             return None
+        if self.files and any(map(self.files.leads_astray, places)):
+            return None
+        is_recursive = words[0] == "rg" or _is_recursive(words[1:])
+        if self.kind != "bubblewrap" and self.files and is_recursive:
+            return None  # nothing can be hidden from it on its way
         excluded = exclude_protected(words, self.protected)
         if excluded is None or words[0] != "git":
             return excluded
         return isolate_git(excluded) if self.kind == "bubblewrap" else None
+
+
+FOLLOWS = re.compile(r"-L.*|--follow")
+PATCHES = re.compile(r"-L.*|-\w*[pu]\w*|-U.*|--(patch|unified|word-diff|follow-patch).*")
 
 
 def exclude_protected(words: list[str], protected: Sequence[str]) -> list[str] | None:
@@ -338,12 +370,13 @@ def exclude_protected(words: list[str], protected: Sequence[str]) -> list[str] |
     """
     globs = [place for one in protected for place in (f"**/{one}", f"**/{one}/**")]
     match words:
+        case ["git", "log" | "show" | "diff", *rest] if any(map(FOLLOWS.fullmatch, rest)):
+            # What a file was called before is not known here.
+            return None if protected and any(map(PATCHES.fullmatch, rest)) else words
         case ["rg", *_]:
             return [*words, *(f"--glob=!{place}" for place in globs)]
         case ["git", "log" | "show" | "diff", *rest]:
-            # What is asked about a single path needs no exclusion.
-            one_path = any(word.startswith(("-L", "--follow")) for word in rest)
-            return words if one_path else [*words, *(f":(exclude,glob){one}" for one in globs)]
+            return [*words, *(f":(exclude,glob,icase){one}" for one in globs)]
         case ["grep" | "egrep" | "fgrep" | "diff" as program, *rest] if _is_recursive(rest):
             # They exclude by name only. A hidden folder is skipped as a whole; for another,
             # more would be skipped than is meant.

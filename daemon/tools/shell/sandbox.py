@@ -68,11 +68,17 @@ class Sandbox:
         extra = {"TMPDIR": home} if self.kind == "landlock" else {}
         return {"PATH": SEARCH_PATH, "HOME": home, "LANG": "C.UTF-8", "TERM": "dumb", **extra}
 
-    def wrap(self, command: Sequence[str], network: bool = False) -> list[str]:
-        """The command line that runs `command` in the sandbox."""
+    def wrap(
+        self, command: Sequence[str], network: bool = False, hidden: Sequence[Path] = ()
+    ) -> list[str]:
+        """The command line that runs `command` in the sandbox; bubblewrap hides places of it."""
         variables = [word for item in self.env.items() for word in ("--setenv", *item)]
         line, place = [WAIT_FOR_GO + LIMITS, *command], self.workspace
-        return self._wrap(line, network, (), [place], place, ["--clearenv", *variables])
+        wrapped = self._wrap(line, network, (), [place], place, ["--clearenv", *variables])
+        if not hidden or self.kind != "bubblewrap":
+            return wrapped
+        end = wrapped.index("--")
+        return [*wrapped[:end], *_hide(hidden), *wrapped[end:]]
 
     def wrap_server(
         self,
@@ -157,6 +163,16 @@ def bubblewrap_argv(network: bool) -> list[str]:
             words += ["--ro-bind", str(path.resolve()), str(path)]
     folders = ("--tmpfs", "/tmp", "--dir", "/run", "--dir", "/var")
     return [*words, "--proc", "/proc", "--dev", "/dev", *folders]
+
+
+def _hide(places: Iterable[Path]) -> list[str]:
+    """In the place of a file there is nothing to read, in that of a folder an empty one."""
+    words: list[str] = []
+    for place in places:
+        words += (
+            ["--tmpfs", str(place)] if place.is_dir() else ["--ro-bind", "/dev/null", str(place)]
+        )
+    return words
 
 
 def _bind(flag: str, places: Iterable[Path]) -> list[str]:

@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from secrets import token_hex
 
 from daemon.core import value
@@ -22,6 +23,7 @@ from daemon.tools.shell.safe_commands import SafeCommands
 from daemon.tools.shell.sandbox import SEARCH_PATH, Sandbox
 from daemon.tools.signature import bind, tool
 from daemon.tools.workspace.command_effects import CommandEffects, CommandStart
+from daemon.tools.workspace.protected import ProtectedFiles
 
 MAX_FINISHED = 20
 MAX_WAIT_S = 30.0
@@ -215,11 +217,17 @@ class Shell:
     effects: CommandEffects | None = None
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
     binds: Binder | None = None
+    protected: ProtectedFiles | None = None
 
     @property
     def safe_commands(self) -> SafeCommands:
         """Which commands need no approval."""
-        return SafeCommands(tuple(self.config.allowed), self.sandbox.kind, self.protected_paths)
+        return SafeCommands(
+            tuple(self.config.allowed),
+            self.sandbox.kind,
+            self.protected_paths,
+            self.protected,
+        )
 
     def build_argv(self, arguments: Mapping[str, object]) -> list[str]:
         """The words to run; a safe command never goes through a shell. Raises ToolError."""
@@ -232,6 +240,14 @@ class Shell:
             raise ToolError("a command cannot hold a NUL character")
         bash = shutil.which("bash", path=SEARCH_PATH) or "/bin/sh"
         return self.safe_commands.rewrite(arguments) or argv or [bash, "-c", command]
+
+    async def find_hidden(self, arguments: Mapping[str, object]) -> list[Path]:
+        """Protected places, for a command that needs no approval. Raises ToolError.
+
+        They are noted for others, too, which may rename them.
+        """
+        found = await asyncio.to_thread(self.protected.find) if self.protected else []
+        return found if self.safe_commands(arguments) else []
 
     async def look(self, arguments: Mapping[str, object], context: ToolContext) -> str:
         """The files of the workspace that it would run, in words; "" for none."""
@@ -284,7 +300,7 @@ async def shell(
     terminal.check_allowed(_untrusted_source, background)
     given = {"argv": argv, "command": command, "network": network, "background": background}
     sandbox, config, effects = terminal.sandbox, terminal.config, terminal.effects
-    line = sandbox.wrap(terminal.build_argv(given), network=network)
+    line = sandbox.wrap(terminal.build_argv(given), network, await terminal.find_hidden(given))
     label = Label.UNTRUSTED if network or sandbox.kind == "none" else Label.TRUSTED
     if content := await terminal.look(given, context):
         terminal.background.check_idle(content)

@@ -114,7 +114,8 @@ class SearchScope:
                     with suppress(OSError, ToolError):  # links, devices and large files are skipped
                         opened = os.open(name, READ_FLAGS, dir_fd=handle)
                         with open_regular(name, opened, MAX_SEARCHED_FILE) as file:
-                            data = file.read(MAX_SEARCHED_FILE)
+                            if not workspace.is_disguised(str(here / name), os.fstat(opened)):
+                                data = file.read(MAX_SEARCHED_FILE)
                     if data is not None:
                         yield str(here / name), data
 

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -162,12 +162,16 @@ class Workspace:
     """Files under `root`, an absolute path without links. `max_chars`: what one result can hold.
 
     `mounts` are folders elsewhere that can be read, never written, as if they lay in the root under
-    these names, once they exist. What is in them came from outside.
+    these names, once they exist. What is in them came from outside. `is_disguised` knows a
+    protected file by another name.
     """
 
     root: Path
     max_chars: int = 4000
     mounts: Mapping[str, Path] = field(default_factory=dict, repr=False)
+    is_disguised: Callable[[str, os.stat_result], bool] = field(
+        default=lambda path, info: False, repr=False
+    )
 
     def split(self, path: str) -> tuple[str, ...]:
         """The steps from the root to here. Raises ToolError for a path that would leave it."""
@@ -220,7 +224,16 @@ class Workspace:
         """Raises ToolError for what is no ordinary file of at most so many bytes."""
         with explain_os_errors(path):
             handle = open_beneath(*self._locate(path), READ_FLAGS)
+        self._refuse_disguised(path, handle)
         return open_regular(path, handle, max_bytes)
+
+    def _refuse_disguised(self, path: str, handle: int) -> None:
+        if self.is_disguised(self.normalize(path), os.fstat(handle)):
+            os.close(handle)
+            raise ToolError(
+                f"{path}: a protected file or folder that was renamed; a command that reads or"
+                " changes it asks first. Nothing was done."
+            )
 
     def read(self, path: str) -> bytes:
         """All of this file, however fast it grows at most MAX_FILE_BYTES. Raises ToolError."""
@@ -242,10 +255,12 @@ class Workspace:
         with explain_os_errors(path):
             make = created if create_folders else None
             folder = open_beneath(root, steps[:-1], DIRECTORY_FLAGS, make)
+            self._refuse_disguised("/".join(steps[:-1]), folder)
             pending = PendingWrite(path, "/".join(steps), folder, steps[-1], created)
             try:
                 with suppress(FileNotFoundError):
                     handle = os.open(pending.name, READ_FLAGS, dir_fd=folder)
+                    self._refuse_disguised(path, handle)
                     with open_regular(path, handle) as file:
                         found, pending.old = os.fstat(handle), file.read(MAX_FILE_BYTES)
                     pending.identity, pending.mode = IDENTITY(found), found.st_mode & 0o777

@@ -1,0 +1,118 @@
+"""Protected files by what they are, not only by their names: links and hard links to them, too.
+
+A walk finds them when a command is about to run unasked: in its sandbox they are hidden.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import translate
+from operator import attrgetter
+from pathlib import Path, PurePosixPath
+
+from daemon.tools.base import ToolError
+from daemon.tools.calls import is_protected
+from daemon.tools.workspace.fs import casefold_name
+
+Identity = tuple[int, int, int]
+IDENTITY: Callable[[os.stat_result], Identity] = attrgetter("st_dev", "st_ino", "st_mtime_ns")
+MAX_ENTRIES = 500_000
+SKIPPED = ".git/objects"  # git's own names, compressed; what prints from there is judged by git
+
+
+@dataclass(slots=True)
+class ProtectedFiles:
+    """What matches `patterns` in the workspace `root`, and what did when it was last looked for:
+    whatever it, or a folder above it, is called by now.
+    """
+
+    root: Path
+    patterns: Sequence[str] = ()
+    known: set[Identity] = field(default_factory=set)
+
+    def find(self) -> list[Path]:
+        """Every protected file and folder, what one of them leads to as a link, and other names of
+        the same files. In a thread. Raises ToolError where that cannot be found out.
+        """
+        parts = [PurePosixPath(casefold_name(one)).parts[-1:] for one in self.patterns]
+        names = re.compile("|".join(translate(part[0]) for part in parts if part) or "(?!)")
+        found: list[Path] = []
+        inodes: set[Identity] = set()
+        linked = False
+        for entry in _walk(self.root, names, self.patterns):
+            place, real = Path(entry.path), Path(os.path.realpath(entry.path))
+            found.append(place)
+            inside = real.is_relative_to(self.root) and real != self.root
+            if real != place and inside:
+                found.append(real)
+            for one in (real, *real.rglob("*")) if inside else ():
+                with suppress(OSError):
+                    info = one.stat(follow_symlinks=False)
+                    inodes.add(IDENTITY(info))
+                    linked = linked or (info.st_nlink > 1 and stat.S_ISREG(info.st_mode))
+        wanted, self.known = self.known | inodes, inodes
+        if linked or len(wanted) > len(inodes):
+            for entry in _walk(self.root, None, ()):
+                with suppress(OSError):
+                    if (identity := IDENTITY(entry.stat(follow_symlinks=False))) in wanted:
+                        found.append(Path(entry.path))
+                        self.known.add(identity)
+        return list(dict.fromkeys(place for place in found if place.exists()))
+
+    def is_disguised(self, path: str, info: os.stat_result) -> bool:
+        """A protected file by another name."""
+        named = is_protected(PurePosixPath(path), self.patterns)
+        return not named and IDENTITY(info) in self.known
+
+    def leads_astray(self, path: str) -> bool:
+        """What stands here is no more than a name for what is protected or outside, or has further
+        names.
+        """
+        if not path or "\0" in path:
+            return False
+        try:
+            real = os.path.realpath(self.root / path)
+            info = Path(real).stat()
+        except (OSError, ValueError):
+            return False
+        if real == str(self.root):
+            return False
+        if not real.startswith(f"{self.root}/"):
+            return True
+        inside = real.removeprefix(f"{self.root}/")
+        in_git = ".git" in map(casefold_name, PurePosixPath(inside).parts) and path != inside
+        has_names = info.st_nlink > 1 and stat.S_ISREG(info.st_mode)
+        is_named = is_protected(PurePosixPath(inside), self.patterns)
+        return in_git or is_named or has_names or self.is_disguised(inside, info)
+
+
+def _walk(
+    root: Path, names: re.Pattern[str] | None, patterns: Sequence[str]
+) -> Iterator[os.DirEntry[str]]:
+    """The topmost protected entries; without `names`, every entry. No link is followed."""
+    waiting, count = [""], 0
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = list(os.scandir(root / folder))
+        except OSError:  # a command cannot read it either
+            continue
+        count += len(entries)
+        if count > MAX_ENTRIES:
+            raise ToolError(
+                f"Not run: the workspace has more than {MAX_ENTRIES} files, so protected ones could"
+                " not be hidden from it. Nothing was done."
+            )
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            is_named = names and names.fullmatch(casefold_name(entry.name))
+            if is_named and is_protected(PurePosixPath(path), patterns):
+                yield entry
+                continue
+            if names is None:
+                yield entry
+            if entry.is_dir(follow_symlinks=False) and path != SKIPPED:
+                waiting.append(path)
