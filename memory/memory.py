@@ -110,7 +110,7 @@ DELETE_WAITING = "DELETE FROM facts WHERE state = 'pending' AND text = :text"
 FIND_KNOWN = """
 SELECT id FROM facts
 WHERE valid_to IS NULL AND (
-    (state = 'active' AND text = :text)
+    (state = 'active' AND sameness = :same AND text = :text)
     OR (state = 'pending' AND sameness = :text)
     OR (state = 'rejected' AND sameness = :digest)
 )
@@ -379,7 +379,8 @@ def _add(database: sqlite3.Connection, row: dict[str, str | int]) -> str:
 def _set_aside(database: sqlite3.Connection, row: dict[str, str | int]) -> str:
     """The same text twice is one; one that is known, or was rejected, stays as it is."""
     text, session = str(row["text"]), str(row["session"])
-    known = database.execute(FIND_KNOWN, {"text": text, "digest": _digest(text)}).fetchone()
+    wanted = {"text": text, "same": normalize(text), "digest": _digest(text)}
+    known = database.execute(FIND_KNOWN, wanted).fetchone()
     if known:
         return str(known[0])
     if len(text) > MAX_PENDING_CHARS:

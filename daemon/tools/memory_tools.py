@@ -11,7 +11,7 @@ from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.signature import tool
 from memory.memory import ACTIVE, FactSource, Memory, MemoryFull
 
-MAX_HITS = 8
+MAX_HITS, MAX_LINE = 8, 2000
 KEPT_ASIDE = (
     "kept aside, not remembered: this conversation has read text from outside. Nothing uses it"
     " before the owner says yes: it waits for /memory pending. Tell them so."
@@ -54,7 +54,7 @@ def is_ordered(said: str, fact: str) -> bool:
     words = r"\s+".join(map(re.escape, fact.rstrip(" .!").split()))
     if not words:
         return False
-    for line in said.splitlines():
+    for line in filter(lambda line: len(line) <= MAX_LINE, said.splitlines()):
         for found in re.finditer(rf"(?<!\w){words}(?!\w)", line, re.IGNORECASE):
             before, after = line[: found.start()], line[found.end() :]
             if not re.match(r"[.!]*\s*$|[.!]+\s", after):
