@@ -299,7 +299,7 @@ class Memory:
         removed = await self._change(_delete, fact_id)
         if removed:  # the log of changes would hold the words a while
             await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._database.execute, CHECKPOINT
+                self._thread, _checkpoint, self._database
             )
         return removed
 
@@ -433,6 +433,10 @@ def _delete(database: sqlite3.Connection, fact_id: str) -> bool:
     if removed:
         database.execute(MERGE)
     return removed
+
+
+def _checkpoint(database: sqlite3.Connection) -> None:
+    database.execute(CHECKPOINT).fetchall()  # one that is not read to its end holds up the next
 
 
 def _rank_by_recency(hits: list[Fact]) -> list[Fact]:

@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/store": 10_780,
     "daemon/tools": 69_100,
     "daemon/triggers": 1_050,
-    "memory": 2_360,
+    "memory": 2_450,
 }
 TOP_LEVEL = {
     "pyproject.toml",
