@@ -337,4 +337,5 @@ def holds_all(
     whole = " ".join(" ".join(orders).split()).casefold()
     others = [part for name, part in arguments.items() if critical is None or name not in critical]
     leaves = [str(leaf) for part in others for _, leaf in iter_values(part, "")]
-    return all(" ".join(leaf.split()).casefold().strip(EDGES) in whole for leaf in leaves)
+    plain = (re.escape(" ".join(leaf.split()).casefold().strip(EDGES)) for leaf in leaves)
+    return all(re.search(rf"(?<!\w){leaf}(?!\w)", whole) for leaf in plain)

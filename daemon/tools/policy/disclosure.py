@@ -13,7 +13,7 @@ from daemon.core.trust import Label
 from daemon.tools.base import ToolError
 from daemon.tools.calls import parse_arguments
 from daemon.tools.policy.provenance import Evidence
-from daemon.tools.policy.stemming import list_stems, list_synonyms, stem
+from daemon.tools.policy.stemming import list_stems, stem
 from daemon.tools.policy.text_values import TOOL_VERBS, find_addresses, parse_web_address
 from daemon.tools.web.guard import parse_address
 
@@ -151,9 +151,8 @@ def find_leaks(
 
 
 def _kinds_of(tool: str) -> frozenset[str]:
-    """What a tool's records are, by its name: {"mail", "messag", ...} for `get_unread_emails`."""
-    nouns = list_stems(tool.rpartition("__")[2]) - frozenset(map(stem, TOOL_VERBS))
-    return nouns | {stem(other) for noun in nouns for other in list_synonyms(noun)}
+    """What a tool's records are, by its name: {"unread", "mail"} for `get_unread_emails`."""
+    return list_stems(tool.rpartition("__")[2]) - frozenset(map(stem, TOOL_VERBS))
 
 
 def _words(text: str) -> list[str]:

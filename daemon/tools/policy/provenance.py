@@ -30,6 +30,7 @@ PLAIN_CHOICE = re.compile(r"[A-Za-z]{1,12}(?:[ _-][A-Za-z]{1,12}){0,2}")
 # What a service calls a record by; an ordinary word may stand in any sentence.
 TITLE_KEYS = ("title", "name", "filename", "file_name", "subject", "display_name", "full_name")
 ORDINARY_NAME = re.compile(r"[^\W\d_]+|[^A-Z\d_.]*")
+PLAIN_VALUE = re.compile(r"\S{1,128}")
 QUOTE_SIGNS = "'\"“”‘’«»`"
 CONTROLS = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
@@ -155,10 +156,10 @@ class Evidence:
 
     def list_titles(self, found: str) -> list[str]:
         """The value stands in the owner's own records of these titles, which the owner named. Two
-        different records of one title are none.
+        different records of one title are none. A longer text in a record is a stranger's.
         """
         listed = [text.records for text in self.texts if text.records]
-        if not listed or not found.strip():
+        if not listed or not PLAIN_VALUE.fullmatch(found):
             return []
         records = [record for part in listed for record in iter_records(json.loads(part))]
         said = [text.text for text in self.texts if text.origin is Origin.PERSON and text.owned]
