@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.commands.registry import CommandCall
 from daemon.core.events import UserSaid
 from daemon.core.trust import Person, Role
 from tests.security.laundering import EVE, Desk, Ran, calls, desk, mails, read_mails, says, words
@@ -248,4 +249,31 @@ async def test_only_the_owner_sees_and_answers(tmp_path: Path) -> None:
             for command in ("/memory", "/memory pending", f"/memory approve {fact}", "/forget Eve"):
                 done = await at.it.house.client.send("web:two", command, by=Person("bob", role))
                 assert "You may not use" in done.reply
+        assert await waiting(at) == [POISON[0]]
+
+
+async def test_the_owner_is_told_once_where_they_are(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        await at.run("hello there", says("hi"), session="terminal:main")
+        await plant(at, POISON[:4])
+        await plant(at, POISON[4:], session="web:two")
+        shown = await at.it.house.client.list_undelivered("terminal:main")
+        told = [one.body for one in shown if one.kind == "notice"]
+        assert len(told) == 1 and "/memory pending" in told[0] and EVE not in told[0]
+
+
+async def test_a_conversation_from_outside_is_shown_nothing_and_answers_nothing(
+    tmp_path: Path,
+) -> None:
+    """Whoever writes there, and whatever role they have."""
+    async with desk(tmp_path) as at:
+        ran = await at.event(POISON[0], says("hm"))
+        await plant(at, [POISON[0]])
+        [fact] = await ids(at)
+        house = at.it.house
+        session = await house.store.read(lambda tx: tx.get_session(ran.view.session))
+        assert session is not None
+        for name, argument in (("memory", ""), ("memory", f"approve {fact}"), ("forget", fact)):
+            call = CommandCall(session, "owner", name, argument, Role.OWNER)
+            assert "conversation from outside" in await house.commands.dispatch(call)
         assert await waiting(at) == [POISON[0]]
