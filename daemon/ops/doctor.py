@@ -7,6 +7,7 @@ Network checks have five seconds each; no answer is a finding too.
 import asyncio
 import importlib.util
 import json
+import os
 import platform
 import shutil
 import stat
@@ -34,6 +35,7 @@ from daemon.tools.mcp.config import McpConfig
 from daemon.tools.shell.sandbox import DESCRIPTIONS, probe
 
 CheckState = Literal["ok", "warn", "fail"]
+AS_ROOT_FOUND = "no command runs: the daemon is root, and bubblewrap does not work here"
 
 
 @value
@@ -207,6 +209,9 @@ async def _check_sandbox(workspace: Path) -> Finding:
     if kind == "bubblewrap":
         return Finding("sandbox", "ok", DESCRIPTIONS[kind])
     advice = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap) and allow user namespaces"
+    if os.geteuid() == 0:
+        advice += ", or run the daemon as an ordinary user: `adduser NAME`, then `su - NAME`"
+        return Finding("sandbox", "fail", AS_ROOT_FOUND, advice)
     return Finding("sandbox", "warn", DESCRIPTIONS[kind], advice)
 
 

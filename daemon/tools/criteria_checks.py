@@ -41,7 +41,7 @@ class CriteriaChecker:
     @property
     def obstacle(self) -> str:
         """Why commands cannot be checked on this machine; empty when they can."""
-        return NO_SANDBOX if self.sandbox.kind == "none" else ""
+        return self.sandbox.refusal or (NO_SANDBOX if self.sandbox.kind == "none" else "")
 
     async def run_command(self, command: str) -> CriterionResult:
         """The command is split at white space and runs without a shell."""

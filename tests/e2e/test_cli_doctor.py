@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
@@ -195,13 +196,18 @@ async def test_a_daemon_that_died_without_a_word_is_a_warning(home: Path):
 
 
 async def test_without_bubblewrap_it_says_how_to_get_it(home: Path):
+    """Root gets no lesser sandbox: a command would be root."""
+    is_root = os.geteuid() == 0
     _, checks = await examined(home, PATH="/nonexistent")
     assert (
         checks["sandbox"]["state"],
         "apt install bubblewrap" in checks["sandbox"]["advice"],
-    ) == ("warn", True)
+        "as an ordinary user" in checks["sandbox"]["advice"],
+    ) == ("fail" if is_root else "warn", True, is_root)
     assert checks["sandbox"]["found"].startswith(
-        "landlock: commands read the workspace and the system"
+        "no command runs: the daemon is root"
+        if is_root
+        else "landlock: commands read the workspace and the system"
     )
 
 

@@ -1,5 +1,7 @@
 """What is measured, section by section: each as the tests of its name assert it (issue 4, "Measure it")."""
 
+import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from tests.security.fronts import PLATFORMS
 from tests.security.measures import OBEYED, Attacked, attacked, useful
 from tests.security.overhead import overhead
 from tests.security.planted import HOW_MANY, traces
+from tests.security.probes import LEFT, WAYS, probe, probe_table
 
 Section = Callable[[Path], Awaitable[list[Figure]]]
 
@@ -213,6 +216,23 @@ async def fence(home: Path) -> list[Figure]:
     return [told(f"/bin/true, {kind}", ms, "ms") for kind, ms in taken.items()]
 
 
+async def sandbox(home: Path) -> list[Figure]:
+    """Probes in each kind of sandbox, as root and as an ordinary user, and what a command costs."""
+    may = {way: await asyncio.to_thread(probe, *way) for way in WAYS}
+    sys.stdout.write("\n".join((*probe_table(may), "")))
+    found = [
+        none_of(
+            f"{user}, {kind}: probes that get out",
+            len({name for name in may[user, kind] if may[user, kind][name]} - LEFT[kind]),
+            len(may[user, kind]),
+            "probes",
+        )
+        for user, kind in WAYS
+        if kind != "none"
+    ]
+    return [*found, *await fence(home)]
+
+
 SECTIONS: Mapping[str, Section] = {
     "compromised": compromised,
     "adaptive": adaptive,
@@ -224,4 +244,5 @@ SECTIONS: Mapping[str, Section] = {
     "approvals": approvals,
     "channels": channels,
     "overhead": fence,
+    "sandbox": sandbox,
 }

@@ -303,6 +303,8 @@ def server_address(
             f"the MCP server {name} is not started: this machine has no sandbox. Install"
             f' bubblewrap, or set sandbox = "off" in [mcp.{name}] if it may do all that you may do'
         )
+    if sandbox.refusal:
+        raise ConfigError(f"the MCP server {name} is not started: {sandbox.refusal}")
     env = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", **config.env}
     argv = sandbox.wrap_server(
         inner,

@@ -36,11 +36,30 @@ PROC_FILES = (
 
 DIE_WITH, SECCOMP, DROP_BOUND, NO_NEW_RIGHTS = 1, 22, 24, 38
 FILTER, LAST_CAPABILITY = 2, 63
-# The machine's number in the kernel, and its number of socket().
-MACHINES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-IO_URING, FOREIGN, UNIX = 425, 0x40000000, 1
-LOAD, EQUAL, AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
-ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050000 | 13, 0x80000000
+# The machine's number in the kernel, and its numbers of socket, ioctl, clone and unshare.
+MACHINES = {
+    "x86_64": (0xC000003E, 41, 16, 56, 272),
+    "aarch64": (0xC00000B7, 198, 29, 220, 97),
+}
+# Keys, tracing, the kernel's own programs, mounts and namespaces: of no use to a command.
+REFUSED_CALLS = {
+    "x86_64": (
+        250, 248, 249, 101, 321, 298, 323, 165, 166, 155, 161, 246, 320, 304, 310, 311, 308, 312,
+        175, 313, 176, 167, 168, 169, 179, 163, 103, 172, 173,
+    ),
+    "aarch64": (
+        219, 217, 218, 117, 280, 241, 282, 40, 39, 41, 51, 104, 294, 265, 270, 271, 268, 272,
+        105, 273, 106, 224, 225, 142, 60, 89, 116,
+    ),
+}  # fmt: skip
+# The same everywhere: pidfd_getfd, io_uring, and the newer calls about mounts.
+REFUSED_CALLS_BY_ALL = (438, 425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 467)
+CLONE3, FOREIGN = 435, 0x40000000
+UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
+NEW_NAMESPACES = 0x7E020080
+TYPE_INTO_TERMINAL = (0x5412, 0x541C)
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+ALLOW, REFUSE, ABSENT, KILL = 0x7FFF0000, 0x00050000 | 13, 0x00050000 | 38, 0x80000000
 MORE_PROCESSES = 1024
 EXIT_FAILED = 126
 
@@ -77,7 +96,7 @@ def restrict(*, readable: Iterable[Path], writable: Iterable[Path], network: boo
                 _call("prctl", DROP_BOUND, capability, 0, 0, 0)
     _call("syscall", RESTRICT, ruleset, 0)
     os.close(ruleset)
-    _filter_sockets(network)
+    _filter_calls(network)
 
 
 def main(words: Sequence[str]) -> int:
@@ -118,19 +137,41 @@ def _allow(ruleset: int, place: Path | str, rights: int) -> None:
         os.close(handle)
 
 
-def _filter_sockets(network: bool) -> None:
-    """No socket at all; with the network, none of the local kind: local services obey anybody."""
-    machine, socket = MACHINES[platform.machine()]
-    local = [(EQUAL, 1, 0, UNIX), (RETURN, 0, 0, ALLOW)] if network else []
+def build_filter(families: Iterable[int], machine: str = platform.machine()) -> bytes:
+    """The system calls of a command, as the kernel's filter reads it; sockets of these families.
+
+    What it refuses reaches past a sandbox of files and processes. A program that asks for clone3 is
+    told that there is none, because its flags cannot be looked at, and takes clone.
+    """
+    number, socket, ioctl, clone, unshare = MACHINES[machine]
     steps = [
-        (LOAD, 0, 0, 4), (EQUAL, 1, 0, machine), (RETURN, 0, 0, KILL),
-        (LOAD, 0, 0, 0), (AT_LEAST, 2, 0, FOREIGN), (EQUAL, 1, 0, IO_URING), (EQUAL, 2, 1, socket),
-        (RETURN, 0, 0, REFUSE), (RETURN, 0, 0, ALLOW),
-        (LOAD, 0, 0, 16), *local, (RETURN, 0, 0, REFUSE),
+        (LOAD, 0, 0, 4), (EQUAL, 1, 0, number), (RETURN, 0, 0, KILL),
+        (LOAD, 0, 0, 0), (AT_LEAST, 0, 1, FOREIGN), (RETURN, 0, 0, REFUSE),
+        (EQUAL, 0, 1, CLONE3), (RETURN, 0, 0, ABSENT),
     ]  # fmt: skip
-    code = b"".join(struct.pack("HBBI", *step) for step in steps)
+    for call in (*REFUSED_CALLS[machine], *REFUSED_CALLS_BY_ALL):
+        steps += [(EQUAL, 0, 1, call), (RETURN, 0, 0, REFUSE)]
+    known = [step for one in families for step in ((EQUAL, 0, 1, one), (RETURN, 0, 0, ALLOW))]
+    typing = [
+        (EQUAL, len(TYPE_INTO_TERMINAL) - at, 0, one) for at, one in enumerate(TYPE_INTO_TERMINAL)
+    ]
+    spaces = [(ANY_BIT, 1, 0, NEW_NAMESPACES)]
+    for call, argument, checks in (
+        (socket, 16, [*known, (RETURN, 0, 0, REFUSE)]),
+        (ioctl, 24, [*typing, (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)]),
+        (clone, 16, [*spaces, (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)]),
+        (unshare, 16, [*spaces, (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)]),
+    ):
+        steps += [(EQUAL, 0, len(checks) + 1, call), (LOAD, 0, 0, argument), *checks]
+    steps.append((RETURN, 0, 0, ALLOW))
+    return b"".join(struct.pack("HBBI", *step) for step in steps)
+
+
+def _filter_calls(network: bool) -> None:
+    """No socket at all; with the network, none of the local kind: local services obey anybody."""
+    code = build_filter((INET, INET6, NETLINK) if network else ())
     buffer = ctypes.create_string_buffer(code, len(code))
-    program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(buffer))
+    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     _call("prctl", SECCOMP, FILTER, program, 0, 0)
 
 

@@ -5,6 +5,7 @@ Both sandboxes give a writable workspace, a read-only system, no network and a c
 
 import asyncio
 import os
+import platform
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,6 +39,14 @@ OOM_FIRST = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; "
 # Only where the limit counts the processes in the sandbox alone, and the shell knows how.
 PROCESS_LIMIT = "ulimit -u 1024 2>/dev/null || ulimit -p 1024 2>/dev/null; "
 PROBE_S = 5.0
+# The id in the sandbox of a daemon that runs as root: no capability, and nobody's name.
+NOBODY = "65534"
+HIDDEN_PROC = ("keys", "key-users", "kcore", "kallsyms")
+AS_ROOT = (
+    "the daemon runs as root, and bubblewrap does not work on this machine: a command would be"
+    " root. Nothing was run. Run the daemon as an ordinary user, or make bubblewrap work; see"
+    " aidaemon doctor"
+)
 DESCRIPTIONS = {
     "bubblewrap": "bubblewrap: commands see the workspace only, and no network",
     "landlock": "landlock: commands read the workspace and the system, write in the workspace"
@@ -54,12 +63,14 @@ class Sandbox:
 
     workspace: Path
     kind: SandboxKind
+    refusal: str = ""  # why nothing runs here at all
 
     @classmethod
     async def open(cls, workspace: Path) -> "Sandbox":
         """Find out once what this machine supports."""
         root = await asyncio.to_thread(workspace.resolve)
-        return cls(root, await probe(root))
+        kind = await probe(root)
+        return cls(root, kind, AS_ROOT if os.geteuid() == 0 and kind != "bubblewrap" else "")
 
     @property
     def env(self) -> dict[str, str]:
@@ -136,7 +147,8 @@ class Sandbox:
 async def probe(workspace: Path) -> SandboxKind:
     """The best sandbox that works: some systems forbid bubblewrap to ordinary users."""
     kinds: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
-    for kind in kinds if shutil.which("bwrap") else kinds[1:]:
+    fits = shutil.which("bwrap") and shutil.which("bash")
+    for kind in kinds if fits and platform.machine() in landlock.MACHINES else kinds[1:]:
         sandbox = Sandbox(workspace, kind)
         argv = sandbox.wrap(["/bin/sh", "-c", "echo works"])
         with suppress(OSError):
@@ -147,11 +159,20 @@ async def probe(workspace: Path) -> SandboxKind:
 
 
 def bubblewrap_argv(network: bool) -> list[str]:
-    """Own namespaces, no capabilities, dies with the daemon, cannot type into its terminal."""
+    """Own namespaces, no capabilities, never root, a filter of system calls; dies with the daemon,
+    cannot type into its terminal. With the network, no local sockets: some have no file to hide.
+    """
+    local = () if network else (landlock.UNIX,)
+    calls = landlock.build_filter((*local, landlock.INET, landlock.INET6, landlock.NETLINK))
+    written = "".join(f"\\{byte:03o}" for byte in calls)
     words = [
-        shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session",
-        "--cap-drop", "ALL", *(["--share-net"] * network),
+        # Only bash gives a program a file that is none.
+        shutil.which("bash") or "bash", "-pc", f"exec \"$@\" 9< <(printf '{written}')", "bash",
+        shutil.which("bwrap") or "bwrap", "--unshare-all", "--unshare-user", "--die-with-parent",
+        "--new-session", "--cap-drop", "ALL", "--seccomp", "9", *(["--share-net"] * network),
     ]  # fmt: skip
+    if os.geteuid() == 0:
+        words += ["--uid", NOBODY, "--gid", NOBODY]
     for path in map(Path, (*SYSTEM_FOLDERS, *(f"/etc/{name}" for name in ETC_FILES))):
         if path.is_symlink():
             words += ["--symlink", str(path.readlink()), str(path)]
@@ -162,7 +183,11 @@ def bubblewrap_argv(network: bool) -> list[str]:
         if path.exists():
             words += ["--ro-bind", str(path.resolve()), str(path)]
     folders = ("--tmpfs", "/tmp", "--dir", "/run", "--dir", "/var")
-    return [*words, "--proc", "/proc", "--dev", "/dev", *folders]
+    # In a user namespace, too, the kernel lets root's own processes write there.
+    closed = ["--ro-bind", "/proc/sys", "/proc/sys"]
+    for path in (Path("/proc", name) for name in HIDDEN_PROC):
+        closed += ["--ro-bind", "/dev/null", str(path)] * path.exists()
+    return [*words, "--proc", "/proc", "--dev", "/dev", *closed, *folders]
 
 
 def _hide(places: Iterable[Path]) -> list[str]:

@@ -259,6 +259,8 @@ class Shell:
     def check_allowed(self, untrusted: bool, background: bool) -> None:
         """Raises ToolError where the command must not run without a better sandbox."""
         kind = self.sandbox.kind
+        if self.sandbox.refusal:
+            raise ToolError(self.sandbox.refusal)
         if kind == "none" and untrusted:
             raise ToolError(
                 "there is no sandbox on this machine, so no command runs for text from outside"
