@@ -28,7 +28,7 @@ from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager, load_client
 from daemon.tools.policy.gate import Judge, PolicyGate, judge
 from daemon.tools.policy.rules import RuleSet
-from daemon.tools.shell.named_files import NamedFilesBinder
+from daemon.tools.shell.bound_files import NamedFilesBinder
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.shell.tool import BackgroundCommands, Shell
 from daemon.tools.signature import ToolDefinition, bind
@@ -137,7 +137,7 @@ class ToolOwner:
             shell.background, shell.background_minutes * 60, shell.max_output_chars
         )
         stack.push_async_callback(background.aclose)
-        binder = NamedFilesBinder(sandbox.workspace, self.paths.undo)
+        binder = NamedFilesBinder(sandbox.workspace, self.paths.undo, self.files.list_own_contents)
         terminal = Shell(
             sandbox, shell, guarded, self.redactor, effects, background, binder, protected
         )

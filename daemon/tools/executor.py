@@ -47,7 +47,7 @@ from daemon.tools.calls import (
     truncate_middle,
 )
 from daemon.tools.policy.gate import REASONS, PolicyGate, make_grant_request
-from daemon.tools.policy.grants import grantable_paths
+from daemon.tools.policy.grants import covers, grantable_paths
 from daemon.tools.registry import ToolRegistry, is_allowed
 
 COMMIT_DELAY_S = 0.05
@@ -169,11 +169,11 @@ class ToolExecutor:
             asked = state.asked  # the yes is to exactly these arguments (A6)
             if not asked or asked.args_hash != args_hash(name, call.arguments):
                 return make_rejection(state, ARGUMENTS_CHANGED)
-            if asked.binds == key:  # and to exactly what they run
+            if covers(asked.binds, key):  # and to exactly what they run
                 return None
             former = asked.binds
         elif judged.decision is Decision.ALLOW:
-            if judged.binds == key:
+            if covers(judged.binds, key):
                 return None
             former = judged.binds
         elif answered := state.answered:
@@ -365,7 +365,7 @@ class _TurnRun:
                 executor.live.publish(turn.id, ToolOutputChunk(call_id, clean))
 
         async def check_content() -> None:
-            if (await executor.look(call)).key != call.content.key:
+            if not covers(call.content.key, (await executor.look(call)).key):
                 raise ToolError(f"Not run: {CONTENT_CHANGED}.")
 
         async def check_address(url: str) -> None:

@@ -248,3 +248,29 @@ async def test_what_was_kept_for_a_difference_is_private_and_goes_after_three_mo
     os.utime(kept, (long_ago, long_ago))
     async with living(tmp_path, model):
         assert not kept.exists()
+
+
+async def test_a_test_that_the_model_wrote_needs_no_new_yes_and_one_that_appeared_does(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place = workspace(tmp_path)
+    body = "import unittest\nclass A(unittest.TestCase):\n def test_a(self): {}\n"
+    (place / "test_a.py").write_text(body.format("pass"))
+    line = runs(command="python3 -m unittest -q")
+    async with living(tmp_path, model) as it:
+        turn = await waits(it, line)
+        await it.command("/approve always")
+        await it.settled(turn)
+        write = {"path": "test_a.py", "text": body.format("open('own', 'w')")}
+        model.script(calls(("write_file", write)), line, says("done"))
+        await it.ask("write a test and run it")
+        assert (place / "own").exists()
+    (place / "test_b.py").write_text(body.format("open('evil', 'w')"))
+    async with living(tmp_path, model) as it:
+        turn = await waits(it, line)
+        (asked,) = await questions(it, turn)
+        assert (
+            "test_b.py is new" in asked.preview
+            and "test_a.py" not in asked.preview.partition("what runs has changed")[2]
+        )
+        assert not (place / "evil").exists()

@@ -277,3 +277,33 @@ def test_any_bytes_at_all_are_read_without_a_fault(root: Path) -> None:
     for _ in range(300):
         find_named_files(root, "".join(source.choices(signs, k=source.randint(1, 60))))
         find_named_files(root, source.choices([*signs, "sh", "deploy.sh", "*"], k=8))
+
+
+@pytest.mark.parametrize(
+    ("script", "line", "later"),
+    [
+        ('. "$(dirname "$0")/$1.sh"', "sh run.sh prod", "prod.sh"),
+        ("import runpy, sys\nrunpy.run_path(sys.argv[1] + '.py')", "python run.py prod", "prod.py"),
+        ("import importlib\n", "python run.py", "deep/er/prod.py"),
+        ("require(process.argv[2])", "node run.js ./prod", "prod.js"),
+        ("all:\n\tpython -m pytest\n", "make", "tests/test_x.py"),
+        ('{"scripts": {"test": "jest"}}', "npm test", "src/a.test.js"),
+        ("", "python3 -m unittest -q", "test_a.py"),
+        ("", "pytest -q", "tests/test_b.py"),
+        ("", "cargo test", "src/lib.rs"),
+        ("", "go test ./...", "pkg/a_test.go"),
+        ("", "sh $(ls | head -1)", "z.sh"),
+    ],
+)
+def test_a_runner_that_finds_what_it_runs_is_bound_to_what_it_would_find(
+    tmp_path: Path, script: str, line: str, later: str
+) -> None:
+    name = {"make": "Makefile", "npm": "package.json"}.get(line.split()[0], [*line.split(), ""][1])
+    (tmp_path / name).write_text(script)
+    before = set(find_named_files(tmp_path, line))
+    (tmp_path / later).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / later).write_text("1\n")
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / later.rpartition("/")[2]).write_text("1\n")
+    found = find_named_files(tmp_path, line)
+    assert set(found) - before == {later} and found[later].by_itself

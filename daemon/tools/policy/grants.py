@@ -2,6 +2,7 @@
 (trust.md).
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -12,6 +13,9 @@ from daemon.core.rows import Disclosure, GrantRow
 from daemon.tools.base import ToolMeta
 
 TURN_BITS, DAY_BITS, MAX_FETCHES = 32.0, 64.0, 5
+
+
+OWN_CONTENT = "own"
 
 
 @value
@@ -45,6 +49,18 @@ class GrantStore(Protocol):
     async def find_former(self, session: str, wanted: GrantRequest) -> str | None:
         """`binds` of a permission for this call that its files have outlived; None for none."""
         ...
+
+
+def covers(former: str, key: str) -> bool:
+    """A yes for the content `former` is one for `key` (BoundContent). What a runner finds by itself
+    may become the owner's own.
+    """
+    if former == key or not (former and key):
+        return former == key
+    old, new = json.loads(former), json.loads(key)
+    return old.keys() <= new.keys() and all(
+        digest in (old.get(path), OWN_CONTENT) for path, digest in new.items()
+    )
 
 
 def grantable_paths(meta: ToolMeta, arguments: Mapping[str, object]) -> tuple[str, ...]:
@@ -92,7 +108,7 @@ def matching_grants(
             and wanted.paths
             and all(matches_pattern(path, grant.paths) for path in wanted.paths)
             if grant.paths
-            else (grant.args_hash, grant.binds) == (wanted.args_hash, wanted.binds)
+            else grant.args_hash == wanted.args_hash and covers(grant.binds, wanted.binds)
         )
     ]
     return sorted(

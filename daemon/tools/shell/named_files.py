@@ -4,33 +4,25 @@ and what those name. An approval is for their contents, too (trust.md).
 It errs towards one file too many: what it misses could be changed after the yes.
 """
 
-import json
 import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
-from difflib import unified_diff
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from daemon.core import value
-from daemon.settings.paths import write_private_file
-from daemon.tools.base import Arguments, BoundContent
 from daemon.tools.policy.stemming import word_set
 from daemon.tools.shell.parse import explain_wrappers
 from daemon.tools.shell.safe_commands import PROGRAMS
-from daemon.tools.workspace.file_store import KEPT_PREFIX
 
 MAX_FILES, MAX_DEPTH, MAX_WORDS, MAX_PLACES, MAX_NESTED = 40, 3, 4000, 12, 4
 MAX_HASHED, MAX_READ, MAX_PATH = 64_000_000, 200_000, 1000
-UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
-MAX_KEPT, MAX_SHOWN, MAX_DIFF_LINES, MAX_LINE = 50_000, 10, 40, 200
 PYTHON_FILES = ("pyproject.toml", "setup.cfg", "setup.py", "tox.ini")
 TEST_FILES = ("conftest.py", "*/conftest.py", "pytest.ini", ".pytest.ini", *PYTHON_FILES)
 NODE_FILES = ("package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs")
@@ -59,6 +51,48 @@ BUILD_FILES: Mapping[str, Sequence[str]] = {
         ("package.json", "*.config.*", "tsconfig*.json", ".*rc", ".*rc.*"),
     ),
 }  # fmt: skip
+PYTHON, SHELL, NODE = (
+    (".py",),
+    (".sh", ".bash", ".zsh"),
+    (".js", ".mjs", ".cjs", ".ts", ".mts", ".tsx", ".jsx"),
+)
+JAVA = (".java", ".kt", ".kts", ".groovy", ".scala", ".gradle")
+# They find by themselves what they run: any file with such an ending.
+DISCOVERS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("pytest", "py.test", "unittest", "tox", "nox", "pre-commit", "invoke"), PYTHON
+    ),
+    **dict.fromkeys(("hatch", "pdm", "poetry", "uv", "pip", "pip3"), PYTHON),
+    **dict.fromkeys(
+        ("npm", "pnpm", "yarn", "bun", "npx", "deno", "jest", "vitest", "mocha", "playwright"), NODE
+    ),
+    **dict.fromkeys(("vite", "webpack", "rollup", "eslint"), NODE),
+    **dict.fromkeys(("mvn", "gradle", "gradlew", "ant"), JAVA),
+    "cargo": (".rs",),
+    "go": (".go",),
+    **dict.fromkeys(("rake", "bundle"), (".rb",)),
+    "composer": (".php",),
+}
+# A script that works out what it runs may run any of its kind.
+SHELL_KIND = re.compile(r"(?i).*\.(sh|bash|zsh|ksh|mk)|makefile|gnumakefile|[^.#]+|#!.*sh\b.*")
+DYNAMIC = (
+    (SHELL_KIND, re.compile(r"[$`]"), SHELL),
+    (
+        re.compile(r".*\.pyw?|#!.*python.*"),
+        re.compile(r"importlib|__import__|runpy|pkgutil|\b(exec|eval)\("),
+        PYTHON,
+    ),
+    (
+        re.compile(r".*\.[cm]?[jt]sx?|#!.*node.*"),
+        re.compile(r"(require|import)\(\s*[^\s\"')]"),
+        NODE,
+    ),
+)
+OUTPUT_FOLDERS = word_set(
+    "node_modules .venv venv .git __pycache__ dist build out target coverage .next .cache .tox .nox"
+    " .pytest_cache .mypy_cache .ruff_cache site-packages .idea .gradle"
+)
+MAX_DISCOVERED, MAX_WALKED = 500, 50_000
 # They run the first file that they are given; without one, their input.
 INTERPRETERS = word_set(
     "sh bash dash zsh ksh fish ash python pypy perl ruby node nodejs php lua luajit tclsh expect"
@@ -90,12 +124,15 @@ JS_ENDINGS = ("", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".json", "/index.js", "/
 
 @value
 class FoundFile:
-    """`text` is its beginning; "" of what is no text."""
+    """`text` is its beginning; "" of what is no text. `by_itself`: no word names it, a runner would
+    find it.
+    """
 
     digest: str
     size: int
     changed: float
     text: str = field(default="", repr=False)
+    by_itself: bool = False
 
 
 @dataclass(slots=True)
@@ -107,6 +144,7 @@ class Search:
     found: dict[str, FoundFile] = field(default_factory=dict)
     tools: set[str] = field(default_factory=set)
     space: int = MAX_HASHED
+    endings: set[str] = field(default_factory=set)
     _names: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def read_line(self, line: str, everything: bool = False, depth: int = 0) -> None:
@@ -128,6 +166,8 @@ class Search:
         for word in words:
             self._enter(word)
         everything = everything or any(map(_is_unclear, _segments(words)))
+        if everything and re.search(r"[$`]", " ".join(words)):
+            self.endings.update(SHELL, PYTHON)
         for segment in _segments(words):
             self._read_command(segment, everything, depth)
 
@@ -163,6 +203,7 @@ class Search:
     def _read_tool(self, tool: str) -> None:
         if tool not in self.tools and tool in BUILD_FILES:
             self.tools.add(tool)
+        self.endings.update(DISCOVERS.get(tool, ()))
         for place in self.places:
             for pattern in BUILD_FILES.get(tool, ()):
                 for path in self._glob(f"{place}/{pattern}" if place else pattern):
@@ -175,6 +216,24 @@ class Search:
             here, done = list(self.found)[done:], len(self.found)
             for path in here:
                 self._read_code(path, self.found[path].text)
+
+    def discover(self) -> None:
+        """Add what a runner would find by itself."""
+        endings, waiting, seen = tuple(self.endings), [""] if self.endings else [], 0
+        paths: list[str] = []
+        while waiting and seen < MAX_WALKED:
+            folder = waiting.pop()
+            with suppress(OSError):
+                for entry in os.scandir(self.root / folder):
+                    seen += 1
+                    path = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting += [path] * (entry.name not in OUTPUT_FOLDERS)
+                    elif entry.name.endswith(endings) and self._exists(path):
+                        paths.append(path)
+        for path in sorted(paths)[:MAX_DISCOVERED]:
+            if path not in self.found:
+                self._add(path, by_itself=True)
 
     def _read_code(self, path: str, text: str) -> None:
         """Every word of a script that names code; modules that it imports."""
@@ -190,21 +249,34 @@ class Search:
                 self._enter(piece)
         for tool in [*self.tools]:
             self._read_tool(tool)
+        self._note_runners(name, text, pieces)
         if not path or name.endswith((".py", ".pyw")) or "python" in text[:80]:
-            for start, names, plain in IMPORT.findall(text):
-                for module in (
-                    start,
-                    *(f"{start}.{one}" for one in names.split(",")),
-                    *plain.split(","),
-                ):
-                    self._add_module(module.split(" as ")[0].strip(" ()"), [folder, *places])
-            for one in self._glob(f"{folder}/*.py" if folder else "*.py"):
-                if PurePosixPath(one).stem in sys.stdlib_module_names:  # it stands before Python's
-                    self._add(one)
+            self._read_imports(folder, places, text)
         for module in REQUIRED.findall(text):
             for ending in JS_ENDINGS:
                 self._add_module_file(os.path.normpath(f"{folder or '.'}/{module}{ending}"))
         self.places = places
+
+    def _note_runners(self, name: str, text: str, pieces: Container[str]) -> None:
+        """Whether a script runs what it finds, or works out what it runs."""
+        first = text.partition("\n")[0]
+        if SHELL_KIND.fullmatch(name) or name == "package.json" or SHELL_KIND.fullmatch(first):
+            self.endings.update(*(DISCOVERS[tool] for tool in DISCOVERS if tool in pieces))
+        for kind, sign, endings in DYNAMIC:
+            if (kind.fullmatch(name) or kind.fullmatch(first)) and sign.search(text):
+                self.endings.update(endings)
+
+    def _read_imports(self, folder: str, places: Sequence[str], text: str) -> None:
+        for start, names, plain in IMPORT.findall(text):
+            for module in (
+                start,
+                *(f"{start}.{one}" for one in names.split(",")),
+                *plain.split(","),
+            ):
+                self._add_module(module.split(" as ")[0].strip(" ()"), [folder, *places])
+        for one in self._glob(f"{folder}/*.py" if folder else "*.py"):
+            if PurePosixPath(one).stem in sys.stdlib_module_names:  # it stands before Python's
+                self._add(one)
 
     def _add_module(self, module: str, places: Sequence[str]) -> None:
         steps = module.lstrip(".").split(".")
@@ -306,8 +378,8 @@ class Search:
         except OSError:
             return False
 
-    def _add(self, path: str) -> None:
-        if path in self.found or len(self.found) >= MAX_FILES:
+    def _add(self, path: str, *, by_itself: bool = False) -> None:
+        if path in self.found or (len(self.found) >= MAX_FILES and not by_itself):
             return
         real = os.path.realpath(self.root / path)
         if not real.startswith(f"{self.root}/"):  # such as an interpreter of the system
@@ -324,7 +396,9 @@ class Search:
                 while data := file.read(1_000_000):
                     digest.update(data)
             text = "" if b"\0" in head else head.decode("utf-8", "replace")
-            self.found[path] = FoundFile(digest.hexdigest(), info.st_size, info.st_ctime, text)
+            self.found[path] = FoundFile(
+                digest.hexdigest(), info.st_size, info.st_ctime, text, by_itself
+            )
 
 
 def _open_at_once(path: str, flags: int) -> int:
@@ -399,77 +473,5 @@ def find_named_files(root: Path, command: str | Sequence[str]) -> dict[str, Foun
     else:
         search.read_words(command)
     search.follow()
+    search.discover()
     return search.found
-
-
-@value
-class NamedFilesBinder:
-    """Binds a yes to the files that a command runs. What they held is kept in `folder`, so that a
-    change can be shown.
-    """
-
-    root: Path
-    folder: Path
-
-    def look(self, arguments: Arguments, now: datetime) -> BoundContent:
-        """In a thread."""
-        argv, command = arguments.get("argv"), arguments.get("command")
-        words = [str(word) for word in argv] if isinstance(argv, list) and argv else str(command)
-        found = find_named_files(self.root, words if argv or command else [])
-        for one in found.values():
-            place = self.folder / f"{KEPT_PREFIX}{one.digest}"
-            if one.text and one.size <= MAX_KEPT:
-                with suppress(OSError):  # without it, a change is told and not shown
-                    if place.exists():
-                        os.utime(place)
-                    else:
-                        write_private_file(place, one.text.encode())
-        return BoundContent(
-            json.dumps({path: one.digest for path, one in sorted(found.items())}) if found else "",
-            "\n".join(_describe(found, now.timestamp())),
-        )
-
-    def explain_change(self, former: str, key: str) -> str:
-        """What is different by now: a short diff. In a thread."""
-        before, after = (json.loads(one) if one else {} for one in (former, key))
-        lines: list[str] = []
-        for path in sorted({*before, *after}):
-            old, new = before.get(path, ""), after.get(path, "")
-            if old == new:
-                continue
-            texts = [self._load(digest) for digest in (old, new)]
-            state = "is new" if not old else "is gone" if not new else "has changed"
-            lines.append(
-                f"{path} {state}" + ("" if None not in texts else " (not shown: too long)")
-            )
-            if None not in texts:
-                before_lines, after_lines = ((text or "").splitlines() for text in texts)
-                lines += list(unified_diff(before_lines, after_lines, n=1, lineterm=""))[2:]
-        more = len(lines) - MAX_DIFF_LINES
-        rest = [f"... and {more} more lines of difference"] if more > 0 else []
-        return "\n".join([line[:MAX_LINE] for line in lines[:MAX_DIFF_LINES]] + rest)
-
-    def _load(self, digest: str) -> str | None:
-        """None for what is not kept."""
-        if not digest:
-            return ""
-        try:
-            return (self.folder / f"{KEPT_PREFIX}{digest}").read_text("utf-8", "replace")
-        except OSError:
-            return None
-
-
-def _describe(found: Mapping[str, FoundFile], now: float) -> Iterator[str]:
-    """`runs deploy.sh (12 lines, changed 3 minutes ago)`."""
-    for path, one in list(found.items())[:MAX_SHOWN]:
-        lines = len(one.text.splitlines())
-        size = f"{lines} line{'s' * (lines != 1)}" if one.text else f"{one.size} bytes"
-        age = max(now - one.changed, 0)
-        unit, name = next(pair for pair in UNITS if age >= pair[0] or pair[0] == 1)
-        count = int(age // unit)
-        when = f"changed {count} {name}{'s' * (count != 1)} ago" if one.changed else "outside"
-        yield f"runs {path} ({size}, {when})"
-    if len(found) > MAX_SHOWN:
-        yield f"and {len(found) - MAX_SHOWN} more files that these name"
-    if len(found) == MAX_FILES:
-        yield "they name so many files that not all were looked at"
