@@ -6,10 +6,12 @@ Regular expressions that people write into files.
 
 import re
 from enum import StrEnum
+from re import _parser  # type: ignore[attr-defined]  # only reads; nothing public does
 from typing import Literal
 
 from daemon.core import value
 
+MAX_PATTERN_CHARS = 1000
 Strategy = Literal["rolling-window", "periodic-summary"]
 Composition = Literal["sequential", "parallel", "debate", "iterative"]
 
@@ -135,9 +137,13 @@ class TurnSpec:
 
 
 def check_pattern(pattern: str) -> str:
-    """Why this cannot be used; "" when it can. Python's own says so in three ways."""
+    """Why this cannot be used; "" when it can. It is only read here: compiling 1,000 signs may take
+    seconds, so that is left to the child process that matches, which can be killed.
+    """
+    if len(pattern) > MAX_PATTERN_CHARS:
+        return f"it has {len(pattern)} characters, at most {MAX_PATTERN_CHARS} are taken"
     try:
-        re.compile(pattern)
+        _parser.parse(pattern)
     except (re.error, OverflowError) as error:
         return str(error)
     except RecursionError:

@@ -3,15 +3,16 @@ E10).
 """
 
 import json
-import re
 import sys
 
 from daemon.core import value
+from daemon.core.turn_spec import check_pattern
 from daemon.tools.shell.process import exchange, run_process
 from daemon.tools.shell.sandbox import Sandbox
 
 COMMAND_S, PATTERN_S = 60.0, 10.0
 OUTPUT_CHARS = 1000
+SHOWN_CHARS = 200
 NOT_RUNNABLE = (126, 127)
 MATCH = "import json, re, sys; p, t = json.load(sys.stdin); print(bool(re.search(p, t, re.I)))"
 NO_SANDBOX = (
@@ -69,13 +70,12 @@ class CriteriaChecker:
 
     async def match_pattern(self, pattern: str, text: str) -> CriterionResult:
         """Ignores case. In a process of its own, because a pattern can run forever."""
+        if fault := check_pattern(pattern):
+            return _not_checked(f"{pattern[:SHOWN_CHARS]!r} is no regular expression ({fault})")
         try:
-            re.compile(pattern)
             data = json.dumps([pattern, text]).encode()
             argv = (sys.executable, "-I", "-S", "-c", MATCH)
             output = await exchange(argv, data, self.pattern_s)
-        except (re.error, RecursionError, OverflowError) as error:
-            return _not_checked(f"{pattern!r} is no regular expression ({error})")
         except OSError as error:
             return _not_checked(f"the pattern could not be searched: {error.strerror or error}")
         if output is None:

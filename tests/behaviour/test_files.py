@@ -153,6 +153,8 @@ async def test_a_bad_pattern_is_told_and_an_endless_one_is_cut_off(root: Path) -
         "not a regular expression"
         in (await call(root, "search_files", pattern="(", regex=True)).text
     )
+    long = await call(root, "search_files", pattern="[^\u0100-\uffff]" * 2000, regex=True)
+    assert long.outcome is Outcome.ERROR and "at most 1000" in long.text
     endless = await call(root, "search_files", pattern="(a+)+$", regex=True)
     assert "took more than 0.5 s" in endless.text
 

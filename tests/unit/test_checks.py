@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.core.turn_spec import check_pattern
 from daemon.tools.criteria_checks import CriteriaChecker
 from daemon.tools.shell.sandbox import Sandbox, probe
 
@@ -55,6 +56,27 @@ async def test_a_pattern_that_takes_for_ever_holds_nobody_up_e10(tmp_path: Path)
 async def test_what_is_no_pattern_is_said_e10(tmp_path: Path, pattern: str) -> None:
     looked = await unfenced(tmp_path).match_pattern(pattern, "text")
     assert looked.not_checked and "is no regular expression" in looked.warning
+
+
+@pytest.mark.parametrize("pattern", ["(?i)" + "[\x00-\U0010ffff]" * 4000, "[^\u0100-\uffff]" * 160])
+async def test_a_pattern_that_takes_long_to_compile_holds_nobody_up(
+    tmp_path: Path, pattern: str
+) -> None:
+    """It is compiled where it is matched: 20 kB froze the whole daemon for half a minute."""
+    loop, late = asyncio.get_running_loop(), [0.0]
+
+    async def watch() -> None:
+        while True:
+            before = loop.time()
+            await asyncio.sleep(0.01)
+            late[0] = max(late[0], loop.time() - before)
+
+    watching = asyncio.create_task(watch())
+    checks = CriteriaChecker(Sandbox(tmp_path, "none"), pattern_s=1.0)
+    await checks.match_pattern(pattern, "x")
+    assert check_pattern(pattern) == "" or "at most" in check_pattern(pattern)
+    watching.cancel()
+    assert late[0] < 1.0
 
 
 async def test_a_command_needs_a_sandbox_and_is_not_run_without_e10(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_LINE_BYTES = 20_000
-MAX_COMMANDS = 40
 RUNS_PROGRAM = "runs another program"
 RUNS_CODE = "runs words as code"
 PROGRAM_RUNNERS = (
@@ -80,14 +79,14 @@ class ParsedLine:
     invalid: bool = False
 
     def __str__(self) -> str:
-        """A line per command; empty when there is nothing to add to the line itself."""
+        """A line per command, all of them, for the yes is to all; empty when there is nothing to
+        add to the line itself.
+        """
         if self.invalid:
             return "this line could not be parsed: read it as it stands, and say no if in doubt"
         if not self.commands:
             return ""
-        more = len(self.commands) - MAX_COMMANDS
-        rest = [f"- and {more} more"] if more > 0 else []
-        return "\n".join(["it runs:", *self.commands[:MAX_COMMANDS], *rest])
+        return "\n".join(["it runs:", *self.commands])
 
 
 def explain_wrappers(words: Sequence[str]) -> tuple[str, ...]:

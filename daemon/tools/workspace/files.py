@@ -15,6 +15,7 @@ from typing import Self
 
 from daemon.core import value
 from daemon.core.trust import Effect
+from daemon.core.turn_spec import check_pattern
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import is_protected
 from daemon.tools.shell.process import exchange
@@ -153,11 +154,9 @@ async def search_files(
     """Find lines in the text files of the workspace; hidden files are left out."""
     if not pattern:
         raise ToolError("pattern is empty; give the text to look for")
+    if regex and (fault := check_pattern(pattern)):
+        raise ToolError(f"pattern is not a regular expression: {fault}; use a simpler one")
     wanted = pattern if regex else re.escape(pattern)
-    try:
-        re.compile(wanted)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ToolError(f"pattern is not a regular expression: {error}") from error
     place, labels = place.narrow(context.turn.spec.protected_paths, path), place.files.labels
     before = labels.snapshot()
     texts, truncated = await asyncio.to_thread(place.collect, path)
