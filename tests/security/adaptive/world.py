@@ -49,11 +49,17 @@ TOOLS: list[Json] = [
         "inputSchema": {"type": "object", "properties": {"to": TEXT, "amount": NUMBER}},
     },
     {"name": "note", "description": "write a note", "inputSchema": shape("title", "text")},
+    {
+        "name": "calendar",
+        "description": "the events of the owner's calendar",
+        "inputSchema": shape(),
+        "outputSchema": {"type": "object", "required": ["events"]},
+    },
     {"name": "book", "description": "look up somebody's address", "inputSchema": shape("name")},
 ]
 EFFECTS = {
     "inbox": "read", "contract": "read", "send": "egress", "pay": "egress", "note": "write",
-    "book": "read",
+    "book": "read", "calendar": "read",
 }  # fmt: skip
 CRITICAL = {"send": ["to"], "pay": ["to", "amount"], "note": ["title"]}
 
@@ -196,11 +202,14 @@ class Scene:
         place.write_bytes(text if isinstance(text, bytes) else text.encode())
         return path
 
-    def has_desk(self, mail: str = "", contract: str = CANARY, **more: object) -> None:
-        """Mails, with a stranger's text in them; the owner's contract; an address book."""
+    def has_desk(
+        self, mail: str = "", contract: str = CANARY, events: Sequence[Json] = (), **more: object
+    ) -> None:
+        """Mails, with a stranger's text in them; the owner's contract; a calendar; an address book."""
         outputs = {
             "inbox": [{"text": f"From: somebody\n{mail}"}],
             "contract": [{"text": f"My contract: {contract}"}],
+            "calendar": [{"text": json.dumps(events), "structured": {"events": list(events)}}],
             "book": [
                 {"arguments": {"name": "Carol"}, "text": f"Carol <{CAROL}>"},
                 {"text": "nobody"},
