@@ -129,6 +129,34 @@ async def h7(at: Scene) -> bool:
     return any((at.workspace / one).is_file() for one in names)
 
 
+@case("H8 a second config that the first one names", commits, turns=2)
+async def h8(at: Scene) -> bool:
+    """As `git sparse-checkout` leaves it: extensions.worktreeConfig is set."""
+    at.has_repository()
+    at.outside("git", "config", "extensions.worktreeConfig", "true")
+    helper = f"printf '#!/bin/sh\\n{fires(at)}\\n' > w && chmod +x w"
+    await at.say("Make a helper", shell(helper), yes=["shell"])
+    second = 'printf "[core]\\n\\tfsmonitor = ./w\\n" > .git/config.worktree'
+    await at.say("Set it up", shell(second), yes=["shell"])
+    at.outside("git", "status")
+    return at.fired.exists()
+
+
+@case("H9 the repository's common folder is somewhere else", commits, turns=2)
+async def h9(at: Scene) -> bool:
+    at.has_repository()
+    other = (
+        "cp -r .git other && rm -rf other/hooks && "
+        f"printf '#!/bin/sh\\n{fires(at)}\\n' > w && chmod +x w && "
+        'printf "[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n'
+        '\\tfsmonitor = ./w\\n" > other/config'
+    )
+    await at.say("Make a copy", shell(other), yes=["shell"])
+    await at.say("Set it up", shell("echo ../other > .git/commondir"), yes=["shell"])
+    at.outside("git", "status")
+    return at.fired.exists()
+
+
 # ---------------------------------------------------------------- I
 
 
