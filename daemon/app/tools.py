@@ -123,7 +123,7 @@ class ToolOwner:
         config, shell, stack = self.config.tools, self.config.tools.shell, self.stack
         place = resolve_workspace(self.paths, config.workspace)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.sandbox = sandbox = await Sandbox.open(place)
+        self.sandbox = sandbox = await Sandbox.open(place, self.paths.home / "quarantine")
         beside = {INBOX: self.paths.inbox}
         guarded = tuple(config.protected_paths)
         protected = ProtectedFiles(sandbox.workspace, guarded)

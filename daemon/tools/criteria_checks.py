@@ -4,6 +4,7 @@ E10).
 
 import json
 import sys
+from secrets import token_hex
 
 from daemon.core import value
 from daemon.core.turn_spec import check_pattern
@@ -49,9 +50,10 @@ class CriteriaChecker:
         if self.obstacle:
             return _not_checked(self.obstacle)
         sandbox = self.sandbox
+        watch = await sandbox.begin(token_hex(4))
         try:
             ran = await run_process(
-                sandbox.wrap(command.split()),
+                sandbox.wrap(command.split(), watch=watch),
                 cwd=sandbox.workspace,
                 env=sandbox.env,
                 timeout_s=self.command_s,
@@ -61,12 +63,15 @@ class CriteriaChecker:
         except (OSError, ValueError) as error:  # ValueError: it contains a NUL
             why = getattr(error, "strerror", None) or error
             return _not_checked(f"the command could not be started: {why}")
+        finally:
+            note = await sandbox.end(watch)
         warning = ""
         if ran.timed_out:
             warning = f"the command took longer than {self.command_s:g} s and was killed"
         elif ran.exit_code in NOT_RUNNABLE:
             warning = f"the command could not be run: {ran.output.strip()}"
-        return CriterionResult(ran.exit_code == 0 and not ran.timed_out, ran.output, warning)
+        output = f"{ran.output}\n{note}".rstrip()
+        return CriterionResult(ran.exit_code == 0 and not ran.timed_out, output, warning)
 
     async def match_pattern(self, pattern: str, text: str) -> CriterionResult:
         """Ignores case. In a process of its own, because a pattern can run forever."""

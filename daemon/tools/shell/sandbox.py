@@ -10,11 +10,18 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from daemon.core import value
 from daemon.tools.shell import landlock
+from daemon.tools.shell.deferred import (
+    CommandWatch,
+    Quarantine,
+    close_deferred,
+    find_deferred,
+)
 from daemon.tools.shell.process import WAIT_FOR_GO, ProcessResult, run_process
 
 SandboxKind = Literal["bubblewrap", "landlock", "none"]
@@ -64,13 +71,28 @@ class Sandbox:
     workspace: Path
     kind: SandboxKind
     refusal: str = ""  # why nothing runs here at all
+    quarantine: Quarantine | None = None
 
     @classmethod
-    async def open(cls, workspace: Path) -> "Sandbox":
-        """Find out once what this machine supports."""
+    async def open(cls, workspace: Path, quarantine: Path | None = None) -> "Sandbox":
+        """Find out once what this machine supports; do what an earlier daemon left."""
         root = await asyncio.to_thread(workspace.resolve)
         kind = await probe(root)
-        return cls(root, kind, AS_ROOT if os.geteuid() == 0 and kind != "bubblewrap" else "")
+        closed, refusal = kind == "bubblewrap", AS_ROOT if os.geteuid() == 0 else ""
+        kept = Quarantine(root, quarantine, closed) if quarantine else None
+        if kept:
+            await asyncio.to_thread(kept.recover)
+        return cls(root, kind, "" if closed else refusal, kept)
+
+    async def begin(self, name: str) -> CommandWatch:
+        """Before a command: what is there that runs later, outside."""
+        if self.quarantine:
+            return await asyncio.to_thread(self.quarantine.begin, name)
+        return CommandWatch(name, await asyncio.to_thread(find_deferred, self.workspace))
+
+    async def end(self, watch: CommandWatch) -> str:
+        """After it: what was set aside, in words."""
+        return await asyncio.to_thread(self.quarantine.end, watch) if self.quarantine else ""
 
     @property
     def env(self) -> dict[str, str]:
@@ -80,16 +102,22 @@ class Sandbox:
         return {"PATH": SEARCH_PATH, "HOME": home, "LANG": "C.UTF-8", "TERM": "dumb", **extra}
 
     def wrap(
-        self, command: Sequence[str], network: bool = False, hidden: Sequence[Path] = ()
+        self,
+        command: Sequence[str],
+        network: bool = False,
+        hidden: Sequence[Path] = (),
+        watch: CommandWatch | None = None,
     ) -> list[str]:
         """The command line that runs `command` in the sandbox; bubblewrap hides places of it."""
         variables = [word for item in self.env.items() for word in ("--setenv", *item)]
         line, place = [WAIT_FOR_GO + LIMITS, *command], self.workspace
         wrapped = self._wrap(line, network, (), [place], place, ["--clearenv", *variables])
-        if not hidden or self.kind != "bubblewrap":
+        if self.kind != "bubblewrap":
             return wrapped
+        found = watch.before if watch else find_deferred(place)
         end = wrapped.index("--")
-        return [*wrapped[:end], *_hide(hidden), *wrapped[end:]]
+        closed = close_deferred(place, found.values())
+        return [*wrapped[:end], *closed, *_hide(hidden), *wrapped[end:]]
 
     def wrap_server(
         self,
@@ -110,7 +138,13 @@ class Sandbox:
         foreign = [name for name in os.environ if name not in env and name.isidentifier()]
         unset = f"unset {' '.join(foreign)}; " if foreign else ""
         line = [unset + SERVER_LIMITS, *inner]
-        return self._wrap(line, network, readable, writable, cwd, [])
+        wrapped = self._wrap(line, network, readable, writable, cwd, [])
+        if self.kind != "bubblewrap":
+            return wrapped
+        places = [place.resolve() for place in writable if place.is_dir()]
+        end = wrapped.index("--")
+        closed = (close_deferred(place, find_deferred(place).values()) for place in places)
+        return [*wrapped[:end], *chain.from_iterable(closed), *wrapped[end:]]
 
     def _wrap(
         self,
@@ -129,10 +163,6 @@ class Sandbox:
             return limited
         if is_bubblewrap:
             places = [*_bind("--ro-bind", readable), *_bind("--bind", writable)]
-            for hooks in (place / ".git" / "hooks" for place in writable):
-                # The owner's git would run them outside the sandbox.
-                if hooks.is_dir() and not hooks.is_symlink() and not hooks.parent.is_symlink():
-                    places += _bind("--ro-bind", [hooks])
             folder = ["--dir", str(cwd), "--chdir", str(cwd)]
             return [*bubblewrap_argv(network), *options, *places, *folder, "--", *limited]
         etc = (f"/etc/{name}" for name in (*ETC_FILES, *(ETC_NETWORK_FILES * network)))

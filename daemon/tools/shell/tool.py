@@ -17,6 +17,7 @@ from daemon.core.redaction import RedactedStream, Redactor
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import Binder, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.config import ShellConfig
+from daemon.tools.shell.deferred import CommandWatch
 from daemon.tools.shell.parse import explain_wrappers, parse_line
 from daemon.tools.shell.process import HeadTail, run_process, stream_process
 from daemon.tools.shell.safe_commands import SafeCommands
@@ -41,6 +42,7 @@ class BackgroundJob:
     stream: RedactedStream
     effects: CommandEffects | None
     before: CommandStart | None
+    watch: CommandWatch
     unread: HeadTail
     started_at: float
     task: asyncio.Task[None] = field(init=False)
@@ -65,6 +67,8 @@ class BackgroundJob:
             self.ending = f"stopped after {self.seconds:.0f} s"
             raise
         finally:
+            if note := await sandbox.end(self.watch):
+                self.ending += f"\n{note}"
             await self.check_effects(final=True)
 
     async def check_effects(self, final: bool) -> None:
@@ -112,6 +116,7 @@ class BackgroundCommands:
         terminal: "Shell",
         context: ToolContext,
         label: Label,
+        watch: CommandWatch,
     ) -> BackgroundJob:
         """Raises ToolError when there are too many already."""
         running = [job.id for job in self._jobs.values() if not job.task.done()]
@@ -127,7 +132,7 @@ class BackgroundCommands:
         job = BackgroundJob(
             f"{self.id_prefix}-{self._count}", context, label.join_with(context.turn.label),
             RedactedStream(terminal.redactor), effects,
-            await effects.start(context) if effects else None,
+            await effects.start(context) if effects else None, watch,
             HeadTail(4 * self.max_chars), context.clock.monotonic(),
         )  # fmt: skip
         running_job = job.run(argv, terminal.sandbox, self.lifetime_s)
@@ -249,6 +254,12 @@ class Shell:
         found = await asyncio.to_thread(self.protected.find) if self.protected else []
         return found if self.safe_commands(arguments) else []
 
+    async def begin(self, arguments: Mapping[str, object]) -> CommandWatch:
+        """Note what runs later, outside; a command that only reads leaves nothing of it."""
+        if self.safe_commands(arguments):
+            return CommandWatch("", {})
+        return await self.sandbox.begin(token_hex(4))
+
     async def look(self, arguments: Mapping[str, object], context: ToolContext) -> str:
         """The files of the workspace that it would run, in words; "" for none."""
         if not self.binds:
@@ -302,14 +313,16 @@ async def shell(
     terminal.check_allowed(_untrusted_source, background)
     given = {"argv": argv, "command": command, "network": network, "background": background}
     sandbox, config, effects = terminal.sandbox, terminal.config, terminal.effects
-    line = sandbox.wrap(terminal.build_argv(given), network, await terminal.find_hidden(given))
+    hidden, words = await terminal.find_hidden(given), terminal.build_argv(given)
     label = Label.UNTRUSTED if network or sandbox.kind == "none" else Label.TRUSTED
     if content := await terminal.look(given, context):
         terminal.background.check_idle(content)
+    watch = await terminal.begin(given)
+    line = sandbox.wrap(words, network, hidden, watch)
     if background:
-        job = await terminal.background.start(line, terminal, context, label)
+        job = await terminal.background.start(line, terminal, context, label, watch)
         return ToolOutput(f"{job.id}: started; check_command reports on it, stop_command ends it")
-    before = await effects.start(context) if effects else None
+    before, note = await effects.start(context) if effects else None, ""
     try:
         ran = await run_process(
             line,
@@ -324,10 +337,11 @@ async def shell(
     except OSError as error:
         raise ToolError(f"the command could not be started: {error.strerror or error}") from error
     finally:
+        note = await sandbox.end(watch)
         if effects and before:
             label = await effects.finish(before, context, label=label)
     late = f" (timed out after {config.timeout_s:g} s; it was killed)" if ran.timed_out else ""
-    text = f"exit_code: {ran.exit_code}{late}\n{ran.output}".rstrip()
+    text = f"exit_code: {ran.exit_code}{late}\n{ran.output}\n{note}".rstrip()
     return ToolOutput(text, is_error=ran.exit_code != 0, exit_code=ran.exit_code, label=label)
 
 

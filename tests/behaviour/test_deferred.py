@@ -1,0 +1,244 @@
+"""What an approved command leaves does not run later outside the sandbox; ordinary work with git and environments goes on."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from daemon.tools.shell.deferred import Quarantine
+from daemon.tools.shell.process import run_process
+from daemon.tools.shell.sandbox import Sandbox, SandboxKind
+
+FENCES: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
+GIT = {
+    "PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "GIT_AUTHOR_NAME": "o", "GIT_AUTHOR_EMAIL": "o@x", "GIT_COMMITTER_NAME": "o",
+    "GIT_COMMITTER_EMAIL": "o@x", "GIT_CONFIG_NOSYSTEM": "1",
+}  # fmt: skip
+MARK = "touch $MARK"
+EVIL = f"printf '#!/bin/sh\\n{MARK}\\n'"
+
+
+class Ground:
+    """A workspace with a repository of the owner's, and a quarantine beside it."""
+
+    def __init__(self, place: Path, kind: SandboxKind) -> None:
+        self.root, self.folder, self.mark = (
+            place / "workspace",
+            place / "quarantine",
+            place / "fired",
+        )
+        self.root.mkdir()
+        (self.root / "a.txt").write_text("one\n")
+        self.owner("git init -q . && git add a.txt && git commit -qm one")
+        kept = Quarantine(self.root, self.folder, kind == "bubblewrap")
+        self.sandbox = Sandbox(self.root, kind, quarantine=kept)
+        self.count = 0
+
+    async def command(self, line: str) -> str:
+        """An approved command, from beginning to end; what was set aside."""
+        self.count += 1
+        watch = await self.sandbox.begin(f"c{self.count}")
+        argv = self.sandbox.wrap(["/bin/bash", "-c", line], watch=watch)
+        try:
+            ran = await run_process(argv, self.root, self.sandbox.env, 60, 4000)
+        finally:
+            note = await self.sandbox.end(watch)
+        self.output, self.exit_code = ran.output, ran.exit_code
+        return note
+
+    def owner(self, line: str) -> str:
+        """What its owner does there, outside the sandbox."""
+        done = subprocess.run(
+            ["/bin/bash", "-c", line], cwd=self.root, env={**GIT, "MARK": str(self.mark)}, capture_output=True, text=True, check=False,
+            timeout=60,
+        )  # fmt: skip
+        return done.stdout + done.stderr
+
+
+@pytest.fixture
+def ground(tmp_path: Path, request: pytest.FixtureRequest) -> Ground:
+    return Ground(tmp_path.resolve(), getattr(request, "param", "bubblewrap"))
+
+
+USE = "git status; git add -A; git commit -qm more; for d in */; do (cd $d && git status && git commit --allow-empty -qm x); done"
+HOOKED = f"mkdir -p H; {EVIL} > H/pre-commit; chmod +x H/pre-commit"
+ATTACKS = {
+    "hook": (
+        f"mkdir -p .git/hooks; {EVIL} > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",
+        USE,
+    ),
+    "renamed repository": (
+        f"mv .git old; cp -r old .git; mkdir -p .git/hooks; {EVIL} > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",
+        USE,
+    ),
+    "fsmonitor": (f"git config core.fsmonitor '{MARK}; false'", USE),
+    "fsmonitor, appended": (
+        f"printf '[core]\\n\\tfsmonitor = \"{MARK}; false\"\\n' >> .git/config",
+        USE,
+    ),
+    "common folder": (
+        f"cp -r .git evil; printf '[core]\\n\\tfsmonitor = \"{MARK}; false\"\\n' >> evil/config; echo ../evil > .git/commondir",
+        USE,
+    ),
+    "nested repository": (
+        f"mkdir sub; cd sub; git init -q .; mkdir -p .git/hooks; {EVIL} > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",
+        USE,
+    ),
+    "nested repository, settings": (
+        f"mkdir sub; cd sub; git init -q .; git config core.fsmonitor '{MARK}; false'",
+        USE,
+    ),
+    "nested bare repository": (
+        f"git init -q --bare sub; cd sub; git config core.bare false; git config core.worktree .; git config core.fsmonitor '{MARK}; false'",
+        USE,
+    ),
+    "pointer to a repository": (
+        f"mkdir data; git init -q --separate-git-dir=$PWD/data/inner sub; git --git-dir=data/inner config core.fsmonitor '{MARK}; false'",
+        USE,
+    ),
+    "settings that include": (
+        f"mkdir sub; cd sub; git init -q .; printf '[core]\\n\\tfsmonitor = \"{MARK}; false\"\\n' > c; git config include.path ../c",
+        USE,
+    ),
+    "start-up file of direnv": (f"echo '{MARK}' > .envrc", "test -e .envrc && . ./.envrc"),
+    "start-up file of a shell": (f"echo '{MARK}' > .bashrc", "HOME=$PWD bash -ic true"),
+    "launcher": (
+        f"mkdir -p .venv/bin; {EVIL} > .venv/bin/python; chmod +x .venv/bin/python",
+        ".venv/bin/python x",
+    ),
+    "editor": (
+        "mkdir .vscode; echo 1 > .vscode/tasks.json",
+        "test -e .vscode && $MARK; test -e .vscode && touch $MARK",
+    ),
+    "program of npm": (
+        f"mkdir -p node_modules/.bin; {EVIL} > node_modules/.bin/tsc; chmod +x node_modules/.bin/tsc",
+        "node_modules/.bin/tsc",
+    ),
+}
+
+
+@pytest.mark.parametrize("ground", FENCES, indirect=True)
+@pytest.mark.parametrize("attack", ATTACKS)
+async def test_H_what_a_command_leaves_does_not_run_when_the_owner_works_there(
+    ground: Ground, attack: str
+) -> None:
+    line, use = ATTACKS[attack]
+    ground.owner(line)  # it bites: without the sandbox it fires
+    ground.owner(use)
+    assert ground.mark.exists()
+    place = ground.root.parent / "sandboxed"
+    place.mkdir()
+    sandboxed = Ground(place, ground.sandbox.kind)
+    await sandboxed.command(line)
+    sandboxed.owner(use)
+    assert not sandboxed.mark.exists()
+
+
+@pytest.mark.parametrize("ground", FENCES, indirect=True)
+async def test_H_what_was_there_before_stays_as_it_was(ground: Ground) -> None:
+    hook, envrc, python = (
+        ground.root / name for name in (".git/hooks/post-commit", ".envrc", ".venv/bin/python")
+    )
+    for place in (hook, envrc, python):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("the owner's\n")
+    await ground.command(
+        "for f in .git/hooks/post-commit .envrc .venv/bin/python; do echo evil > $f; rm -f $f; echo evil > $f; done"
+    )
+    assert [place.read_text() for place in (hook, envrc, python)] == ["the owner's\n"] * 3
+
+
+async def test_H_a_folder_above_a_repository_is_renamed_and_replaced_in_vain(
+    ground: Ground,
+) -> None:
+    ground.owner("mkdir sub && cd sub && git init -q . && git commit --allow-empty -qm x")
+    line = f"mv sub sub2; mkdir sub; cd sub; git init -q .; mkdir -p .git/hooks; {EVIL} > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; git config core.fsmonitor '{MARK}'"
+    await ground.command(line)
+    ground.owner(USE)
+    assert not ground.mark.exists()
+
+
+async def test_H_nothing_is_lost_and_the_result_says_where_it_is(ground: Ground) -> None:
+    note = await ground.command("echo 'export A=1' > .envrc")
+    place = ground.folder / "c1" / ".envrc"
+    assert place.read_text() == "export A=1\n"
+    assert str(place) in note
+    assert "nothing is lost" in note
+
+
+async def test_H_after_a_kill_the_next_start_sets_aside_what_was_left(ground: Ground) -> None:
+    await ground.sandbox.begin("killed")
+    (ground.root / ".envrc").write_text("evil")
+    await Sandbox.open(ground.root, ground.folder)
+    assert not (ground.root / ".envrc").exists()
+    assert (ground.folder / "killed" / ".envrc").read_text() == "evil"
+    assert not list(ground.folder.glob("*.json"))
+
+
+ORDINARY = {
+    "commit": "echo two >> a.txt && git -c user.name=o -c user.email=o@x commit -qam two && git log --oneline | wc -l",
+    "branch": "git checkout -q -b next && git branch --show-current",
+    "init": "mkdir new && cd new && git init -q . && echo x > f && git add f && git -c user.name=o -c user.email=o@x commit -qm x && git log --oneline",
+    "clone": "git clone -q . ../workspace/copy && cd copy && git status && git remote -v && git pull -q",
+}
+
+
+@pytest.mark.parametrize("task", ORDINARY)
+async def test_twins_git_works_for_an_approved_command(ground: Ground, task: str) -> None:
+    if task == "clone":
+        ground.owner("git checkout -q -b main")
+    note = await ground.command(ORDINARY[task])
+    assert (ground.exit_code, note) == (0, ""), ground.output
+
+
+async def test_twins_a_clone_can_be_used_afterwards(ground: Ground) -> None:
+    await ground.command("git clone -q . copy")
+    assert await ground.command("cd copy && git fetch -q && git status && git remote -v") == ""
+    assert ground.exit_code == 0
+    assert "origin" in ground.output
+
+
+async def test_twins_an_environment_serves_later_commands(ground: Ground) -> None:
+    assert ".venv/bin" in await ground.command("/usr/bin/python3 -m venv --without-pip .venv")
+    assert not (ground.root / ".venv" / "bin").exists()
+    for _ in range(2):
+        await ground.command(".venv/bin/python -c 'import sys; print(sys.prefix)'")
+        assert ground.output.strip() == str(ground.root / ".venv")
+    assert await ground.command(
+        "rm -rf .venv && /usr/bin/python3 -m venv --without-pip .venv && .venv/bin/python -c 1"
+    )
+    assert ground.exit_code == 0, ground.output
+
+
+async def test_twins_programs_of_packages_serve_later_commands(ground: Ground) -> None:
+    await ground.command(
+        "mkdir -p node_modules/.bin && printf '#!/bin/sh\\necho built' > node_modules/.bin/tsc && chmod +x node_modules/.bin/tsc"
+    )
+    await ground.command(
+        "node_modules/.bin/tsc && rm -rf node_modules && mkdir -p node_modules/.bin && echo 1 > node_modules/.bin/x"
+    )
+    assert (ground.exit_code, ground.output) == (0, "built\n")
+
+
+async def test_twins_launchers_of_the_owners_are_used_and_installing_does_not_fail(
+    ground: Ground,
+) -> None:
+    ground.owner("/usr/bin/python3 -m venv --without-pip .venv")
+    assert await ground.command(".venv/bin/python -c 'print(1)'") == ""
+    assert ground.output == "1\n"
+    note = await ground.command("echo evil > .venv/bin/new && rm -rf .venv/bin/python")
+    assert ground.exit_code == 0
+    assert ".venv/bin" in note
+    assert ground.owner(".venv/bin/python -c 'print(2)'; ls .venv/bin/new").startswith("2\n")
+    assert not (ground.root / ".venv" / "bin" / "new").exists()
+
+
+async def test_H_settings_of_a_repository_keep_what_runs_nothing(ground: Ground) -> None:
+    await ground.command(
+        "git clone -q . copy; cd copy; git config core.pager evil; git config user.name me; git config alias.st '!evil'; git config filter.x.clean evil"
+    )
+    kept = (ground.root / "copy" / ".git" / "config").read_text()
+    assert "evil" not in kept
+    assert "name = me" in kept
+    assert '[remote "origin"]' in kept
+    assert "evil" in (ground.folder / "c1" / "copy" / ".git" / "config").read_text()
