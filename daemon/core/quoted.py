@@ -79,6 +79,8 @@ ANNOUNCED = re.compile(
     re.IGNORECASE,
 )
 """A line that asks about what follows it: "sum up this mail", "what does this want?"."""
+ASKED = re.compile(rf"\?[ \t]*{NEXT}")
+"""A line that ends with a question: what stands below it is what it asks about."""
 SIGNED = re.compile(rf"(?<=\n)[ \t]*(?:{FAREWELL})\b[^\n]{{0,80}}$", FLAGS)
 QUOTED_LINE = re.compile(r"^[ \t]*[>|›»❯❱〉≫│┃][^\n]*", FLAGS)
 FENCE = re.compile(r"`{3,}|~{3,}")
@@ -172,6 +174,8 @@ def _find_marked(plain: str, length: int) -> Iterator[tuple[int, int]]:
     if found := FROM_HERE.search(plain):
         yield found.start(), len(plain)
     if found := ANNOUNCED.search(plain):
+        yield found.end(), len(plain)
+    if found := ASKED.search(plain):
         yield found.end(), len(plain)
     if line >= 0 and SIGNED.search(plain):
         yield line, len(plain)

@@ -13,7 +13,7 @@ from daemon.core.trust import Label
 from daemon.tools.base import ToolError
 from daemon.tools.calls import parse_arguments
 from daemon.tools.policy.provenance import Evidence
-from daemon.tools.policy.stemming import list_stems, stem
+from daemon.tools.policy.stemming import list_stems, stem, word_set
 from daemon.tools.policy.text_values import TOOL_VERBS, find_addresses, parse_web_address
 from daemon.tools.web.guard import parse_address
 
@@ -21,6 +21,11 @@ SECOND_LEVELS = frozenset(["ac", "co", "com", "edu", "gob", "gov", "ltd", "ne", 
 WORD = re.compile(r"\w+")
 EARLIER = "what this chat read before"
 MEMORY = "memory"
+MINE = word_set("""
+    my our mein meine meinen meiner meinem meines unser unsere unseren unserer mon ma mes notre nos
+    mi mis nuestro nuestra nuestros nuestras mio mia miei mie nostro nostra nostri meu minha meus
+    minhas nosso nossa nossos nossas mijn ons onze moj moja moje moich mojego nasz nasza nasze
+""")
 MIN_ORDER_WORDS = 5
 
 
@@ -38,9 +43,12 @@ def is_private(setting: TrustContext, texts: Sequence[SourcedText]) -> bool:
 
 
 def price_fetch(url: str, evidence: Evidence) -> Cost | None:
-    """None for an address that the owner named."""
+    """None for an address that the owner named; each further request of it tells one bit by its
+    being made.
+    """
     if evidence.is_owners("url", url, ""):
-        return None
+        asked = sum(text.origin is Origin.MODEL and url in text.text for text in evidence.texts)
+        return Cost(1.0, "") if asked > 1 else None
     offered = {
         link
         for text in evidence.texts
@@ -94,24 +102,38 @@ def find_orders(setting: TrustContext, texts: Sequence[SourcedText]) -> list[str
     return [*earlier[-1:], *own] if is_bare else own
 
 
+def is_strange(text: SourcedText) -> bool:
+    """A stranger's text, which the model has not made itself."""
+    return text.label is Label.UNTRUSTED and text.origin is not Origin.MODEL
+
+
 def is_owners_word(text: SourcedText) -> bool:
     """The owner said it."""
     return text.origin is Origin.PERSON and text.owned and text.label is Label.TRUSTED
 
 
-def list_sources(texts: Sequence[SourcedText], words: Evidence) -> tuple[list[str], list[str]]:
+def list_sources(
+    texts: Sequence[SourcedText], words: Evidence, values: Sequence[str], *, tainted: bool
+) -> tuple[list[str], list[str]]:
     """The private sources behind these texts that the words do not name, and those that they do.
 
-    A file is named by its path, the records of a tool by what they are ("my mails"). Memory has no
-    name.
+    A file is named by its path, the records of a tool by what they are ("my mails"). What was read
+    before anything of a stranger's (`tainted`: that was at the beginning) was read for the owner
+    alone. Memory has no name. What is trusted and tells where the deed goes (`values`) is no source.
     """
     foreign: list[str] = []
     named: list[str] = []
-    if any(text.private and text.origin is not Origin.RESULT for text in texts):
+    shown = [
+        text
+        for text in texts
+        if text.private and (is_strange(text) or not any(one in text.text for one in values))
+    ]
+    if any(text.origin is not Origin.RESULT for text in shown):
         foreign.append(MEMORY)
-    private = {text.tool for text in texts if text.private and text.origin is Origin.RESULT}
-    said = frozenset[str]().union(*(list_stems(text.text) for text in words.texts))
+    private = {text.tool for text in shown if text.origin is Origin.RESULT}
+    said = _list_claimed(words.texts)
     for text in texts:
+        tainted = tainted or is_strange(text)
         if text.origin is not Origin.MODEL or text.tool not in private:
             continue
         tool = words.registry.get(text.tool)
@@ -122,32 +144,46 @@ def list_sources(texts: Sequence[SourcedText], words: Evidence) -> tuple[list[st
                 continue
             paths = [str(arguments.get(name) or ".") for name in tool.meta.paths]
             known = all(words.is_owners("path", path, tool.name) for path in paths)
-            shown = ", ".join(paths)
+            source = ", ".join(paths)
         else:
-            known, shown = bool(_kinds_of(text.tool) & said), text.tool
-        (named if known else foreign).append(shown)
+            known, source = bool(_kinds_of(text.tool) & said), text.tool
+        (named if known or not tainted else foreign).append(source)
     return foreign, named
 
 
 def find_leaks(
-    setting: TrustContext, texts: Sequence[SourcedText], orders: Evidence, everything: Evidence
+    setting: TrustContext,
+    texts: Sequence[SourcedText],
+    orders: Evidence,
+    everything: Evidence,
+    values: Sequence[str],
+    *,
+    tainted: bool,
 ) -> tuple[list[str], list[str]]:
     """The private sources that would go along unordered, and those that the order names.
 
     What the chat read before may go along only while this turn has read nothing of a stranger's:
-    then the order can only mean that.
+    then the order can only mean that. `tainted`: the words about the tools are a stranger's.
     """
-    foreign, named = list_sources((*setting.work, *texts), orders)
+    tainted = tainted or any(map(is_strange, setting.earlier))
+    foreign, named = list_sources((*setting.work, *texts), orders, values, tainted=tainted)
     if not any(text.private for text in setting.earlier):
         return foreign, named
-    strange = any(
-        text.label is Label.UNTRUSTED and text.origin is not Origin.MODEL
-        for text in (*setting.work, *texts)
-    )
-    if strange:
+    if any(map(is_strange, (*setting.work, *texts))):
         return [EARLIER, *foreign], named
-    before, known = list_sources(setting.earlier, everything)
+    before, known = list_sources(setting.earlier, everything, values, tainted=False)
     return [*before, *foreign], [*known, *named]
+
+
+def _list_claimed(texts: Sequence[SourcedText]) -> frozenset[str]:
+    """What the owner calls theirs: "mail" and "new" of "my new mails"."""
+    claimed: set[str] = set()
+    for text in texts:
+        words = _words(text.text)
+        for at, word in enumerate(words):
+            if word in MINE:
+                claimed |= {stem(one) for one in words[at + 1 : at + 4]}
+    return frozenset(claimed)
 
 
 def _kinds_of(tool: str) -> frozenset[str]:

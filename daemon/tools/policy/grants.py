@@ -76,7 +76,7 @@ def explain_excess(known: Sequence[Disclosure], new: Disclosure) -> str:
     """Why one more fetch is too much after those of its turn, and of its session's day; or ""."""
     turn = [one for one in known if one.turn == new.turn]
     day = [one for one in known if one.session == new.session and one.day == new.day]
-    if sum(one.domain == new.domain for one in turn) >= MAX_FETCHES:
+    if new.domain and sum(one.domain == new.domain for one in turn) >= MAX_FETCHES:
         return f"{MAX_FETCHES} addresses of {new.domain} that you did not name were fetched already"
     if sum(one.bits for one in turn) + new.bits > TURN_BITS:
         return "which addresses it fetches could tell others what it has read of yours"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from daemon.core import value
+from daemon.core.events import ModelAsked
 from daemon.core.provenance import Origin, SourcedText, TrustContext, collect_texts
 from daemon.core.rows import Disclosure
 from daemon.core.trust import Decision, Effect, Label
@@ -156,7 +157,15 @@ class TaintedCall:
         said = [SourcedText(text, Origin.PERSON, Label.TRUSTED) for text in orders]
         spoken = [text for text in evidence.texts if is_owners_word(text)]
         foreign, named = find_leaks(
-            self.setting, texts, replace(evidence, texts=said), replace(evidence, texts=spoken)
+            self.setting,
+            texts,
+            replace(evidence, texts=said),
+            replace(evidence, texts=spoken),
+            [str(found) for _, found in consent.named_values(arguments, tool.meta.critical)],
+            tainted=any(
+                isinstance(one.event, ModelAsked) and one.event.label is Label.UNTRUSTED
+                for one in self.turn.events
+            ),
         )
         deed, exact = self._build_deed(case, evidence, orders, named)
         if consent.holds_all(arguments, tool.meta.critical, orders):
