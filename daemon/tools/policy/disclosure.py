@@ -119,7 +119,7 @@ def list_sources(
 
     A file is named by its path, the records of a tool by what they are ("my mails"). What was read
     before anything of a stranger's (`tainted`: that was at the beginning) was read for the owner
-    alone. Memory has no name. What is trusted and tells where the deed goes (`values`) is no source.
+    alone. Memory has no name. What is trusted and tells where the deed goes (`values`) is none.
     """
     foreign: list[str] = []
     named: list[str] = []
