@@ -56,7 +56,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 7_710,
     "daemon/settings": 7_990,
     "daemon/store": 10_780,
-    "daemon/tools": 73_180,
+    "daemon/tools": 73_780,
     "daemon/triggers": 1_050,
     "memory": 2_450,
 }

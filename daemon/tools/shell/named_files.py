@@ -7,7 +7,6 @@ It errs towards one file too many: what it misses could be changed after the yes
 import os
 import re
 import shlex
-import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -77,6 +76,7 @@ DISCOVERS: Mapping[str, tuple[str, ...]] = {
 SHELL_KIND = re.compile(r"(?i).*\.(sh|bash|zsh|ksh|mk)|makefile|gnumakefile|[^.#]+|#!.*sh\b.*")
 DYNAMIC = (
     (SHELL_KIND, re.compile(r"[$`]"), SHELL),
+    (re.compile(r".*\.(rb|pl|pm|php|lua)"), re.compile(""), (".rb", ".pl", ".pm", ".php", ".lua")),
     (
         re.compile(r".*\.pyw?|#!.*python.*"),
         re.compile(r"importlib|__import__|runpy|pkgutil|\b(exec|eval)\("),
@@ -97,19 +97,21 @@ MAX_DISCOVERED, MAX_WALKED = 500, 50_000
 INTERPRETERS = word_set(
     "sh bash dash zsh ksh fish ash python pypy perl ruby node nodejs php lua luajit tclsh expect"
     " rscript julia deno bun ts-node tsx elixir groovy java osascript guile swipl source ."
-    " eval exec xargs parallel env busybox script su"
+    " eval exec xargs parallel env busybox script su run-parts"
 )
 # They only look at what they are given, or move it.
-INERT = (frozenset(PROGRAMS) - INTERPRETERS) | word_set(
+INERT = (frozenset(PROGRAMS) - INTERPRETERS - {"gcc"}) | word_set(
     "cp mv rm mkdir rmdir touch chmod chown ln install tee tar zip unzip gzip gunzip xz ruff black"
-    " isort flake8 mypy pyright pyrefly prettier gcc g++ cc c++ clang rustc rustfmt gofmt curl wget"
+    " isort flake8 mypy pyright pyrefly prettier rustfmt gofmt curl wget"
     " shellcheck cd pushd popd test [ export set sleep kill less more nano vi"
 )
+# Beside something that runs, they may put in its place what they are given (base: base64).
+MOVERS = word_set("cp mv ln install tar zip unzip gzip gunzip xz tee cat rsync dd sort base")
 GIT_RUNS = frozenset(("run", "foreach", "--exec", "-x", "--upload-pack", "--receive-pack"))
 PROGRAM_FLAG = re.compile(r"-f.*|-E.*|--(file|exec|rcfile|init-file|require|import)(=.*)?")
 CODE_NAME = re.compile(
     r"(?i).*\.(sh|bash|zsh|ksh|fish|py|pyw|pth|js|mjs|cjs|ts|mts|cts|tsx|jsx|rb|pl|pm|php|lua|awk"
-    r"|sed|mk|mak|cmake|gradle|kts|groovy|jar|class|so|ps1|bat|tcl|exp|r|jl|ex|exs|el|just|nix)"
+    r"|sed|mk|mak|cmake|gradle|kts|groovy|jar|class|so|c|cc|cpp|h|hpp|rs|go|java|kt|ps1|bat|tcl|exp|r|jl|ex|exs|el|just|nix)"
 )
 OUTPUT = re.compile(r"[\d&]*>[>|&]*")
 BETWEEN = re.compile(r"[;&|\n()]+")
@@ -145,6 +147,7 @@ class Search:
     tools: set[str] = field(default_factory=set)
     space: int = MAX_HASHED
     endings: set[str] = field(default_factory=set)
+    shadows: set[str] = field(default_factory=set)
     _names: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def read_line(self, line: str, everything: bool = False, depth: int = 0) -> None:
@@ -164,18 +167,23 @@ class Search:
     def read_words(self, words: Sequence[str], everything: bool = False, depth: int = 0) -> None:
         """The same for words, operators among them."""
         for word in words:
-            self._enter(word)
-        everything = everything or any(map(_is_unclear, _segments(words)))
-        if everything and re.search(r"[$`]", " ".join(words)):
+            for piece in self._pieces(word):
+                self._enter(piece)
+        segments = list(_segments(words))
+        everything = everything or any(map(_is_unclear, segments))
+        if re.search(r"[$`]|\{\}|\b(xargs|parallel)\b" if everything else r"\{\}", " ".join(words)):
             self.endings.update(SHELL, PYTHON)
-        for segment in _segments(words):
-            self._read_command(segment, everything, depth)
+        for segment in segments:
+            self._read_command(segment, everything, depth, alone=len(segments) == 1)
 
-    def _read_command(self, words: Sequence[str], everything: bool, depth: int) -> None:
+    def _read_command(
+        self, words: Sequence[str], everything: bool, depth: int, alone: bool
+    ) -> None:
         head = next((at for at, word in enumerate(words) if not ASSIGNED.match(word)), len(words))
         runs = [at for at, word in enumerate(words) if _program(word) in INTERPRETERS]
         tools = [at for at, word in enumerate(words) if _program(word) in BUILD_FILES]
         program = _program(words[head]) if head < len(words) else ""
+        everything = everything or (not alone and program in MOVERS)
         inert = program in INERT and not (explain_wrappers(words) or GIT_RUNS & set(words))
         script = -1
         for at in runs:  # up to the first file after it that is no flag's
@@ -186,6 +194,8 @@ class Search:
             flagged = not inert and PROGRAM_FLAG.fullmatch(words[at - 1] if at else "")
             flagged = flagged or (not inert and PROGRAM_FLAG.fullmatch(word))
             is_run = at <= max(head, script) or bool(tools and at > tools[0]) or flagged
+            if runs and at > runs[0]:
+                self._add_folder(word)
             for path in self._candidates(word):
                 if everything or is_run or (not inert and self._looks_like_code(path)):
                     self._add(path)
@@ -199,6 +209,14 @@ class Search:
             if name == "-m" and runs:
                 self._read_tool(after)
                 self._add_module(after, [*self.places])
+
+    def _add_folder(self, word: str) -> None:
+        """A folder that is run: a package, or scripts one after the other."""
+        for path in self._resolve(word, ""):
+            if (self.root / path).is_dir():
+                for one in self._glob(f"{path}/*" if path else "*"):
+                    if self._looks_like_code(one) or one.endswith("package.json"):
+                        self._add(one, by_itself=True)
 
     def _read_tool(self, tool: str) -> None:
         if tool not in self.tools and tool in BUILD_FILES:
@@ -216,6 +234,8 @@ class Search:
             here, done = list(self.found)[done:], len(self.found)
             for path in here:
                 self._read_code(path, self.found[path].text)
+        deeper = list(self.found)[done:] if len(self.found) < MAX_FILES else self.found
+        self.endings.update(filter(None, (PurePosixPath(path).suffix for path in deeper)))
 
     def discover(self) -> None:
         """Add what a runner would find by itself."""
@@ -231,6 +251,8 @@ class Search:
                         waiting += [path] * (entry.name not in OUTPUT_FOLDERS)
                     elif entry.name.endswith(endings) and self._exists(path):
                         paths.append(path)
+        for folder in self.shadows:  # a module there stands before any other of its name
+            paths += self._glob(f"{folder}/*.py" if folder else "*.py")
         for path in sorted(paths)[:MAX_DISCOVERED]:
             if path not in self.found:
                 self._add(path, by_itself=True)
@@ -274,9 +296,7 @@ class Search:
                 *plain.split(","),
             ):
                 self._add_module(module.split(" as ")[0].strip(" ()"), [folder, *places])
-        for one in self._glob(f"{folder}/*.py" if folder else "*.py"):
-            if PurePosixPath(one).stem in sys.stdlib_module_names:  # it stands before Python's
-                self._add(one)
+        self.shadows.add(folder)
 
     def _add_module(self, module: str, places: Sequence[str]) -> None:
         steps = module.lstrip(".").split(".")
@@ -300,6 +320,16 @@ class Search:
 
     def _candidates(self, word: str) -> Iterator[str]:
         """The files of the workspace that a word, or a part of it, may name."""
+        for piece in self._pieces(word):
+            for place in self.places:
+                for path in self._resolve(piece, place):
+                    if any(sign in path for sign in "*?["):
+                        yield from self._glob(path)
+                    elif self._exists(path):
+                        yield path
+
+    def _pieces(self, word: str) -> list[str]:
+        """The parts of a word that may be a path."""
         tried: dict[str, None] = {}
         for whole in _expand_braces(word):
             plain = VARIABLE.sub("", whole).lstrip("/") if "$" in whole else whole
@@ -308,14 +338,7 @@ class Search:
                 tried[piece] = None
                 if re.match(r"-\w", piece):  # as in -fMakefile
                     tried[piece[2:]] = None
-        for piece in tried:
-            if piece and "\0" not in piece and len(piece) < MAX_PATH:
-                for place in self.places:
-                    for path in self._resolve(piece, place):
-                        if any(sign in path for sign in "*?["):
-                            yield from self._glob(path)
-                        elif self._exists(path):
-                            yield path
+        return [one for one in tried if one and "\0" not in one and len(one) < MAX_PATH]
 
     def _resolve(self, word: str, place: str) -> Iterator[str]:
         """The path in the workspace, if it is one; HOME is the workspace for a command."""

@@ -119,7 +119,7 @@ class BackgroundCommands:
         watch: CommandWatch,
     ) -> BackgroundJob:
         """Raises ToolError when there are too many already."""
-        running = [job.id for job in self._jobs.values() if not job.task.done()]
+        running = self.running
         if len(running) >= self.max_running:
             raise ToolError(
                 f"{len(running)} commands run in the background already ({', '.join(running)});"
@@ -140,14 +140,10 @@ class BackgroundCommands:
         self._jobs[job.id] = job
         return job
 
-    def check_idle(self, content: str) -> None:
-        """Raises ToolError while a command runs that could change what is about to be run."""
-        if running := [job.id for job in self._jobs.values() if not job.task.done()]:
-            raise ToolError(
-                f"Not run: this {content.partition(chr(10))[0]}, and a command in the background"
-                f" ({', '.join(running)}) could change that after it was looked at. Stop it with"
-                " stop_command, or wait for its end, and run this again."
-            )
+    @property
+    def running(self) -> list[str]:
+        """Their ids."""
+        return [job.id for job in self._jobs.values() if not job.task.done()]
 
     def find(self, job_id: str, session: str) -> BackgroundJob:
         """The command, for the session that started it. Raises ToolError."""
@@ -260,12 +256,17 @@ class Shell:
             return CommandWatch("", {})
         return await self.sandbox.begin(token_hex(4))
 
-    async def look(self, arguments: Mapping[str, object], context: ToolContext) -> str:
-        """The files of the workspace that it would run, in words; "" for none."""
-        if not self.binds:
-            return ""
+    async def check_idle(self, arguments: Mapping[str, object], context: ToolContext) -> None:
+        """Raises ToolError while a command runs that could change what is about to be run."""
+        if not self.binds or not (running := self.background.running):
+            return
         found = await asyncio.to_thread(self.binds.look, arguments, context.clock.now())
-        return found.description
+        if found.key:
+            raise ToolError(
+                f"Not run: this {found.description.partition(chr(10))[0]}, and a command in the"
+                f" background ({', '.join(running)}) could change that after it was looked at. Stop"
+                " it with stop_command, or wait for its end, and run this again."
+            )
 
     def check_allowed(self, untrusted: bool, background: bool) -> None:
         """Raises ToolError where the command must not run without a better sandbox."""
@@ -315,8 +316,7 @@ async def shell(
     sandbox, config, effects = terminal.sandbox, terminal.config, terminal.effects
     hidden, words = await terminal.find_hidden(given), terminal.build_argv(given)
     label = Label.UNTRUSTED if network or sandbox.kind == "none" else Label.TRUSTED
-    if content := await terminal.look(given, context):
-        terminal.background.check_idle(content)
+    await terminal.check_idle(given, context)
     watch = await terminal.begin(given)
     line = sandbox.wrap(words, network, hidden, watch)
     if background:
