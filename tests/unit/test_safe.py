@@ -3,12 +3,15 @@
 import re
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.tools.shell.safe_commands import PROGRAMS, SafeCommands, parse_words
+from daemon.tools.shell.sandbox import SandboxKind
+from daemon.tools.workspace.protected import ProtectedFiles
 from tests.unit.safe_cases import BAD, BAD_AS_A_LINE, GOOD, NEVER_A_GRAMMAR
 
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
@@ -147,3 +150,16 @@ def test_every_program_with_a_grammar_says_something_harmless_of_itself() -> Non
     """A grammar that refuses its program's bare name would be a mistake in the table."""
     needs_words = {"python", "python3", "node", "gcc", "bash", "git"}
     assert all(is_safe([program], [program]) for program in PROGRAMS if program not in needs_words)
+
+
+def test_without_bubblewrap_what_walks_through_folders_is_asked_about(tmp_path: Path) -> None:
+    files = ProtectedFiles(tmp_path, (".env*",))
+    (tmp_path / ".env").write_text("x")
+    (tmp_path / "a.txt").write_text("x")
+    (tmp_path / "link").symlink_to(".env")
+    kinds: dict[SandboxKind, bool] = {"bubblewrap": True, "landlock": False}
+    for kind, may in kinds.items():
+        mine = SafeCommands(["cat", "grep", "rg"], kind, (".env*",), files)
+        for words in (["grep", "-r", "x", "."], ["rg", "x"]):
+            assert mine({"argv": words}) is may
+        assert mine({"argv": ["cat", "a.txt"]}) and not mine({"argv": ["cat", "link"]})
