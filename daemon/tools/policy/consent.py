@@ -137,7 +137,7 @@ def _orders(deed: Deed, text: str) -> bool:
     orders = [span for one in reading if one.is_order for span in one.spans]
     writes = deed.effect is Effect.WRITE
     spans = [span for span in orders if span.kind == "deed" or (writes and span.kind == "read")]
-    single = len(spans) == 1 and not any(_leads_outside(word) for word in spans[0].words)
+    single = len(spans) == 1 and not any(leads_outside(word) for word in spans[0].words)
     told = [one.text for one in reading if one.is_statement] if single else []
     if writes and spans and not any(_is_file(word.strip(EDGES)) for word in spans[-1].words):
         told += [one.text for one in reading if one.is_order]  # "look at x.md and add it there"
@@ -148,7 +148,7 @@ def _orders(deed: Deed, text: str) -> bool:
         return any(text_holds(one, found, name, deed.tool) for one in told)
 
     for name, found in deed.values:
-        leads = _leads_outside(found)
+        leads = leads_outside(found)
         if leads and str(found) not in text:
             if not any(span.names(str(found)) for span in spans):
                 return False
@@ -282,7 +282,7 @@ def _is_verb(words: Sequence[str], plain: Sequence[str], at: int, polite: bool) 
 def _head(words: Sequence[str], plain: Sequence[str]) -> Sequence[str]:
     """Without what somebody is to be told: "mail bob@example.org that I am not at home"."""
     for at, word in enumerate(plain):
-        if word in THAT and any(map(_leads_outside, words[:at])):
+        if word in THAT and any(map(leads_outside, words[:at])):
             return plain[:at]
     return plain
 
@@ -304,10 +304,10 @@ def _plain(word: str) -> str:
 
 
 def _is_address(found: object) -> bool:
-    return _leads_outside(found) or _is_file(str(found).strip(EDGES))
+    return leads_outside(found) or _is_file(str(found).strip(EDGES))
 
 
-def _leads_outside(found: object) -> bool:
+def leads_outside(found: object) -> bool:
     """A mail or web address."""
     text = str(found).strip(EDGES)
     if is_mail(text):

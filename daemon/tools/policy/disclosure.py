@@ -14,7 +14,7 @@ from daemon.tools.base import ToolError
 from daemon.tools.calls import parse_arguments
 from daemon.tools.policy.provenance import Evidence
 from daemon.tools.policy.stemming import list_stems, stem, word_set
-from daemon.tools.policy.text_values import TOOL_VERBS, find_addresses, parse_web_address
+from daemon.tools.policy.text_values import EDGES, TOOL_VERBS, find_addresses, parse_web_address
 from daemon.tools.web.guard import parse_address
 
 SECOND_LEVELS = frozenset(["ac", "co", "com", "edu", "gob", "gov", "ltd", "ne", "net", "or", "org"])
@@ -27,6 +27,7 @@ MINE = word_set("""
     minhas nosso nossa nossos nossas mijn ons onze moj moja moje moich mojego nasz nasza nasze
 """)
 MIN_ORDER_WORDS = 5
+SEARCH_TOOL = "web_search"
 
 
 @value
@@ -61,22 +62,42 @@ def price_fetch(url: str, evidence: Evidence) -> Cost | None:
 
 
 def price_query(query: str, evidence: Evidence) -> Cost | None:
-    """What the words of a search tell, where they are chosen from one text of a stranger's; free if
-    all are the owner's. Raises ValueError for words of the model's own.
+    """What the words of a search tell. Free is the first that takes some of the owner's words in
+    their order; others cost by the words that they could have been. Raises ValueError for words of
+    the model's own.
     """
-    wanted = _words(query)
-    own = [text for text in evidence.texts if is_owners_word(text)]
-    if set(wanted) <= {word for text in own for word in _words(text.text)}:
+    wanted = query.split()
+    own = [text.text for text in evidence.texts if is_owners_word(text)]
+    strange = [text.text for text in evidence.texts if is_strange(text) and not text.private]
+    searches = sum(
+        text.origin is Origin.MODEL and text.tool == SEARCH_TOOL for text in evidence.texts
+    )
+    if searches < 2 and any(_is_part(wanted, text) for text in own):
         return None
-    vocabularies = [
-        set(_words(text.text))
-        for text in evidence.texts
-        if text.label is Label.UNTRUSTED and text.origin is not Origin.MODEL and not text.private
+    vocabularies = [_list_tokens(text) for text in (" ".join(own), *strange)]
+    sizes = [
+        len(tokens)
+        for tokens in vocabularies
+        if set(wanted) <= tokens or set(wanted) <= {one.casefold() for one in tokens}
     ]
-    sizes = [len(words) for words in vocabularies if set(wanted) <= words]
     if not sizes:
         raise ValueError(query)
     return Cost(len(wanted) * math.log2(min(sizes)), "a search engine")
+
+
+def _is_part(wanted: Sequence[str], text: str) -> bool:
+    """The words stand in the text in this order, others between them; written as there, or all
+    small.
+    """
+    for words in (text.split(), text.casefold().split()):
+        rest = iter(word.strip(EDGES) for word in words)
+        if all(word in rest for word in wanted):
+            return True
+    return False
+
+
+def _list_tokens(text: str) -> frozenset[str]:
+    return frozenset(word.strip(EDGES) for word in text.split()) - {""}
 
 
 def registrable_domain(host: str) -> str:

@@ -140,7 +140,11 @@ class TaintedCall:
         meta = self.call.tool.meta
         exact = consent.named_values(self.call.arguments, meta.critical)
         tool = self.call.tool.name
-        values = tuple(_find_title(one, tool, evidence, orders) for one in exact)
+        sends = case.effect is Effect.EGRESS
+        values = tuple(
+            _find_title(one, tool, evidence, orders, not (sends and consent.leads_outside(one[1])))
+            for one in exact
+        )
         to_self = bool(meta.paths)
         return consent.Deed(tool, case.effect, values, tuple(named), to_self), exact
 
@@ -195,10 +199,12 @@ class TaintedCall:
 
 
 def _find_title(
-    one: NamedValue, tool: str, evidence: Evidence, orders: Sequence[str]
+    one: NamedValue, tool: str, evidence: Evidence, orders: Sequence[str], titles: bool
 ) -> NamedValue:
-    """What the owner calls the record that the value stands in, where they do not say it."""
+    """What the owner calls the record that the value stands in, where they do not say it. Nothing
+    stands for an address that something is sent to: a stranger may have written the record.
+    """
     name, found = one
-    if any(text_holds(text, found, name, tool) for text in orders):
+    if not titles or any(text_holds(text, found, name, tool) for text in orders):
         return one
     return name, next(iter(evidence.list_titles(str(found))), found)
