@@ -58,6 +58,14 @@ class AgentConfig(Section):
         default_factory=LoopSection,
         description="whether and how `aidaemon loop` runs the default agent",
     )
+    max_turns_at_work: int = Field(
+        1000,
+        ge=0,
+        description="turns at work at once, a quarter of them kept for the owner; 0: no limit",
+    )
+    max_untrusted_turns_at_work: int = Field(
+        8, ge=0, description="of those, turns that events and strangers began; 0: no limit"
+    )
     drain_seconds: float = Field(
         10, ge=0, le=300, description="how long a stopping daemon waits for running turns"
     )

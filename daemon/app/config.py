@@ -24,6 +24,7 @@ from daemon.core.trust import Role
 from daemon.http.config import HttpConfig
 from daemon.loops.config import LoopsConfig
 from daemon.providers.config import ProviderConfig
+from daemon.sessions.brakes import LimitsConfig
 from daemon.settings.load import LoadedConfig, Parse, choose_config, parse_model, read_text
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import ActiveSecrets, SecretStore, find_config_secrets
@@ -51,6 +52,7 @@ class Config(StrictModel):
     budget: BudgetConfig = Field(BudgetConfig(), description="what a day may cost")
     subagents: SubagentsConfig = Field(SubagentsConfig(), description="agents below agents")
     loops: LoopsConfig = Field(LoopsConfig(), description="loops of a live page that nobody views")
+    limits: LimitsConfig = Field(LimitsConfig(), description="what one sender may bring in")
     store: StoreConfig = Field(default_factory=StoreConfig, description="the journal")
     http: HttpConfig = Field(HttpConfig(), description="the HTTP API on this machine")
     telegram: TelegramConfig = Field(TelegramConfig(), description="a Telegram bot of yours")

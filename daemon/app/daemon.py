@@ -39,6 +39,7 @@ from daemon.providers.chain import PriceList, ProviderChain
 from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService
 from daemon.services.sessions import SessionService
+from daemon.sessions.brakes import Intake
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
 from daemon.sessions.turn_setup import TurnPreparer
@@ -174,7 +175,8 @@ class Daemon(ToolOwner):
             MemoryCommands(self.memory, clock),
         )
         commands = self.commands = CommandRunner(store, clock, groups)
-        inbox = self.inbox = Inbox(store, sessions, clock, self.new_id, self.redactor)
+        intake = Intake(self.config.limits, clock)
+        inbox = self.inbox = Inbox(store, sessions, clock, self.new_id, self.redactor, intake)
         self.client = LocalClient(
             store,
             inbox,
@@ -189,7 +191,7 @@ class Daemon(ToolOwner):
             lambda: self.runtime.loaded.notice,
         )
         self.triggers = EventTrigger(
-            self.config.events, store, sessions, clock, self.new_id, self.redactor
+            self.config.events, store, sessions, clock, self.new_id, self.redactor, intake
         )
 
     async def _load_last_good(self, kind: ErrorClass) -> tuple[ModelChoice, str] | None:

@@ -9,6 +9,7 @@ import secrets as chance
 import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 
 from daemon.app.config import list_accounts, load_or_last_good, make_redactor
 from daemon.app.daemon import Daemon, Overrides, open_daemon
@@ -17,12 +18,23 @@ from daemon.http.config import HttpConfig
 from daemon.http.resources import EventEndpoint
 from daemon.settings.paths import Paths, write_private_file
 from daemon.settings.secrets import SecretStore, disable_core_dumps, redact_logs
+from daemon.store.journal import Tx
 from daemon.store.lock import lock_home
 
 log = logging.getLogger(__name__)
 TOKEN = "http_token"
 MAX_OPEN_FILES = 65_536
 SERVERS_TIMEOUT_S = 5.0
+FIRST_CONFIG = """\
+# config.toml.example shows every key.
+[budget]
+daily_usd = 5.0     # USD per day; 0: no limit
+"""
+NO_LIMIT = "daily_usd"
+NO_LIMIT_NOTICE = (
+    "Your config sets no limit in money for a day, so there is none. New homes begin with 5 USD:"
+    " `aidaemon config set budget.daily_usd 5.0` does the same here; 0 keeps it as it is."
+)
 
 
 async def serve(
@@ -33,6 +45,7 @@ async def serve(
     """
     raise_file_limit()
     disable_core_dumps()
+    write_first_config(paths)
     loaded = load_or_last_good(paths)
     redactor = make_redactor(paths, loaded.config)
     redact_logs(redactor)
@@ -70,6 +83,8 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
             await daemon.loops.recover()
             tell(f"ready {url}")
             daemon.ready.set()
+            if "daily_usd" not in daemon.config.budget.model_fields_set:
+                await daemon.store.write(partial(tell_of_no_limit, daemon.notifier.post_notice))
             if notice := daemon.runtime.loaded.notice:
                 await daemon.notifier(notice)
             await stop.wait()
@@ -82,6 +97,20 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
         with suppress(FileNotFoundError):
             paths.daemon.unlink()
         await server.aclose()
+
+
+def write_first_config(paths: Paths) -> None:
+    """A HOME that nobody has used or configured begins with a limit in money."""
+    is_own = paths.config.parent == paths.home
+    if is_own and not paths.config.exists() and not paths.journal.exists():
+        paths.make_home()
+        write_private_file(paths.config, FIRST_CONFIG)
+
+
+def tell_of_no_limit(post_notice: Callable[[Tx, str], bool], tx: Tx) -> None:
+    """Once, to the owner of a HOME of before; later, as long as there is nobody to tell."""
+    if tx.has_untold(NO_LIMIT) and post_notice(tx, NO_LIMIT_NOTICE):
+        tx.remove_untold(NO_LIMIT)
 
 
 def _on_signal(stop: asyncio.Event) -> None:

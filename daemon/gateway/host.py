@@ -34,6 +34,7 @@ from daemon.gateway.admission import (
 )
 from daemon.gateway.buttons import ButtonHandler
 from daemon.outbox.channel_supervisor import ChannelState
+from daemon.sessions.brakes import TooMany
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.inbox import InboxMessage as Message
 from daemon.store.journal import Store, Tx
@@ -42,6 +43,10 @@ from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_n
 FORWARDED_TEXT = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"
 QUOTED_TEXT = "[this answers a message that somebody else wrote]\n{quoted}\n[end of it]"
 QUOTED_OWN_TEXT = "[in reply to a message of my own]\n{quoted}\n[end of it]"
+TOO_MANY_NOTICE = (
+    "Slowly, please: {why}. The same goes for what you send until then; what I took before is"
+    " answered."
+)
 EDITED_TEXT = "{text} (I have edited my message; it now reads so)"
 
 
@@ -211,7 +216,12 @@ class ChannelHost:
             await self.admission.notify_daily(inbound, LOOK_ONLY_NOTICE)
         else:
             busy = self.inbox.sessions.running_turn(session_id(inbound.address))
-            receipt = await self.inbox.accept(self._inbox_message(inbound, person))
+            try:
+                receipt = await self.inbox.accept(self._inbox_message(inbound, person))
+            except TooMany as error:
+                if error.first:  # one line for all that come too fast, not one for each
+                    await self.admission.post_once(inbound, TOO_MANY_NOTICE.format(why=error))
+                return
             if busy and not receipt.duplicate:
                 self._background.start(self._mark_seen(inbound), f"mark of {self.state.name}")
 

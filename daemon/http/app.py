@@ -5,6 +5,9 @@ listening.
 import asyncio
 import errno
 import logging
+import resource
+from asyncio import BaseProtocol, BaseTransport, Protocol, Server, Transport
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from time import monotonic
@@ -16,8 +19,8 @@ from pydantic_core import to_json
 from daemon.client.protocol import DaemonClient, LiveEvent
 from daemon.core.errors import ConfigError, Fenced, StoreUnavailable, UsageError
 from daemon.core.rows import NotAllowedToAnswer
-from daemon.core.trust import Right
-from daemon.http.auth import EVENTS_PATH, HEALTH, POLICY, Authenticator, serve
+from daemon.core.trust import Right, Role
+from daemon.http.auth import EVENTS_PATH, HEALTH, PERSON, POLICY, Authenticator, serve
 from daemon.http.config import HttpConfig, UserConfig
 from daemon.http.resources import ROUTES, EventEndpoint, get_health, require
 from daemon.http.responses import (
@@ -29,6 +32,7 @@ from daemon.http.responses import (
     too_large,
 )
 from daemon.loops.config import LoopNotEnabled, LoopNotStarted, UnknownAgent
+from daemon.sessions.brakes import TooMany
 
 STREAM_ROUTE = ("GET", "/v1/runs/{turn}/events")
 HEARTBEAT_S = 15.0
@@ -114,10 +118,25 @@ ERRORS = (
     (LoopNotEnabled, 409, "not_enabled"),
     (LoopNotStarted, 409, "refused"),
     (UsageError | ConfigError, 400, "invalid"),
+    (TooMany, 429, "too_many"),
     (StoreUnavailable | Fenced, 503, "unavailable"),
     (Exception, 500, "internal"),
 )
 SHUTDOWN_S = 0.5
+IDLE_S = 20.0
+MAX_CONNECTIONS = 4096
+MAX_BACKLOG = 128
+BUSY = web.AppKey("busy", set[BaseProtocol])
+OPEN = web.AppKey("open", Counter[str])
+MAX_OPEN_REQUESTS, RETRY_OPEN_S = 64, 5
+TOO_MANY_OPEN = (
+    "{} has 64 requests and streams open; this one was not accepted: close some, or come back in"
+    " 5 s"
+)
+FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\n"
+    b"Content-Length: 0\r\n\r\n"
+)
 LISTEN_ERRORS = {
     errno.EADDRINUSE: "another program listens on it",
     errno.EACCES: "this user may not listen on it",
@@ -137,6 +156,7 @@ def build_app(
     authenticator = Authenticator(token, monotonic, people, events.tokens if events else {})
     guard = web.middleware(partial(_guard, authenticator))
     app = web.Application(middlewares=[guard], client_max_size=BODY_LIMIT)
+    app[BUSY], app[OPEN] = set(), Counter()
     app.router.add_route("GET", HEALTH, partial(get_health, client))
     stream = Right.READ, partial(stream_events, heartbeat_s)
     for (method, path), (right, handler) in {**ROUTES, STREAM_ROUTE: stream}.items():
@@ -149,9 +169,20 @@ def build_app(
 async def _guard(
     authenticator: Authenticator, request: web.Request, handler: Handler
 ) -> web.StreamResponse:
+    busy = request.app[BUSY]
+    busy.add(request.protocol)
     try:
         authenticator.authenticate(request)
-        return await handler(request)
+        person = request.get(PERSON)
+        if person is None or person.role is Role.OWNER:
+            return await handler(request)
+        if request.app[OPEN][person.name] >= MAX_OPEN_REQUESTS:
+            raise HttpError(429, "too_many", TOO_MANY_OPEN.format(person.name), RETRY_OPEN_S)
+        request.app[OPEN][person.name] += 1
+        try:
+            return await handler(request)
+        finally:
+            request.app[OPEN][person.name] -= 1
     except HttpError as error:
         return error_response(error)
     except web.HTTPException as error:
@@ -167,32 +198,71 @@ async def _guard(
         if status == 500:
             log.exception("%s %s failed", request.method, request.path)
             message = "something went wrong in the daemon; see its log"
-        return error_response(HttpError(status, kind, message))
+        wait = error.retry_after if isinstance(error, TooMany) else None
+        return error_response(HttpError(status, kind, message, wait))
+    finally:
+        busy.discard(request.protocol)
+
+
+class Refusal(Protocol):
+    """A connection that finds every other one at work: it is told to come back."""
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        if isinstance(transport, Transport):
+            transport.write(FULL)
+            transport.close()
 
 
 class HttpServer:
-    """Serves the application on this machine until it is closed."""
+    """Serves the application on this machine until it is closed.
+
+    A connection has IDLE_S to send the head of its first or next request. There are never more
+    than half as many as the process may have files: the oldest that sends nothing makes room.
+    """
 
     def __init__(self, config: HttpConfig, app: web.Application) -> None:
         self.config = config
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.most = min(MAX_CONNECTIONS, soft // 2 if soft > 0 else MAX_CONNECTIONS)
+        self._app = app
+        self._listener: Server | None = None
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=SHUTDOWN_S, keepalive_timeout=IDLE_S
+        )
 
     async def start(self) -> str:
         """Listen; the address. Raises ConfigError for a port that cannot be used."""
         await self._runner.setup()
-        host, port = self.config.host, self.config.port
+        host, port, loop = self.config.host, self.config.port, asyncio.get_running_loop()
         try:
-            await web.TCPSite(self._runner, host, port).start()
+            self._listener = await loop.create_server(self._admit, host, port, backlog=MAX_BACKLOG)
         except OSError as error:
             await self.aclose()
             why = LISTEN_ERRORS.get(error.errno or 0, error.strerror)
             hint = "set another one, or 0 for any free one"
             raise ConfigError(f"http.port: {host} port {port}: {why}; {hint}") from error
-        host, port = self._runner.addresses[0][:2]
+        host, port = self._listener.sockets[0].getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def _admit(self) -> BaseProtocol:
+        server = self._runner.server
+        if server is None:
+            return Refusal()
+        if len(server.connections) >= self.most:
+            open_ones = [(one, one.transport) for one in server.connections]
+            live = [(one, way) for one, way in open_ones if way and not way.is_closing()]
+            idle = (way for one, way in live if one not in self._app[BUSY])
+            if len(live) >= self.most:
+                oldest = next(idle, None)
+                if oldest is None:
+                    return Refusal()
+                oldest.abort()
+        return server()
 
     async def aclose(self) -> None:
         """Stop listening; requests under way get half a second, streams are cut and resume
         elsewhere.
         """
+        if self._listener:
+            self._listener.close()
         await self._runner.cleanup()

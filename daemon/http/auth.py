@@ -6,6 +6,7 @@ import hmac
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import web
@@ -146,7 +147,9 @@ class Authenticator:
     def _count_wrong_token(self, message: str) -> HttpError:
         now = self.monotonic()
         if len(self._wrong) == MAX_WRONG_TOKENS and now - self._wrong[0] < WINDOW_S:
-            return HttpError(429, "too_many_attempts", "too many wrong tokens; wait a minute")
+            wait = max(1, ceil(self._wrong[0] + WINDOW_S - now))
+            text = f"too many wrong tokens; nothing was accepted, try again in {wait} s"
+            return HttpError(429, "too_many_attempts", text, wait)
         self._wrong.append(now)
         return HttpError(401, "unauthorized", message)
 

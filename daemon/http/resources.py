@@ -352,6 +352,7 @@ class EventEndpoint:
         ):
             message = f"expected 1 to {MAX_KEY_LENGTH} printable ASCII characters"
             raise invalid(f"{KEY_HEADER}: {message}")
+        self.events.check_rate(name)
         raw = await read_raw_body(request, EVENT_LIMIT)
         try:
             payload = from_json(raw, allow_inf_nan=False)

@@ -37,8 +37,11 @@ BodyT = TypeVar("BodyT", bound=Body)
 class HttpError(AidaemonError):
     """The request cannot be served; `status` and `error_type` say why."""
 
-    def __init__(self, status: int, error_type: str, message: str) -> None:
+    def __init__(
+        self, status: int, error_type: str, message: str, retry_after: int | None = None
+    ) -> None:
         super().__init__(message)
+        self.retry_after = retry_after
         self.status = status
         self.error_type = error_type
 
@@ -70,7 +73,10 @@ def json_response(value: object, status: int = 200) -> web.Response:
 def error_response(error: HttpError) -> web.Response:
     """An error in the form that http.md gives."""
     details = {"type": error.error_type, "message": str(error)}
-    return json_response({"error": details}, error.status)
+    response = json_response({"error": details}, error.status)
+    if error.retry_after is not None:
+        response.headers["Retry-After"] = str(error.retry_after)
+    return response
 
 
 async def read_body(request: web.Request, model: type[BodyT]) -> BodyT:

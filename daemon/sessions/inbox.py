@@ -13,6 +13,7 @@ from daemon.core.quoted import find_quoted
 from daemon.core.redaction import Redactor, drop_lone_surrogates
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.core.trust import Label
+from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
 from daemon.store.journal import Store, Tx
 
@@ -72,9 +73,15 @@ class Inbox:
     clock: Clock
     new_id: NewId
     redactor: Redactor = field(default_factory=Redactor)
+    intake: Intake | None = None
 
     async def accept(self, inbound: InboxMessage, *, command: bool = False) -> InboxReceipt:
-        """Durable when it returns. Raises StoreUnavailable: nothing was accepted, send it again."""
+        """Durable when it returns. Raises StoreUnavailable: nothing was accepted, send it again;
+        TooMany: nothing was accepted, send it later. Commands are always taken.
+        """
+        if self.intake and not command:
+            size = len(inbound.text) + sum(map(len, inbound.data))
+            self.intake.take(inbound.sender, size, owner=inbound.role == OWNER)
         control, steers = None, ""
         if not command and not inbound.attachments:  # files are fetched when a turn begins
             control, steers = self.sessions.find_steerable(inbound.session, inbound.sender)

@@ -14,6 +14,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus, Quarantined
 from daemon.core.rows import InboxRow, SessionRow
+from daemon.sessions.brakes import Places
 from daemon.sessions.turn_setup import TurnPreparer
 from daemon.sessions.worker import PROCESS, FetchFiles, SessionWorker
 from daemon.store.journal import Store, Tx
@@ -47,10 +48,18 @@ class SessionManager:
     approvals_pending: bool = True
     owned_turns: set[str] = field(default_factory=set)
     crash_share: float = 1.0
+    places: Places = field(init=False)
     _workers: dict[str, SessionWorker] = field(default_factory=dict)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _idle_since: dict[str, float] = field(default_factory=dict)
     _maintenance: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        self.places = Places(self._count_places)
+
+    def _count_places(self) -> tuple[int, int]:
+        defaults = self.preparer.agents.defaults
+        return defaults.max_turns_at_work, defaults.max_untrusted_turns_at_work
 
     def worker_of(self, session: SessionRow) -> SessionWorker:
         """Made when it is first needed."""
@@ -148,6 +157,8 @@ class SessionManager:
             worker.control.cancel(why)
             return
         worker.cancels[turn_id] = why
+        if worker.waiting and not worker.waiting.done():
+            worker.waiting.set_result(False)  # what is only stopped needs no place
         if fetching := worker.fetching.get(turn_id):
             fetching.cancel("stopped")
         self.wake_turn(session, turn_id)
@@ -189,6 +200,7 @@ class SessionManager:
         resumes them.
         """
         self.stopping.set()
+        self.places.aclose()
         if self._maintenance:
             self._maintenance.cancel()
         tasks, running = list(self._tasks.values()), []

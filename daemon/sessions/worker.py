@@ -35,8 +35,9 @@ from daemon.core.events import (
 )
 from daemon.core.provenance import TrustContext
 from daemon.core.rows import NO_ROOT, ApprovalRow, InboxRow, SessionRow, TurnRow
-from daemon.core.trust import Label
+from daemon.core.trust import Label, Role
 from daemon.core.turn import Turn
+from daemon.sessions.brakes import OWNER_RANK, PERSON_RANK, UNTRUSTED_RANK
 from daemon.sessions.turn_setup import (
     AGENT,
     load_inherited_sources,
@@ -93,6 +94,7 @@ class SessionWorker:
     unstreamed: set[str] = field(default_factory=set)
     failures: dict[str, tuple[int, int]] = field(default_factory=dict)
     fetching: dict[str, TurnControl] = field(default_factory=dict)
+    waiting: asyncio.Future[bool] | None = None
     running: Turn | None = None
     control: TurnControl | None = None
 
@@ -125,12 +127,41 @@ class SessionWorker:
         if not self.loaded:
             await self._load()
         while (job := self._next_job()) and not self.manager.stopping.is_set():
-            if isinstance(job, str):
-                self.wakes.remove(job)
-                await self._run_guarded(job, None)
-            else:
-                self.inputs.remove(job)
-                await self._run_guarded(job.turn, job)
+            rank = self._find_rank(job)
+            if rank is not None and not await self._take_place(rank):
+                continue  # what there is to do has changed meanwhile
+            try:
+                if job is not self._next_job():
+                    continue
+                if isinstance(job, str):
+                    self.wakes.remove(job)
+                    await self._run_guarded(job, None)
+                else:
+                    self.inputs.remove(job)
+                    await self._run_guarded(job.turn, job)
+            finally:
+                if rank is not None:
+                    self.manager.places.leave(rank)
+
+    def _find_rank(self, job: InboxRow | str) -> int | None:
+        """Whose place it takes; none for what is only stopped, nor for a sub-agent, whose parent
+        has one.
+        """
+        name = job if isinstance(job, str) else job.turn
+        if name in self.cancels or self.session.channel == AGENT:
+            return None
+        if self.session.label is Label.UNTRUSTED:
+            return UNTRUSTED_RANK
+        is_owner = isinstance(job, str) or job.role == Role.OWNER.value
+        return OWNER_RANK if is_owner else PERSON_RANK
+
+    async def _take_place(self, rank: int) -> bool:
+        """False when it is not waited for any more."""
+        self.waiting = self.manager.places.begin_wait(rank)
+        try:
+            return self.waiting is None or await self.waiting
+        finally:
+            self.waiting = None
 
     def _next_job(self) -> InboxRow | str | None:
         """A turn to resume, else a message. In a paused session only one that was stopped, for it

@@ -14,6 +14,7 @@ from daemon.core.ids import NewId, parse_session_id
 from daemon.core.redaction import Redactor
 from daemon.core.rows import EVENT_CHANNEL, HTTP_ROOT, InboxRow, SessionRow
 from daemon.core.trust import Label
+from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
 from daemon.store.journal import Store, Tx
 from daemon.triggers.config import EventsConfig
@@ -47,9 +48,15 @@ def _payload_json(payload: object, sized: int) -> str:
     pretty = json.dumps(payload, ensure_ascii=False, allow_nan=False, indent=2)
     if len(pretty) > MAX_INDENT_GROWTH * max(sized, 100):
         pretty = json.dumps(payload, ensure_ascii=False, allow_nan=False)
+    if pretty.replace("\n", "").isprintable():  # most are: no look at every sign
+        return pretty
     return "".join(
         sign if sign.isprintable() or sign == "\n" else json.dumps(sign)[1:-1] for sign in pretty
     )
+
+
+def _name_sender(name: str) -> str:
+    return f"{EVENT_CHANNEL}:{name}"  # with a colon, so that it is nobody's name
 
 
 @value
@@ -64,12 +71,19 @@ class EventTrigger:
     clock: Clock
     new_id: NewId
     redactor: Redactor
+    intake: Intake
+
+    def check_rate(self, name: str) -> None:
+        """Before the payload is even read. Raises TooMany."""
+        self.intake.take(_name_sender(name), 0, event=True, count=False)
 
     async def accept(self, name: str, payload: object, size: int, key: str = "") -> InboxRow:
         """The event of `size` bytes with its session and turn, durable when it returns. `key` is
-        the sender's own: the same one twice is one event, the first. Raises StoreUnavailable:
-        nothing was accepted; ValueError: JSON knows no such number.
+        the sender's own: the same one twice is one event, the first. Raises StoreUnavailable
+        and TooMany: nothing was accepted; ValueError: JSON knows no such number.
         """
+        sender = _name_sender(name)
+        self.intake.take(sender, size, event=True)
         prompt, payload = self.config.prompts.get(name, ""), self.redactor.redact_value(payload)
         row = InboxRow(
             id=self.new_id(),
@@ -77,12 +91,13 @@ class EventTrigger:
             account=name,
             external_id=f"key/{key}" if key else f"id/{self.new_id()}",
             session=f"{EVENT_CHANNEL}_{uuid4()}",
-            sender=f"{EVENT_CHANNEL}:{name}",  # with a colon, so that it is nobody's name
+            sender=sender,
             body=render_event(name, payload, size, prompt, token_hex()),
             label=Label.UNTRUSTED,
             turn=self.new_id(),
             received_at=self.clock.now(),
         )
+        self.intake.add(sender, len(row.body) - size)
         saved, session = await self.store.write(lambda tx: self._save(tx, row))
         if session:
             self.sessions.deliver(session, saved, stream=False)

@@ -21,7 +21,8 @@ PUT_NAME = "INSERT OR REPLACE INTO display_names (person, name) VALUES (?, ?)"
 
 
 class PeopleTables(Table):
-    """The people, pairing_codes, wrong_codes, strangers, owner_chats and display_names tables."""
+    """The people, pairing_codes, wrong_codes, strangers, owner_chats, display_names and untold
+    tables."""
 
     get_person = Get[[str], PersonRow](PEOPLE, "WHERE name = ?")
     """Somebody who was let in by a code."""
@@ -70,3 +71,9 @@ class PeopleTables(Table):
         return self._value("SELECT name FROM display_names WHERE person = ?", person) or person
 
     put_display_name = Run[[str, str]](PUT_NAME)
+
+    def has_untold(self, name: str) -> bool:
+        """The owner of a home of before has yet to be told this."""
+        return self._value("SELECT name FROM untold WHERE name = ?", name) is not None
+
+    remove_untold = Run[[str]]("DELETE FROM untold WHERE name = ?")

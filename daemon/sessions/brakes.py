@@ -1,0 +1,176 @@
+"""Brakes whose defaults hold: how much each sender may bring in, and how many turns work at once.
+
+Nothing is lost by them: what is refused was not accepted, and the refusal says when to come back;
+what was accepted waits in the inbox for its place.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import ceil
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from daemon.core.clock import Clock
+from daemon.core.errors import AidaemonError
+
+OWNER_FACTOR = 10
+MINUTE_S = 60.0
+OWNER_RANK, PERSON_RANK, UNTRUSTED_RANK = range(3)
+OTHERS_SHARE = 0.75
+TOO_FAST = (
+    "more than {most} {what} a minute came from {sender}; this one was not accepted, and nothing of"
+    " it was kept: send it again in {wait} s ({key} in [limits])"
+)
+TOO_MUCH = (
+    "{sender} has sent more than {most:g} MB today; this was not accepted, and nothing of it was"
+    " kept: send it again after midnight UTC, in {wait} s (mb_per_day in [limits])"
+)
+
+
+class LimitsConfig(BaseModel):
+    """[limits]: what one sender may bring in. The owner may bring in ten times as much."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    messages_per_minute: int = Field(
+        120, ge=0, description="messages of one person in any minute; 0: no limit"
+    )
+    events_per_minute: int = Field(
+        120, ge=0, description="events of one name in any minute; 0: no limit"
+    )
+    mb_per_day: float = Field(
+        10.0, ge=0, description="megabytes of text of one sender in a day (UTC); 0: no limit"
+    )
+
+
+class TooMany(AidaemonError):
+    """Not accepted. `retry_after`: seconds; `first`: nobody was told yet of this stretch."""
+
+    def __init__(self, text: str, retry_after: float, *, first: bool) -> None:
+        super().__init__(text)
+        self.retry_after = max(1, ceil(retry_after))
+        self.first = first
+
+
+@dataclass(slots=True)
+class _Sender:
+    times: deque[float] = field(default_factory=deque)
+    day: str = ""
+    size: int = 0
+    refused: bool = False
+
+
+@dataclass(slots=True)
+class Intake:
+    """What each sender has brought in, of all channels, HTTP and events. Senders are people or
+    events that the owner has let in: there are few.
+    """
+
+    config: LimitsConfig
+    clock: Clock
+    _senders: dict[str, _Sender] = field(default_factory=dict)
+
+    def take(
+        self,
+        sender: str,
+        size: int,
+        *,
+        owner: bool = False,
+        event: bool = False,
+        count: bool = True,
+    ) -> None:
+        """Count one of this many characters. Raises TooMany: it is not to be accepted."""
+        known, now = self._senders.setdefault(sender, _Sender()), self.clock.monotonic()
+        today = self.clock.now()
+        if known.day != (day := today.date().isoformat()):
+            known.day, known.size = day, 0
+        key = "events_per_minute" if event else "messages_per_minute"
+        factor = OWNER_FACTOR if owner else 1
+        most, most_mb = getattr(self.config, key) * factor, self.config.mb_per_day * factor
+        while known.times and now - known.times[0] >= MINUTE_S:
+            known.times.popleft()
+        if most and len(known.times) >= most:
+            wait = known.times[0] + MINUTE_S - now
+            what = "events" if event else "messages"
+            text = TOO_FAST.format(
+                most=most, what=what, sender=sender, wait=max(1, ceil(wait)), key=key
+            )
+            raise self._refuse(known, text, wait)
+        if most_mb and known.size + size > most_mb * 1_000_000:
+            wait = _seconds_to_midnight(today)
+            raise self._refuse(
+                known, TOO_MUCH.format(most=most_mb, sender=sender, wait=ceil(wait)), wait
+            )
+        if not count:
+            return
+        known.times.append(now)
+        known.size += size
+        known.refused = False
+
+    def add(self, sender: str, size: int) -> None:
+        """What was taken is kept in this many more characters."""
+        self._senders[sender].size += max(0, size)
+
+    def _refuse(self, known: _Sender, text: str, wait: float) -> TooMany:
+        first, known.refused = not known.refused, True
+        return TooMany(text, wait, first=first)
+
+
+def _seconds_to_midnight(now: datetime) -> float:
+    return 86_400 - (now.hour * 3600 + now.minute * 60 + now.second)
+
+
+@dataclass(slots=True)
+class Places:
+    """Turns at work at once. Of all places a quarter is kept for the owner's chats, and untrusted
+    sessions have few; whoever waits gets a place by rank, then in order.
+    """
+
+    limits: Callable[[], tuple[int, int]]
+    _at_work: list[int] = field(default_factory=lambda: [0, 0, 0])
+    _waiting: list[tuple[int, asyncio.Future[bool]]] = field(default_factory=list)
+    _closed: bool = False
+
+    def _is_free(self, rank: int) -> bool:
+        most, untrusted = self.limits()
+        if not most:
+            most = 1 << 30
+        if rank == UNTRUSTED_RANK and untrusted and self._at_work[rank] >= untrusted:
+            return False
+        others = sum(self._at_work[PERSON_RANK:])
+        if rank != OWNER_RANK and others >= max(1, most * OTHERS_SHARE):
+            return False
+        return sum(self._at_work) < most
+
+    def begin_wait(self, rank: int) -> asyncio.Future[bool] | None:
+        """None: the place is taken, now. Else what is true once a place was taken; false when it
+        is no longer waited for.
+        """
+        if self._is_free(rank):
+            self._at_work[rank] += 1
+            return None
+        ready = asyncio.get_running_loop().create_future()
+        if self._closed:
+            ready.set_result(False)
+        else:
+            self._waiting.append((rank, ready))
+        return ready
+
+    def leave(self, rank: int) -> None:
+        """The turn has ended, or waits for a person: others go on."""
+        self._at_work[rank] -= 1
+        self._waiting = [one for one in self._waiting if not one[1].done()]
+        for waiting_rank, ready in sorted(self._waiting, key=lambda one: one[0]):
+            if self._is_free(waiting_rank):
+                self._at_work[waiting_rank] += 1
+                ready.set_result(True)
+
+    def aclose(self) -> None:
+        """The daemon stops: whoever waits has not begun, and begins after the next start."""
+        self._closed = True
+        for _, ready in self._waiting:
+            if not ready.done():
+                ready.set_result(False)
