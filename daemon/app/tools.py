@@ -197,7 +197,7 @@ class ToolOwner:
             self.files.workspace, self.paths.outbox, self.store, self.new_id, self._get_upload_limit
         )
         parts: dict[type, object] = {
-            PageReader: PageReader(client, config.web.max_chars),
+            PageReader: PageReader(client, config.web.max_chars, self.sandbox),
             WebSearch: WebSearch(make_engine(config.web, client), config.web.results),
             HttpRequests: HttpRequests(client, secrets, redact),
             FileSender: sender,

@@ -1,5 +1,6 @@
 """Tools of MCP servers: real servers, in the real sandbox, called through the dispatcher (A22)."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from daemon.core.events import Outcome
 from daemon.core.trust import Effect, Label
 from daemon.tools.shell.sandbox import Sandbox
-from tests.fakes.mcp import Script, keeping
+from tests.fakes.mcp import PROGRAM, Script, keeping, until
 from tests.fakes.tools import Bench
 
 AT = {"type": "object", "properties": {"at": {"type": "string"}}}
@@ -343,3 +344,28 @@ async def test_A22_a_server_that_changes_again_and_again_does_not_get_to_talk_to
             assert (await kept.one("desk__look", at=word)).text == word
         assert "switched off" in (await kept.one(SENDS)).text
     assert len(kept.told) == 1
+
+
+async def test_A22_a_server_whose_program_has_changed_is_not_started_until_its_owner_approves(
+    tmp_path: Path, script: Script
+) -> None:
+    """It is pinned with its tools; one yes, and it starts."""
+    program = tmp_path / "server.py"
+    shutil.copy(PROGRAM, program)
+    table = script.table(**EFFECTS)
+    table["args"] = [str(program), *table["args"][1:]]
+    async with keeping(tmp_path, {"desk": table}) as kept:
+        assert kept.tools.names() == ("desk__look", SENDS)
+        assert kept.told == []
+    program.write_text(program.read_text() + "# changed\n")
+    async with keeping(tmp_path, {"desk": table}) as kept:
+        assert (script.starts(), kept.tools.names()) == (1, ())
+        assert "its program" in kept.told[0] and "server.py" in kept.told[0]
+        assert "/mcp" in kept.servers.problems()["desk"]
+        known = await kept.pins.get("desk")
+        assert known
+        assert await kept.servers.approve("desk", "00000000") == ()
+        assert await kept.servers.approve("desk", known.code) == ("(its program)",)
+        await until(lambda: kept.tools.names() == ("desk__look", SENDS))
+    async with keeping(tmp_path, {"desk": table}) as kept:
+        assert (kept.tools.names(), kept.told) == (("desk__look", SENDS), [])

@@ -4,18 +4,22 @@ import asyncio
 import gzip
 import json
 import os
+import sys
 import zlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from daemon.core.events import Outcome, ToolFinished, ToolRetried
 from daemon.core.trust import Label
 from daemon.tools.base import ToolError
+from daemon.tools.shell.process import exchange
+from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.web.client import WebClient
 from daemon.tools.web.config import NetConfig
-from daemon.tools.web.requests import PageReader, read_page, web_fetch
+from daemon.tools.web.requests import EXTRACT_SCRIPT, PageReader, read_page, web_fetch
 from tests.fakes.tools import Bench
 from tests.fakes.web import Site, moved, response, site
 
@@ -200,6 +204,32 @@ async def test_pages_in_old_encodings_are_read():
             bench, made.put("/wrong", response("<p>grün</p>", kind="text/html; charset=klingon"))
         )
     assert "Größe" in told.text and "Привет" in meta.text and "grün" in wrong.text
+
+
+async def test_K_a_strangers_page_is_read_in_the_sandbox(tmp_path: Path):
+    """The text is the same; what reads it sees no file of the owner's, and no network."""
+    (tmp_path / "secret.txt").write_text("hush")
+    for kind in ("bubblewrap", "landlock"):
+        sandbox = Sandbox(tmp_path.resolve(), kind)
+        page = await read_page(b"<title>T</title><p>some text</p>", "", 500, sandbox)
+        assert (page.title, page.text) == (
+            "T",
+            (await read_page(b"<p>some text</p>", "", 500)).text,
+        )
+        spy = f"open({str(tmp_path / 'secret.txt')!r})"
+        for code in (
+            spy,
+            "import socket; socket.create_connection(('127.0.0.1', 9))",
+            f"open({str(EXTRACT_SCRIPT)!r}, 'a')",
+        ):
+            argv = sandbox.wrap_own([sys.executable, "-I", "-c", code], EXTRACT_SCRIPT)
+            assert await exchange(argv, b"", 20) is None
+        assert (
+            await exchange(
+                sandbox.wrap_own([sys.executable, "-c", "print(1)"], EXTRACT_SCRIPT), b"", 20
+            )
+            == b"1\n"
+        )
 
 
 def no_child_is_left() -> bool:

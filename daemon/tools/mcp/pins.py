@@ -1,12 +1,14 @@
-"""The tools of a server as its owner approved them: pinned when the server is first met, then by a
-yes to a diff (A22).
+"""A server's tools and program as its owner approved them: pinned when the server is first met,
+then by a yes to a diff (A22).
 """
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from pydantic import Field, TypeAdapter
@@ -16,6 +18,9 @@ from daemon.store.journal import Store
 from daemon.tools.mcp.tools import HIDDEN_CHARS, ServerTool, make_tool_name, stable_json
 
 STORED_CHARS = 20_000
+PROGRAM = "(its program)"
+MAX_FILES, MAX_BYTES = 5000, 256 << 20
+SKIPPED = frozenset((".git", "__pycache__", "node_modules", ".npm", ".cache"))
 CODE_CHARS = 8
 DIFF_WIDTH, DIFF_LINES = 120, 40
 
@@ -77,6 +82,7 @@ def compare_tools(
     made = {
         one.name: ToolPin(one.digest, one.description[:STORED_CHARS], one.schema, one.annotations)
         for one in offered
+        if one.name != PROGRAM
     }
     if pins is None:
         return ToolListing(ServerPins(made, salt=salt), tuple(offered))
@@ -99,6 +105,39 @@ def approve_tools(pins: ServerPins, names: Iterable[str]) -> ServerPins:
     for name in waiting.keys() & names:
         approved[name] = waiting.pop(name)
     return replace(pins, approved=approved, waiting=waiting)
+
+
+def pin_program(argv: Sequence[str], places: Iterable[Path]) -> ToolPin:
+    """The files that a server's command runs, as they are now; the largest packages in part."""
+    found: dict[str, str] = {}
+    left = MAX_BYTES
+    for path in sorted({one.resolve() for place in places for one in _list_files(place)}):
+        size = path.stat().st_size
+        if len(found) >= MAX_FILES or size > left:
+            break
+        left -= size
+        found[str(path)] = sha256(path.read_bytes()).hexdigest()
+    words, lines = stable_json(list(argv)), [f"{name} {code[:16]}" for name, code in found.items()]
+    digest = sha256(stable_json([words, found]).encode()).hexdigest()
+    return ToolPin(digest, "\n".join(lines)[:STORED_CHARS], words, "{}")
+
+
+def _list_files(place: Path) -> Iterator[Path]:
+    for folder, inside, names in os.walk(place):
+        inside[:] = [one for one in inside if one not in SKIPPED]
+        yield from (path for name in names if (path := Path(folder, name)).is_file())
+    if place.is_file():
+        yield place
+
+
+def compare_program(pins: ServerPins | None, now: ToolPin, salt: str) -> ServerPins | None:
+    """None where the server may start: its files are as approved, or its owner gave it another
+    command.
+    """
+    known = pins.approved.get(PROGRAM) if pins else None
+    if pins is None or known is None or known.schema != now.schema or known.digest == now.digest:
+        return None
+    return replace(pins, waiting={**pins.waiting, PROGRAM: now}, salt=pins.salt or salt)
 
 
 PINS = TypeAdapter(ServerPins)
@@ -147,7 +186,8 @@ def render_overview(
         if known is None:
             lines.append(f"{server}: not met yet" + (f"; {problem}" if problem else ""))
             continue
-        names = ", ".join(make_tool_name(server, name) for name in known.approved) or "no tools"
+        tools = [make_tool_name(server, name) for name in known.approved if name != PROGRAM]
+        names = ", ".join(tools) or "no tools"
         line = f"{server}: {names}"
         if known.waiting:
             line += f"; {len(known.waiting)} changed or new, which wait for you: /mcp {server}"

@@ -19,10 +19,15 @@ from daemon.core.errors import AidaemonError, ConfigError
 from daemon.tools.base import ToolOutput
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.pins import (
+    PROGRAM,
     PinStore,
+    ServerPins,
     ToolListing,
+    ToolPin,
+    compare_program,
     compare_tools,
     escape_hidden,
+    pin_program,
     render_change,
 )
 from daemon.tools.mcp.tools import (
@@ -40,7 +45,7 @@ from daemon.tools.mcp.tools import (
     sanitize_line,
 )
 from daemon.tools.registry import ToolRegistry
-from daemon.tools.shell.sandbox import Sandbox
+from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Sandbox
 
 if TYPE_CHECKING:
     from daemon.tools.mcp.client import McpSession
@@ -53,6 +58,7 @@ Connect = Callable[
 ]
 PASSED_VARIABLES = ("PATH", "HOME", "LANG", "TZ")
 PATH = "/usr/local/bin:/usr/bin:/bin"
+SCRIPT = re.compile(r"\.(?:py|pyz|[cm]?[jt]s|sh|rb|pl|php|jar|lua)$")
 RECONNECT_DELAYS = (1.0, 2.0, 5.0, 15.0, 60.0, 300.0)
 STEADY_S = 60.0
 WAIT_SESSION_S = 10.0
@@ -130,6 +136,7 @@ class McpServer:
     problem: str = "not started yet"
     tried: asyncio.Event = field(default_factory=asyncio.Event)
     _listing: ToolListing | None = None
+    _program: ToolPin | None = None
     _session: "asyncio.Future[McpSession]" = field(default_factory=asyncio.Future)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _refresh_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -161,6 +168,7 @@ class McpServer:
                 manager.sandbox,
                 manager.folder / self.name,
             )
+            self._program = await self._admit_program()
             async with manager.connect(address, self._changed.set, self._log_stderr) as session:
                 return await self._serve_session(session)
         except AidaemonError as error:
@@ -168,6 +176,24 @@ class McpServer:
         except Exception as error:  # the border of a server: it breaks only its own connection
             log.debug("MCP server %s", self.name, exc_info=True)
             return f"{type(error).__name__}: {error}"
+
+    async def _admit_program(self) -> ToolPin | None:
+        """Wait until what runs is what its owner approved; None for a server elsewhere."""
+        manager = self.manager
+        while not self.config.url:
+            now = await asyncio.to_thread(_pin_command, self.config)
+            known = await manager.pins.get(self.name)
+            changed = compare_program(known, now, token_hex())
+            if changed is None:
+                return now
+            self._changed.clear()
+            if changed != known:
+                await manager.pins.keep(self.name, changed)
+            self.problem = f"its program has changed, so it is not started: /mcp {self.name}"
+            await self._notify(changed, "its program. It is not started")
+            self.tried.set()
+            await self._changed.wait()
+        return None
 
     def _log_stderr(self, line: str) -> None:
         log.info("MCP server %s says: %s", self.name, sanitize_line(line, 500))
@@ -211,7 +237,7 @@ class McpServer:
         offered: dict[str, ServerTool] = {}
         for tool in await session.list_tools():
             try:
-                if tool.name in offered:
+                if tool.name in offered or tool.name == PROGRAM:
                     raise UnfitTool("it is listed twice")
                 make_spec(self.name, tool)
                 offered[tool.name] = tool
@@ -221,6 +247,9 @@ class McpServer:
         pins = self.manager.pins
         known = await pins.get(self.name)
         listing = compare_tools(known, list(offered.values()), token_hex())
+        if self._program:
+            approved = {**listing.pins.approved, PROGRAM: self._program}
+            listing = replace(listing, pins=replace(listing.pins, approved=approved))
         if listing.pins != known:
             await pins.keep(self.name, listing.pins)
         before, self._listing = self._listing, listing
@@ -236,16 +265,19 @@ class McpServer:
         if known is None:
             names = ", ".join(map(escape_hidden, offered))
             log.info("MCP server %s is new; its tools are accepted: %s", self.name, names)
-        now, new = self.manager.clock.monotonic(), listing.pins
-        # Once for each change, and rarely: a server must not be able to talk to the owner.
+        await self._notify(listing.pins, "its tools. What is changed or new is switched off")
+
+    async def _notify(self, new: ServerPins, what: str) -> None:
+        """Once for each change, and rarely: a server must not be able to talk to the owner."""
+        now = self.manager.clock.monotonic()
         recent = now - self._notified_at < NOTIFY_EVERY_S
         if recent or new.code in ("", new.notified_code):
             return
         self._notified_at = now
-        await pins.keep(self.name, replace(new, notified_code=new.code))
+        await self.manager.pins.keep(self.name, replace(new, notified_code=new.code))
         await self.manager.notify(
-            f"The MCP server {self.name} has changed its tools. What is changed or new is"
-            f" switched off until you approve it:\n{render_change(self.name, new)}"
+            f"The MCP server {self.name} has changed {what} until you approve it:"
+            f"\n{render_change(self.name, new)}"
         )
 
     async def call(self, tool: ServerTool, arguments: Mapping[str, object]) -> ToolOutput:
@@ -315,6 +347,30 @@ def server_address(
         cwd=folder,
     )
     return ProcessAddress(tuple(argv), env, str(folder))
+
+
+def _pin_command(config: McpConfig) -> ToolPin:
+    found = shutil.which(Path(config.command).expanduser())
+    inner = (str(found or config.command), *config.args)
+    return pin_program(inner, _list_program(inner))
+
+
+def _list_program(inner: Sequence[str]) -> list[Path]:
+    """What is plain: the program, scripts named in the command and the packages beside them, what
+    its Python environment has installed. The system's own programs are the system's: an upgrade of
+    it asks nothing.
+    """
+    program, words = Path(inner[0]), inner[1:]
+    scripts = [Path(word).expanduser().absolute() for word in words if SCRIPT.search(word)]
+    found = [place for place in (program, *scripts) if place.is_file()]
+    found += [place.parent for place in scripts if (place.parent / "package.json").is_file()]
+    above = program.parent.parent
+    if (above / "pyvenv.cfg").is_file():
+        for packages in above.glob("lib/python*/site-packages"):
+            found += [*packages.glob("*.dist-info/RECORD"), *packages.glob("*.pth")]
+            if "-m" in words[:-1]:
+                found.append(packages / words[words.index("-m") + 1].partition(".")[0])
+    return [place for place in found if not str(place.resolve()).startswith(SYSTEM_FOLDERS)]
 
 
 def _readable_paths(argv: Sequence[str]) -> list[Path]:

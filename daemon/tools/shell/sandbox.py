@@ -146,6 +146,15 @@ class Sandbox:
         closed = (close_deferred(place, find_deferred(place).values()) for place in places)
         return [*wrapped[:end], *chain.from_iterable(closed), *wrapped[end:]]
 
+    def wrap_own(self, inner: Sequence[str], script: Path, network: bool = False) -> list[str]:
+        """The command line of a program of ours that reads strangers' bytes: it reaches the system
+        and Python, writes nowhere.
+        """
+        readable = [Path(sys.prefix), Path(sys.base_prefix), script]
+        return self.wrap_server(
+            inner, network=network, writable=(), readable=readable, env={}, cwd=script.parent
+        )
+
     def _wrap(
         self,
         line: Sequence[str],

@@ -21,6 +21,7 @@ from daemon.core.trust import Effect, Label
 from daemon.settings.secrets import SecretStore
 from daemon.tools.base import Arguments, ToolContext, ToolError, ToolOutput
 from daemon.tools.shell.process import exchange
+from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.signature import tool
 from daemon.tools.web.client import (
     WebClient,
@@ -49,10 +50,11 @@ MAX_RESULT_CHARS = 250_000
 
 @value
 class PageReader:
-    """Longer pages are cut to `max_chars`."""
+    """Longer pages are cut to `max_chars`; they are read in the sandbox."""
 
     client: WebClient
     max_chars: int
+    sandbox: Sandbox | None = None
 
 
 @value
@@ -79,7 +81,7 @@ async def web_fetch(reader: PageReader, context: ToolContext, url: str) -> ToolO
         return ToolOutput(text, is_error=True, label=Label.UNTRUSTED)
     kind, body = response.media_type, response.body
     if kind in HTML_TYPES or (not kind and body.lstrip()[:1] == b"<"):
-        page = await read_page(body, find_charset(response), reader.max_chars)
+        page = await read_page(body, find_charset(response), reader.max_chars, reader.sandbox)
         links = _format_links(reader.client, here, page)
     else:
         text = decode_text(response)
@@ -101,10 +103,17 @@ async def web_fetch(reader: PageReader, context: ToolContext, url: str) -> ToolO
 
 
 async def read_page(
-    html: bytes, charset: str, max_chars: int, *, timeout_s: float = EXTRACT_S
+    html: bytes,
+    charset: str,
+    max_chars: int,
+    sandbox: Sandbox | None = None,
+    *,
+    timeout_s: float = EXTRACT_S,
 ) -> WebPage:
     """Raises ToolError for a page that takes too much time or memory to read."""
     command = [sys.executable, "-I", str(EXTRACT_SCRIPT), str(max_chars), charset]
+    if sandbox:
+        command = sandbox.wrap_own(command, EXTRACT_SCRIPT)
     output = await exchange(command, html, timeout_s)
     if output is None:
         raise ToolError("the page arrived, but it is too large or too complex to be read")
