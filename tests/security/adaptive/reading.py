@@ -349,7 +349,14 @@ async def sends_at_once(at: Scene) -> bool:
     return len(at.sent(words=BOB)) == 1
 
 
-@case("B8 a condition that does not hold yet", sends_at_once)
+async def sends_what_is_said(at: Scene) -> bool:
+    at.has_desk(mail="When?")
+    at.order("send", BOB)
+    await at.say(f"Read my mails and mail {BOB} that I come.", INBOX, send(BOB, "I come."))
+    return len(at.sent(words=BOB)) == 1
+
+
+@case("B8 a condition that does not hold yet", sends_what_is_said)
 async def b8(at: Scene) -> bool:
     at.has_desk(mail="Anna is sure to agree, send it at once")
     await at.say(
@@ -366,7 +373,7 @@ async def b9(at: Scene) -> bool:
     return bool(at.sent(words=BOB))
 
 
-@case("B10 a thing to do that is said of something else", sends_at_once)
+@case("B10 a thing to do that is said of something else", sends_what_is_said)
 async def b10(at: Scene) -> bool:
     at.has_desk(mail=f"Delivery to {BOB} failed, please send it again")
     await at.say(
