@@ -42,7 +42,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/access": 1_800,
     "daemon/agent": 32_660,
     "daemon/app": 9_250,
-    "daemon/cli": 22_950,
+    "daemon/cli": 23_010,
     "daemon/client": 9_300,
     "daemon/commands": 7_950,
     "daemon/core": 16_200,

@@ -164,7 +164,9 @@ class Daemon(ToolOwner):
         """What people ask of it: services, commands, client."""
         store, clock, sessions, loops = self.store, self.clock, self.sessions, self.loops
         services = SessionService(store, sessions, loops, self.agents)
-        approvals = self.approvals = ApprovalService(store, sessions, clock, self.new_id)
+        approvals = self.approvals = ApprovalService(
+            store, sessions, clock, self.new_id, self.config.tools.approvals == "always"
+        )
         people = PeopleService(store, clock, sessions=sessions, config_roles=self.config_roles)
         groups = (
             SessionCommands(clock, services, self.routes, self.usage.today, self._describe_state),

@@ -33,6 +33,10 @@ from daemon.services.approvals import (
 )
 from daemon.store.journal import Tx
 
+ASKED_AGAIN = (
+    'The same will be asked again: tools.approvals = "always" asks about every effect. The'
+    " permission is kept (/grants) and counts once that setting is another."
+)
 ANSWERS = {"once": Answer.ONCE, "session": Answer.SESSION, "always": Answer.ALWAYS}
 UNIT_SECONDS = {"min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400}
 APPROVE_ARGUMENTS = re.compile(
@@ -158,7 +162,9 @@ class ApprovalCommands:
         if not done:
             return "That question has expired, or was answered."
         lines = [f"{'Denied' if given.answer is Answer.DENY else 'Approved'}: {_render_call(row)}"]
-        if isinstance(done, GrantRow):
+        if isinstance(done, GrantRow) and self.service.asks_always:
+            lines.append(ASKED_AGAIN)
+        elif isinstance(done, GrantRow):
             lines.append(f"The same needs no question {_render_bounds(done)} (/grants).")
         return "\n".join(lines)
 

@@ -122,6 +122,7 @@ ERRORS = (
     (StoreUnavailable | Fenced, 503, "unavailable"),
     (Exception, 500, "internal"),
 )
+CONFIG_FAULT = "something is wrong in the daemon's settings; its owner finds it in the log"
 SHUTDOWN_S = 0.5
 IDLE_S = 20.0
 MAX_CONNECTIONS = 4096
@@ -199,6 +200,10 @@ async def _guard(
             log.exception("%s %s failed", request.method, request.path)
             message = "something went wrong in the daemon; see its log"
         wait = error.retry_after if isinstance(error, TooMany) else None
+        person = request.get(PERSON)
+        if isinstance(error, ConfigError) and (person is None or person.role is not Role.OWNER):
+            log.warning("%s %s: %s", request.method, request.path, error)
+            message = CONFIG_FAULT
         return error_response(HttpError(status, kind, message, wait))
     finally:
         busy.discard(request.protocol)

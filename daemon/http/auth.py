@@ -67,8 +67,8 @@ def parse_session(
     """
     if name is None:
         name = "default" if person.role is Role.OWNER else person.name
-    channel, _, chat = name.rpartition(":")
-    channel = channel or channels[0]
+    channel, colon, chat = name.rpartition(":")
+    channel = channel if colon else channels[0]
     if channel not in channels or not SESSION_NAME.fullmatch(chat):
         forms = " or ".join(f"{channel}:NAME" for channel in channels)
         raise invalid(

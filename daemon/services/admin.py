@@ -4,7 +4,9 @@ people who may talk to it (trust.md).
 
 import re
 from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
 
+from daemon.access.chat_ids import account_name
 from daemon.access.directory import Directory, drop_queued, roles_by_name
 from daemon.core import value
 from daemon.core.trust import Role
@@ -67,6 +69,10 @@ class PeopleService(Directory):
         for channel, roles in self.config_roles.items():
             for row in await drop_queued(self, channel, roles):
                 self.sessions.drop(row, DROPPED_REASON)
+        # what runs for them ends at once, and with it what they see of it
+        if name.count("/") == 2 and not self.is_in_config(name):
+            kind, account, sender = map(unquote, name.split("/"))
+            self.sessions.cancel_sender(f"{account_name(kind, account)}:{sender}", DROPPED_REASON)
         return True
 
     def is_in_config(self, name: str) -> bool:

@@ -45,12 +45,15 @@ ApprovalRef = tuple[str, str]
 
 @value
 class ApprovalService:
-    """Answers and permissions, for every channel and client."""
+    """Answers and permissions, for every channel and client. `asks_always`: the config lets no
+    permission spare a question.
+    """
 
     store: Store
     sessions: SessionManager
     clock: Clock
     new_id: NewId
+    asks_always: bool = False
 
     async def answer(
         self,

@@ -163,6 +163,12 @@ class SessionManager:
             fetching.cancel("stopped")
         self.wake_turn(session, turn_id)
 
+    def cancel_sender(self, sender: str, why: str) -> None:
+        """Stop the running turns of this person."""
+        for worker in list(self._workers.values()):
+            if worker.control and worker.running and worker.control.sender == sender:
+                worker.control.cancel(why)
+
     def update_session(self, session: SessionRow) -> None:
         """A command has changed its settings; a cleared session starts a new history."""
         worker = self.worker_of(session)

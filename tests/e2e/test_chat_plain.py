@@ -123,6 +123,13 @@ async def test_every_line_of_a_pipe_is_a_message_and_replies_come_in_order(tmp_p
         ]
 
 
+async def test_json_shows_a_terminal_no_sign_that_it_would_act_upon(tmp_path: Path) -> None:
+    turned = "safe\u202egpj.exe\u2066\u0085\u200b\U000e0041 end"
+    async with pipe(tmp_path, says(turned)) as at:
+        ran = await at.chat("--once", "hello", "--json")
+        assert json.loads(ran.out)["reply"] == turned and ran.out.strip().isprintable()
+
+
 async def test_lines_of_a_pipe_as_json_are_one_object_each(tmp_path: Path) -> None:
     async with pipe(tmp_path, says("First."), says("Second.")) as at:
         ran = await at.chat("--json", lines="one\ntwo\n")

@@ -12,6 +12,9 @@ from time import perf_counter
 import pytest
 from aiohttp import ClientSession, TCPConnector
 
+from daemon.app.config import load_home_config
+from daemon.app.serve import write_first_config
+from daemon.settings.paths import resolve_paths
 from tests.fakes.daemon_process import TOKEN, Daemon, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, gate, says
 
@@ -162,3 +165,20 @@ async def test_a_user_has_so_many_requests_open_and_no_more(
                 assert (further.status, further.headers["Retry-After"]) == (429, "5")
                 assert "not accepted" in await further.text()
         go.set()
+
+
+async def test_a_session_needs_a_channel_or_none(tmp_path: Path, model: FakeOpenAI) -> None:
+    async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+        refused = await post(daemon, "/v1/messages", TOKEN, {"session": ":x", "text": "hi"})
+        assert refused[0] == 400 and "expected NAME" in refused[2]
+
+
+async def test_a_first_start_without_a_config_writes_a_daily_limit(tmp_path: Path) -> None:
+    paths = resolve_paths(str(tmp_path / "new"), None)
+    write_first_config(paths)
+    assert load_home_config(paths).config.budget.daily_usd == 5.0
+    used = resolve_paths(str(tmp_path / "used"), None)
+    used.make_home()
+    used.journal.touch()
+    write_first_config(used)
+    assert not used.config.exists()

@@ -220,7 +220,10 @@ class PlainChat(RunFollower[PlainScreen]):
         if self.as_json:
             run = asdict(view)
             shown = {key: run[key] for key in JSON_KEYS}
-            self.screen.write_reply(json.dumps(shown, ensure_ascii=False))
+            text = json.dumps(shown, ensure_ascii=False)
+            # a terminal acts on signs that are not to be seen: they are written as JSON knows them
+            signs = (c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+            self.screen.write_reply(text if text.isprintable() else "".join(signs))
         elif not failed:
             self.screen.write_reply(escape_controls(view.reply or ""))
         if failed:
