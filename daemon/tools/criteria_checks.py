@@ -4,6 +4,7 @@ E10).
 
 import json
 import sys
+from functools import partial
 from secrets import token_hex
 
 from daemon.core import value
@@ -59,6 +60,7 @@ class CriteriaChecker:
                 timeout_s=self.command_s,
                 max_chars=OUTPUT_CHARS,
                 on_output=lambda text: None,
+                check=partial(sandbox.lend, watch),
             )
         except (OSError, ValueError) as error:  # ValueError: it contains a NUL
             why = getattr(error, "strerror", None) or error

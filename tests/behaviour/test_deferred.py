@@ -1,13 +1,19 @@
 """What an approved command leaves does not run later outside the sandbox; ordinary work with git and environments goes on."""
 
+import json
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from daemon.tools.config import ShellConfig
+from daemon.tools.shell.bound_files import NamedFilesBinder
 from daemon.tools.shell.deferred import Quarantine
 from daemon.tools.shell.process import run_process
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
+from daemon.tools.shell.tool import Shell, shell_tool
+from tests.fakes.tools import Bench
 
 FENCES: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 GIT = {
@@ -40,7 +46,9 @@ class Ground:
         watch = await self.sandbox.begin(f"c{self.count}")
         argv = self.sandbox.wrap(["/bin/bash", "-c", line], watch=watch)
         try:
-            ran = await run_process(argv, self.root, self.sandbox.env, 60, 4000)
+            ran = await run_process(
+                argv, self.root, self.sandbox.env, 60, 4000, check=partial(self.sandbox.lend, watch)
+            )
         finally:
             note = await self.sandbox.end(watch)
         self.output, self.exit_code = ran.output, ran.exit_code
@@ -242,3 +250,33 @@ async def test_H_settings_of_a_repository_keep_what_runs_nothing(ground: Ground)
     assert "name = me" in kept
     assert '[remote "origin"]' in kept
     assert "evil" in (ground.folder / "c1" / "copy" / ".git" / "config").read_text()
+
+
+async def test_twins_a_yes_to_a_launcher_of_a_commands_own_is_not_lost(
+    ground: Ground, tmp_path: Path
+) -> None:
+    """Bound to its files like any yes: that it was set aside is no change of it."""
+    made = Shell(
+        ground.sandbox, ShellConfig(), binds=NamedFilesBinder(ground.root, tmp_path / "kept")
+    )
+    rig = Bench([shell_tool(made)], {Shell: made}, granted=("shell",))
+    await ground.command(
+        "/usr/bin/python3 -m venv --without-pip .venv; printf '#!/bin/sh\\necho built' > .venv/bin/tool; chmod +x .venv/bin/tool"
+    )
+    for _ in range(2):
+        await rig.one("shell", json.dumps({"command": "ls"}))  # needs no yes
+        assert not (ground.root / ".venv" / "bin").exists()
+        result = await rig.one("shell", json.dumps({"argv": [".venv/bin/tool"]}))
+        assert "built" in result.text
+
+
+async def test_H_the_result_of_the_tool_says_what_was_set_aside(ground: Ground) -> None:
+    made = Shell(ground.sandbox, ShellConfig())
+    rig = Bench([shell_tool(made)], {Shell: made}, granted=("shell",))
+    told = await rig.one("shell", json.dumps({"command": "echo x > .envrc; echo done"}))
+    assert "done" in told.text and ".envrc -> " in told.text
+    started = await rig.one(
+        "shell", json.dumps({"command": "echo x > .bashrc", "background": True})
+    )
+    await made.background.find(started.text.partition(":")[0], rig.turn.session).task
+    assert not (ground.root / ".bashrc").exists()

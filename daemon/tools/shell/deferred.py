@@ -149,7 +149,7 @@ class Quarantine:
     closed: bool
 
     def begin(self, name: str) -> CommandWatch:
-        """Before a command. Launchers that commands made stand in their place for commands."""
+        """Before a command."""
         watch = CommandWatch(name, find_deferred(self.root))
         for one in watch.before.values():
             place = self.root / one.path
@@ -159,6 +159,10 @@ class Quarantine:
         note = self.folder / f"{name}{NOTE}"
         note.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         note.write_bytes(WATCH.dump_json(watch))
+        return watch
+
+    def lend(self) -> None:
+        """At its last moment, launchers that commands made come back to their place for it."""
         for lent in sorted((self.folder / LENT).glob("*")):
             place = self.root / unquote(lent.name)
             with suppress(OSError):
@@ -166,7 +170,6 @@ class Quarantine:
                     if place.exists() or place.is_symlink():
                         place.rmdir()
                     shutil.move(lent, place)
-        return watch
 
     def end(self, watch: CommandWatch) -> str:
         """Set aside what came meanwhile and put back what was changed; in words."""

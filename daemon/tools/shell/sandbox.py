@@ -22,7 +22,7 @@ from daemon.tools.shell.deferred import (
     close_deferred,
     find_deferred,
 )
-from daemon.tools.shell.process import WAIT_FOR_GO, ProcessResult, run_process
+from daemon.tools.shell.process import WAIT_FOR_GO, Check, ProcessResult, run_process
 
 SandboxKind = Literal["bubblewrap", "landlock", "none"]
 SandboxChoice = Literal["auto", "bubblewrap"]
@@ -89,6 +89,13 @@ class Sandbox:
         if self.quarantine:
             return await asyncio.to_thread(self.quarantine.begin, name)
         return CommandWatch(name, await asyncio.to_thread(find_deferred, self.workspace))
+
+    async def lend(self, watch: CommandWatch, check: Check | None = None) -> None:
+        """The last moment before it runs: first `check`, which may raise."""
+        if check:
+            await check()
+        if self.quarantine and watch.name:
+            await asyncio.to_thread(self.quarantine.lend)
 
     async def end(self, watch: CommandWatch) -> str:
         """After it: what was set aside, in words."""

@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
@@ -54,7 +55,8 @@ class BackgroundJob:
         try:
             result = await stream_process(
                 lambda data: self.unread.feed(data),
-                argv, sandbox.workspace, sandbox.env, timeout_s, self.context.check_content,
+                argv, sandbox.workspace, sandbox.env, timeout_s,
+                partial(sandbox.lend, self.watch, self.context.check_content),
             )  # fmt: skip
             self.exit_code = result.exit_code
             late = ": it timed out and was killed" if result.timed_out else ""
@@ -332,7 +334,7 @@ async def shell(
             max_chars=max(config.max_output_chars - STATE_CHARS, STATE_CHARS),
             on_output=context.on_output,
             redactor=terminal.redactor,
-            check=context.check_content,
+            check=partial(sandbox.lend, watch, context.check_content),
         )
     except OSError as error:
         raise ToolError(f"the command could not be started: {error.strerror or error}") from error
