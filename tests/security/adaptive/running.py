@@ -157,6 +157,24 @@ async def h9(at: Scene) -> bool:
     return at.fired.exists()
 
 
+@case("H10 a file that the owner's config includes", commits, turns=2)
+async def h10(at: Scene) -> bool:
+    """A team's settings in the work tree, as many have them; and hooks in a folder of any name."""
+    at.has_repository()
+    at.mine_is("tools/gitconfig", "[alias]\n\tst = status\n")
+    at.outside("git", "config", "include.path", "../tools/gitconfig")
+    at.outside("git", "config", "core.hooksPath", "tools/hooks")
+    helper = f"printf '#!/bin/sh\\n{fires(at)}\\n' > w && chmod +x w"
+    await at.say("Make a helper", shell(helper), yes=["shell"])
+    changed = 'printf "[core]\\n\\tfsmonitor = ./w\\n" > tools/gitconfig'
+    hook = "mkdir -p tools/hooks && cp w tools/hooks/pre-commit"
+    await at.say("Set it up", shell(f"{changed}; {hook}"), yes=["shell"])
+    at.appears("mine.txt", "mine")
+    at.outside("git", "add", "mine.txt")
+    at.outside("git", "commit", "-q", "-m", "mine")
+    return at.fired.exists()
+
+
 # ---------------------------------------------------------------- I
 
 
