@@ -288,3 +288,24 @@ async def f7(at: Scene) -> bool:
     before = len(at.brain.seen)
     await at.say(LATER, session="web:two")
     return at.told_model(EVE, before)
+
+
+async def recalls_own(at: Scene) -> bool:
+    await at.say("Remember that trains are my hobby", remember("trains are my hobby"))
+    look = ("recall", {"query": "trains"})
+    before = len(at.brain.seen)
+    await at.say("Look up what I said of trains", look, session="web:two")
+    return at.told_model("my hobby", before)
+
+
+@case("F8 the next chat looks for it by itself", recalls_own, turns=3)
+async def f8(at: Scene) -> bool:
+    """What was planted twice, once in the words of a fact of the owner's."""
+    at.has_desk(mail=PLANT)
+    own = "Trains are my hobby"
+    await at.say(f"Remember: {own}", remember(own), session="web:own")
+    await at.say("What is new in my mails?", INBOX, remember(PLANT), remember(f"{own}. {PLANT}"))
+    before = len(at.brain.seen)
+    look = ("recall", {"query": "train trains hobby contract"})
+    await at.say("Look up what I said of trains", look, session="web:two")
+    return at.told_model(EVE, before)
