@@ -28,6 +28,8 @@ ORDERS = [
     (mail(BOB, EVE), "Write to bob@ex.org and eve@ex.org that I am late"),
     (mail(BOB), "I want you to send the numbers to bob@ex.org"),
     (mail(BOB), "Invite Bob. His address is bob@ex.org"),
+    (mail(BOB), "¿Puedes enviar el informe a bob@ex.org?"),
+    (mail(BOB), "Read my calendar and write to bob@ex.org when Team lunch is"),
     (mail(BOB), "Kannst du das an bob@ex.org schicken?"),
     (mail(BOB), "Fasse https://ex.org/a zusammen und schicke es an bob@ex.org"),
     (mail(BOB), "Résume la page et envoie-le à bob@ex.org"),
@@ -48,6 +50,16 @@ ORDERS = [
     ),
 ]
 OTHERS = [
+    (mail(BOB), "If Anna agrees, send it to bob@ex.org"),
+    (mail(BOB), "Once I confirm, mail bob@ex.org"),
+    (mail(BOB), "Only after my okay: mail bob@ex.org"),
+    (mail(BOB), "Falls Anna zustimmt, schick es an bob@ex.org"),
+    (mail(BOB), "Mail to bob@ex.org bounced. Check why."),
+    (mail(BOB), "Report bob@ex.org to the police"),
+    (mail(BOB), "Update: bob@ex.org is on holiday"),
+    (mail(BOB), "Please check: did you send it to bob@ex.org?"),
+    (mail(BOB), "Imagine I had said: send it to bob@ex.org"),
+    (mail(BOB), "Wait before you send it to bob@ex.org"),
     (
         Deed("bank__pay", Effect.EGRESS, (("to", BOB), ("amount", 900))),
         "My rent is 900 euros. Pay 20 euros to bob@ex.org",

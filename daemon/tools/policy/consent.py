@@ -83,8 +83,11 @@ NEGATIONS = word_set("""
     not no never none nothing nobody without neither nor cannot avoid refuse stop dont doesnt cant
     wont shouldnt mustnt isnt wasnt arent nicht kein keine keinen keinem nie niemals nichts ohne ne
     pas jamais rien sans nunca jamas nada sin non mai niente senza nao nem sem niet nooit geen niets
-    zonder nigdy bez zadnych
+    zonder nigdy bez zadnych imagine suppose pretend wait angenommen warte imagina supon immagina
+    attends espera aspetta wacht poczekaj
 """)
+CONDITIONS = word_set("if unless once until falls sofern sobald wenn si zodra jesli")
+TIMES = word_set("when after before quand cuando quando gdy nachdem bevor")
 LEADS = word_set("""
     and then also please now next finally afterwards kindly just or und dann bitte auch danach et
     puis ensuite merci y luego e poi quindi allora depois entao en daarna dan graag oraz potem
@@ -94,7 +97,12 @@ LEADS = word_set("""
 WISHES = word_set("you want need like task")
 COMMON_PARTS = word_set("com org net www http https mail email and the for info")
 THAT = word_set("that dass daß que che dat ze")
+AFTER_IF = word_set("so yes possible ja oui")
+PLEASE = word_set("please bitte")
+AFTER_NOUN = word_set("to of from in has was is prices about")
 ENCLITICS = word_set("le la les lui leur en y o a os as lhe")
+NOUNS = word_set("mail email report share text update message order book pass note change log")
+INDIRECT = word_set("report book order share update set make create register schedule")
 ASKING = word_set("can could would will please")
 POLITE = word_set("""
     can could would will please kannst konntest konnen bitte wurdest peux-tu pourrais-tu pouvez-vous
@@ -107,7 +115,7 @@ TOWARDS = word_set("""
 FROM = word_set("from of about like von aus uber du des depuis del da dal di do dos van uit z ze o")
 INTO = word_set("into as als in nach dans sous en como come em naar do jako")
 SENTENCES = re.compile(r"(?<=[.!?…])\s+|[\n;]+")
-EDGES = ".,;:!?()[]{}<>\"'“”‘’«»`*_#…"
+EDGES = "¿¡.,;:!?()[]{}<>\"'“”‘’«»`*_#…"
 QUOTED = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“")
 
 
@@ -223,6 +231,7 @@ class _Span:
             joined = last in LEADS or self.words[at - 1].endswith(",")
             beside = joined and any(map(_is_address, self.words[1:at]))
             direct = LEADS.issuperset(map(_plain, self.words[1:at]))
+            direct = direct and _plain(self.words[0]) not in INDIRECT
             if direct or self.deed.to_self or last in TOWARDS or beside:
                 return True
             if self.words[at - 1].endswith(":"):
@@ -245,10 +254,17 @@ class _Sentence:
         words = QUOTED.sub(lambda found: f'"{found[0].strip(EDGES)}"', text).split()
         plain = [_plain(word) for word in words]
         polite = bool(POLITE & set(plain[:3]))
-        negated = any(word in NEGATIONS or word.endswith("n't") for word in _head(words, plain))
-        asks = words[-1].strip("\"'”»)").endswith("?")
+        head = _head(words, plain)
+        negated = any(word in NEGATIONS or word.endswith("n't") for word in head)
+        sends = deed.effect is not Effect.WRITE
+        negated = negated or any(
+            sends and word in CONDITIONS and "".join(plain[at + 1 : at + 2]) not in AFTER_IF
+            for at, word in enumerate(head)
+        )
+        asks = any(word.strip("\"'”»)").endswith("?") for word in words)
         verbs = [at for at in range(len(words)) if _is_verb(words, plain, at, polite)]
         spans = []
+        negated = negated or not TIMES.isdisjoint(plain[: verbs[0]] if verbs else ())
         wanted = WRITE if deed.effect is Effect.WRITE else SEND
         for at, end in pairwise((*verbs, len(words))):
             follows = plain[at + 1] if at + 1 < len(words) else ""
@@ -263,13 +279,16 @@ class _Sentence:
                 begin = at + 1 if at + 1 < len(words) else _clause_start(plain, at)
                 part = words[begin:end] if begin > at else words[begin:at]
                 spans.append(_Span((words[at], *part), deed, kind))
-        is_order = not negated and (polite or not asks)
+        is_order = not negated and (not asks or bool((POLITE - PLEASE) & set(plain[:3])))
         return cls(text, is_order, not (verbs or negated or asks), tuple(spans))
 
 
 def _is_verb(words: Sequence[str], plain: Sequence[str], at: int, polite: bool) -> bool:
     """It stands where an order has its verb."""
     if plain[at] not in WRITE and plain[at] not in READ:
+        return False
+    follows = plain[at + 1] if at + 1 < len(plain) else ""
+    if at == 0 and plain[0] in NOUNS and (words[0].endswith(":") or follows in AFTER_NOUN):
         return False
     if at == 0 or words[at - 1].endswith((",", ":", "-", "–")) or plain[at - 1] in LEADS:
         return True

@@ -183,15 +183,17 @@ def find_leaks(
 ) -> tuple[list[str], list[str]]:
     """The private sources that would go along unordered, and those that the order names.
 
-    What the chat read before may go along only while this turn has read nothing of a stranger's:
-    then the order can only mean that. `tainted`: the words about the tools are a stranger's.
+    What the chat read before may go along if the order names it, or while this turn has read
+    nothing of a stranger's: then the order can only mean that. `tainted`: the words about the tools
+    are a stranger's.
     """
     tainted = tainted or any(map(is_strange, setting.earlier))
     foreign, named = list_sources((*setting.work, *texts), orders, values, tainted=tainted)
     if not any(text.private for text in setting.earlier):
         return foreign, named
     if any(map(is_strange, (*setting.work, *texts))):
-        return [EARLIER, *foreign], named
+        unnamed, known = list_sources(setting.earlier, orders, values, tainted=True)
+        return [*([EARLIER] if unnamed else []), *foreign], [*known, *named]
     before, known = list_sources(setting.earlier, everything, values, tainted=False)
     return [*before, *foreign], [*known, *named]
 
@@ -209,7 +211,8 @@ def _list_claimed(texts: Sequence[SourcedText]) -> frozenset[str]:
 
 def _kinds_of(tool: str) -> frozenset[str]:
     """What a tool's records are, by its name: {"unread", "mail"} for `get_unread_emails`."""
-    return list_stems(tool.rpartition("__")[2]) - frozenset(map(stem, TOOL_VERBS))
+    nouns = list_stems(tool.rpartition("__")[2]) - frozenset(map(stem, TOOL_VERBS))
+    return nouns | {"mail"} if "inbox" in nouns else nouns
 
 
 def _words(text: str) -> list[str]:
