@@ -171,6 +171,28 @@ async def test_E5_when_memory_runs_out_a_command_goes_before_the_daemon(
 
 
 @pytest.mark.parametrize("kind", FENCES)
+@pytest.mark.parametrize("ends", ["by itself", "too late"])
+async def test_L_nothing_outlives_a_command_not_even_in_a_session_of_its_own(
+    workspace: Path, kind: SandboxKind, ends: str
+) -> None:
+    mark = f"94{os.getpid()}.{len(kind)}{len(ends)}"
+    line = (
+        f"setsid sh -c 'setsid sleep {mark} & sleep {mark}' & while ! ls there; do sleep 0.01; done"
+    )
+    sandbox = Sandbox(workspace, kind)
+    if ends == "by itself":
+        line += "; exit 3"
+        (workspace / "there").touch()
+        assert (await ran(sandbox, f"setsid sleep {mark} & exit 3")).exit_code == 3
+        assert (await ran(sandbox, line)).exit_code == 3
+    else:
+        argv = sandbox.wrap(["/bin/bash", "-c", line])
+        result = await run_process(argv, workspace, sandbox.env, 0.5, 100)
+        assert result.timed_out
+    await gone(processes_with(mark))
+
+
+@pytest.mark.parametrize("kind", FENCES)
 async def test_E5_a_command_has_limits(workspace: Path, kind: SandboxKind) -> None:
     result = await ran(
         Sandbox(workspace, kind), "ulimit -c; ulimit -f; ulimit -v; ulimit -t; ulimit -u"

@@ -1,16 +1,17 @@
 """A sandbox for machines without bubblewrap: the kernel's landlock and a system call filter (E5).
 
 Run as a program of its own (`python -I -S landlock.py [--network] [--read PLACE] [--write PLACE] --
-COMMAND ...`) it restricts itself and becomes COMMAND, so nothing has to happen between the daemon's
-fork and exec. It imports nothing of ours. Unlike bubblewrap it does not hide other processes, does
-not keep modes and owners of files elsewhere from being changed by their owner, and does not kill
-grandchildren when the daemon is killed.
+COMMAND ...`) it runs COMMAND in a child that restricts itself, so nothing has to happen between the
+daemon's fork and exec, and kills what outlives it. It imports nothing of ours. Unlike bubblewrap it
+does not hide other processes, and does not keep modes and owners of files elsewhere from being
+changed by their owner.
 """
 
 import ctypes
 import os
 import platform
 import resource
+import signal
 import stat
 import struct
 import sys
@@ -34,7 +35,7 @@ PROC_FILES = (
     "sys/kernel", "sys/vm", "sys/fs",
 )  # fmt: skip
 
-DIE_WITH, SECCOMP, DROP_BOUND, NO_NEW_RIGHTS = 1, 22, 24, 38
+DIE_WITH, SECCOMP, DROP_BOUND, REAP_ALL, NO_NEW_RIGHTS = 1, 22, 24, 36, 38
 FILTER, LAST_CAPABILITY = 2, 63
 # The machine's number in the kernel, and its numbers of socket, ioctl, clone and unshare.
 MACHINES = {
@@ -100,7 +101,7 @@ def restrict(*, readable: Iterable[Path], writable: Iterable[Path], network: boo
 
 
 def main(words: Sequence[str]) -> int:
-    """Restrict this process, then become the command. Returns only when that failed."""
+    """Run the command in a child that restricts itself; kill what outlives it. The exit code."""
     at = words.index("--")
     options, command = iter(words[:at]), words[at + 1 :]
     places: dict[str, list[Path]] = {"--read": [], "--write": []}
@@ -111,7 +112,10 @@ def main(words: Sequence[str]) -> int:
         else:
             places[option].append(Path(next(options)))
     try:
-        _call("prctl", DIE_WITH, 9, 0, 0, 0)
+        _call("prctl", REAP_ALL, 1, 0, 0, 0)
+        if child := os.fork():
+            return _supervise(child)
+        _call("prctl", DIE_WITH, signal.SIGKILL, 0, 0, 0)
         _limit_processes()
         with suppress(OSError):  # when memory runs out, the kernel kills this before the daemon
             Path("/proc/self/oom_score_adj").write_text("1000")
@@ -120,6 +124,27 @@ def main(words: Sequence[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"the command could not be sandboxed: {error}\n")
     return EXIT_FAILED
+
+
+def _supervise(child: int) -> int:
+    """Whoever leaves the command's session becomes our child when its parent has gone."""
+    signal.signal(signal.SIGTERM, lambda *_: _kill_children())
+    _call("prctl", DIE_WITH, signal.SIGTERM, 0, 0, 0)
+    code: int | None = None
+    with suppress(ChildProcessError):
+        while True:
+            ended, status = os.wait()
+            if ended == child:
+                code = os.waitstatus_to_exitcode(status)
+            if code is not None:
+                _kill_children()
+    return EXIT_FAILED if code is None else code if code >= 0 else 128 - code
+
+
+def _kill_children() -> None:
+    for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        with suppress(ProcessLookupError):
+            os.kill(int(child), signal.SIGKILL)
 
 
 def _allow(ruleset: int, place: Path | str, rights: int) -> None:

@@ -22,7 +22,7 @@ PREVIEW_BYTES = 4000
 MAX_ESCAPE = 64
 DRAIN_S = 0.5
 REAP_S = 5.0
-STOP_TRIES, STOP_POLL_S = 20, 0.0002
+STOP_TRIES, KILL_TRIES, STOP_POLL_S = 20, 200, 0.0002
 TIMEOUT_EXIT_CODE = 124
 WAIT_FOR_GO = "echo >&0; read -r go || exit 125; exec </dev/null; "
 
@@ -226,14 +226,24 @@ def _kill(process: Process) -> None:
         with suppress(OSError):
             os.kill(pid, signal.SIGSTOP)
             for _ in range(STOP_TRIES):
-                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-                if state in "TtZX":
+                if _state(pid) in "TtZX":
                     break
                 time.sleep(STOP_POLL_S)
-            for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-                os.kill(int(child), signal.SIGKILL)
+            for _ in range(KILL_TRIES):  # those of a killed one may become its children
+                children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+                alive = [int(child) for child in children if _state(child) not in "ZX"]
+                for child in alive:
+                    os.kill(child, signal.SIGKILL)
+                if not alive:
+                    break
+                time.sleep(STOP_POLL_S)
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
+
+
+def _state(pid: int | str) -> str:
+    """One letter of the kernel's."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _decode(data: bytes | bytearray) -> str:

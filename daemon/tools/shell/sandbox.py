@@ -57,8 +57,8 @@ AS_ROOT = (
 DESCRIPTIONS = {
     "bubblewrap": "bubblewrap: commands see the workspace only, and no network",
     "landlock": "landlock: commands read the workspace and the system, write in the workspace"
-    " alone and have no network; they can see which other programs run, and a killed daemon may"
-    " leave some of them running",
+    " alone and have no network; they can see which other programs run, and change the modes of"
+    " your other files",
     "none": "none: a command can reach all that you can, so each one is asked about, and none runs"
     " for text from outside",
 }
