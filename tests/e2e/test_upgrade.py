@@ -133,3 +133,19 @@ async def test_a_chat_goes_on_after_what_it_said_was_pruned(home: Path, tmp_path
         model.script(says("Hello again."))
         assert (await daemon.ask("hello"))["reply"] == "Hello again."
         assert "Hello, Ann." not in str(model.requests[-1].body)
+
+
+async def test_the_owner_of_a_home_of_before_is_told_once_that_no_limit_is_set(home: Path) -> None:
+    for number in range(3):  # at first there is nobody to tell
+        async with (
+            FakeOpenAI() as model,
+            running_daemon(home, scripted(model.base_url, CONFIG)) as daemon,
+        ):
+            if not number:
+                model.script(says("hello"))
+                path = "/v1/terminal/main/messages?wait=1"
+                await daemon.post(path, text="hello")
+    with closing(sqlite3.connect(home / "journal.db")) as journal:
+        found = journal.execute("SELECT count(*) FROM outbox WHERE body LIKE '%no limit in money%'")
+        assert found.fetchone() == (1,)
+        assert journal.execute("SELECT count(*) FROM untold").fetchone() == (0,)

@@ -16,6 +16,7 @@ CROWD, GUESSERS, EDITS = 400, 100, 500
 MOST_JOURNAL = 6 << 20
 WITHIN_S = 30.0
 LONGEST = 40_000
+TOO_MANY = 12
 
 
 async def is_answered(front: Front, chat: str, text: str) -> float:
@@ -93,3 +94,25 @@ def test_nobody_holds_up_the_house_with_spaces() -> None:
     assert strip_mention(run, "house_bot")[1]
     assert "<@U0BOT>" not in strip_slack_mention(run, "U0BOT")
     assert perf_counter() - began < 1.0
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_a_member_who_sends_too_much_is_told_so_once_and_the_owner_goes_on(
+    platform: str, tmp_path: Path
+) -> None:
+    """What was taken is answered; what was not is refused with one line (issue 11, class K)."""
+    async with front_of(
+        platform, tmp_path / "home", config={"limits": {"messages_per_minute": 8}}
+    ) as front:
+        there = front.platform
+        for number in range(TOO_MANY):
+            there.say(OTHER, there.private(OTHER), f"line {number}")
+        assert await is_answered(front, there.private(OWNER), "meanwhile") < WITHIN_S
+
+        def slowed() -> list[str]:
+            shown = front.shown(there.private(OTHER))
+            return [one.text for one in shown if one.by_bot and "Slowly, please" in one.text]
+
+        await there.until(lambda: bool(slowed()), WITHIN_S)
+        assert len(slowed()) == 1
+        assert len([one for one in front.inputs() if one.body.startswith("line ")]) == 8
