@@ -114,6 +114,18 @@ ATTACKS = {
         f"mkdir -p .venv/bin; {EVIL} > .venv/bin/python; chmod +x .venv/bin/python",
         ".venv/bin/python x",
     ),
+    "launcher behind a link": (
+        f"mkdir -p stuff/bin; {EVIL} > stuff/bin/python; chmod +x stuff/bin/python; ln -s stuff .venv",
+        ".venv/bin/python x",
+    ),
+    "launchers behind a link": (
+        f"mkdir -p stuff .venv; {EVIL} > stuff/python; chmod +x stuff/python; ln -s ../stuff .venv/bin",
+        ".venv/bin/python x",
+    ),
+    "repository behind a link": (
+        f"mkdir sub; git init -q --bare data; git --git-dir=data config core.bare false; git --git-dir=data config core.fsmonitor '{MARK}; false'; ln -s ../data sub/.git",
+        USE,
+    ),
     "editor": (
         "mkdir .vscode; echo 1 > .vscode/tasks.json",
         "test -e .vscode && $MARK; test -e .vscode && touch $MARK",
@@ -154,6 +166,17 @@ async def test_H_what_was_there_before_stays_as_it_was(ground: Ground) -> None:
         "for f in .git/hooks/post-commit .envrc .venv/bin/python; do echo evil > $f; rm -f $f; echo evil > $f; done"
     )
     assert [place.read_text() for place in (hook, envrc, python)] == ["the owner's\n"] * 3
+
+
+@pytest.mark.parametrize("ground", FENCES, indirect=True)
+async def test_H_hooks_in_a_folder_of_the_owners_choice_stay_as_they_were(ground: Ground) -> None:
+    ground.owner(
+        "mkdir .githooks; echo 'true' > .githooks/pre-commit; chmod +x .githooks/pre-commit; git config core.hooksPath .githooks"
+    )
+    await ground.command(f"cd .githooks; {EVIL} > pre-commit; {EVIL} > post-commit; chmod +x *")
+    ground.owner(USE)
+    assert not ground.mark.exists()
+    assert (ground.root / ".githooks" / "pre-commit").read_text() == "true\n"
 
 
 async def test_H_a_folder_above_a_repository_is_renamed_and_replaced_in_vain(

@@ -35,6 +35,7 @@ MAX_ENTRIES, MAX_CLOSED, MAX_NAME = 1_000_000, 2000, 200
 LENT, KEPT, NOTE = "lent", "kept", ".running.json"
 SECTION = re.compile(r"\[([a-zA-Z]+)(?: \"([^\"\\\n]*)\")?\]\s*")
 SETTING = re.compile(r"\s*([a-zA-Z]+) ?= ?([^\"\\#;\n]*)")
+HOOKS_PATH = re.compile(r"^\s*hookspath\s*=\s*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 PLAIN_SETTINGS: Mapping[str, str] = {
     "core": "repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
     "|symlinks|autocrlf|eol|sharedrepository",
@@ -67,9 +68,12 @@ def find_deferred(root: Path, max_entries: int = MAX_ENTRIES) -> dict[str, Defer
     while folders and seen < max_entries:
         place = folders.pop()
         with suppress(OSError), os.scandir(root / place) as entries:
-            inside = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+            inside, links = dict[str, bool](), set[str]()
+            for entry in entries:
+                inside[entry.name] = entry.is_dir(follow_symlinks=False)
+                links |= {entry.name} if entry.is_symlink() else set()
             seen += len(inside)
-            for path, kind in _judge(place, inside):
+            for path, kind in (*_judge(root, place, inside), *_judge_links(place, links)):
                 with suppress(OSError):
                     if kind != "launchers" or any((root / path).iterdir()):
                         found[path] = _stamp(root, path, kind)
@@ -84,7 +88,23 @@ def _is_repository(inside: Mapping[str, bool]) -> bool:
     return {"objects", "refs"} <= inside.keys() or {"HEAD", "commondir"} <= inside.keys()
 
 
-def _judge(place: str, inside: Mapping[str, bool]) -> Iterator[tuple[str, Kind]]:
+def _judge_links(place: str, links: set[str]) -> Iterator[tuple[str, Kind]]:
+    """An environment that lies elsewhere, under a name that says nothing."""
+    for name in links & (ENVIRONMENTS | {"node_modules"}):
+        yield f"{place}/{name}".lstrip("/"), "plain"
+
+
+def _find_own_hooks(root: Path, place: str) -> Iterator[str]:
+    """Where the owner's settings say that hooks are, if it is in the workspace."""
+    above = (root / place).parent
+    with suppress(OSError, UnicodeDecodeError):
+        for found in HOOKS_PATH.finditer((root / place / "config").read_text("utf-8")):
+            folder = Path(os.path.normpath(above / found[1].strip().strip('"')))
+            if folder.is_relative_to(root) and folder != root and folder.is_dir():
+                yield str(folder.relative_to(root))
+
+
+def _judge(root: Path, place: str, inside: Mapping[str, bool]) -> Iterator[tuple[str, Kind]]:
     above, prefix = Path(place), f"{place}/" if place else ""
     if above.name == ".git" or (place and _is_repository(inside)):
         yield place, "repository"
@@ -92,6 +112,8 @@ def _judge(place: str, inside: Mapping[str, bool]) -> Iterator[tuple[str, Kind]]
             yield prefix + name, "settings" if name in SETTINGS else "plain"
         if "hooks" in inside:
             yield f"{prefix}hooks", "hooks"
+        for folder in _find_own_hooks(root, place):
+            yield folder, "hooks"
     for name in inside.keys() & NAMES:
         yield prefix + name, "plain"
     if ".git" in inside and not inside[".git"]:

@@ -85,8 +85,10 @@ class Sandbox:
         return cls(root, kind, "" if closed else refusal, kept)
 
     async def begin(self, name: str) -> CommandWatch:
-        """Before a command: what is there that runs later, outside."""
-        if self.quarantine:
+        """Before a command: what is there that runs later, outside; "" is for one that only
+        reads.
+        """
+        if self.quarantine and name:
             return await asyncio.to_thread(self.quarantine.begin, name)
         return CommandWatch(name, await asyncio.to_thread(find_deferred, self.workspace))
 

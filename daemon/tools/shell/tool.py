@@ -254,9 +254,8 @@ class Shell:
 
     async def begin(self, arguments: Mapping[str, object]) -> CommandWatch:
         """Note what runs later, outside; a command that only reads leaves nothing of it."""
-        if self.safe_commands(arguments):
-            return CommandWatch("", {})
-        return await self.sandbox.begin(token_hex(4))
+        leaves_nothing = self.safe_commands(arguments)
+        return await self.sandbox.begin("" if leaves_nothing else token_hex(4))
 
     async def check_idle(self, arguments: Mapping[str, object], context: ToolContext) -> None:
         """Raises ToolError while a command runs that could change what is about to be run."""
