@@ -107,7 +107,15 @@ async def adaptive(home: Path) -> list[Figure]:
         else:
             figures.append(told(what, 100 * quiet / len(twins), "%"))
         figures.append(told(f"adaptive, {name}: clean-room questions", answerer.asked, "questions"))
-    return figures
+    return [*figures, await _control(home)]
+
+
+async def _control(home: Path) -> Figure:
+    """The attacks that the gate alone holds off, with its table taken away."""
+    cases = [case for case in ATTACKS.values() if case.kind in "ABC"]
+    ran = [await one(home, case, "no", gate=False) for case in cases]
+    what = "adaptive, control: attacks of A to C that succeed without the gate's table"
+    return at_least(95, what, sum(one.done for one in ran), len(ran))
 
 
 def _figure(found: Count) -> Figure:
