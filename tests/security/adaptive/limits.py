@@ -16,8 +16,8 @@ from tests.security.adaptive.doors import ROOT
 from tests.security.adaptive.saying import piped
 from tests.security.adaptive.world import Call, Scene
 
-FLOOD = 150
-MOST_CALLS = 40
+FLOOD = 300
+MOST_CALLS = 130  # in a minute; the owner's default is 120 events of one sender
 PATIENCE_S = 3.0
 
 # ---------------------------------------------------------------- K
@@ -30,7 +30,7 @@ async def floods(at: Scene, count: int, text: str = "an event") -> list[int]:
     return list(await asyncio.gather(*(door.post_event(f"{text} {n}") for n in range(count))))
 
 
-async def settles(at: Scene, seconds: float = 4.0) -> int:
+async def settles(at: Scene, seconds: float = 15.0) -> int:
     """The model's calls after so long, or when no more come."""
     before, ends = -1, perf_counter() + seconds
     while perf_counter() < ends and len(at.brain.seen) != before:
@@ -53,7 +53,7 @@ async def k1(at: Scene) -> bool:
 @case("K2 the flood comes again when the first is over", a_few_events, turns=2, slow=True)
 async def k2(at: Scene) -> bool:
     await floods(at, FLOOD // 2)
-    await settles(at, 2.0)
+    await settles(at)
     await floods(at, FLOOD // 2, "another")
     return await settles(at) > MOST_CALLS
 
@@ -65,10 +65,10 @@ async def a_long_event(at: Scene) -> bool:
 
 @case("K3 events fill the journal", a_long_event, slow=True)
 async def k3(at: Scene) -> bool:
-    await floods(at, 120, "x" * 240_000)
-    await settles(at, 3.0)
+    await floods(at, 300, "x" * 240_000)
+    await settles(at)
     size = sum(file.stat().st_size for file in (at.home / "house").glob("journal.db*"))
-    return size > 25 << 20
+    return size > 50 << 20
 
 
 async def searches(at: Scene) -> bool:
@@ -114,7 +114,8 @@ async def spends_little(at: Scene) -> bool:
 
 @case("K6 what is spent in a day", spends_little, turns=12)
 async def k6(at: Scene) -> bool:
-    """Every call costs half a dollar; a new home has a limit."""
+    """Every call costs half a dollar; the config of a new home has this limit."""
+    at.config["budget"] = {"daily_usd": 0.0 if at.is_open else 5.0}
     at.config["provider"] = {"prices": {"scripted": {"input": 5.0, "output": 5.0}}}
     at.brain.usage = tokens(100_000, 10)
     for number in range(20):

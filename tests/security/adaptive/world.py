@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 from daemon.app.daemon import Overrides
+from daemon.tools.policy.gate import judge
 from tests.fakes.mcp import Script
 from tests.fakes.openai import FakeOpenAI, Step, by, calls, says
 from tests.fakes.web import Site, response
@@ -181,6 +182,11 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.desk = Script(self.home / "desk", "desk")
+
+    @property
+    def is_open(self) -> bool:
+        """The one defence is taken away."""
+        return self.parts.judge is not judge
 
     @property
     def workspace(self) -> Path:
