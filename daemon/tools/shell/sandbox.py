@@ -51,8 +51,8 @@ NOBODY = "65534"
 HIDDEN_PROC = ("keys", "key-users", "kcore", "kallsyms")
 AS_ROOT = (
     "the daemon runs as root, and bubblewrap does not work on this machine: a command would be"
-    " root. Nothing was run. Run the daemon as an ordinary user, or make bubblewrap work; see"
-    " aidaemon doctor"
+    " root. Nothing was run. Run the daemon as an ordinary user, or install bubblewrap and allow"
+    " user namespaces; see aidaemon doctor"
 )
 DESCRIPTIONS = {
     "bubblewrap": "bubblewrap: commands see the workspace only, and no network",
