@@ -193,6 +193,41 @@ async def test_L_nothing_outlives_a_command_not_even_in_a_session_of_its_own(
 
 
 @pytest.mark.parametrize("kind", FENCES)
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "os.chmod('f', 0o4755)",
+        "os.fchmod(os.open('f', 1), 0o2755)",
+        "os.open('g', 0o101, 0o4755)",
+        "os.mknod('g', 0o104755)",
+    ],
+)
+async def test_I_no_program_is_made_that_runs_as_its_owner_for_whoever_finds_it(
+    workspace: Path, kind: SandboxKind, deed: str
+) -> None:
+    (workspace / "f").touch()
+    result = await ran(Sandbox(workspace, kind), f'/usr/bin/python3 -c "import os; {deed}"')
+    assert "PermissionError" in result.output
+    assert (
+        await ran(Sandbox(workspace, kind), "chmod 755 f && cp f h && test -x h")
+    ).exit_code == 0
+
+
+async def test_I_a_socket_of_another_program_in_the_workspace_is_not_reached(
+    workspace: Path,
+) -> None:
+    code = "import socket; socket.socket(socket.AF_UNIX).connect('agent.sock')"
+    with socket.socket(socket.AF_UNIX) as service:
+        service.bind(str(workspace / "agent.sock"))
+        service.listen()
+        for network in (False, True):
+            result = await ran(
+                Sandbox(workspace, "bubblewrap"), f'/usr/bin/python3 -c "{code}"', network
+            )
+            assert "Error" in result.output
+
+
+@pytest.mark.parametrize("kind", FENCES)
 async def test_E5_a_command_has_limits(workspace: Path, kind: SandboxKind) -> None:
     result = await ran(
         Sandbox(workspace, kind), "ulimit -c; ulimit -f; ulimit -v; ulimit -t; ulimit -u"

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from daemon.core import value
 
-Kind = Literal["repository", "settings", "hooks", "launchers", "plain"]
+Kind = Literal["repository", "settings", "hooks", "launchers", "plain", "socket"]
 NAMES = frozenset(
     (".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
      ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".inputrc", ".gitconfig",
@@ -35,7 +35,7 @@ MAX_ENTRIES, MAX_CLOSED, MAX_NAME = 1_000_000, 2000, 200
 LENT, KEPT, NOTE = "lent", "kept", ".running.json"
 SECTION = re.compile(r"\[([a-zA-Z]+)(?: \"([^\"\\\n]*)\")?\]\s*")
 SETTING = re.compile(r"\s*([a-zA-Z]+) ?= ?([^\"\\#;\n]*)")
-HOOKS_PATH = re.compile(r"^\s*hookspath\s*=\s*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+NAMED_PATH = re.compile(r"^\s*(hookspath|path)\s*=\s*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 PLAIN_SETTINGS: Mapping[str, str] = {
     "core": "repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
     "|symlinks|autocrlf|eol|sharedrepository",
@@ -68,12 +68,15 @@ def find_deferred(root: Path, max_entries: int = MAX_ENTRIES) -> dict[str, Defer
     while folders and seen < max_entries:
         place = folders.pop()
         with suppress(OSError), os.scandir(root / place) as entries:
-            inside, links = dict[str, bool](), set[str]()
+            inside, links, sockets = dict[str, bool](), set[str](), set[str]()
             for entry in entries:
                 inside[entry.name] = entry.is_dir(follow_symlinks=False)
-                links |= {entry.name} if entry.is_symlink() else set()
+                if entry.is_symlink():
+                    links.add(entry.name)
+                elif not inside[entry.name] and not entry.is_file(follow_symlinks=False):
+                    sockets.add(entry.name)
             seen += len(inside)
-            for path, kind in (*_judge(root, place, inside), *_judge_links(place, links)):
+            for path, kind in (*_judge(root, place, inside), *_judge_links(place, links, sockets)):
                 with suppress(OSError):
                     if kind != "launchers" or any((root / path).iterdir()):
                         found[path] = _stamp(root, path, kind)
@@ -88,20 +91,24 @@ def _is_repository(inside: Mapping[str, bool]) -> bool:
     return {"objects", "refs"} <= inside.keys() or {"HEAD", "commondir"} <= inside.keys()
 
 
-def _judge_links(place: str, links: set[str]) -> Iterator[tuple[str, Kind]]:
-    """An environment that lies elsewhere, under a name that says nothing."""
+def _judge_links(place: str, links: set[str], sockets: set[str]) -> Iterator[tuple[str, Kind]]:
+    """An environment that lies elsewhere, under a name that says nothing; programs that listen."""
+    for name in sockets:
+        yield f"{place}/{name}".lstrip("/"), "socket"
     for name in links & (ENVIRONMENTS | {"node_modules"}):
         yield f"{place}/{name}".lstrip("/"), "plain"
 
 
-def _find_own_hooks(root: Path, place: str) -> Iterator[str]:
-    """Where the owner's settings say that hooks are, if it is in the workspace."""
-    above = (root / place).parent
+def _find_named(root: Path, place: str) -> Iterator[tuple[str, Kind]]:
+    """Where the owner's settings say that hooks and more settings are, if in the workspace."""
+    here = root / place
     with suppress(OSError, UnicodeDecodeError):
-        for found in HOOKS_PATH.finditer((root / place / "config").read_text("utf-8")):
-            folder = Path(os.path.normpath(above / found[1].strip().strip('"')))
-            if folder.is_relative_to(root) and folder != root and folder.is_dir():
-                yield str(folder.relative_to(root))
+        for found in NAMED_PATH.finditer((here / "config").read_text("utf-8")):
+            is_hooks = found[1].lower() == "hookspath"
+            above = here.parent if is_hooks else here
+            named = Path(os.path.normpath(above / found[2].strip().strip('"')))
+            if named.is_relative_to(root) and named != root and named.exists():
+                yield str(named.relative_to(root)), "hooks" if is_hooks else "settings"
 
 
 def _judge(root: Path, place: str, inside: Mapping[str, bool]) -> Iterator[tuple[str, Kind]]:
@@ -112,8 +119,7 @@ def _judge(root: Path, place: str, inside: Mapping[str, bool]) -> Iterator[tuple
             yield prefix + name, "settings" if name in SETTINGS else "plain"
         if "hooks" in inside:
             yield f"{prefix}hooks", "hooks"
-        for folder in _find_own_hooks(root, place):
-            yield folder, "hooks"
+        yield from _find_named(root, place)
     for name in inside.keys() & NAMES:
         yield prefix + name, "plain"
     if ".git" in inside and not inside[".git"]:
@@ -151,7 +157,7 @@ def close_deferred(root: Path, found: Iterable[Deferred]) -> Iterator[str]:
         )
         inside = place.is_relative_to(root) and place != root and place.exists()
         if inside and one.kind != "launchers":
-            yield from (flag, str(place), str(place))
+            yield from (flag, "/dev/null" if one.kind == "socket" else str(place), str(place))
 
 
 @value
@@ -175,7 +181,9 @@ class Quarantine:
         watch = CommandWatch(name, find_deferred(self.root))
         for one in watch.before.values():
             place = self.root / one.path
-            if one.kind == "launchers" or (not self.closed and one.kind != "repository"):
+            if one.kind == "launchers" or (
+                not self.closed and one.kind not in ("repository", "socket")
+            ):
                 with suppress(OSError):
                     _copy(place, self.folder / name / KEPT / one.path)
         note = self.folder / f"{name}{NOTE}"
@@ -226,7 +234,7 @@ class Quarantine:
     def _take(self, one: Deferred, folder: Path, *, was_kept: bool) -> Iterator[str]:
         """A line for what was moved, and where it lies."""
         place, target, more = self.root / one.path, folder / one.path, ""
-        if place.parent.resolve() != place.parent or one.kind == "repository":
+        if place.parent.resolve() != place.parent or one.kind in ("repository", "socket"):
             return
         cleaned = clean_settings(place) if one.kind == "settings" else None
         if one.kind == "settings" and cleaned is None:

@@ -55,6 +55,17 @@ REFUSED_CALLS = {
 }  # fmt: skip
 # The same everywhere: pidfd_getfd, io_uring, and the newer calls about mounts.
 REFUSED_CALLS_BY_ALL = (438, 425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 467)
+# Calls that give a file its mode, and which argument that is; of openat2 it cannot be seen.
+WITH_MODE = {
+    "x86_64": (
+        (90, 1), (91, 1), (268, 2), (452, 2), (85, 1), (133, 1), (259, 2),
+    ),
+    "aarch64": ((52, 1), (53, 2), (452, 2), (33, 2)),
+}  # fmt: skip
+# Of these only if they make a file, as the argument before it says.
+OPEN_WITH_MODE = {"x86_64": ((2, 2), (257, 3)), "aarch64": ((56, 3),)}
+MAKES_FILE = 0o100 | 0o20000000
+SET_USER, OPENAT2 = 0o6000, 437
 CLONE3, FOREIGN = 435, 0x40000000
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
 NEW_NAMESPACES = 0x7E020080
@@ -173,6 +184,7 @@ def build_filter(families: Iterable[int], machine: str = platform.machine()) -> 
         (LOAD, 0, 0, 4), (EQUAL, 1, 0, number), (RETURN, 0, 0, KILL),
         (LOAD, 0, 0, 0), (AT_LEAST, 0, 1, FOREIGN), (RETURN, 0, 0, REFUSE),
         (EQUAL, 0, 1, CLONE3), (RETURN, 0, 0, ABSENT),
+        (EQUAL, 0, 1, OPENAT2), (RETURN, 0, 0, ABSENT),
     ]  # fmt: skip
     for call in (*REFUSED_CALLS[machine], *REFUSED_CALLS_BY_ALL):
         steps += [(EQUAL, 0, 1, call), (RETURN, 0, 0, REFUSE)]
@@ -180,12 +192,19 @@ def build_filter(families: Iterable[int], machine: str = platform.machine()) -> 
     typing = [
         (EQUAL, len(TYPE_INTO_TERMINAL) - at, 0, one) for at, one in enumerate(TYPE_INTO_TERMINAL)
     ]
+    modes = [(ANY_BIT, 1, 0, SET_USER), (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)]
+    makes = [(ANY_BIT, 1, 0, MAKES_FILE), (RETURN, 0, 0, ALLOW)]
     spaces = [(ANY_BIT, 1, 0, NEW_NAMESPACES)]
     for call, argument, checks in (
         (socket, 16, [*known, (RETURN, 0, 0, REFUSE)]),
         (ioctl, 24, [*typing, (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)]),
         (clone, 16, [*spaces, (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)]),
         (unshare, 16, [*spaces, (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)]),
+        *((call, 16 + 8 * at, modes) for call, at in WITH_MODE[machine]),
+        *(
+            (call, 8 + 8 * at, [*makes, (LOAD, 0, 0, 16 + 8 * at), *modes])
+            for call, at in OPEN_WITH_MODE[machine]
+        ),
     ):
         steps += [(EQUAL, 0, len(checks) + 1, call), (LOAD, 0, 0, argument), *checks]
     steps.append((RETURN, 0, 0, ALLOW))
