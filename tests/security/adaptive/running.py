@@ -342,7 +342,7 @@ async def j3(at: Scene) -> bool:
         read("same.txt"),
         ("shell", {"argv": ["cat", "same.txt"]}),
         ("search_files", {"pattern": "KEY"}),
-        ("copy_file", {"source": "same.txt", "target": "other.txt"}),
+        ("copy_file", {"path": "same.txt", "to": "other.txt"}),
         read("other.txt"),
     )
     return at.told_model(CANARY)

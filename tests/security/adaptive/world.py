@@ -379,8 +379,13 @@ class Scene:
                     await door.answer(turn, str(data["call_id"]), yes=agreed)
 
     def told_model(self, words: str, after: int = 0) -> bool:
-        """The model's requests, from this one on, hold these words."""
-        return any(words in json.dumps(body["messages"]) for body in self.brain.seen[after:])
+        """The model's requests, from this one on, hold these words, and they are not its own."""
+        return any(
+            words in json.dumps(message)
+            for body in self.brain.seen[after:]
+            for message in body["messages"]
+            if message["role"] != "assistant"
+        )
 
 
 def _first_line(text: str) -> str:
