@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1800
 
 Report = Callable[[str], None]
 MOST_STEPS = 5
+REMEMBER = "remember that my dog is called Rex"
 
 
 def said(text: str) -> Message:
@@ -70,6 +71,25 @@ async def local() -> AsyncIterator[Local]:
     os.sched_setaffinity(0, cores)
 
 
+@dataclass
+class Worked:
+    """All tasks, done once for all tests that look at them, and the reply to one word more after REMEMBER."""
+
+    traces: dict[str, Trace]
+    after: ModelReply
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def worked(local: Local) -> Worked:
+    traces, after = dict[str, Trace](), None
+    for task in TASKS:
+        traces[task.says] = trace = await work(local, task)
+        if task.says == REMEMBER:
+            after = await local.complete(DEFAULT_MODEL, ask(*trace.messages, said("thanks!")))
+    assert after
+    return Worked(traces, after)
+
+
 @pytest.fixture
 def report(capsys: pytest.CaptureFixture[str]) -> Report:
     def tell(text: str) -> None:
@@ -80,9 +100,9 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
 
 
 async def test_nine_of_twelve_small_tasks_are_done_with_the_right_tools(
-    local: Local, report: Report
+    worked: Worked, report: Report
 ):
-    traces = [await work(local, task) for task in TASKS]
+    traces = [worked.traces[task.says] for task in TASKS]
     for task, trace in zip(TASKS, traces, strict=True):
         verdict = "right" if trace.right(task) else "WRONG"
         steps = " ".join(f"{call.name}{call.arguments}" for call in trace.calls)
@@ -99,8 +119,8 @@ async def test_nine_of_twelve_small_tasks_are_done_with_the_right_tools(
     assert right >= 9
 
 
-async def test_a_later_step_reads_only_what_is_new(local: Local, report: Report):
-    trace = await work(local, Task("what is in notes.txt?", ("read_file",)))
+async def test_a_later_step_reads_only_what_is_new(worked: Worked, report: Report):
+    trace = worked.traces["what is in notes.txt?"]
     first, second = trace.replies[0].usage, trace.replies[1].usage
     report(f"first step {first}, second step {second}")
     assert second.cached_tokens >= first.input_tokens
@@ -108,18 +128,30 @@ async def test_a_later_step_reads_only_what_is_new(local: Local, report: Report)
     assert second.usd == 0.0
 
 
-async def test_a_second_turn_finds_the_first_one_read(local: Local):
-    turn = await work(local, Task("remember that I like tea", ("remember",)))
-    before = turn.replies[-1].usage
-    reply = await local.complete(DEFAULT_MODEL, ask(*turn.messages, said("thanks!")))
-    assert reply.usage.cached_tokens >= before.input_tokens
+async def test_a_second_turn_finds_the_first_one_read(worked: Worked):
+    before = worked.traces[REMEMBER].replies[-1].usage
+    assert worked.after.usage.cached_tokens >= before.input_tokens
 
 
-async def test_what_it_writes_as_arguments_is_json_that_fits_the_tool(local: Local):
-    trace = await work(local, Task("write the words hello world to hi.txt", ("write_file",)))
-    assert trace.calls[0].name == "write_file"
-    assert set(json.loads(trace.calls[0].arguments)) == {"path", "text"}
+async def test_what_it_writes_as_arguments_is_json_that_fits_the_tool(worked: Worked):
+    calls = [call for trace in worked.traces.values() for call in trace.calls]
+    written = [call for call in calls if call.name == "write_file"]
+    assert written
+    assert all(set(json.loads(call.arguments)) == {"path", "text"} for call in written)
     assert {"write_file", "read_file"} <= set(COMPACT_TOOLS)
+
+
+async def test_calls_queue_in_order(local: Local):
+    order: list[int] = []
+
+    async def one(number: int) -> None:
+        await local.complete(DEFAULT_MODEL, ask(said(f"say {number}"), max_tokens=24))
+        order.append(number)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(3):
+            group.create_task(one(number))
+    assert order == [0, 1, 2]
 
 
 async def test_without_leave_to_use_tools_it_answers(local: Local):
@@ -169,12 +201,20 @@ class Watched:
         self.loop.call_soon_threadsafe(self.ended.set)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def watched(local: Local) -> AsyncIterator[tuple[Local, Watched]]:
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def watching(local: Local) -> AsyncIterator[tuple[Local, Watched]]:
     engine = Watched(asyncio.get_running_loop())
     provider = Local(locate=find_model_file, open_engine=engine.open)
     yield provider, engine
     await provider.aclose()
+
+
+@pytest.fixture
+def watched(watching: tuple[Local, Watched]) -> tuple[Local, Watched]:
+    """Nothing has begun or ended yet."""
+    watching[1].began.clear()
+    watching[1].ended.clear()
+    return watching
 
 
 async def seconds_until_stopped(task: "asyncio.Task[ModelReply]", ended: asyncio.Event) -> float:
@@ -211,19 +251,6 @@ async def test_cancelling_is_heard_while_it_reads_a_long_prompt(
     await engine.began.wait()
     seconds = await seconds_until_stopped(task, engine.ended)
     report(f"cancelled while it read: the engine stopped after {seconds:.2f} s")
-
-
-async def test_calls_queue_in_order(local: Local):
-    order: list[int] = []
-
-    async def one(number: int) -> None:
-        await local.complete(DEFAULT_MODEL, ask(said(f"say {number}"), max_tokens=24))
-        order.append(number)
-
-    async with asyncio.TaskGroup() as group:
-        for number in range(3):
-            group.create_task(one(number))
-    assert order == [0, 1, 2]
 
 
 async def test_the_event_loop_stays_free_while_it_generates(local: Local, report: Report):
