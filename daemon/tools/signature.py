@@ -5,12 +5,13 @@
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from inspect import Parameter, getdoc, signature
 from typing import Annotated, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from daemon.core import value
 from daemon.core.messages import ToolSpec
 from daemon.tools.base import (
     Arguments,
@@ -43,16 +44,10 @@ class BoundFunction:
     from_context: Mapping[str, str]
     parts: Mapping[str, object]
 
-    @cached_property
+    @property
     def model(self) -> type[BaseModel]:
         """Validates the arguments; built at the first call, for that takes a millisecond."""
-        fields = {}
-        for one in self.parameters:
-            default = ... if one.default is Parameter.empty else one.default
-            # prefixed, so that an argument may be named `copy` or `json`
-            fields[f"arg_{one.name}"] = (one.annotation, Field(default, alias=one.name))
-        config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
-        return create_model("arguments", __config__=config, **fields)  # pyrefly: ignore[no-matching-overload]
+        return _build_model(self.function)
 
     def check(self, arguments: Arguments) -> dict[str, object]:
         """The model's arguments as typed values. Raises BadArguments with the usage."""
@@ -109,15 +104,29 @@ def bind(definitions: Iterable[ToolDefinition], parts: Mapping[type, object]) ->
     return [_bind_one(definition, parts) for definition in definitions]
 
 
-def _bind_one(definition: ToolDefinition, parts: Mapping[type, object]) -> Tool:
-    name, function = definition.name, definition.function
+@value
+class ToolShape:
+    """What a function says of itself: `parameters` are the model's, `kinds` the parts that it
+    needs.
+    """
+
+    description: str
+    parameters: tuple[Parameter, ...]
+    from_context: Mapping[str, str]
+    kinds: Mapping[str, type]
+
+
+@cache
+def _read_function(function: Function) -> ToolShape:
+    """Read once, for that takes a millisecond. Raises TypeError for a wrong definition."""
+    name = getattr(function, "__name__", "")
     # The model is told the first paragraph of the docstring.
     description = " ".join((getdoc(function) or "").partition("\n\n")[0].split())
     if not description:
         raise TypeError(f"tool {name}: it needs a docstring, which the model is told")
     parameters: list[Parameter] = []
     from_context: dict[str, str] = {}
-    given: dict[str, object] = {}
+    kinds: dict[str, type] = {}
     for key, parameter in signature(function, eval_str=True).parameters.items():
         kind = parameter.annotation
         if key.startswith("_"):
@@ -134,12 +143,30 @@ def _bind_one(definition: ToolDefinition, parts: Mapping[type, object]) -> Tool:
             raise TypeError(
                 f"tool {name}: parameter {key} needs a type that the model or daemon can fill in"
             )
-        elif kind in parts:
-            given[key] = parts[kind]
         else:
+            kinds[key] = kind
+    return ToolShape(description, tuple(parameters), from_context, kinds)
+
+
+@cache
+def _build_model(function: Function) -> type[BaseModel]:
+    fields = {}
+    for one in _read_function(function).parameters:
+        default = ... if one.default is Parameter.empty else one.default
+        # prefixed, so that an argument may be named `copy` or `json`
+        fields[f"arg_{one.name}"] = (one.annotation, Field(default, alias=one.name))
+    config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+    return create_model("arguments", __config__=config, **fields)  # pyrefly: ignore[no-matching-overload]
+
+
+def _bind_one(definition: ToolDefinition, parts: Mapping[type, object]) -> Tool:
+    name, shape = definition.name, _read_function(definition.function)
+    for kind in shape.kinds.values():
+        if kind not in parts:
             raise LookupError(f"tool {name} needs a {kind.__name__}, and none was given")
-    bound = BoundFunction(name, function, tuple(parameters), from_context, given)
-    spec = ToolSpec(name, description, bound.schema())
+    given = {key: parts[kind] for key, kind in shape.kinds.items()}
+    bound = BoundFunction(name, definition.function, shape.parameters, shape.from_context, given)
+    spec = ToolSpec(name, shape.description, bound.schema())
     return Tool(spec, definition.meta, bound.run, bound.check)
 
 

@@ -192,8 +192,16 @@ class Sandbox:
         return [*words, "--", *limited]
 
 
+_WORKING: dict[tuple[str | None, str, int], SandboxKind] = {}
+
+
 async def probe(workspace: Path) -> SandboxKind:
-    """The best sandbox that works: some systems forbid bubblewrap to ordinary users."""
+    """The best sandbox that works: some systems forbid bubblewrap to ordinary users. One that was
+    found to work is not tried again in this process.
+    """
+    machine = shutil.which("bwrap"), os.environ.get("PATH", ""), os.geteuid()
+    if machine in _WORKING:
+        return _WORKING[machine]
     kinds: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
     fits = shutil.which("bwrap") and shutil.which("bash")
     for kind in kinds if fits and platform.machine() in landlock.MACHINES else kinds[1:]:
@@ -202,7 +210,7 @@ async def probe(workspace: Path) -> SandboxKind:
         with suppress(OSError):
             ran = await run_process(argv, workspace, sandbox.env, PROBE_S, max_chars=100)
             if ran == ProcessResult(0, "works\n"):
-                return kind
+                return _WORKING.setdefault(machine, kind)
     return "none"
 
 
