@@ -26,7 +26,7 @@ FIRST = "first"
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """How a daemon is to live, and die: `die_at` counts its own moments, `die_asking` is "HOW:N" for its N-th model call,
+    """How a daemon is to live, and die: `die_at` counts its own moments, `die_in` names one, `die_asking` is "HOW:N" for its N-th model call,
     `die_after` seconds, wherever it may be then. A `hasty` person answers questions before the turn has come to rest, and one
     with `doubts` says no to so many answers first. `agents` are the specs in HOME/agents; `chosen` is who answers. `finely`: each
     change of the file system is a moment, too.
@@ -36,6 +36,7 @@ class Life:
     base_url: str
     plan: Plan
     die_at: int = 0
+    die_in: str = ""
     die_asking: str = ""
     die_after: float = 0.0
     forgetful: bool = False
@@ -67,7 +68,7 @@ async def live(life: Life) -> list[str]:
     """From start to good end: everything said, answered, shown. Gives the moments that were passed."""
     folder = Path(life.folder)
     outside = Outside(folder)
-    moments = Moments(life.die_at, outside.deaths)
+    moments = Moments(life.die_at, outside.deaths, life.die_in)
     paths = _home(life)
 
     async def open_store(path: Path) -> Store:

@@ -97,15 +97,16 @@ class Outside:
 
 @dataclass(slots=True)
 class Moments:
-    """Dies by SIGKILL at the n-th moment that is passed; 0 is never."""
+    """Dies by SIGKILL at the n-th moment that is passed, 0 is never; or at the first of the name `die_in`."""
 
     die_at: int
     deaths: Notebook
+    die_in: str = ""
     passed: list[str] = field(default_factory=list)
 
     def __call__(self, name: str) -> None:
         self.passed.append(name)
-        if len(self.passed) == self.die_at:
+        if len(self.passed) == self.die_at or name == self.die_in:
             self.deaths.note(pid=str(os.getpid()), at=name)
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -70,7 +70,7 @@ class World:
         for life in lives:
             kills += (await self.live(life)).status == -SIGKILL
             halfway += await self._halfway(life)
-        last = replace(lives[-1], die_at=0, die_asking="", die_after=0.0)
+        last = replace(lives[-1], die_at=0, die_in="", die_asking="", die_after=0.0)
         ended = await self.live(last)
         it = await remains(Path(last.folder), last.plan, self._asked(last), kills, ended.pid)
         for death in it.outside.deaths.lines():
