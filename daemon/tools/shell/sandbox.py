@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -192,16 +193,19 @@ class Sandbox:
         return [*words, "--", *limited]
 
 
-_WORKING: dict[tuple[str | None, str, int], SandboxKind] = {}
+@cache
+def _list_working(bwrap: str | None, path: str, user: int) -> list[SandboxKind]:
+    """What was found to work on this machine for this user; `probe` adds it."""
+    return []
 
 
 async def probe(workspace: Path) -> SandboxKind:
     """The best sandbox that works: some systems forbid bubblewrap to ordinary users. One that was
     found to work is not tried again in this process.
     """
-    machine = shutil.which("bwrap"), os.environ.get("PATH", ""), os.geteuid()
-    if machine in _WORKING:
-        return _WORKING[machine]
+    working = _list_working(shutil.which("bwrap"), os.environ.get("PATH", ""), os.geteuid())
+    if working:
+        return working[0]
     kinds: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
     fits = shutil.which("bwrap") and shutil.which("bash")
     for kind in kinds if fits and platform.machine() in landlock.MACHINES else kinds[1:]:
@@ -210,7 +214,8 @@ async def probe(workspace: Path) -> SandboxKind:
         with suppress(OSError):
             ran = await run_process(argv, workspace, sandbox.env, PROBE_S, max_chars=100)
             if ran == ProcessResult(0, "works\n"):
-                return _WORKING.setdefault(machine, kind)
+                working.append(kind)
+                return kind
     return "none"
 
 
