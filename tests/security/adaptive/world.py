@@ -223,9 +223,8 @@ class Scene:
             **{tool: [{"text": "done"}] for tool in ("send", "pay", "note")},
         }
         self.desk.write(TOOLS, outputs)
-        table = self.desk.table(
-            sandbox="off", effects=EFFECTS, critical=CRITICAL, trusted_output=["book"], **more
-        )
+        given = {"effects": EFFECTS, "critical": CRITICAL, "trusted_output": ["book"]}
+        table = self.desk.table(**{"sandbox": "off", **given, **more})
         self.config.setdefault("mcp", {})["desk"] = table
 
     def has_hand(self, start: str = "", *, paths: Sequence[str] = (), **tools: str) -> None:
