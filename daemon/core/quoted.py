@@ -79,8 +79,18 @@ ANNOUNCED = re.compile(
     re.IGNORECASE,
 )
 """A line that asks about what follows it: "sum up this mail", "what does this want?"."""
-ASKED = re.compile(rf"\?[ \t]*{NEXT}")
-"""A line that ends with a question: what stands below it is what it asks about."""
+REWORD = (
+    "translate|proofread|rephrase|reword|paraphrase|übersetzen?|lektorieren?|umformulieren"
+    "|tradui[st]|traduire|traduisez|reformule[rz]?|traduce|traducir|reformula|traduci|traducete"
+    "|tradurre|riformula|traduz|traduza|traduzir|reformule|vertaal|vertalen|herschrijf"
+    "|przetłumacz|przeredaguj"
+)
+ASKED = re.compile(
+    rf"\?[ \t]*{NEXT}|\A\W*(?:\w+\W+){{0,2}}(?:{REWORD})\b[^\n]*{NEXT}", re.IGNORECASE
+)
+"""A line that ends with a question, or begins with an order to word something anew: what stands
+below it is what it is about.
+"""
 SIGNED = re.compile(rf"(?<=\n)[ \t]*(?:{FAREWELL})\b[^\n]{{0,80}}$", FLAGS)
 QUOTED_LINE = re.compile(r"^[ \t]*[>|›»❯❱〉≫│┃][^\n]*", FLAGS)
 FENCE = re.compile(r"`{3,}|~{3,}")
