@@ -31,7 +31,7 @@ from daemon.core.events import (
     Verified,
 )
 from daemon.core.messages import Message, MessageRole, ToolCall
-from daemon.core.trust import Answer, Stop
+from daemon.core.trust import Answer, Label, Stop
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import AnswerCheck, Intent
 from daemon.tools.calls import truncate_middle
@@ -209,7 +209,9 @@ class AnswerChecker:
                 result = await self.criteria.match_pattern(check.value, text)
                 found = _report(name, result, f"The answer must match the pattern {check.value}")
             case "test_pass":
-                result = await self.criteria.run_command(check.value)
+                result = await self.criteria.run_command(
+                    check.value, turn.id, tainted=turn.label is Label.UNTRUSTED
+                )
                 found = _report(name, result, f"`{check.value}` does not succeed yet")
             case "tool_result":
                 met = any(_is_met(check, result, call) for result, call in turn.settled_calls)

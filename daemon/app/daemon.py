@@ -24,6 +24,7 @@ from daemon.app.tools import Overrides, ToolOwner
 from daemon.client.local import LocalClient
 from daemon.commands.admin import AdminCommands, UndoCommand
 from daemon.commands.approvals import ApprovalCommands
+from daemon.commands.files import TrustCommands
 from daemon.commands.memory import MEMORY_WAITS, MemoryCommands, count_memories
 from daemon.commands.registry import CommandRunner
 from daemon.commands.rules import RuleCommands
@@ -104,7 +105,7 @@ class Daemon(ToolOwner):
             store,
             sessions,
             agents,
-            CriteriaChecker(self.sandbox),
+            CriteriaChecker(self.sandbox, self.effects),
             clock,
             self.new_id,
             self.event_bus,
@@ -146,7 +147,7 @@ class Daemon(ToolOwner):
             lambda: secrets.randbits(31),
         )
         self.rule_commands = RuleCommands(self.store, self.rules, caller, local)
-        checks = CriteriaChecker(self.sandbox)
+        checks = CriteriaChecker(self.sandbox, self.effects)
         self.routes, self.recall = routes, MemoryRecall(self.memory, clock)
         self.context = context
         return AgentLoop(
@@ -168,6 +169,7 @@ class Daemon(ToolOwner):
             store, sessions, clock, self.new_id, self.config.tools.approvals == "always"
         )
         people = PeopleService(store, clock, sessions=sessions, config_roles=self.config_roles)
+        self.trust = TrustCommands(self.effects)
         groups = (
             SessionCommands(clock, services, self.routes, self.usage.today, self._describe_state),
             ApprovalCommands(approvals),
@@ -175,6 +177,7 @@ class Daemon(ToolOwner):
             self.rule_commands,
             UndoCommand(store, self.files, self.new_id),
             MemoryCommands(self.memory, clock),
+            self.trust,
         )
         commands = self.commands = CommandRunner(store, clock, groups)
         intake = Intake(self.config.limits, clock)
@@ -211,6 +214,7 @@ class Daemon(ToolOwner):
         Loading an embedded model stops the whole process for two or three seconds: better when
         the daemon is ready than during a conversation. A message that comes meanwhile goes next.
         """
+        await self.trust.ask_once(self._tell_owner)
         for kind in FIRST_EVENTS:
             with suppress(UnreadableEvent):
                 await asyncio.to_thread(decode, kind, SCHEMA, "{}")
@@ -227,13 +231,16 @@ class Daemon(ToolOwner):
     def _is_channel_up(self, channel: str) -> bool:
         return channel in self.channel_states and self.channel_states[channel].up.is_set()
 
-    def _describe_state(self) -> list[str]:
+    async def _tell_owner(self, notice: str) -> bool:
+        return await self.store.write(lambda tx: self.notifier.post_notice(tx, notice))
+
+    async def _describe_state(self) -> list[str]:
         channels = [f"Channel {state.describe()}" for state in self.channel_states.values()]
         notice, waiting = self.runtime.loaded.notice, self.memory.waiting
         lines = [f"Config: {notice}"] if notice else []
         if waiting:
             lines.append(f"{count_memories(waiting)} your yes: /memory pending")
-        return [*channels, *lines]
+        return [*channels, *lines, *filter(None, [await self.trust.describe()])]
 
     def _list_problems(self) -> list[str]:
         journal = [] if self.store.healthy else ["the journal cannot be written"]

@@ -131,7 +131,7 @@ class ToolOwner:
             sandbox.workspace, shell.max_output_chars, beside, protected.is_disguised
         )
         self.files = await FileStore.open(workspace, self.paths.undo, self.store, self.clock.now)
-        effects = CommandEffects(self.files, self.clock.monotonic)
+        self.effects = effects = CommandEffects(self.files, self.clock.monotonic)
         await effects.recover()  # of commands that a crash cut
         background = BackgroundCommands(
             shell.background, shell.background_minutes * 60, shell.max_output_chars
@@ -161,6 +161,7 @@ class ToolOwner:
                 notify=self.notifier,
                 clock=self.clock,
                 folder=self.paths.home / "mcp",
+                effects=effects,
             )
             stack.push_async_callback(self.servers.aclose)
             self.servers.start()

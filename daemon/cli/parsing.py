@@ -28,9 +28,11 @@ COMMANDS = {
     "pair": "print a one-time code with which a person gets access",
     "mcp": "MCP servers: list their tools, approve what they have changed",
     "memory": "what is remembered: list|pending|approve|reject|forget",
+    "trust": "whose the files of the workspace are: say which are yours",
     "model": "list, download and remove the models that run inside the daemon",
     "backup": "create or verify a backup of all your data",
 }
+MODULES = {"trust": "terminal.trust"}
 NOT_YET = {
     "init": 'write config.toml by hand, a few lines: README tells how ("Models")',
     "service": "let your system start `aidaemon run`",
@@ -88,7 +90,7 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
         _front_parser().parse_args(rest or ["--help"])
     name = rest[0]
     _check_command(name)
-    command = import_module(f"daemon.cli.{name}")
+    command = import_module(f"daemon.cli.{MODULES.get(name, name)}")
     parser = RaisingParser(prog=f"aidaemon {name}", description=COMMANDS[name], allow_abbrev=False)
     add_options(parser, {**COMMON, **getattr(command, "OPTIONS", {})})
     if actions := getattr(command, "ACTIONS", None):

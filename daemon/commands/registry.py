@@ -85,6 +85,18 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             ),
         ),
         Command("deny", "say yes or no to a question", "/deny [2|all] [reason]"),
+        Command(
+            "trust",
+            "whose the files of the workspace are",
+            "/trust PATH: this file or folder is yours; /untrust PATH: it is not. /trust lists.",
+            Right.MANAGE,
+        ),
+        Command(
+            "untrust",
+            "whose the files of the workspace are",
+            "/untrust PATH: it is a stranger's from now on.",
+            Right.MANAGE,
+        ),
         Command("grants", "what is allowed without a question", "/grants, /grants revoke ID"),
         Command(
             "rules",

@@ -3,7 +3,7 @@
 answers this chat, and how hard it thinks (A2, A14, A19, B1, C1, C6, D5, E7, E13).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from textwrap import indent
@@ -43,7 +43,7 @@ class SessionCommands:
     service: SessionService
     routing: ModelRouting
     today: Callable[[], UsageToday]
-    state: Callable[[], Sequence[str]]
+    state: Callable[[], Awaitable[Sequence[str]]]
 
     async def stop(self, call: CommandCall) -> str:
         """/stop interrupts a model call or a tool within a second."""
@@ -196,7 +196,7 @@ class SessionCommands:
             f"Agent: {session.agent}",
             f"Tasks: {tasks}",
             f"Journal: {'ok' if self.service.store.healthy else FAILING}",
-            *self.state(),
+            *await self.state(),
             f"Today: {today.tokens:,} tokens{tokens}, ${today.usd:.4f}{usd}{unpriced}",
             f"Turns of seven days ended: {stops}",
         )

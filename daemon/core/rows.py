@@ -265,12 +265,15 @@ class LabelScope(StrEnum):
 
 @value
 class FileLabel:
-    """The label of a place in the workspace, and the turn that gave it."""
+    """The label of a place in the workspace, and the turn that gave it. Where there is a `digest`,
+    a good label is for this content alone.
+    """
 
     path: AnyPath
     label: Label
     turn: str
     scope: LabelScope = LabelScope.FILE
+    digest: str = ""
 
 
 @value

@@ -15,15 +15,19 @@ from daemon.core.rows import (
     LoopOrder,
     LoopRow,
 )
+from daemon.core.trust import Label
 from daemon.tools.criteria_checks import CriteriaChecker, CriterionResult
 
 
-async def check_criterion(checks: CriteriaChecker, loop: LoopRow, output: str) -> CriterionResult:
+async def check_criterion(
+    checks: CriteriaChecker, loop: LoopRow, output: str, label: Label = Label.TRUSTED
+) -> CriterionResult:
     """`max_iterations` and `manual` are never met by themselves."""
     if loop.criterion == "regex":
         return await checks.match_pattern(loop.value, output)
     if loop.criterion == "test_pass":
-        return await checks.run_command(loop.value)
+        tainted = loop.label.join_with(label) is Label.UNTRUSTED
+        return await checks.run_command(loop.value, loop.turn_id(loop.attempt), tainted=tainted)
     return CriterionResult(False)
 
 

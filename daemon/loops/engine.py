@@ -237,7 +237,7 @@ class LoopEngine:
         came = attempt_result(await self._wait_for_turn(loop.turn_id(loop.attempt)))
         verdict = CriterionResult(False)
         if not came.error:
-            verdict = await check_criterion(self.criteria, loop, came.output)
+            verdict = await check_criterion(self.criteria, loop, came.output, came.label)
         if verdict.warning:
             log.warning("loop %s: %s: %s", loop.id, loop.criterion, verdict.warning)
         now = self.clock.now()

@@ -8,9 +8,11 @@ from functools import partial
 from secrets import token_hex
 
 from daemon.core import value
+from daemon.core.clock import run_to_completion
 from daemon.core.turn_spec import check_pattern
 from daemon.tools.shell.process import exchange, run_process
 from daemon.tools.shell.sandbox import Sandbox
+from daemon.tools.workspace.command_effects import CommandEffects
 
 COMMAND_S, PATTERN_S = 60.0, 10.0
 OUTPUT_CHARS = 1000
@@ -20,6 +22,15 @@ MATCH = "import json, re, sys; p, t = json.load(sys.stdin); print(bool(re.search
 NO_SANDBOX = (
     "test_pass runs what the model wrote without asking, so it needs a sandbox, and this machine"
     " has none: install bubblewrap, or choose another criterion"
+)
+
+TAINTED = (
+    "the command was not run: this conversation has read text from outside, and may have put it"
+    " into what the command runs. Nothing was lost: look at the files, and run it yourself"
+)
+FOREIGN = (
+    "the command was not run: {0} in the workspace is not known to be yours, and the command might"
+    " run it. Nothing was lost: /trust {0} if you know it (/status counts such files), or remove it"
 )
 
 
@@ -38,6 +49,7 @@ class CriteriaChecker:
     """The owner's command needs no approval; it may run the model's code, so in a sandbox."""
 
     sandbox: Sandbox
+    effects: CommandEffects | None = None
     command_s: float = COMMAND_S
     pattern_s: float = PATTERN_S
 
@@ -46,10 +58,29 @@ class CriteriaChecker:
         """Why commands cannot be checked on this machine; empty when they can."""
         return self.sandbox.refusal or (NO_SANDBOX if self.sandbox.kind == "none" else "")
 
-    async def run_command(self, command: str) -> CriterionResult:
-        """The command is split at white space and runs without a shell."""
+    async def run_command(
+        self, command: str, turn: str = "", *, tainted: bool = False
+    ) -> CriterionResult:
+        """The command is split at white space and runs without a shell. Where a stranger may have
+        written what it runs, it does not run.
+        """
         if self.obstacle:
             return _not_checked(self.obstacle)
+        if tainted:
+            return _not_checked(TAINTED)
+        if self.effects is None:
+            return await self._run(command)
+        began = await self.effects.begin(turn, trusted=True)
+        if not began.clean:
+            await self.effects.cancel(began)
+            foreign = await self.effects.find_foreign()
+            return _not_checked(FOREIGN.format(foreign or "."))
+        try:
+            return await self._run(command)
+        finally:
+            await run_to_completion(self.effects.end(began, turn, trusted=True))
+
+    async def _run(self, command: str) -> CriterionResult:
         sandbox = self.sandbox
         watch = await sandbox.begin(token_hex(4))
         try:

@@ -40,8 +40,10 @@ class Eyes(CommandEffects):
         self.says = says
         self.seen: list[tuple[str, str, bool]] = []
 
-    async def start(self, context: ToolContext | None = None) -> CommandStart:
-        return CommandStart(f"before {len(self.seen)}", 0, 0.0, None)
+    async def start(
+        self, context: ToolContext | None = None, label: Label = Label.TRUSTED
+    ) -> CommandStart:
+        return CommandStart(f"before {len(self.seen)}", 0, 0.0, {})
 
     async def finish(
         self,

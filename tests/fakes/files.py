@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label
 from daemon.store.journal import Store
 from daemon.store.sqlite import SqliteStore
@@ -32,13 +33,15 @@ class Desk:
     clock: SteadyClock = field(default_factory=SteadyClock)
 
     @classmethod
-    async def at(cls, home: Path, store: Store | None = None) -> Self:
+    async def at(cls, home: Path, store: Store | None = None, trusted: bool = True) -> Self:
         """In home/workspace, which is made."""
         root = home.resolve() / "workspace"
         root.mkdir(exist_ok=True)
         store = store or await SqliteStore.open(home / "journal.db")
         clock = SteadyClock()
         files = await FileStore.open(Workspace(root), home / "undo", store, clock.now)
+        if trusted:  # as an owner does who has a folder of their own
+            await files.labels.save([FileLabel("", Label.TRUSTED, "", LabelScope.TREE)])
         return cls(files, store, clock)
 
     @property

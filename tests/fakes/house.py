@@ -11,6 +11,8 @@ from daemon.app.config import load_config
 from daemon.app.daemon import Daemon, Overrides, open_daemon
 from daemon.client.protocol import LiveEvent, RunView
 from daemon.core.events import Event
+from daemon.core.rows import FileLabel, LabelScope
+from daemon.core.trust import Label
 from daemon.sessions.inbox import InboxMessage
 from daemon.settings.paths import Paths, resolve_paths
 from tests.fakes.openai import FakeOpenAI
@@ -78,10 +80,16 @@ async def living(
     model: FakeOpenAI,
     config: Mapping[str, object] | None = None,
     parts: Overrides | None = None,
+    *,
+    trusted: bool = True,
 ) -> AsyncIterator[Living]:
-    """Open a house at `home`, take up what was left there, close it in good order."""
+    """Open a house at `home`, take up what was left there, close it in good order. `trusted`: its owner
+    has said that the workspace is theirs.
+    """
     paths = write_config(home, model.base_url, config)
     loaded = load_config(paths.config, env={}, secrets={})
     async with open_daemon(paths, loaded, parts) as house:
+        if trusted and "" not in house.files.labels.by_folded:
+            await house.files.labels.save([FileLabel("", Label.TRUSTED, "owner", LabelScope.TREE)])
         await house.sessions.recover()
         yield Living(house, paths, model)

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
@@ -46,6 +46,7 @@ from daemon.tools.mcp.tools import (
 )
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Sandbox
+from daemon.tools.workspace.command_effects import CommandEffects
 
 if TYPE_CHECKING:
     from daemon.tools.mcp.client import McpSession
@@ -90,6 +91,7 @@ class ServerManager:
     notify: Callable[[str], Awaitable[None]]
     clock: Clock
     folder: Path
+    effects: CommandEffects | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _servers: dict[str, "McpServer"] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -169,7 +171,10 @@ class McpServer:
                 manager.folder / self.name,
             )
             self._program = await self._admit_program()
-            async with manager.connect(address, self._changed.set, self._log_stderr) as session:
+            async with (
+                self._watch_files(),
+                manager.connect(address, self._changed.set, self._log_stderr) as session,
+            ):
                 return await self._serve_session(session)
         except AidaemonError as error:
             return str(error)
@@ -194,6 +199,15 @@ class McpServer:
             self.tried.set()
             await self._changed.wait()
         return None
+
+    def _watch_files(self) -> AbstractAsyncContextManager[None]:
+        """What it can write in the workspace is not the owner's."""
+        root, config, effects = self.manager.sandbox.workspace, self.config, self.manager.effects
+        places = [Path(path).expanduser().resolve() for path in config.paths]
+        reaches = any(one.is_relative_to(root) or root.is_relative_to(one) for one in places)
+        if effects and not config.url and reaches:
+            return effects.watch_server()
+        return nullcontext()
 
     def _log_stderr(self, line: str) -> None:
         log.info("MCP server %s says: %s", self.name, sanitize_line(line, 500))

@@ -4,6 +4,7 @@ A conversation checks and stops its own background commands; they end with the d
 """
 
 import asyncio
+import re
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -134,7 +135,7 @@ class BackgroundCommands:
         job = BackgroundJob(
             f"{self.id_prefix}-{self._count}", context, label.join_with(context.turn.label),
             RedactedStream(terminal.redactor), effects,
-            await effects.start(context) if effects else None, watch,
+            await effects.start(context, label) if effects else None, watch,
             HeadTail(4 * self.max_chars), context.clock.monotonic(),
         )  # fmt: skip
         running_job = job.run(argv, terminal.sandbox, self.lifetime_s)
@@ -201,6 +202,11 @@ NO_SANDBOX = (
 NETWORK_NOTE = (
     "with the network: it can send out what it reads in the workspace, and reach the services of"
     " this machine"
+)
+UNPACKS = re.compile(  # what is in an archive or comes from a repository is nobody's yet
+    r"\b(?:unzip|7z\w*|unrar|unar|bsdtar|cpio|shutil|zipfile|tarfile|jar\s+-?x)\b"
+    r"|\btar\b[^;&|]*(?:\s-[a-zA-Z]*x|--extract|--get)|\btar\s+[a-zA-Z]*x[a-zA-Z]*\s"
+    r"|\bgit\b[^;&|]*\s(?:clone|pull|fetch|am|apply|submodule|bundle)\b"
 )
 BACKGROUND_NOTE = "in the background: it continues after this answer, for at most {:g} minutes"
 NEEDS_BUBBLEWRAP = (
@@ -316,14 +322,15 @@ async def shell(
     given = {"argv": argv, "command": command, "network": network, "background": background}
     sandbox, config, effects = terminal.sandbox, terminal.config, terminal.effects
     hidden, words = await terminal.find_hidden(given), terminal.build_argv(given)
-    label = Label.UNTRUSTED if network or sandbox.kind == "none" else Label.TRUSTED
+    foreign = network or sandbox.kind == "none" or UNPACKS.search(" ".join(words))
+    label = Label.UNTRUSTED if foreign else Label.TRUSTED
     await terminal.check_idle(given, context)
     watch = await terminal.begin(given)
     line = sandbox.wrap(words, network, hidden, watch)
     if background:
         job = await terminal.background.start(line, terminal, context, label, watch)
         return ToolOutput(f"{job.id}: started; check_command reports on it, stop_command ends it")
-    before, note = await effects.start(context) if effects else None, ""
+    before, note = await effects.start(context, label) if effects else None, ""
     try:
         ran = await run_process(
             line,

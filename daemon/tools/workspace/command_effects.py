@@ -1,28 +1,27 @@
 """What a command did: files that it wrote or moved get the label of what they may hold (F3).
 
-Nobody knows what a command reads. So while any file of the workspace is untrusted, its output is,
-and so is what it changed.
+Nobody knows what a command reads. So while any file of the workspace is a stranger's or unknown,
+its output is untrusted, and so is what it changed. What a trusted command leaves is known.
 """
 
 import asyncio
 import os
 import stat
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from daemon.core import value
+from daemon.core.clock import run_to_completion
 from daemon.core.rows import FileLabel, LabelScope, RunningCommand
 from daemon.core.trust import Label
 from daemon.tools.base import ToolContext
-from daemon.tools.workspace.file_store import FileLabels, FileStore
+from daemon.tools.workspace.file_store import FileStore
+from daemon.tools.workspace.labels import CommandStart, FileLabels, Folders, file_clock_ns
 
-MAX_ENTRIES = 200_000
-CLOCK_REALTIME_COARSE = 5
+MAX_ENTRIES, MAX_KNOWN = 200_000, 5_000
 TICK_NS = 20_000_000
-Folders = Mapping[tuple[int, int], str]
 Snapshot = tuple["list[ScannedEntry]", list[str]]  # all that is there, and unreadable folders
 
 
@@ -36,44 +35,47 @@ class ScannedEntry:
     changed_ns: int
 
 
-@value
-class CommandStart:
-    """`folders` is None where nobody looked and the journal has no row: nothing was untrusted."""
-
-    name: str
-    at_ns: int
-    monotonic: float
-    folders: Folders | None
-
-
-def file_clock_ns() -> int:
-    """The clock that stamps files, as coarse as it is."""
-    if os.uname().sysname == "Linux":
-        return time.clock_gettime_ns(CLOCK_REALTIME_COARSE)
-    return time.time_ns() - 1_000_000_000
-
-
 @dataclass(slots=True)
 class CommandEffects:
-    """Looks before and after a command; after a kill in between, at the next start."""
+    """Looks before and after a command; after a kill in between, at the next start.
+
+    `running` are all; what is not trusted of these is in the labels' `at_work`; `crossed` are
+    those that ran beside it.
+    """
 
     files: FileStore
     monotonic: Callable[[], float]
     wall_ns: Callable[[], int] = file_clock_ns
     max_entries: int = MAX_ENTRIES
+    running: dict[str, CommandStart] = field(default_factory=dict)
+    crossed: set[str] = field(default_factory=set)
     _count: int = 0
 
-    async def start(self, context: ToolContext) -> CommandStart:
+    async def start(self, context: ToolContext, label: Label = Label.TRUSTED) -> CommandStart:
         """Before the command. Raises StoreUnavailable."""
+        trusted = not context.untrusted_source and label is Label.TRUSTED
+        return await self.begin(context.turn.id, trusted=trusted)
+
+    async def begin(self, turn: str, *, trusted: bool) -> CommandStart:
+        """Before something that can change files. Raises StoreUnavailable."""
         self._count += 1
         name, at, began = f"{self.wall_ns()}-{self._count}", self.wall_ns(), self.monotonic()
-        if not (self.files.labels.by_folded or context.untrusted_source):
-            return CommandStart(name, at, began, None)
-        entries, _ = await self._scan()
-        folders = {entry.inode: entry.path for entry in entries if entry.folder}
-        row = RunningCommand(name, at, context.turn.id)
+        row = RunningCommand(name, at, turn)
         await self.files.store.write(lambda tx: tx.add_running_command(row))
-        return CommandStart(name, at, began, folders)
+        snapshot = await self.scan()
+        clean = trusted and not await self._find_foreign(snapshot)
+        folders = {entry.inode: entry.path for entry in snapshot[0] if entry.folder}
+        self.running[name] = started = CommandStart(name, at, began, folders, clean)
+        if not clean:
+            self._distrust(started)
+        elif self.files.labels.at_work:
+            self.crossed.add(name)
+        return started
+
+    def _distrust(self, started: CommandStart) -> None:
+        if started.name in self.running:
+            self.files.labels.at_work[started.name] = started
+            self.crossed |= self.running.keys()
 
     async def finish(
         self,
@@ -88,31 +90,63 @@ class CommandEffects:
         `label` is what the output has from elsewhere, such as the network; `final` is False while
         the command continues in the background.
         """
-        labels = self.files.labels
-        untrusted = context.untrusted_source or label is Label.UNTRUSTED or labels.by_folded
-        ended = [began.name] if began.folders is not None and final else []
-        if not untrusted:
-            await labels.save([], ended)
-            return label
+        trusted = not context.untrusted_source and label is Label.TRUSTED
+        return await self.end(began, context.turn.id, trusted=trusted, final=final)
+
+    async def end(
+        self, began: CommandStart, turn: str, *, trusted: bool, final: bool = True
+    ) -> Label:
+        """The same for what has no context of a call."""
+        labels, files = self.files.labels, self.files
         # A clock that was set back meanwhile hides nothing.
         reckoned = self.wall_ns() - int((self.monotonic() - began.monotonic) * 1e9)
         since = reckoned if reckoned < began.at_ns - TICK_NS else began.at_ns
-        snapshot = await self._scan()
-        async with self.files.lock:
-            changes = label_changes(snapshot, since, began.folders, labels, context.turn.id)
-            await labels.save([*changes], ended)
+        snapshot = await self.scan()
+        async with files.lock:
+            clean = trusted and began.clean and began.name not in labels.at_work
+            crossed = began.name in self.crossed
+            if clean:
+                own_ns = None if crossed else since  # beside something else, nothing is its own
+                clean = not await self._find_foreign(snapshot, own_ns)
+            now = labels.snapshot()
+            if clean:
+                added = await asyncio.to_thread(lambda: [*label_known(snapshot, now, turn)])
+            else:
+                self._distrust(began)
+                changes = label_changes(snapshot, since, began.folders, now, turn)
+                added = await asyncio.to_thread(lambda: [*changes])
+            await labels.save(added, [began.name] if final else [])
+            if final:
+                labels.at_work.pop(began.name, None)
+                self.running.pop(began.name, None)
+                self.crossed.discard(began.name)
             entries, unreadable = snapshot
             if not unreadable:
                 gone = {one.path for one in labels.entries} - {entry.path for entry in entries}
-                await labels.remove(one for one in gone if not self.files.workspace.stat(one))
-        return Label.UNTRUSTED
+                await labels.remove(one for one in gone if one and not files.workspace.stat(one))
+        return Label.TRUSTED if clean else Label.UNTRUSTED
+
+    @asynccontextmanager
+    async def watch_server(self) -> AsyncIterator[None]:
+        """A server that can write in the workspace runs: what it leaves is a stranger's."""
+        began = await self.begin("", trusted=False)
+        try:
+            yield
+        finally:
+            await run_to_completion(self.end(began, "", trusted=False))
+
+    async def cancel(self, began: CommandStart) -> None:
+        """It did not run."""
+        self.files.labels.at_work.pop(began.name, None)
+        self.running.pop(began.name, None)
+        await self.files.labels.save([], [began.name])
 
     async def recover(self) -> None:
         """Label what commands did whose end an earlier daemon did not see."""
         labels = self.files.labels
         rows = await self.files.store.read(lambda tx: tx.list_running_commands())
         if rows:
-            snapshot = await self._scan()
+            snapshot = await self.scan()
             changes = [
                 change
                 for row in rows
@@ -120,8 +154,53 @@ class CommandEffects:
             ]
             await labels.save(changes, [row.name for row in rows])
 
-    async def _scan(self) -> Snapshot:
+    async def scan(self) -> Snapshot:
+        """Everything in the workspace."""
         return await asyncio.to_thread(scan, self.files.workspace.root, self.max_entries)
+
+    async def find_foreign(self) -> str:
+        """A file that nobody knows now; empty where there is none."""
+        return await self._find_foreign(await self.scan())
+
+    async def _find_foreign(self, snapshot: Snapshot, own_ns: int | None = None) -> str:
+        labels = self.files.labels.snapshot()
+        return await asyncio.to_thread(find_foreign, snapshot, labels, own_ns)
+
+
+def find_foreign(snapshot: Snapshot, labels: FileLabels, own_ns: int | None = None) -> str:
+    """A file that is not known to be trusted; empty where there is none. In a thread.
+
+    What changed since `own_ns` has just been made by what is trusted, unless it has a bad label.
+    """
+    entries, unreadable = snapshot
+    if unreadable:
+        return unreadable[0] or "."
+    for entry in entries:
+        if entry.folder:
+            continue
+        is_own = own_ns is not None and entry.changed_ns >= own_ns
+        if is_own and not labels.needs_cleaning(entry.path):
+            continue
+        if labels.find_label(entry.path) is Label.UNTRUSTED:
+            return entry.path
+    return ""
+
+
+def label_known(snapshot: Snapshot, labels: FileLabels, turn: str) -> Iterator[FileLabel]:
+    """What something trusted has left: labels for what no folder's trust covers. In a thread."""
+    count = 0
+    for entry in snapshot[0]:
+        if entry.folder:
+            if labels.label_of_names([entry.path]) is Label.UNTRUSTED:
+                yield from labels.label_new_names([entry.path], turn, Label.TRUSTED)
+        elif labels.find_label(entry.path) is Label.UNTRUSTED:
+            if digest := labels.hash_file(entry.path):
+                yield FileLabel(entry.path, Label.TRUSTED, turn, digest=digest)
+        else:
+            continue
+        count += 1
+        if count > MAX_KNOWN:  # the rest stays unknown, and is asked about
+            return
 
 
 def label_changes(
@@ -142,10 +221,10 @@ def label_changes(
     for entry in entries:
         path, changed = entry.path, entry.changed_ns >= since_ns
         if not entry.folder:
-            if changed:
+            if changed and not labels.is_same(path):
                 yield FileLabel(path, Label.UNTRUSTED, turn)
         elif folders is None:
-            if changed and labels.by_folded:
+            if changed and labels.has_foreign:
                 trees.append(path)
             elif changed:
                 yield from labels.label_new_names([path], turn)

@@ -10,28 +10,26 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from hashlib import sha256
 from pathlib import Path
 from typing import Self, TypeVar
 
 from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import StoreUnavailable
-from daemon.core.rows import FileLabel, FileVersion, LabelScope
-from daemon.core.trust import Effect, Label, join_all
+from daemon.core.rows import FileLabel, FileVersion
+from daemon.core.trust import Effect, Label
 from daemon.settings.paths import write_private_file
 from daemon.store.journal import Store, Tx
 from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.signature import tool
-from daemon.tools.workspace.fs import PendingWrite, Workspace, casefold_name, explain_os_errors
+from daemon.tools.workspace.fs import PendingWrite, Workspace, explain_os_errors
+from daemon.tools.workspace.labels import NO_FILE, FileLabels, hash_content
 
 MAX_HISTORY_BYTES = 175_000_000  # at most 25 more are added until the next look
 MAX_RECORDS = 5_000
 PRUNE_AFTER_BYTES, PRUNE_AFTER = 8_000_000, 100
 MAX_AGE = timedelta(days=30)
-NO_FILE = ""
 KEPT_PREFIX, KEPT_S, MAX_KEPT_FILES = "bound-", 91 * 86_400, 2000  # what a yes was bound to
-UNTRUSTED = Label.UNTRUSTED
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -53,133 +51,6 @@ class ChangeAuthor:
         """The call that runs."""
         label = Label.UNTRUSTED if context.untrusted_source else Label.TRUSTED
         return cls(context.session_id, context.turn.id, context.call_id, label)
-
-
-class FileLabels:
-    """Which files hold, or are named by, text from outside. What has no label is trusted; a file's
-    own counts before its folders'.
-
-    Names that differ only in case or composition are one name, as they are on some disks.
-    """
-
-    def __init__(self, workspace: Workspace, store: Store, rows: Iterable[FileLabel]) -> None:
-        self.workspace, self.store = workspace, store
-        self.by_folded: dict[str, dict[str, FileLabel]] = {}
-        self.add(rows)
-
-    @property
-    def entries(self) -> list[FileLabel]:
-        """Every label."""
-        return [label for group in self.by_folded.values() for label in group.values()]
-
-    def snapshot(self) -> "FileLabels":
-        """The labels of now: what is read next may be overwritten before it is asked about."""
-        return FileLabels(self.workspace, self.store, self.entries)
-
-    async def label_of(self, name: str) -> Label:
-        """Of what this file holds. A file that is gone loses its label."""
-        if self.workspace.is_mounted(name):
-            return UNTRUSTED
-        if not self.by_folded:
-            return Label.TRUSTED
-        if not self.workspace.stat(name):
-            await self.remove([name])
-        return self.find_label(name)
-
-    def label_of_names(self, names: Iterable[str]) -> Label:
-        """Of these names, as a list shows them: a folder's name is as bad as what is in it."""
-        names = list(names)
-        if any(map(self.workspace.is_mounted, names)):
-            return UNTRUSTED
-        if not self.by_folded:
-            return Label.TRUSTED
-        places = {
-            place
-            for folded, group in self.by_folded.items()
-            if any(one.label is UNTRUSTED for one in group.values())
-            for place in _list_ancestors(folded)
-        }
-        return join_all(
-            UNTRUSTED if _casefold_path(name) in places else self.find_label(name) for name in names
-        )
-
-    def label_new_names(self, names: Iterable[str], turn: str) -> list[FileLabel]:
-        """Labels for new names that came from outside; existing labels stay as they are."""
-        return [
-            FileLabel(name, UNTRUSTED, turn, LabelScope.NAME)
-            for name in names
-            if name not in self.by_folded.get(_casefold_path(name), ())
-        ]
-
-    async def set_trusted(self, name: str) -> None:
-        """Trusted text replaces the whole file. In an untrusted folder it gets its own label."""
-        if self.find_folder_label(name) is UNTRUSTED:
-            await self.save([FileLabel(name, Label.TRUSTED, "")])
-        else:
-            await self.remove([name])
-
-    async def save(self, labels: Sequence[FileLabel], ended: Sequence[str] = ()) -> None:
-        """On disk when this returns, and that these commands ended."""
-
-        def record(tx: Tx) -> None:
-            tx.put_files(labels)
-            tx.remove_running_commands(ended)
-
-        if labels or ended:
-            await self.store.write(record)
-            self.add(labels)
-
-    def add(self, labels: Iterable[FileLabel]) -> None:
-        """The journal has them."""
-        for label in labels:
-            self.by_folded.setdefault(_casefold_path(label.path), {})[label.path] = label
-
-    async def remove(self, names: Iterable[str]) -> None:
-        """The caller holds the lock of the FileStore: no label is added meanwhile."""
-        gone = {
-            name: folded
-            for name in names
-            if name in self.by_folded.get(folded := _casefold_path(name), ())
-        }
-        if not gone:
-            return
-        await self.store.write(lambda tx: tx.remove_file_labels(gone))
-        for name, folded in gone.items():
-            del self.by_folded[folded][name]
-            if not self.by_folded[folded]:
-                del self.by_folded[folded]
-
-    def find_folder_label(self, name: str) -> Label:
-        """That of the nearest folder with a label for everything in it."""
-        for place in _list_ancestors(_casefold_path(name))[1:]:
-            group = self.by_folded.get(place, {}).values()
-            if trees := [one.label for one in group if one.scope is LabelScope.TREE]:
-                return join_all(trees)
-        return Label.TRUSTED
-
-    def find_label(self, name: str) -> Label:
-        """Bad news holds for every spelling of the name, good news for its own."""
-        own = [
-            one.label
-            for one in self.by_folded.get(_casefold_path(name), {}).values()
-            if one.scope is not LabelScope.NAME and (one.path == name or one.label is UNTRUSTED)
-        ]
-        return join_all(own) if own else self.find_folder_label(name)
-
-
-def _list_ancestors(name: str) -> list[str]:
-    """It, the folders above it, and "" for the root."""
-    steps = name.split("/") if name else []
-    return ["/".join(steps[:count]) for count in range(len(steps), -1, -1)]
-
-
-def _casefold_path(name: str) -> str:
-    return "/".join(map(casefold_name, name.split("/")))
-
-
-def hash_content(data: bytes | None) -> str:
-    """NO_FILE for None."""
-    return NO_FILE if data is None else sha256(data).hexdigest()
 
 
 def count_expired(
@@ -236,8 +107,13 @@ class FileStore:
         """What `convert`, in a thread, makes of the file's content, and its label."""
         place = self.workspace.normalize(path)
         async with self.lock:
-            result = await asyncio.to_thread(lambda: convert(self.workspace.read(path)))
-            return result, await self.labels.label_of(place)
+
+            def look() -> tuple[T, str]:
+                data = self.workspace.read(path)
+                return convert(data), hash_content(data)
+
+            result, digest = await asyncio.to_thread(look)
+            return result, await self.labels.label_of(place, digest)
 
     async def write(
         self,
@@ -264,24 +140,28 @@ class FileStore:
                 pending, new = await asyncio.to_thread(
                     self._prepare, stack, path, edit, whole, mode
                 )
-                place, before = pending.place, Label.TRUSTED
-                if labels.by_folded:
-                    before = await labels.label_of(place)
+                place, before, digest = pending.place, Label.TRUSTED, hash_content(new)
+                if pending.old is not None:
+                    before = await labels.label_of(place, hash_content(pending.old))
+                elif labels.by_folded and labels.find_own(place):
+                    await labels.remove([place])
                 after = author.label if whole else author.label.join_with(before)
                 if pending.old != new:
                     version = FileVersion(
                         f"{int(max(self.versions, default=0)) + 1:012}", author.session,
                         author.turn, author.call_id, place, self.now(), hash_content(pending.old),
-                        hash_content(new), pending.mode, len(pending.old or b""), before,
+                        digest, pending.mode, len(pending.old or b""), before,
                         author.undoes,
                     )  # fmt: skip
                     added: list[FileLabel] = []
                     if after is Label.UNTRUSTED:  # the names of created folders are text, too
                         added = labels.label_new_names(pending.created, author.turn)
                         added.append(FileLabel(place, after, author.turn))
+                    elif not labels.by_folded or labels.needs_row(place):
+                        added.append(FileLabel(place, after, author.turn, digest=digest))
                     await self._commit(pending, version, added)
-            if after is Label.TRUSTED and before is not after:
-                await labels.set_trusted(place)
+            if after is Label.TRUSTED and (new is None or before is not after):
+                await labels.set_trusted(place, digest, author.turn)
             if self._unpruned_bytes >= PRUNE_AFTER_BYTES:
                 try:
                     await self._prune()
@@ -332,7 +212,9 @@ class FileStore:
         latest = {one.path: one.new for one in list(self.versions.values()) if not one.undone}
         trusted = Label.TRUSTED
         return {
-            path: new for path, new in latest.items() if self.labels.find_label(path) is trusted
+            path: new
+            for path, new in latest.items()
+            if self.labels.find_label(path, new) is trusted
         }
 
     def load_content(self, name: str) -> bytes | None:

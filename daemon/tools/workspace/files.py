@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Self
 
 from daemon.core import value
-from daemon.core.trust import Effect
+from daemon.core.trust import Effect, Label, join_all
 from daemon.core.turn_spec import check_pattern
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import is_protected
@@ -134,6 +134,10 @@ async def read_file(files: FileStore, path: str, offset: int = 1, limit: int = 0
     space = files.workspace.max_chars - PAGE_RESERVE
     convert = partial(_format_page, path=path, offset=max(offset, 1), limit=limit, space=space)
     text, label = await files.read(path, convert)
+    if label is Label.UNTRUSTED and files.labels.is_unknown(
+        place := files.workspace.normalize(path)
+    ):
+        text += f"\n[{place} is not known to be yours: /trust {place}]"
     return ToolOutput(text, label=label)
 
 
@@ -167,7 +171,10 @@ async def search_files(
         raise ToolError(f"the pattern took more than {place.regex_s:g} s; use a simpler one")
     hits = [json.loads(row) for row in output.splitlines()]
     paths = {name for name, _, _ in hits}
-    label = before.label_of_names(paths).join_with(labels.label_of_names(paths))
+    after = labels.snapshot()
+    label = await asyncio.to_thread(
+        lambda: join_all(one.label_of_names(paths, contents=True) for one in (before, after))
+    )
     lines = [f"{name}:{number}: {line}" for name, number, line in hits]
     if len(hits) == MAX_SEARCH_HITS:
         lines.append(f"[the first {MAX_SEARCH_HITS}; there may be more]")

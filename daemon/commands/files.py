@@ -1,0 +1,145 @@
+"""/trust /untrust: whose the files of the workspace are."""
+
+import asyncio
+import stat
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+
+from daemon.commands.registry import CommandCall
+from daemon.core import value
+from daemon.core.errors import UsageError
+from daemon.core.rows import FileLabel, LabelScope
+from daemon.core.trust import Label
+from daemon.tools.base import ToolError
+from daemon.tools.workspace.command_effects import CommandEffects, Snapshot
+from daemon.tools.workspace.labels import FileLabels
+
+SHOWN = 8
+ASKED = FileLabel("", Label.TRUSTED, "asked", LabelScope.NAME)
+TRUST_USAGE = (
+    "/trust PATH says that a file or a folder of the workspace is yours, /trust . all of them;"
+    " /untrust PATH takes it back."
+)
+
+
+@value
+class TrustCommands:
+    """For the owner, in a chat that can be trusted."""
+
+    effects: CommandEffects
+
+    async def trust(self, call: CommandCall) -> str:
+        """/trust PATH..., or /trust alone for what is not known."""
+        _require_owner(call)
+        if not call.argument:
+            return await self.describe() or f"All files are known. {TRUST_USAGE}"
+        return await self._label(call.argument, Label.TRUSTED)
+
+    async def untrust(self, call: CommandCall) -> str:
+        """/untrust PATH"""
+        _require_owner(call)
+        return await self._label(call.argument, Label.UNTRUSTED) if call.argument else TRUST_USAGE
+
+    async def describe(self) -> str:
+        """How many files of which folders nobody knows; empty where there are none."""
+        snapshot, labels = await self.effects.scan(), self.effects.files.labels.snapshot()
+        counts = await asyncio.to_thread(count_unknown, snapshot, labels)
+        if not counts:
+            return ""
+        count = sum(counts.values())
+        places = ", ".join(f"{one}: {files}" for one, files in counts.most_common(SHOWN))
+        noun = "file in the workspace is" if count == 1 else "files in the workspace are"
+        return (
+            f"{count} {noun} not known ({places}): what they say is not taken for your words."
+            " /trust . trusts them all, /trust PATH some."
+        )
+
+    async def ask_once(self, tell: Callable[[str], Awaitable[bool]]) -> None:
+        """Say it the first time that a HOME has such files, when there is somebody to tell."""
+        labels = self.effects.files.labels
+        if "" not in labels.by_folded and (notice := await self.describe()) and await tell(notice):
+            await labels.save([ASKED])
+
+    async def _label(self, path: str, label: Label) -> str:
+        files, labels = self.effects.files, self.effects.files.labels
+        try:
+            place = files.workspace.normalize(path)
+        except ToolError as error:
+            raise UsageError(f"Nothing was changed: {error}") from error
+        found = files.workspace.stat(place)
+        if found is None or files.workspace.is_mounted(place):
+            raise UsageError(f"Nothing was changed: {path} is not in the workspace.")
+        is_folder = stat.S_ISDIR(found.st_mode)
+        if not is_folder and (not stat.S_ISREG(found.st_mode) or found.st_nlink > 1):
+            raise UsageError(
+                f"Nothing was changed: {path} is a link, or has a second name. Trust the file that"
+                " it leads to, or copy it."
+            )
+        snapshot = await self.effects.scan()
+        async with files.lock:
+            nested = list_nested(snapshot, place) if label is Label.TRUSTED else []
+            below = [
+                one.path
+                for one in labels.entries
+                if _is_below(one.path, place) and not any(_is_below(one.path, n) for n in nested)
+            ]
+            await labels.remove(below)
+            scope = LabelScope.TREE if is_folder else LabelScope.FILE
+            digest = "" if is_folder else await asyncio.to_thread(labels.hash_file, place)
+            await labels.save([FileLabel(place, label, "owner", scope, digest)])
+            if is_folder and label is Label.TRUSTED:
+                now = labels.snapshot()
+                await labels.save(
+                    await asyncio.to_thread(list_suspects, snapshot, now, place, nested)
+                )
+        shown = place or "the workspace"
+        if label is Label.UNTRUSTED:
+            return f"{shown} is not trusted any more."
+        if not nested:
+            return f"{shown} is trusted as yours."
+        words = ", ".join(nested[:SHOWN]) + (" ..." if len(nested) > SHOWN else "")
+        return (
+            f"{shown} is trusted as yours, but not what is a repository of its own: {words}."
+            " /trust each that is yours."
+        )
+
+
+def count_unknown(snapshot: Snapshot, labels: FileLabels) -> Counter[str]:
+    """Files that nobody knows, by their first folder. In a thread."""
+    return Counter(
+        entry.path.partition("/")[0] + "/" if "/" in entry.path else "."
+        for entry in snapshot[0]
+        if not entry.folder
+        and labels.find_label(entry.path) is Label.UNTRUSTED
+        and labels.is_unknown(entry.path)
+    )
+
+
+def list_nested(snapshot: Snapshot, place: str) -> list[str]:
+    """Repositories of their own below this folder: its trust is not for them."""
+    tops = (one.path.removesuffix("/.git") for one in snapshot[0] if one.path.endswith("/.git"))
+    return [top for top in tops if top != place and _is_below(top, place)]
+
+
+def list_suspects(
+    snapshot: Snapshot, labels: FileLabels, place: str, nested: Sequence[str]
+) -> list[FileLabel]:
+    """What changed lately beside something at work, and is the owner's now. In a thread."""
+    return [
+        FileLabel(entry.path, Label.TRUSTED, "owner", digest=digest)
+        for entry in snapshot[0]
+        if not entry.folder
+        and _is_below(entry.path, place)
+        and not any(_is_below(entry.path, one) for one in nested)
+        and labels.find_label(entry.path) is Label.UNTRUSTED
+        and (digest := labels.hash_file(entry.path))
+    ]
+
+
+def _is_below(path: str, place: str) -> bool:
+    return not place or path == place or path.startswith(f"{place}/")
+
+
+def _require_owner(call: CommandCall) -> None:
+    if call.session.label is Label.UNTRUSTED:
+        raise UsageError("Files are not trusted from a conversation from outside.")

@@ -1,0 +1,266 @@
+"""The manifest: whose words the files of the workspace are (F3). What nobody knows is a stranger's.
+
+Known is what trusted turns wrote, by its hash, and what the owner trusts. The trust of a folder is
+for what lies in it, but not for a repository of its own below it, nor for what changes while
+something at work is not trusted.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import file_digest, sha256
+
+from daemon.core import value
+from daemon.core.rows import FileLabel, LabelScope
+from daemon.core.trust import Label, join_all
+from daemon.store.journal import Store, Tx
+from daemon.tools.workspace.fs import READ_FLAGS, Workspace, casefold_name
+
+NO_FILE = ""
+UNTRUSTED, TRUSTED = Label.UNTRUSTED, Label.TRUSTED
+CLOCK_REALTIME_COARSE = 5
+SETTLED_NS = 100_000_000  # a file that changed this recently may change again without a sign
+MAX_DIGESTS = 100_000
+Folders = Mapping[tuple[int, int], str]
+
+
+@value
+class CommandStart:
+    """Something that can change files is at work. `folders` were there when it began; `clean`: what
+    began it is trusted, and all that it could read then.
+    """
+
+    name: str
+    at_ns: int
+    monotonic: float
+    folders: Folders
+    clean: bool = False
+
+
+def file_clock_ns() -> int:
+    """The clock that stamps files, as coarse as it is."""
+    if os.uname().sysname == "Linux":
+        return time.clock_gettime_ns(CLOCK_REALTIME_COARSE)
+    return time.time_ns() - 1_000_000_000
+
+
+def hash_content(data: bytes | None) -> str:
+    """NO_FILE for None."""
+    return NO_FILE if data is None else sha256(data).hexdigest()
+
+
+class FileLabels:
+    """What is known of files: a file's own label counts before its folders'.
+
+    Names that differ only in case or composition are one name, as they are on some disks.
+    `at_work` is what is not trusted and can change files now; `digests` are those of files by their
+    inode, size and stamps.
+    """
+
+    def __init__(self, workspace: Workspace, store: Store, rows: Iterable[FileLabel]) -> None:
+        self.workspace, self.store = workspace, store
+        self.by_folded: dict[str, dict[str, FileLabel]] = {}
+        self.at_work: dict[str, CommandStart] = {}
+        self.digests: dict[tuple[int, ...], str] = {}
+        self.add(rows)
+
+    @property
+    def entries(self) -> list[FileLabel]:
+        """Every label."""
+        return [label for group in self.by_folded.values() for label in group.values()]
+
+    def snapshot(self) -> "FileLabels":
+        """The labels of now: what is read next may be overwritten before it is asked about."""
+        copy = FileLabels(self.workspace, self.store, self.entries)
+        copy.at_work, copy.digests = dict(self.at_work), self.digests
+        return copy
+
+    async def label_of(self, name: str, digest: str = "") -> Label:
+        """Of this file, which holds this. A file that is gone loses its label."""
+        if self.workspace.is_mounted(name):
+            return UNTRUSTED
+        if self.find_own(name) and not self.workspace.stat(name):
+            await self.remove([name])
+        return self.find_label(name, digest)
+
+    def label_of_names(self, names: Iterable[str], contents: bool = False) -> Label:
+        """Of these names, as a list shows them: a folder's name is as bad as what is in it, and
+        known if something known is. With `contents`, in a thread: of what the files hold now.
+        """
+        names = list(names)
+        if any(map(self.workspace.is_mounted, names)):
+            return UNTRUSTED
+        bad, known = set[str](), set[str]()
+        for folded, group in self.by_folded.items():
+            if any(one.label is UNTRUSTED for one in group.values()):
+                bad.update(_list_ancestors(folded))
+            elif not contents:
+                known.update(_list_ancestors(folded))
+        return join_all(
+            UNTRUSTED
+            if (folded := _casefold_path(name)) in bad
+            else TRUSTED
+            if folded in known
+            else self.find_label(name)
+            for name in names
+        )
+
+    def label_new_names(
+        self, names: Iterable[str], turn: str, label: Label = UNTRUSTED
+    ) -> list[FileLabel]:
+        """Labels for new names; existing labels stay as they are."""
+        return [
+            FileLabel(name, label, turn, LabelScope.NAME)
+            for name in names
+            if name not in self.by_folded.get(_casefold_path(name), ())
+        ]
+
+    async def set_trusted(self, name: str, digest: str, turn: str) -> None:
+        """Trusted text replaces the whole file, or it is removed."""
+        if digest == NO_FILE or self.is_covered(name):
+            await self.remove([name])
+        else:
+            await self.save([FileLabel(name, TRUSTED, turn, digest=digest)])
+
+    async def save(self, labels: Sequence[FileLabel], ended: Sequence[str] = ()) -> None:
+        """On disk when this returns, and that these commands ended."""
+
+        def record(tx: Tx) -> None:
+            tx.put_files(labels)
+            tx.remove_running_commands(ended)
+
+        if labels or ended:
+            await self.store.write(record)
+            self.add(labels)
+
+    def add(self, labels: Iterable[FileLabel]) -> None:
+        """The journal has them."""
+        for label in labels:
+            self.by_folded.setdefault(_casefold_path(label.path), {})[label.path] = label
+
+    async def remove(self, names: Iterable[str]) -> None:
+        """The caller holds the lock of the FileStore: no label is added meanwhile."""
+        gone = {
+            name: folded
+            for name in names
+            if name in self.by_folded.get(folded := _casefold_path(name), ())
+        }
+        if not gone:
+            return
+        await self.store.write(lambda tx: tx.remove_file_labels(gone))
+        for name, folded in gone.items():
+            del self.by_folded[folded][name]
+            if not self.by_folded[folded]:
+                del self.by_folded[folded]
+
+    def find_own(self, name: str) -> list[FileLabel]:
+        """Bad news holds for every spelling of the name, good news for its own."""
+        return [
+            one
+            for one in self.by_folded.get(_casefold_path(name), {}).values()
+            if one.scope is not LabelScope.NAME and (one.path == name or one.label is UNTRUSTED)
+        ]
+
+    def find_folder_label(self, name: str) -> Label:
+        """That of the nearest folder with a label for everything in it, unless a repository of its
+        own lies between.
+        """
+        folded = _list_ancestors(_casefold_path(name))[1:]
+        for place, spelled in zip(folded, _list_ancestors(name)[1:], strict=True):
+            group = self.by_folded.get(place, {}).values()
+            if trees := [one.label for one in group if one.scope is LabelScope.TREE]:
+                return join_all(trees)
+            if spelled and os.path.lexists(self.workspace.root / spelled / ".git"):
+                return UNTRUSTED
+        return UNTRUSTED
+
+    def find_label(self, name: str, digest: str = "") -> Label:
+        """Of a file that holds this; without a digest, of what stands on the disk."""
+        own = self.find_own(name)
+        if any(one.label is UNTRUSTED for one in own):
+            return UNTRUSTED
+        if own and own[0].digest in (NO_FILE, digest or self.hash_file(name)):
+            return TRUSTED
+        return UNTRUSTED if self._is_suspect(name) else self.find_folder_label(name)
+
+    def is_unknown(self, name: str) -> bool:
+        """Nothing bad is known of this file, either."""
+        if self.workspace.is_mounted(name):
+            return False
+        bad = (one.label is UNTRUSTED for one in self.find_own(name))
+        trees = (self.by_folded.get(one, {}) for one in _list_ancestors(_casefold_path(name)))
+        above = (one.scope is LabelScope.TREE and one.label is UNTRUSTED
+                 for group in trees for one in group.values())  # fmt: skip
+        return not any(bad) and not any(above)
+
+    def needs_cleaning(self, name: str) -> bool:
+        """It has a bad label of its own, which stays until a trusted text stands there."""
+        return any(one.label is UNTRUSTED for one in self.find_own(name))
+
+    def is_same(self, name: str) -> bool:
+        """It has a good label of its own, for what it holds now."""
+        own = self.find_own(name)
+        return bool(own) and bool(own[0].digest) and self.find_label(name) is TRUSTED
+
+    @property
+    def has_foreign(self) -> bool:
+        """Something may be there that is not trusted."""
+        root = self.by_folded.get("", {}).get("")
+        bad = (one.label is UNTRUSTED for one in self.entries)
+        return root is None or root.scope is not LabelScope.TREE or any(bad)
+
+    def needs_row(self, name: str) -> bool:
+        """What a trusted turn writes there is known by a label of its own, set together with it.
+
+        Where a bad one stands, it stays until the text is there.
+        """
+        return not self.needs_cleaning(name) and not self.is_covered(name)
+
+    def is_covered(self, name: str) -> bool:
+        """The trust of a folder is enough for what the daemon writes there now."""
+        return not self.at_work and self.find_folder_label(name) is TRUSTED
+
+    def _is_suspect(self, name: str) -> bool:
+        """It changed, or a folder above it came, while something at work is not trusted."""
+        root = self.workspace.root
+        for work in self.at_work.values():
+            for place in _list_ancestors(name)[:-1]:
+                try:
+                    info = os.lstat(root / place)
+                except OSError:
+                    continue
+                if not stat.S_ISDIR(info.st_mode):
+                    if info.st_ctime_ns >= work.at_ns:
+                        return True
+                elif work.folders.get((info.st_dev, info.st_ino)) != place:
+                    return True
+        return False
+
+    def hash_file(self, name: str) -> str:
+        """The digest of what stands there, without following a link. NO_FILE for nothing."""
+        place = self.workspace.root / name
+        try:
+            info = os.lstat(place)
+            if stat.S_ISLNK(info.st_mode):
+                return hash_content(os.fsencode(place.readlink()))
+            key = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+            if key in self.digests or not stat.S_ISREG(info.st_mode):
+                return self.digests.get(key, NO_FILE)
+            with os.fdopen(os.open(place, READ_FLAGS), "rb") as file:
+                found = file_digest(file, "sha256").hexdigest()
+        except OSError:
+            return NO_FILE
+        if info.st_ctime_ns < file_clock_ns() - SETTLED_NS and len(self.digests) < MAX_DIGESTS:
+            self.digests[key] = found
+        return found
+
+
+def _list_ancestors(name: str) -> list[str]:
+    """It, the folders above it, and "" for the root."""
+    steps = name.split("/") if name else []
+    return ["/".join(steps[:count]) for count in range(len(steps), -1, -1)]
+
+
+def _casefold_path(name: str) -> str:
+    return "/".join(map(casefold_name, name.split("/")))
