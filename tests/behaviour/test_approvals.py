@@ -289,3 +289,19 @@ async def test_C9_another_role_may_not_say_yes_and_is_told_so(
         assert len(await it.house.client.list_approvals()) == 1 and struck == []
         await it.command("/deny")
         await it.settled(turn)
+
+
+async def test_always_under_approvals_always_says_that_it_is_asked_again(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    struck: list[str] = []
+    model.script(smash("pots"), says("done"), smash("pots"), says("done"))
+    always = {"tools": {"approvals": "always"}}
+    async with living(tmp_path, model, always, hammer(struck)) as it:
+        turn = await it.say("smash it")
+        await waits(it, turn)
+        assert "The same will be asked again" in await it.command("/approve always")
+        await it.settled(turn)
+        again = await it.say("once more")
+        await waits(it, again)
+        assert struck == ["pots"]

@@ -22,6 +22,7 @@ from tests.fakes.channel import NEVER, OTHER, OWNER, STRANGER, FakeChannel
 from tests.fakes.openai import FakeOpenAI, gate, hangs, says
 
 SECRET = "k7-Qf2M9x-hushhush-0815"
+STOPPED = "Stopped.\nSay what you want instead, or ask again."
 
 
 async def waiting(house: Daemon, number: int) -> bool:
@@ -57,7 +58,7 @@ async def behind(house: Daemon, channel: FakeChannel, model: FakeOpenAI, *texts:
     await settled(lambda: waiting(house, len(texts)))
 
 
-async def test_who_is_removed_is_answered_what_had_begun_and_nothing_more(
+async def test_what_runs_for_one_who_is_removed_is_stopped_and_they_hear_nothing_more(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     ready = asyncio.Event()
@@ -67,11 +68,11 @@ async def test_who_is_removed_is_answered_what_had_begun_and_nothing_more(
         await channel.say(f"/people remove {person_name('telegram', '', STRANGER)}")
         await channel.until(lambda: any("is removed" in text for text in channel.texts()))
         ready.set()
-        await channel.until(lambda: channel.texts(STRANGER)[1:] == ["the first"])
+        await channel.until(lambda: channel.texts(STRANGER)[1:] == [STOPPED])
         echo(model)
         await channel.say("and mine?")
         await channel.until(lambda: channel.texts()[-1] == "re: and mine?")
-        assert channel.texts(STRANGER)[1:] == ["the first"] and model.count == 2
+        assert channel.texts(STRANGER)[1:] == [STOPPED] and model.count == 2
         undone = [
             await house.client.get_run(row.turn)
             for row in await house.store.read(lambda tx: tx.list_inputs("gone"))
@@ -93,7 +94,7 @@ async def test_what_was_on_its_way_into_a_running_turn_is_not_folded_into_it_onc
         await channel.say(f"/people remove {person_name('telegram', '', STRANGER)}")
         await channel.until(lambda: any("is removed" in text for text in channel.texts()))
         ready.set()
-        await channel.until(lambda: channel.texts(STRANGER)[1:] == ["done"])
+        await channel.until(lambda: channel.texts(STRANGER)[1:] == [STOPPED])
         assert model.count == 1
 
 
@@ -106,7 +107,7 @@ async def test_who_is_removed_at_another_door_has_nothing_begun_any_more_either(
         await behind(house, channel, model, "two")
         assert await house.client.remove_person(person_name("telegram", "", STRANGER))
         ready.set()
-        await channel.until(lambda: channel.texts(STRANGER)[1:] == ["the first"])
+        await channel.until(lambda: channel.texts(STRANGER)[1:] == [STOPPED])
         assert (
             len(await house.store.read(lambda tx: tx.list_inputs("gone"))) == 1 and model.count == 1
         )
