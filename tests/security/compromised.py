@@ -197,6 +197,7 @@ async def office(home: Path, suite: Suite, *, gate: bool = True) -> AsyncIterato
     config = {
         "agent": {"max_iterations": 25, "check_claims": False},
         "mcp": {SERVER: table},
+        "limits": {"messages_per_minute": 0, "events_per_minute": 0, "mb_per_day": 0},
         "events": {"enabled": True, "tokens": {"mail": "a-token-of-the-mail-event"}},
     }
     parts = Overrides() if gate else Overrides(judge=allow_all)

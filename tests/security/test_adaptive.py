@@ -12,8 +12,8 @@ from tests.security.adaptive.cases import CLASSES
 from tests.security.adaptive.measure import ATTACKS, bites, count, one
 from tests.security.adaptive.world import Answerer
 
-# Their defence is being built.
-OPEN = """"""
+# Short names of those whose defence is not built yet: none.
+OPEN = ""
 NOT_YET = frozenset(OPEN.split())
 
 
