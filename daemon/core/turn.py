@@ -322,7 +322,8 @@ class Turn:
                 self.call(event.call_id).starts += 1
             case ToolFinished():
                 self.call(event.call_id).result = event
-                self._offer_tools(*event.offers)
+                if event.offers:
+                    self._offer_tools(*event.offers)
                 if not self.pending:
                     self._take_results()
             case UserSaid():

@@ -75,17 +75,13 @@ def is_protected(path: PurePosixPath, patterns: Iterable[str]) -> bool:
 
 @value
 class AdmittedCall:
-    """A call that may run now; `content` is what it runs."""
+    """A call that may run now: `effect` is what it does to the world, `content` what it runs."""
 
     state: CallState
     tool: Tool
     arguments: Arguments
+    effect: Effect
     content: BoundContent = BoundContent()
-
-    @property
-    def effect(self) -> Effect:
-        """What it does to the world."""
-        return self.tool.effect_of(self.arguments)
 
     @property
     def changes_nothing(self) -> bool:

@@ -83,12 +83,13 @@ class ToolExecutor:
         untrusted = turn.label.join_with(setting.session_label) is Label.UNTRUSTED
         run = _TurnRun(self, turn, setting, untrusted)
         try:
-            for states in self._split_before_bound(turn.pending):
+            pending, single = turn.pending, len(turn.calls) == 1
+            for states in [pending] if single else self._split_before_bound(pending):
                 admitted = [await self._admit(turn, state, setting) for state in states]
-                ready = [call for call in admitted if call and may_pass(turn, call)]
+                ready = [call for call in admitted if call and (single or may_pass(turn, call))]
                 if len(ready) < len(admitted):
                     await run.commit()  # questions and refusals are shown before anything else runs
-                for batch in split_into_batches(ready):
+                for batch in [ready] * len(ready) if single else split_into_batches(ready):
                     await run.run_batch(batch)
         finally:  # no commit goes on behind the caller's back
             if late := run.late:
@@ -132,10 +133,13 @@ class ToolExecutor:
             event = self._reject_unknown(turn, state, setting)
         else:
             try:
-                call = AdmittedCall(state, tool, parse_arguments(state.call.arguments))
+                arguments, classify = parse_arguments(state.call.arguments), tool.meta.classify
+                effect = classify(arguments) if classify else tool.meta.effect
+                call = AdmittedCall(state, tool, arguments, effect)
                 if tool.check:
-                    tool.check(call.arguments)
-                call = replace(call, content=await self.look(call))
+                    tool.check(arguments)
+                if tool.binds:
+                    call = replace(call, content=await self.look(call))
             except ToolError as error:
                 event = make_result(
                     state, Outcome.ERROR, str(error), "BadArguments", tool.meta.effect
@@ -169,11 +173,11 @@ class ToolExecutor:
             asked = state.asked  # the yes is to exactly these arguments (A6)
             if not asked or asked.args_hash != args_hash(name, call.arguments):
                 return make_rejection(state, ARGUMENTS_CHANGED)
-            if covers(asked.binds, key):  # and to exactly what they run
+            if asked.binds == key or covers(asked.binds, key):  # and to exactly what they run
                 return None
             former = asked.binds
         elif judged.decision is Decision.ALLOW:
-            if covers(judged.binds, key):
+            if judged.binds == key or covers(judged.binds, key):
                 return None
             former = judged.binds
         elif answered := state.answered:
@@ -327,7 +331,8 @@ class _TurnRun:
             error_class = "ToolError" if exit_code is None else f"exit_{exit_code}"
         # Cut last: a cut could split a secret, and control characters could hide one.
         text = executor.redactor.redact_text(to_printable(output.text))
-        text = truncate_middle(text, meta.max_chars or executor.max_output_chars)
+        most = meta.max_chars or executor.max_output_chars
+        text = text if len(text) <= most else truncate_middle(text, most)
         records = executor.redactor.redact_text(output.records)
         outside = meta.returns_outside_text or effect is not Effect.READ
         if outside and output.label is Label.UNTRUSTED:

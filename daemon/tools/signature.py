@@ -44,15 +44,10 @@ class BoundFunction:
     from_context: Mapping[str, str]
     parts: Mapping[str, object]
 
-    @property
-    def model(self) -> type[BaseModel]:
-        """Validates the arguments; built at the first call, for that takes a millisecond."""
-        return _build_model(self.function)
-
     def check(self, arguments: Arguments) -> dict[str, object]:
         """The model's arguments as typed values. Raises BadArguments with the usage."""
         try:
-            read = self.model.model_validate(dict(arguments))
+            read = _build_model(self.function).model_validate(dict(arguments))
         except ValidationError as error:
             faults = [
                 ": ".join(filter(None, (".".join(map(str, one["loc"])), one["msg"])))
@@ -78,7 +73,7 @@ class BoundFunction:
         for one in self.parameters:
             shape = _type_schema(one.annotation)
             if not shape:  # only pydantic knows it, which takes its time
-                return _slim_schema(self.model.model_json_schema(by_alias=True))
+                return _slim_schema(_build_model(self.function).model_json_schema(by_alias=True))
             if one.default is Parameter.empty:
                 required.append(one.name)
             elif one.default:
@@ -150,6 +145,7 @@ def _read_function(function: Function) -> ToolShape:
 
 @cache
 def _build_model(function: Function) -> type[BaseModel]:
+    """Validates the arguments; built at the first call, for that takes a millisecond."""
     fields = {}
     for one in _read_function(function).parameters:
         default = ... if one.default is Parameter.empty else one.default

@@ -39,7 +39,8 @@ async def nothing(arguments: object, context: ToolContext) -> ToolOutput:
 def ready(index: int, meta: ToolMeta, path: str) -> AdmittedCall:
     name = f"tool{index}"
     state = CallState(f"1.{index}", ToolCall("call_0", name, "{}"))
-    return AdmittedCall(state, Tool(ToolSpec(name, "", {}), meta, nothing), {"path": path})
+    tool = Tool(ToolSpec(name, "", {}), meta, nothing)
+    return AdmittedCall(state, tool, {"path": path}, meta.effect)
 
 
 METAS = st.builds(

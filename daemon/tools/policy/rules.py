@@ -75,7 +75,7 @@ class RuleMatcher(BaseModel):
         place = self._match_place(tool, texts)
         match = min(
             place,
-            self._match_action(tool),
+            self._match_action(tool, tool.effect_of(arguments)),
             self._match_subject(tool, texts, place),
             Match.SURE if self.above is None else _match_amount(arguments, self.above),
         )
@@ -83,9 +83,9 @@ class RuleMatcher(BaseModel):
             return None
         return self.action if match is Match.SURE else Decision.ASK
 
-    def _match_action(self, tool: Tool) -> Match:
+    def _match_action(self, tool: Tool, effect: Effect) -> Match:
         """A read-only tool counts only if its name has the very verb."""
-        effect, verbs = tool.meta.effect, set(map(stem, self.verbs))
+        verbs = set(map(stem, self.verbs))
         if effect in self.effects:
             return Match.SURE
         if effect in (Effect.READ, Effect.FETCH):
