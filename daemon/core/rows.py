@@ -301,11 +301,14 @@ class FileVersion:
 
 @value
 class RunningCommand:
-    """A command that was started and whose changes have not been looked at."""
+    """A command that was started and whose changes have not been looked at. `clean`: it and all that
+    was there could be trusted.
+    """
 
     name: str
     at_ns: int
     turn: str
+    clean: bool = False
 
 
 @value

@@ -68,15 +68,16 @@ async def test_in_a_trusted_folder_an_edit_stays_the_owners_unless_a_server_is_a
     assert (await label(desk, "a.txt"), await label(desk, "b.txt")) == (UNTRUSTED, TRUSTED)
 
 
-async def test_a_kill_during_a_trusted_command_leaves_what_it_changed_unknown(
-    tmp_path: Path,
+@pytest.mark.parametrize(("outside", "left"), [(True, UNTRUSTED), (False, TRUSTED)])
+async def test_what_a_command_leaves_that_is_killed_with_the_daemon_is_judged_by_how_it_began(
+    tmp_path: Path, outside: bool, left: Label
 ) -> None:
     desk = await Desk.at(tmp_path)
-    await CommandEffects(desk.files, desk.clock.monotonic).start(context(desk.bench(), False))
+    await CommandEffects(desk.files, desk.clock.monotonic).start(context(desk.bench(), outside))
     (desk.root / "half.txt").write_text("half")
     again = await desk.again()
     await CommandEffects(again.files, again.clock.monotonic).recover()
-    assert await label(again, "half.txt") is UNTRUSTED
+    assert await label(again, "half.txt") is left
 
 
 async def test_trust_is_for_a_folder_but_not_for_a_repository_of_its_own_in_it(

@@ -115,6 +115,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         workspace = project(home)
         config = looping(model.base_url)
         (home / "config.toml").write_text(config)
+        done = await asyncio.to_thread(aidaemon, "trust", ".", home=home)
+        assert done.returncode == 0, done.stderr
         yield World(home, workspace, model, config)
 
 

@@ -73,7 +73,7 @@ def find_deferred(root: Path, max_entries: int = MAX_ENTRIES) -> dict[str, Defer
                 inside[entry.name] = entry.is_dir(follow_symlinks=False)
                 if entry.is_symlink():
                     links.add(entry.name)
-                elif not inside[entry.name] and not entry.is_file(follow_symlinks=False):
+                elif stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode):
                     sockets.add(entry.name)
             seen += len(inside)
             for path, kind in (*_judge(root, place, inside), *_judge_links(place, links, sockets)):

@@ -60,10 +60,10 @@ class CommandEffects:
         """Before something that can change files. Raises StoreUnavailable."""
         self._count += 1
         name, at, began = f"{self.wall_ns()}-{self._count}", self.wall_ns(), self.monotonic()
-        row = RunningCommand(name, at, turn)
-        await self.files.store.write(lambda tx: tx.add_running_command(row))
         snapshot = await self.scan()
         clean = trusted and not await self._find_foreign(snapshot)
+        row = RunningCommand(name, at, turn, clean and not self.files.labels.at_work)
+        await self.files.store.write(lambda tx: tx.add_running_command(row))
         folders = {entry.inode: entry.path for entry in snapshot[0] if entry.folder}
         self.running[name] = started = CommandStart(name, at, began, folders, clean)
         if not clean:
@@ -142,17 +142,24 @@ class CommandEffects:
         await self.files.labels.save([], [began.name])
 
     async def recover(self) -> None:
-        """Label what commands did whose end an earlier daemon did not see."""
+        """Label what commands did whose end an earlier daemon did not see. Beside one that is not
+        clean, none is.
+        """
         labels = self.files.labels
         rows = await self.files.store.read(lambda tx: tx.list_running_commands())
-        if rows:
-            snapshot = await self.scan()
+        if not rows:
+            return
+        snapshot = await self.scan()
+        clean = all(row.clean for row in rows)
+        if clean and not await self._find_foreign(snapshot, rows[0].at_ns):
+            changes = [*label_known(snapshot, labels, rows[0].turn)]
+        else:
             changes = [
                 change
                 for row in rows
                 for change in label_changes(snapshot, row.at_ns, None, labels, row.turn)
             ]
-            await labels.save(changes, [row.name for row in rows])
+        await labels.save(changes, [row.name for row in rows])
 
     async def scan(self) -> Snapshot:
         """Everything in the workspace."""
