@@ -196,7 +196,7 @@ async def test_one_failing_commit_wherever_it_is_costs_nothing_but_time(
     trouble, done = Trouble(number), list[str]()
     async with FakeOpenAI() as model:
         model.script(calls(("current_time", {}), ("note", {"text": "x"})), says("noted it"))
-        async with living(tmp_path, model, parts=parts(trouble, done)) as it:
+        async with living(tmp_path, model, parts=parts(trouble, done), trusted=False) as it:
             turn = await persistently(it, "note x")
             run = await it.settled(turn)
             outcomes = [
