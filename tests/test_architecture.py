@@ -45,7 +45,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/cli": 23_270,
     "daemon/client": 9_300,
     "daemon/commands": 8_800,
-    "daemon/core": 16_200,
+    "daemon/core": 16_600,
     "daemon/gateway": 4_790,
     "daemon/http": 6_700,
     "daemon/loops": 5_050,

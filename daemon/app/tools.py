@@ -137,7 +137,8 @@ class ToolOwner:
             shell.background, shell.background_minutes * 60, shell.max_output_chars
         )
         stack.push_async_callback(background.aclose)
-        binder = NamedFilesBinder(sandbox.workspace, self.paths.undo, self.files.list_own_contents)
+        contents, redact = self.files.list_own_contents, self.redactor.redact_text
+        binder = NamedFilesBinder(sandbox.workspace, self.paths.undo, contents, redact)
         terminal = Shell(
             sandbox, shell, guarded, self.redactor, effects, background, binder, protected
         )

@@ -117,10 +117,15 @@ def split_said(text: str, quoted: Spans) -> SaidParts:
     return SaidParts("\n".join(part for part in kept if part.strip()), "\n".join(others))
 
 
-def find_quoted(text: str, data: Sequence[str] = ()) -> Spans:
+def find_quoted(text: str, data: Sequence[str] = (), own: str = "") -> Spans:
     """What of a message is not its sender's own words. `data` are parts that are known to be
-    another's; where one does not stand in the text as it is, all of it counts as such.
+    another's; where one does not stand in the text as it is, all of it counts as such. `own`: the
+    end of the text, an earlier message of theirs that they answer.
     """
+    if own and text.endswith(own):
+        head = len(text) - len(own)
+        parts = ((head + start, head + end) for start, end in find_quoted(own))
+        return _merge([*find_quoted(text[:head], data), *parts])
     known = _find_given(text, data)
     plain, offsets = _normalize(text, known)
     length = len(text) - sum(end - start for start, end in known)

@@ -301,8 +301,8 @@ class FileVersion:
 
 @value
 class RunningCommand:
-    """A command that was started and whose changes have not been looked at. `clean`: it and all that
-    was there could be trusted.
+    """A command that was started and whose changes have not been looked at. `clean`: it and all
+    that was there could be trusted.
     """
 
     name: str

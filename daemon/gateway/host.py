@@ -255,7 +255,7 @@ class ChannelHost:
 
     def _inbox_message(self, inbound: InboundMessage, person: Person) -> Message:
         """Texts of others are marked, as their label is (trust.md)."""
-        address, text, data = inbound.address, inbound.text, inbound.data
+        address, text, data, own = inbound.address, inbound.text, inbound.data, ""
         if inbound.edits:
             text = EDITED_TEXT.format(text=text)
         if inbound.forwarded:
@@ -265,7 +265,8 @@ class ChannelHost:
             quote = QUOTED_OWN_TEXT if inbound.quotes_own else QUOTED_TEXT
             quote = drop_lone_surrogates(quote.format(quoted=inbound.quoted))
             text = f"{text}\n\n{quote}"
-            data += () if inbound.quotes_own else (quote,)
+            own = quote if inbound.quotes_own else ""
+            data += () if own else (quote,)
         files = [replace(one, name=make_safe_name(one.name)) for one in inbound.attachments]
         return Message(
             address.channel,
@@ -281,6 +282,7 @@ class ChannelHost:
             message_id="" if inbound.private else inbound.message_id,
             session_label=Label.TRUSTED,
             data=data,
+            own=own,
         )
 
     async def _mark_seen(self, inbound: InboundMessage) -> None:

@@ -30,6 +30,7 @@ class InboxMessage:
     whatever is said in it first. `attachments` are written as message.py says; `message_id`
     is what a reply is to answer to, "" for nothing. `data`: parts of the text that are known to be
     somebody else's, word for word; what else looks like that counts so, too (core/quoted.py).
+    `own`: the end of the text, an earlier message of the sender's that they answer.
     """
 
     channel: str
@@ -46,6 +47,7 @@ class InboxMessage:
     message_id: str = ""
     session_label: Label | None = None
     data: tuple[str, ...] = ()
+    own: str = ""
 
 
 @value
@@ -85,8 +87,10 @@ class Inbox:
         control, steers = None, ""
         if not command and not inbound.attachments:  # files are fetched when a turn begins
             control, steers = self.sessions.find_steerable(inbound.session, inbound.sender)
-        body = self.redactor.redact_text(drop_lone_surrogates(inbound.text))
-        data = [self.redactor.redact_text(drop_lone_surrogates(part)) for part in inbound.data]
+        body, own, *data = (
+            self.redactor.redact_text(drop_lone_surrogates(text))
+            for text in (inbound.text, inbound.own, *inbound.data)
+        )
         row = InboxRow(
             id=self.new_id(),
             channel=inbound.channel,
@@ -103,7 +107,7 @@ class Inbox:
             role=inbound.role,
             attachments=inbound.attachments,
             message_id=inbound.message_id,
-            quoted=() if command else find_quoted(body, data),
+            quoted=() if command else find_quoted(body, data, own),
         )
         with control.reserve_steer() if control else nullcontext():
             session, kept, asked = await self.store.write(lambda tx: _write(tx, inbound, row))

@@ -22,12 +22,14 @@ MAX_KEPT, MAX_SHOWN, MAX_DIFF_LINES, MAX_LINE = 50_000, 10, 40, 200
 @value
 class NamedFilesBinder:
     """Binds a yes to the files that a command runs. What they held is kept in `folder`, so that a
-    change can be shown. `own_contents`: the digests of what tools wrote by the owner's words.
+    change can be shown, without secrets. `own_contents`: the digests of what tools wrote by the
+    owner's words.
     """
 
     root: Path
     folder: Path
     own_contents: Callable[[], Mapping[str, str]] = dict
+    redact: Callable[[str], str] = str
 
     def look(self, arguments: Arguments, now: datetime) -> BoundContent:
         """In a thread."""
@@ -44,7 +46,7 @@ class NamedFilesBinder:
                     if place.exists():
                         os.utime(place)
                     else:
-                        write_private_file(place, one.text.encode())
+                        write_private_file(place, self.redact(one.text).encode())
         return BoundContent(
             json.dumps(key) if key else "",
             "\n".join(_describe(found, now.timestamp())),
