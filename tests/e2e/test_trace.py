@@ -85,9 +85,9 @@ async def trace(place: Path, *steps: Step) -> list[str]:
             config = scripted(model.base_url, tomli_w.dumps({"telegram": platform.config()}))
             async with traced(home, config) as process:
                 model.script(*steps)
-                await platform.until(
-                    lambda: comings(platform) > 0
-                )  # its start is no part of the turn
+                await platform.until(  # its start is no part of the turn
+                    lambda: min(comings(platform), len(platform.calls.of("setMyCommands"))) > 0
+                )
                 process.send_signal(signal.SIGUSR1)
                 platform.say(OWNER, platform.private(OWNER), "hello, write a note for me, please")
                 await until_sent(home, 1)
