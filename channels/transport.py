@@ -293,7 +293,8 @@ class PlatformClient:
         session, self._session = self._session, None
         if session is not None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(session.close(), CLOSE_S)
+                async with asyncio.timeout(CLOSE_S):
+                    await session.close()
 
     @contextmanager
     def translate_errors(self, what: str, *, sends: bool) -> Iterator[None]:

@@ -292,7 +292,8 @@ class ChannelHost:
             return
         try:
             marking = channel.mark_seen(address, inbound.message_id)
-            await asyncio.wait_for(marking, MARK_SEEN_TIMEOUT_S)
+            async with asyncio.timeout(MARK_SEEN_TIMEOUT_S):
+                await marking
         except (ChannelError, TimeoutError) as error:
             log.debug("%s: a message was not marked as seen: %s", self.state.name, error)
 

@@ -264,7 +264,8 @@ class LoopEngine:
             await self._apply(loop.id, lambda tx: settle_review(tx, loop.id, now))
             return
         with suppress(TimeoutError):
-            await asyncio.wait_for(changed.wait(), REVIEW_POLL_S)
+            async with asyncio.timeout(REVIEW_POLL_S):
+                await changed.wait()
 
     async def _apply(
         self, loop_id: str, work: LoopWork, came: AttemptResult | None = None

@@ -117,7 +117,8 @@ class LiveDrafts:
         if message.removeprefix(GONE):
             await channel.up.wait()
             try:
-                await asyncio.wait_for(channel.channel.delete(address, message), CLEANUP_CALL_S)
+                async with asyncio.timeout(CLEANUP_CALL_S):
+                    await channel.channel.delete(address, message)
             except (ChannelError, TimeoutError) as error:
                 log.info("%s: a draft of before the start stays: %s", channel.name, error)
         await self.store.write(lambda tx: tx.remove_draft(turn))
@@ -206,7 +207,8 @@ class DraftUpdater:
         self.typed_at = now
         status = ", ".join(dict.fromkeys(self.running.values()))
         try:
-            await asyncio.wait_for(channel.show_typing(self.address, status), LAST_CALL_S)
+            async with asyncio.timeout(LAST_CALL_S):
+                await channel.show_typing(self.address, status)
         except (ChannelError, TimeoutError) as error:
             log.debug("%s: typing was not shown: %s", self.channel.name, error)
             self.typed_at = now + getattr(error, "after_s", 0.0)
@@ -248,7 +250,8 @@ class DraftUpdater:
             await self._note(self.message)
         key, channel = message_key(self.turn, "draft"), self.channel.channel
         draft = channel.show_draft(self.address, key, text, self.message)
-        self.message = await asyncio.wait_for(draft, LAST_CALL_S)
+        async with asyncio.timeout(LAST_CALL_S):
+            self.message = await draft
         await self._note(self.message or GONE)
 
     async def _load(self) -> str | None:
@@ -269,7 +272,8 @@ class DraftUpdater:
                 return
             if self.message:
                 deleting = self.channel.channel.delete(self.address, self.message)
-                await asyncio.wait_for(deleting, LAST_CALL_S)
+                async with asyncio.timeout(LAST_CALL_S):
+                    await deleting
             await self.drafts.store.write(lambda tx: tx.remove_draft(self.turn))
         except (ChannelError, TimeoutError, StoreUnavailable) as error:
             log.debug("%s: a draft stays: %s", self.channel.name, error)
@@ -369,7 +373,8 @@ async def _edit(channel: ChannelState, row: OutboxRow, text: str) -> bool:
         await channel.up.wait()
         await channel.rate_limit.acquire(address)
         try:
-            await asyncio.wait_for(channel.channel.edit(message_id, message), CALL_S)
+            async with asyncio.timeout(CALL_S):
+                await channel.channel.edit(message_id, message)
         except Rejected as error:
             log.info("%s: the buttons of a question cannot be removed: %s", channel.name, error)
         except (ChannelError, TimeoutError) as error:

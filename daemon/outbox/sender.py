@@ -258,7 +258,8 @@ class OutboxSender:
             await asyncio.sleep(wait)
             return
         with suppress(TimeoutError):
-            await asyncio.wait_for(channel.up.wait(), DOWN_PAUSE)
+            async with asyncio.timeout(DOWN_PAUSE):
+                await channel.up.wait()
 
     async def _fail(self, channel: ChannelState, row: OutboxRow, why: str) -> None:
         """It has failed for good. A failed notice causes no other notice."""

@@ -475,7 +475,8 @@ class SessionWorker:
 async def wait_for_stop(stopping: asyncio.Event, seconds: float) -> bool:
     """Wait so long; True when the daemon stops meanwhile."""
     with suppress(TimeoutError):
-        return await asyncio.wait_for(stopping.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            return await stopping.wait()
     return False
 
 

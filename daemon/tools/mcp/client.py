@@ -174,11 +174,13 @@ async def _end_process(starting: asyncio.Future[asyncio.subprocess.Process]) -> 
     assert process.stdin
     process.stdin.close()
     with suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), GRACE_S)
+        async with asyncio.timeout(GRACE_S):
+            await process.wait()
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), REAP_S)
+        async with asyncio.timeout(REAP_S):
+            await process.wait()
     transport = process._transport  # type: ignore[missing-attribute] # no public API closes pipes that other processes hold
     transport.close()
 

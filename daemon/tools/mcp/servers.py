@@ -299,7 +299,8 @@ class McpServer:
         was_tried = False
         while True:
             try:
-                session = await asyncio.wait_for(asyncio.shield(self._session), WAIT_SESSION_S)
+                async with asyncio.timeout(WAIT_SESSION_S):
+                    session = await asyncio.shield(self._session)
             except TimeoutError:
                 raise NotSent(f"its MCP server {self.name} is not there") from None
             try:

@@ -191,7 +191,8 @@ async def stream_process(
                 if not starting.exception():
                     _kill(starting.result())
                     await asyncio.wait([pipe.closed], timeout=DRAIN_S)
-                    await asyncio.wait_for(starting.result().wait(), REAP_S)
+                    async with asyncio.timeout(REAP_S):
+                        await starting.result().wait()
     code = starting.result().returncode
     if timed_out or code is None:
         return ProcessResult(TIMEOUT_EXIT_CODE, timed_out=timed_out)
