@@ -124,7 +124,7 @@ class StoredGrants:
 
     async def count_disclosure(self, disclosure: Disclosure) -> str:
         """In one transaction with what it is weighed against."""
-        new = replace(disclosure, day=int(self.clock.now().timestamp()) // 86_400)
+        new = self._date(disclosure)
 
         def count(tx: Tx) -> str:
             known = tx.list_disclosures(new.session, new.turn, new.day)
@@ -136,6 +136,28 @@ class StoredGrants:
             return why
 
         return await self.store.write(count)
+
+    async def count_order(self, deed: Disclosure, *, bare: bool) -> bool:
+        """In one transaction with what was done before."""
+        new = self._date(deed)
+
+        def count(tx: Tx) -> bool:
+            known = tx.list_disclosures(new.session, new.turn, new.day)
+            keys = set(new.domain.split())
+            done = any(
+                one.call != new.call
+                and (bare or one.turn == new.turn)
+                and not keys.isdisjoint(one.domain.split())
+                for one in known
+            )
+            if not done and all(one.call != new.call for one in known):
+                tx.add_disclosure(new)
+            return done
+
+        return await self.store.write(count)
+
+    def _date(self, disclosure: Disclosure) -> Disclosure:
+        return replace(disclosure, day=int(self.clock.now().timestamp()) // 86_400)
 
     async def find_former(self, session: str, wanted: GrantRequest) -> str | None:
         """The latest."""

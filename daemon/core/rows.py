@@ -38,8 +38,8 @@ OUTSIDE_SCOPE = "outside"  # of a lasting permission for a conversation from out
 @value
 class Disclosure:
     """A fetch after private content was read, of an address that only a stranger named: what the
-    choice may have told. `call` is TURN/CALL; `turn` the one that set it to work; `day` counts days
-    since 1970.
+    choice may have told. Or a deed that was done at the owner's order, of no bits: `domain` has its
+    keys. `call` is TURN/CALL; `turn` the one that set it to work; `day` counts days since 1970.
     """
 
     call: str

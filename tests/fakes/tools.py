@@ -82,6 +82,9 @@ class SomeGrants:
     async def count_disclosure(self, disclosure: Disclosure) -> str:
         return ""
 
+    async def count_order(self, deed: Disclosure, *, bare: bool) -> bool:
+        return False
+
     async def find_former(self, session: str, wanted: GrantRequest) -> str | None:
         return None
 

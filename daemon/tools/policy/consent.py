@@ -8,6 +8,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from itertools import pairwise
 
 from daemon.core import value
@@ -347,6 +348,26 @@ def named_values(
         arguments if critical is None else {k: v for k, v in arguments.items() if k in critical}
     )
     return tuple(one for name, part in chosen.items() for one in iter_values(part, name))
+
+
+def list_keys(tool: str, values: Sequence[NamedValue]) -> str:
+    """What one deed is known by: the tool with each address that it goes to and the other values,
+    however they are written; blanks between them.
+    """
+    plain = {(name, _normal(found)) for name, found in values}
+    outside = {(name, _normal(found)) for name, found in values if leads_outside(found)}
+    others = sorted(plain - outside)
+    keys = ([tool, *one, others] for one in outside) if outside else [[tool, others]]
+    return " ".join(sorted("deed:" + sha256(repr(key).encode()).hexdigest()[:32] for key in keys))
+
+
+def _normal(found: str | float) -> str:
+    """The same for all spellings of a value."""
+    text = str(found).strip(EDGES + " ").casefold()
+    if (number := parse_number(text)) is not None:
+        return str(float(number))
+    address = None if is_mail(text) else parse_web_address(text)
+    return address.host + address.rest if address else text
 
 
 def holds_all(

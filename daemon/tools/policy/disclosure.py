@@ -12,9 +12,16 @@ from daemon.core.provenance import Origin, SourcedText, TrustContext
 from daemon.core.trust import Label
 from daemon.tools.base import ToolError
 from daemon.tools.calls import parse_arguments
-from daemon.tools.policy.provenance import Evidence
+from daemon.tools.policy import consent
+from daemon.tools.policy.provenance import Evidence, iter_values
 from daemon.tools.policy.stemming import list_stems, stem, word_set
-from daemon.tools.policy.text_values import EDGES, TOOL_VERBS, find_addresses, parse_web_address
+from daemon.tools.policy.text_values import (
+    EDGES,
+    TOOL_VERBS,
+    WebAddress,
+    find_addresses,
+    parse_web_address,
+)
 from daemon.tools.web.guard import parse_address
 
 SECOND_LEVELS = frozenset(["ac", "co", "com", "edu", "gob", "gov", "ltd", "ne", "net", "or", "org"])
@@ -27,6 +34,7 @@ MINE = word_set("""
     minhas nosso nossa nossos nossas mijn ons onze moj moja moje moich mojego nasz nasza nasze
 """)
 MIN_ORDER_WORDS = 5
+READ = consent.READ - {"go"}
 SEARCH_TOOL = "web_search"
 
 
@@ -47,8 +55,9 @@ def price_fetch(url: str, evidence: Evidence) -> Cost | None:
     """None for an address that the owner named; each further request of it tells one bit by its
     being made.
     """
+    address = parse_web_address(url)
     if evidence.is_owners("url", url, ""):
-        asked = sum(text.origin is Origin.MODEL and url in text.text for text in evidence.texts)
+        asked = sum(_asks_for(text, address) for text in evidence.texts if text.tool)
         return Cost(1.0, "") if asked > 1 else None
     offered = {
         link
@@ -56,9 +65,20 @@ def price_fetch(url: str, evidence: Evidence) -> Cost | None:
         if text.origin is not Origin.MODEL and not (text.label is Label.TRUSTED and text.owned)
         for link in find_addresses(text.text).links
     }
-    address = parse_web_address(url)
     host = address.host.rpartition("@")[2] if address else url
     return Cost(math.log2(len(offered) + 1), registrable_domain(host))
+
+
+def _asks_for(text: SourcedText, address: WebAddress | None) -> bool:
+    """It is a call of the model's that names this address, however it is written."""
+    if text.origin is not Origin.MODEL or address is None:
+        return False
+    try:
+        arguments = parse_arguments(text.text)
+    except ToolError:
+        return False
+    named = (parse_web_address(str(found)) for _, found in iter_values(arguments, ""))
+    return any(one and (one.host, one.rest) == (address.host, address.rest) for one in named)
 
 
 def price_query(query: str, evidence: Evidence) -> Cost | None:
@@ -115,12 +135,19 @@ def registrable_domain(host: str) -> str:
 def find_orders(setting: TrustContext, texts: Sequence[SourcedText]) -> list[str]:
     """The owner's words that may order something now: those of this turn and of the work that it is
     part of; before a bare "yes" also the message before, but none before a text that was pasted.
+    Words that tell to read something are no bare yes.
     """
-    own = [text.text for text in (*setting.work, *texts) if is_owners_word(text)]
+    own = list_own_words(setting, texts)
     earlier = [text.text for text in setting.earlier if is_owners_word(text)]
-    is_bare = len(" ".join(own).split()) < MIN_ORDER_WORDS
+    words = _words(" ".join(own))
+    is_bare = len(words) < MIN_ORDER_WORDS and READ.isdisjoint(words)
     is_bare = is_bare and all(text.origin is not Origin.QUOTED for text in texts)
     return [*earlier[-1:], *own] if is_bare else own
+
+
+def list_own_words(setting: TrustContext, texts: Sequence[SourcedText]) -> list[str]:
+    """What the owner said in this turn and in the work that it is part of."""
+    return [text.text for text in (*setting.work, *texts) if is_owners_word(text)]
 
 
 def is_strange(text: SourcedText) -> bool:

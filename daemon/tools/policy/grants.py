@@ -46,6 +46,12 @@ class GrantStore(Protocol):
         """
         ...
 
+    async def count_order(self, deed: Disclosure, *, bare: bool) -> bool:
+        """Note a deed that was ordered, unless it (`domain` has its keys) was done by this turn or
+        what it set to work; `bare`: by any turn of the conversation today. Whether it was.
+        """
+        ...
+
     async def find_former(self, session: str, wanted: GrantRequest) -> str | None:
         """`binds` of a permission for this call that its files have outlived; None for none."""
         ...

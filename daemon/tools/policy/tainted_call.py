@@ -20,6 +20,7 @@ from daemon.tools.policy.disclosure import (
     find_orders,
     is_owners_word,
     is_private,
+    list_own_words,
     price_fetch,
     price_query,
 )
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 NOT_SAID = "your words do not plainly order it"
 MODEL_SAYS_NO = "it does not seem to be what you ordered"
+DONE_BEFORE = "it was done, or tried, at your order before"
 NOT_SURE = "it is not certain that you ordered it"
 
 
@@ -59,14 +61,14 @@ class TaintedCall:
             private=is_private(setting, texts),
         )
         if case.taint is Taint.NONE and case.effect is Effect.EGRESS:
-            return self._weigh_plain_order(case, evidence, texts)
-        if case.taint is not Taint.READ_OUTSIDE_TEXT:
+            case = self._weigh_plain_order(case, evidence, texts)
+        elif case.taint is not Taint.READ_OUTSIDE_TEXT:
             return case
-        if case.effect is Effect.FETCH:
+        elif case.effect is Effect.FETCH:
             return await self._weigh_fetch(case, evidence, ask=ask)
-        if case.effect in (Effect.WRITE, Effect.EGRESS) and tool.meta.critical != ():
-            return await self._weigh_order(case, evidence, texts, ask=ask)
-        return case
+        elif case.effect in (Effect.WRITE, Effect.EGRESS) and tool.meta.critical != ():
+            case = await self._weigh_order(case, evidence, texts, ask=ask)
+        return await self._use_order(case, texts) if ask else case
 
     async def _weigh_fetch(
         self, case: PolicyInput, evidence: Evidence, *, ask: bool
@@ -101,7 +103,10 @@ class TaintedCall:
     async def _count(self, cost: Cost, step: str = "") -> str:
         """Why it is too much, or "". The call is on disk before it counts."""
         await self.turn.commit()
-        told = Disclosure(
+        return await self.gate.grants.count_disclosure(self._disclose(cost, step))
+
+    def _disclose(self, cost: Cost, step: str = "") -> Disclosure:
+        return Disclosure(
             f"{self.turn.id}/{self.call.state.call_id}{step}",
             self.setting.root or self.turn.session,
             self.setting.root_turn or self.turn.id,
@@ -109,7 +114,22 @@ class TaintedCall:
             cost.domain,
             cost.bits,
         )
-        return await self.gate.grants.count_disclosure(told)
+
+    async def _use_order(self, case: PolicyInput, texts: Sequence[SourcedText]) -> PolicyInput:
+        """An order is for one deed, with all that it set to work; a bare "yes" is for one that was
+        not done today. Nobody asks while the turn is clean.
+        """
+        meta = self.call.tool.meta
+        is_deed = case.effect is Effect.EGRESS and meta.critical != ()
+        if not is_deed or self.gate.judge(case)[0] is not Decision.ALLOW:
+            return case
+        values = consent.named_values(self.call.arguments, meta.critical)
+        own, orders = list_own_words(self.setting, texts), find_orders(self.setting, texts)
+        await self.turn.commit()
+        deed = self._disclose(Cost(0.0, consent.list_keys(self.call.tool.name, values)))
+        done = await self.gate.grants.count_order(deed, bare=len(orders) > len(own))
+        tainted = case.taint is Taint.READ_OUTSIDE_TEXT
+        return replace(case, unordered=DONE_BEFORE) if done and tainted else case
 
     def _weigh_plain_order(
         self, case: PolicyInput, evidence: Evidence, texts: Sequence[SourcedText]
