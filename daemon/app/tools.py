@@ -132,6 +132,8 @@ class ToolOwner:
         )
         self.files = await FileStore.open(workspace, self.paths.undo, self.store, self.clock.now)
         self.effects = effects = CommandEffects(self.files, self.clock.monotonic)
+        if any(one.is_unsandboxed for one in self.config.mcp.values()):
+            await stack.enter_async_context(effects.watch_server(outlives=True))
         await effects.recover()  # of commands that a crash cut
         background = BackgroundCommands(
             shell.background, shell.background_minutes * 60, shell.max_output_chars

@@ -1,5 +1,7 @@
 """Files are strangers' until known: what nobody vouches for is not the owner's word (class D)."""
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,10 @@ from daemon.tools.workspace.command_effects import CommandEffects
 from tests.behaviour.test_files_labels import a_moment, context
 from tests.fakes.files import Desk
 from tests.fakes.house import living
+from tests.fakes.mcp import VENV, until
 from tests.fakes.openai import FakeOpenAI
 
+HAND = Path(__file__).parents[1] / "security" / "adaptive" / "hand_server.py"
 TRUSTED, UNTRUSTED = Label.TRUSTED, Label.UNTRUSTED
 
 
@@ -96,3 +100,52 @@ async def test_trust_is_for_a_folder_but_not_for_a_repository_of_its_own_in_it(
         assert found == [TRUSTED, UNTRUSTED]
         await it.command("/untrust notes.txt")
         assert (await it.house.files.read("notes.txt", bytes))[1] is UNTRUSTED
+
+
+def hand(folder: Path, sandbox: str, start: str = "true") -> dict[str, object]:
+    """The config of a server that runs this line when it starts."""
+    plan, log = folder / "plan.json", folder / "log.jsonl"
+    plan.write_text(json.dumps({"start": start, "tools": {}}))
+    args = [str(HAND), str(plan), str(log)]
+    return {"mcp": {"hand": {"command": sys.executable, "args": args, "sandbox": sandbox,
+                             "paths": [str(VENV), str(folder / "out")]}}}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sandbox", "edited"), [("off", UNTRUSTED), ("auto", TRUSTED)])
+async def test_beside_a_server_without_a_sandbox_what_changes_is_nobodys_until_the_owner_trusts_it(
+    tmp_path: Path, sandbox: str, edited: Label
+) -> None:
+    """It can write anywhere, so nobody knows who did."""
+    (tmp_path / "out").mkdir()
+    config = hand(tmp_path, sandbox)
+    async with FakeOpenAI() as model, living(tmp_path / "home", model, config) as it:
+        await it.house.wait_for_servers(20)
+        files = it.house.files
+        (files.workspace.root / "a.txt").write_text("who wrote this?")
+        assert (await files.read("a.txt", bytes))[1] is edited
+        await it.command("/trust a.txt")
+        assert (await files.read("a.txt", bytes))[1] is TRUSTED
+    async with FakeOpenAI() as model, living(tmp_path / "home", model) as it:
+        assert (await it.house.files.read("a.txt", bytes))[1] is TRUSTED
+
+
+async def test_what_a_server_without_a_sandbox_left_at_work_writes_after_the_daemon_is_a_strangers(
+    tmp_path: Path,
+) -> None:
+    late, go = tmp_path / "home" / "workspace" / "late.txt", tmp_path / "go"
+    wait = f"while [ ! -e {go} ]; do sleep 0.02; done; echo evil > {late}"
+    line = f"setsid sh -c '{wait}' </dev/null >/dev/null 2>&1 &"
+    async with (
+        FakeOpenAI() as model,
+        living(tmp_path / "home", model, hand(tmp_path, "off", line)) as it,
+    ):
+        await it.house.wait_for_servers(20)
+        (late.parent / "b.txt").write_text("who wrote this?")
+    go.touch()
+    await until(late.exists)
+    async with FakeOpenAI() as model, living(tmp_path / "home", model) as it:
+        found = [(await it.house.files.read(one, bytes))[1] for one in ("late.txt", "b.txt")]
+        assert found == [UNTRUSTED, UNTRUSTED]
+        await a_moment(late.parent)
+        (late.parent / "c.txt").write_text("mine")
+        assert (await it.house.files.read("c.txt", bytes))[1] is TRUSTED

@@ -78,3 +78,8 @@ class McpConfig(BaseModel):
         if bool(self.command) == bool(self.url):
             raise ValueError("expected either command or url")
         return self
+
+    @property
+    def is_unsandboxed(self) -> bool:
+        """Its process can write wherever its owner can, and leave others behind."""
+        return bool(self.command) and self.sandbox == "off"

@@ -127,13 +127,21 @@ class CommandEffects:
         return Label.TRUSTED if clean else Label.UNTRUSTED
 
     @asynccontextmanager
-    async def watch_server(self) -> AsyncIterator[None]:
-        """A server that can write in the workspace runs: what it leaves is a stranger's."""
+    async def watch_server(self, *, outlives: bool = False) -> AsyncIterator[None]:
+        """A server that can write in the workspace runs: what it leaves is a stranger's.
+
+        `outlives`: what it has started may go on without the daemon; the next start labels that.
+        """
         began = await self.begin("", trusted=False)
         try:
             yield
         finally:
-            await run_to_completion(self.end(began, "", trusted=False))
+            await run_to_completion(self._end_server(began, outlives))
+
+    async def _end_server(self, began: CommandStart, outlives: bool) -> None:
+        if outlives:
+            await self.begin("", trusted=False)
+        await self.end(began, "", trusted=False)
 
     async def cancel(self, began: CommandStart) -> None:
         """It did not run."""
@@ -146,7 +154,8 @@ class CommandEffects:
         clean, none is.
         """
         labels = self.files.labels
-        rows = await self.files.store.read(lambda tx: tx.list_running_commands())
+        found = await self.files.store.read(lambda tx: tx.list_running_commands())
+        rows = [row for row in found if row.name not in self.running]
         if not rows:
             return
         snapshot = await self.scan()
