@@ -181,7 +181,9 @@ class HttpClient(DaemonClient):
         reason: str = "",
         bounds: "GrantBounds | None" = None,
     ) -> bool:
+        call_id, _, question = call_id.partition("/")
         given: dict[str, object] = {"turn": turn, "call_id": call_id, "reason": reason}
+        given |= {"question": question} if question else {}
         if answer is Answer.DENY:
             given["verb"] = "reject"
         else:

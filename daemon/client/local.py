@@ -39,7 +39,7 @@ from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, Sessio
 from daemon.core.trust import OWNER, Answer, Label, Person, Role, label_for_role
 from daemon.loops.engine import LoopEngine
 from daemon.services.admin import PeopleService
-from daemon.services.approvals import ApprovalService
+from daemon.services.approvals import ApprovalService, name_question
 from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox, InboxMessage
 from daemon.store.journal import Store, Tx
@@ -237,7 +237,7 @@ class LocalClient(JournalReader, DaemonClient):
         rows = await self.store.read(lambda tx: tx.list_approvals(state, session))
         now = self.inbox.clock.now()
         return [
-            build_view(ApprovalView, row)
+            build_view(ApprovalView, row, question=name_question(row))
             for row in rows
             if row.state != "pending" or row.expires > now
         ]

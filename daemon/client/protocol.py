@@ -103,7 +103,7 @@ class RunLine:
 @value
 class ApprovalView:
     """A question that waits for a person. `preview` is shown beside the arguments: a change as a
-    diff, say.
+    diff, say. `question` tells it from the same call asked anew.
     """
 
     turn: str
@@ -115,6 +115,7 @@ class ApprovalView:
     label: str
     expires: str
     preview: str = ""
+    question: str = ""
 
 
 @value
@@ -424,8 +425,8 @@ class DaemonClient(RunReader):
         reason: str = "",
         bounds: "GrantBounds | None" = None,
     ) -> bool:
-        """Answer one; False when it is not pending. Raises NotAllowedToAnswer, and UsageError for
-        wrong bounds.
+        """Answer one; False when it is not pending. Of CALL_ID/QUESTION, with the question of its
+        view, False for the same call asked anew, too. Raises NotAllowedToAnswer, and UsageError.
         """
         ...
 

@@ -155,12 +155,12 @@ class ApprovalCommands:
         by = Person(call.sender, call.role)
         try:
             done = await self.service.answer(
-                row.turn, row.call_id, given.answer, by, given.reason, given.bounds
+                *ref_of(row), given.answer, by, given.reason, given.bounds
             )
         except (NotAllowedToAnswer, UsageError) as error:
             return str(error)
         if not done:
-            return "That question has expired, or was answered."
+            return "That question has expired, was answered, or was asked anew."
         lines = [f"{'Denied' if given.answer is Answer.DENY else 'Approved'}: {_render_call(row)}"]
         if isinstance(done, GrantRow) and self.service.asks_always:
             lines.append(ASKED_AGAIN)

@@ -61,7 +61,7 @@ class ButtonHandler:
         if answer is not Answer.DENY and await self._show_whole(press, row, answer, person):
             return READ_FIRST
         try:
-            done = await self.approvals.answer(row.turn, row.call_id, answer, person)
+            done = await self.approvals.answer(*ref_of(row), answer, person)
         except (NotAllowedToAnswer, UsageError) as error:
             return str(error)
         return ANSWER_TEXT[answer] if done else ALREADY_SETTLED

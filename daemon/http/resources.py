@@ -273,9 +273,10 @@ async def _wait_for_run(client: DaemonClient, request: web.Request, turn: str) -
 
 
 class ApprovalAnswerBody(Body):
-    """An answer. `scope` and the bounds count for a yes to a call only."""
+    """An answer. `scope` and the bounds count for a yes to a call only; `question` is as shown."""
 
-    call_id: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    call_id: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern="^[^/]+$")]
+    question: Annotated[str, StringConstraints(max_length=100)] = ""
     scope: Literal["once", "session", "always"] = "once"
     reason: Reason = ""
     times: Annotated[int, Field(ge=1, le=MAX_GRANT_USES)] | None = None
@@ -293,8 +294,8 @@ async def answer_approval(client: DaemonClient, request: web.Request) -> web.Res
     answer = Answer.DENY if request.path.endswith("/reject") else Answer(body.scope)
     duration = None if body.minutes is None else timedelta(minutes=body.minutes)
     bounds = GrantBounds(body.times, duration, body.paths)
-    person = request[PERSON]
-    if await client.answer_approval(turn, call_id, answer, person, body.reason, bounds):
+    person, meant = request[PERSON], f"{call_id}/{body.question}"
+    if await client.answer_approval(turn, meant, answer, person, body.reason, bounds):
         return json_response({"turn": turn, "call_id": call_id, "answer": answer})
     view = await require(client, "run", turn)
     if all(call.call_id != call_id for call in view.calls):
@@ -302,6 +303,14 @@ async def answer_approval(client: DaemonClient, request: web.Request) -> web.Res
         approvals = [row for s in STATES for row in await client.list_approvals(s, view.session)]
         if all((row.turn, row.call_id) != (turn, call_id) for row in approvals):
             raise not_found(f"call {call_id!r} in run {turn!r}")
+    waiting = await client.list_approvals(session=view.session)
+    if any((row.turn, row.call_id) == (turn, call_id) for row in waiting):
+        raise HttpError(
+            409,
+            "asked_anew",
+            f"nothing was answered: call {call_id} was asked anew since, perhaps of other content;"
+            " GET /v1/approvals shows it and the question to answer",
+        )
     raise HttpError(
         409,
         "not_pending",

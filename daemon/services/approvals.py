@@ -12,7 +12,7 @@ from daemon.agent.system_questions import parse_system_question
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
-from daemon.core.events import Answer
+from daemon.core.events import Answer, ApprovalAsked
 from daemon.core.ids import NewId
 from daemon.core.rows import (
     EXACT_CALL,
@@ -67,14 +67,17 @@ class ApprovalService:
         """Answer one question, once; False when it is not pending, else the permission that the
         answer gave, or True. Raises NotAllowedToAnswer, and UsageError for bounds.
 
+        `call_id` may be that of `ref_of`: then it is no answer to the same call asked anew.
+
         `by` is who was recognised just now: a person removed since the question was asked may
         not answer it.
         """
         now, name = self.clock.now(), self.new_id()[-6:]
+        call_id, _, question = call_id.partition("/")
 
         def work(tx: Tx) -> tuple[SessionRow | None, GrantRow | bool]:
             row = tx.get_approval(turn, call_id)
-            if row is None:
+            if row is None or not _is_meant(tx, row, question, answer):
                 return None, False
             if not is_allowed_to_answer(tx, row, answer, by):
                 asked, who = f"{row.tool}: {row.effect.value}", f"{by.name}, {by.role.value}"
@@ -134,9 +137,14 @@ def is_allowed_to_answer(tx: Tx, row: ApprovalRow, answer: Answer, person: Perso
     return may_answer_question(row, answer, person, begun_by=begun_by, session_label=label)
 
 
+def name_question(row: ApprovalRow) -> str:
+    """Enough to tell it from the same call asked anew, too little to press its button."""
+    return row.token_hash[:16]
+
+
 def ref_of(row: ApprovalRow) -> ApprovalRef:
     """Identifies the question: the same call asked once more is another one."""
-    return row.turn, f"{row.call_id}/{row.token_hash[:16]}"
+    return row.turn, f"{row.call_id}/{name_question(row)}"
 
 
 def load_shown(tx: Tx, session: str, person: str) -> ShownApprovals:
@@ -215,6 +223,17 @@ def _cut(plain: str, text: str, most: int) -> str:
     head = f"{plain[:most]}… and {missing:,} more characters" if 0 < most < len(plain) else plain
     warnings = (f"! {warning}" for warning in find_suspicious(text))
     return "\n".join(filter(None, (head, *warnings)))
+
+
+def _is_meant(tx: Tx, row: ApprovalRow, question: str, answer: Answer) -> bool:
+    """The answer is to this question. Who names only the call has seen the first one about it, or
+    says no to it.
+    """
+    if question or answer is Answer.DENY:
+        return question in ("", name_question(row))
+    events = (one.event for one in tx.list_events(row.turn))
+    asked = (one for one in events if isinstance(one, ApprovalAsked) and one.call_id == row.call_id)
+    return all(one.token_hash == row.token_hash for one in asked)
 
 
 def _check_bounds(row: ApprovalRow, answer: Answer, bounds: GrantBounds) -> None:

@@ -1,5 +1,7 @@
 """Answering and stopping runs over HTTP (B8). One daemon serves all of these tests."""
 
+import asyncio
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -87,9 +89,37 @@ async def test_a_question_shows_what_is_asked_and_nothing_to_answer_it_with(
         "label",
         "expires",
         "preview",
+        "question",
     }
+    assert len(str(question["question"])) < 32  # a button needs more of it
     assert (question["turn"], question["call_id"], question["tool"]) == (turn, call_id, "shell")
     await daemon.post(f"/v1/runs/{turn}/reject", call_id=call_id)
+
+
+async def test_g_a_yes_is_no_yes_to_the_same_call_asked_anew_with_other_content(
+    daemon: Daemon, script: Script, home: Path
+) -> None:
+    """Who says yes to what was shown first has not said yes to what runs now (class G)."""
+    place = home / "workspace"
+    (place / "anew.sh").write_text("echo good > anew.txt\n")
+    turn = await daemon.begin(script.on("anew", shell("sh anew.sh"), says("done")), "anew")
+    call_id = await asked(daemon, turn)
+    (first,) = await daemon.listed("/v1/approvals", session="web:anew")
+    (place / "anew.sh").write_text("echo evil > anew.txt\n")
+    path, answer = f"/v1/runs/{turn}/approve", {"call_id": call_id}
+    await daemon.post(path, question=first["question"], **answer)
+    async with asyncio.timeout(10):
+        while not (second := await daemon.listed("/v1/approvals", session="web:anew")):
+            await asyncio.sleep(0.02)
+    assert second[0]["call_id"] == call_id and second[0]["question"] != first["question"]
+    for old in ({"question": first["question"]}, {}):  # an old yes, and one of an old client
+        async with daemon.http.post(path, json=answer | old) as response:
+            status, kind, message = await error_of(response)
+        assert (status, kind) == (409, "asked_anew") and "GET /v1/approvals" in message
+    assert not (place / "anew.txt").exists()
+    await daemon.post(path, question=second[0]["question"], **answer)
+    await daemon.until(turn, "run.completed")
+    assert (place / "anew.txt").read_text() == "evil\n"  # as it was shown to them
 
 
 async def test_an_answer_to_a_call_that_never_was_is_not_found(daemon: Daemon) -> None:

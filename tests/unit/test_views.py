@@ -212,8 +212,8 @@ def test_a_question_is_shown_without_what_an_answer_must_match() -> None:
         NOON,
         NOON,
     )
-    assert build_view(ApprovalView, question) == ApprovalView(
-        "t1", "3.0", "web:a", "shell", "{}", "destructive", "trusted", ISO
+    assert build_view(ApprovalView, question, question="t") == ApprovalView(
+        "t1", "3.0", "web:a", "shell", "{}", "destructive", "trusted", ISO, question="t"
     )
 
 

@@ -165,7 +165,10 @@ class RunFollower(Generic[ScreenT]):
     async def send_answer(self, question: ApprovalQuestion, answered: Answered) -> None:
         """Answer a question; show a note when it is not open any more."""
         answer, reason = answered
-        if not await self.client.answer_approval(*question.key, answer, TERMINAL_OWNER, reason):
+        meant = "/".join(filter(None, (question.call_id, question.question)))
+        if not await self.client.answer_approval(
+            question.turn, meant, answer, TERMINAL_OWNER, reason
+        ):
             await self.screen.show(StatusNote("that question is not open any more"))
 
     @asynccontextmanager
@@ -243,6 +246,7 @@ class RunFollower(Generic[ScreenT]):
             describe_expiry(view.expires, self.clock.now()),
             agent=agent,
             outside=outside,
+            question=view.question,
         )
         if system:
             question = replace(question, title=system.title, text=system.text)

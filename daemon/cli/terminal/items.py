@@ -140,6 +140,7 @@ class ApprovalQuestion:
     preview: str = ""
     place: str = ""
     outside: bool = False
+    question: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
