@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes import born
 from tests.fakes.chatting import write_config
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import running_daemon, scripted
@@ -44,10 +45,10 @@ class Pipe:
         )
 
     async def chat(self, *words: str, lines: str = "") -> Ran:
-        process = await self.start(*words)
-        async with asyncio.timeout(30):
-            out, err = await process.communicate(lines.encode())
-        return Ran(process.returncode or 0, out.decode(), err.decode())
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        said = ("chat", "--home", str(self.home), *words)
+        ran = await asyncio.to_thread(born.run, said, env, text=lines, within=30)
+        return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
 @asynccontextmanager

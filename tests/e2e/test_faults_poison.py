@@ -1,6 +1,7 @@
 """A message that breaks whoever works on it is set aside; everything else goes on (guarantees.md, promise 5; K25)."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Sequence
@@ -18,13 +19,14 @@ from tests.fakes.house import SESSION, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, drops, gate, says
 
 TRIES = 3
+STEPS = 5
 
 
 class Deadly:
     """A model that kills its daemon: at every "poison", and once at each step of a "long" errand of five."""
 
-    def __init__(self) -> None:
-        self.pid = 0
+    def __init__(self, home: Path) -> None:
+        self.home = home
         self.kills = 0
         self.done: set[int] = set()
 
@@ -34,11 +36,13 @@ class Deadly:
         if said == "poison" or (said == "long" and step not in self.done):
             self.done.add(step)
             self.kills += 1
-            os.kill(self.pid, signal.SIGKILL)
+            os.kill(json.loads((self.home / "daemon.json").read_text())["pid"], signal.SIGKILL)
             return drops()
         if said == "delegate" and not step:
             return calls(("spawn_agent", {"task": "long"}))
-        return calls(("current_time", {})) if said == "long" and step < 5 else says(f"re: {said}")
+        if said == "long" and step < STEPS:
+            return calls(("read_file", {"path": f"part{step}"}))
+        return says(f"re: {said}")
 
 
 async def ended_by_the_model(daemon: Daemon) -> None:
@@ -48,17 +52,15 @@ async def ended_by_the_model(daemon: Daemon) -> None:
 async def test_b5_25_a_message_that_kills_the_daemon_three_times_is_set_aside_and_the_next_is_answered(
     tmp_path: Path,
 ) -> None:
-    deadly = Deadly()
+    deadly = Deadly(tmp_path / "home")
     async with FakeOpenAI() as model:
         model.otherwise(by(deadly.choose))
         turn = ""
         for _ in range(TRIES):
             async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
-                deadly.pid = daemon.process.pid
                 turn = turn or await daemon.begin("poison")
                 await ended_by_the_model(daemon)
         async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
-            deadly.pid = daemon.process.pid
             await daemon.until(turn, "run.completed")
             run = await daemon.run(turn)
             assert (run["state"], deadly.kills) == ("quarantined", TRIES)
@@ -96,19 +98,21 @@ async def test_b5_25_a_kill_while_the_turn_makes_progress_does_not_count(
     tmp_path: Path, text: str
 ) -> None:
     """A17: nor does one while an agent that it waits for makes some."""
-    deadly = Deadly()
+    deadly, workspace = Deadly(tmp_path / "home"), tmp_path / "home" / "workspace"
+    workspace.mkdir(parents=True)
+    for step in range(STEPS):
+        (workspace / f"part{step}").write_text(f"this is part {step}")
     async with FakeOpenAI() as model:
         model.otherwise(by(deadly.choose))
         turn = ""
-        for _ in range(6):
+        for _ in range(STEPS + 1):
             async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
-                deadly.pid = daemon.process.pid
                 turn = turn or await daemon.begin(text)
                 await ended_by_the_model(daemon)
         async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
             await daemon.until(turn, "run.completed")
             run = await daemon.run(turn)
-        assert (run["state"], run["reply"], deadly.kills) == ("ended", f"re: {text}", 6)
+        assert (run["state"], run["reply"], deadly.kills) == ("ended", f"re: {text}", STEPS + 1)
 
 
 async def command(daemon: Daemon, text: str) -> None:

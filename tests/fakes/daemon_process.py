@@ -4,13 +4,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiohttp import ClientResponse, ClientSession
 
+from tests.fakes import born
 from tests.fakes.command_line import KEPT, ROOT
 from tests.fakes.sse import Sent, events_of
 
@@ -24,7 +25,7 @@ class Daemon:
 
     url: str
     home: Path
-    process: asyncio.subprocess.Process
+    process: asyncio.subprocess.Process | born.Born
     http: ClientSession = field(repr=False)
     log: list[str] = field(default_factory=list)
 
@@ -102,25 +103,24 @@ async def running_daemon(
         "PYTHONPATH": str(ROOT),
         **(env or {}),
     }
-    command = (python, "-m", "daemon", "run", "--home", str(home), *["--verbose"] * verbose)
-    process = await asyncio.create_subprocess_exec(
-        *command, env=given, stderr=asyncio.subprocess.PIPE, start_new_session=True
-    )
+    words = ("run", "--home", str(home), *["--verbose"] * verbose)
+    process, stderr, hear_no_more = await _started(python, words, given, env or {})
     log: list[str] = []
     try:
         async with asyncio.timeout(30):
-            url = await _ready(process, log)
+            url = await _ready(stderr, log)
         async with (
             asyncio.TaskGroup() as group,
             ClientSession(url, headers={"Authorization": f"Bearer {TOKEN}"}) as http,
         ):
-            reading = group.create_task(_read_on(process, log))
+            reading = group.create_task(_read_on(stderr, log))
             yield Daemon(url, home, process, http, log)
             reading.cancel()
     finally:
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
+        hear_no_more()
 
 
 def scripted(base_url: str, more: str = "") -> str:
@@ -136,18 +136,30 @@ def _write(home: Path, config: str) -> None:
     (home / "config.toml").write_text(config)
 
 
-async def _ready(process: asyncio.subprocess.Process, log: list[str]) -> str:
+async def _started(
+    python: str, words: Sequence[str], env: Mapping[str, str], changed: Mapping[str, str]
+) -> tuple[asyncio.subprocess.Process | born.Born, asyncio.StreamReader, Callable[[], None]]:
+    """The process, what it says, and how to hear no more of it."""
+    if born.may_bear(python, changed):
+        return await born.bear_and_hear(words, env)
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *(python, "-m", "daemon", *words), env=env, stderr=pipe, start_new_session=True
+    )
     assert process.stderr
-    while line := (await process.stderr.readline()).decode():
+    return process, process.stderr, lambda: None
+
+
+async def _ready(stderr: asyncio.StreamReader, log: list[str]) -> str:
+    while line := (await stderr.readline()).decode():
         log.append(line)
         if line.startswith("ready "):
             return line.split()[1]
     raise AssertionError("the daemon did not become ready:\n" + "".join(log))
 
 
-async def _read_on(process: asyncio.subprocess.Process, log: list[str]) -> None:
-    assert process.stderr
-    while line := (await process.stderr.readline()).decode():
+async def _read_on(stderr: asyncio.StreamReader, log: list[str]) -> None:
+    while line := (await stderr.readline()).decode():
         log.append(line)
 
 

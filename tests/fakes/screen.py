@@ -7,12 +7,13 @@ import os
 import re
 import signal
 import struct
-import sys
 import termios
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.fakes.born import Born, bear
 
 ROOT = Path(__file__).parents[2]
 ROWS = 300
@@ -89,7 +90,7 @@ class Screen:
 class Window:
     """A process on a terminal of its own."""
 
-    process: asyncio.subprocess.Process
+    process: Born
     terminal: int
     screen: Screen = field(default_factory=Screen)
     raw: str = ""
@@ -165,19 +166,7 @@ async def window(
         "LANG": "C.UTF-8",
         **(env or {}),
     }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "daemon",
-        *words,
-        stdin=inside,
-        stdout=inside,
-        stderr=inside,
-        cwd=ROOT,
-        env=surroundings,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    )
+    process = await bear(words, (inside, inside, inside), surroundings, terminal=True)
     os.close(inside)
     shown = Window(process, terminal)
     loop = asyncio.get_running_loop()
@@ -185,8 +174,7 @@ async def window(
     try:
         yield shown
     finally:
-        with suppress(ProcessLookupError):
-            process.kill()
+        process.kill()
         await process.wait()
         loop.remove_reader(terminal)
         os.close(terminal)

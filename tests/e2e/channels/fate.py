@@ -3,12 +3,12 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.fakes.born import Born, bear, nothing
 from tests.fakes.command_line import KEPT, ROOT
 
 Call = tuple[str, dict[str, Any]]
@@ -41,7 +41,6 @@ class Fate:
     dead: asyncio.Event = field(default_factory=asyncio.Event)
     pid: int = 0
     killed: bool = False
-    _nursery: asyncio.subprocess.Process | None = None
     _wake: asyncio.Task[int] | None = None
 
     @property
@@ -58,30 +57,19 @@ class Fate:
         """One more life, on the same HOME."""
         self.dead.clear()
         self.killed = False
-        if self._nursery is None:
-            given = {name: os.environ[name] for name in KEPT if name in os.environ} | {
-                "PYTHONPATH": str(ROOT)
-            }
-            command, pipe = (
-                (sys.executable, "-m", "tests.e2e.channels.nursery", self.channel),
-                asyncio.subprocess.PIPE,
-            )
-            self._nursery = await asyncio.create_subprocess_exec(
-                *command, env=given, stdin=pipe, stdout=pipe
-            )
-        assert self._nursery.stdin
-        self._nursery.stdin.write(f"{self.home}\n".encode())
-        self.pid = await self._told()
-        self._wake = asyncio.create_task(self._watch())
+        given = {name: os.environ[name] for name in KEPT if name in os.environ}
+        given["PYTHONPATH"] = str(ROOT)
+        words = ("run", "--home", str(self.home))
+        log = os.open(self.home.parent / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        it = await bear(words, (nothing(), log, log), given, knows=(self.channel,))
+        os.close(log)
+        self.pid = it.pid
+        self._wake = asyncio.create_task(self._watch(it))
 
-    async def _watch(self) -> int:
-        code = await self._told()
+    async def _watch(self, it: Born) -> int:
+        code = await it.wait()
         self.dead.set()
         return code
-
-    async def _told(self) -> int:
-        assert self._nursery and self._nursery.stdout
-        return int(await self._nursery.stdout.readline())
 
     def dies_at(self, kind: str, left: int = 1) -> None:
         """Arm it."""
@@ -134,6 +122,3 @@ class Fate:
         self.kill()
         if self._wake:
             await self._wake
-        if self._nursery and self._nursery.stdin:
-            self._nursery.stdin.close()
-            await self._nursery.wait()

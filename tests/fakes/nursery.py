@@ -1,0 +1,147 @@
+"""A process that has imported what `aidaemon` imports, and forks one for each command line: `python -m tests.fakes.nursery FD`.
+
+What it bears is a real process, with streams, an environment and a HOME of its own; only the imports are done already. It has no
+event loop and no thread when it forks. It gets a line of JSON and four files at a time: where to tell of it (its pid, as soon as
+it leads a session of its own, and its exit code), its standard input, its output, its errors.
+"""
+
+import fcntl
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import runpy
+import selectors
+import socket
+import sys
+import termios
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import daemon.cli
+import daemon.cli.terminal
+from daemon.addons import load_class
+
+NEEDED = ("daemon.app.serve", "daemon.app.channels", "daemon.http.app")
+PACKAGES = (daemon.cli, daemon.cli.terminal)
+MOST = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A command line. `knows`: the channels that it will need. `terminal`: its input is to be its terminal."""
+
+    words: list[str]
+    env: Mapping[str, str]
+    cwd: str
+    knows: list[str]
+    terminal: bool
+
+
+@dataclass(slots=True)
+class Nursery:
+    """Serves until whoever asks is gone."""
+
+    door: socket.socket
+    chooser: selectors.DefaultSelector
+    living: dict[int, tuple[int, socket.socket]]
+
+    def serve(self) -> Order | None:
+        """None when nobody asks any more; in a child, what it is to do."""
+        self.chooser.register(self.door, selectors.EVENT_READ)
+        while True:
+            for key, _ in self.chooser.select():
+                if key.fd in self.living:
+                    self._bury(key.fd)
+                    continue
+                message, files, _, _ = socket.recv_fds(self.door, MOST, 4)
+                if not message:
+                    return None
+                order = Order(**json.loads(message))
+                if self._bear(order, files):
+                    return order
+
+    def _bear(self, order: Order, files: list[int]) -> bool:
+        """In the child, true."""
+        for name in order.knows:
+            load_class("channels", name)
+        gc.freeze()
+        assert threading.active_count() == 1
+        told = socket.socket(fileno=files[0])
+        pid = os.fork()
+        if pid == 0:
+            self.close()
+            _settle(order, files[1:])
+            told.send(str(os.getpid()).encode())
+            told.close()
+            return True
+        for file in files[1:]:
+            os.close(file)
+        end = os.pidfd_open(pid)
+        self.living[end] = (pid, told)
+        self.chooser.register(end, selectors.EVENT_READ)
+        return False
+
+    def _bury(self, end: int) -> None:
+        pid, told = self.living.pop(end)
+        self.chooser.unregister(end)
+        os.close(end)
+        _, status = os.waitpid(pid, 0)
+        with told:
+            told.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+    def close(self) -> None:
+        """All that it holds open."""
+        self.chooser.close()
+        self.door.close()
+        for end, (_, told) in self.living.items():
+            os.close(end)
+            told.close()
+
+
+def _settle(order: Order, streams: list[int]) -> None:
+    """As if it had been started on its own."""
+    os.setsid()
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    if order.terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    os.chdir(order.cwd)
+    os.environ.clear()
+    os.environ.update(order.env)
+    time.tzset()
+    sys.path[0] = order.cwd
+    sys.argv[1:] = order.words
+    sys.stdin = _text(0, "rb", sys.stdin.errors or "strict")
+    sys.stdout = _text(1, "wb", sys.stdout.errors or "strict", lines=os.isatty(1))
+    sys.stderr = _text(2, "wb", "backslashreplace", lines=True)
+
+
+def _text(file: int, mode: str, errors: str, *, lines: bool = False) -> io.TextIOWrapper:
+    """A standard stream."""
+    opened = open(file, mode, closefd=False)  # noqa: SIM115 - it stays open
+    return io.TextIOWrapper(opened, sys.stdout.encoding, errors, line_buffering=lines)
+
+
+def main() -> None:
+    """Until nobody asks any more; in a child, `python -m daemon`."""
+    for package in PACKAGES:
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    for name in NEEDED:
+        importlib.import_module(name)
+    load_class("providers", "openai")
+    door = socket.socket(fileno=int(sys.argv[1]))
+    nursery = Nursery(door, selectors.DefaultSelector(), {})
+    order = nursery.serve()
+    if order:
+        runpy.run_module("daemon", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
