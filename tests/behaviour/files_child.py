@@ -1,4 +1,8 @@
-"""Writes a file as a turn from outside would, and kills itself at the event of the interpreter with the given number."""
+"""Does something to a file, and kills itself at the event of the interpreter with the given number: `files_child HOME N DEED`.
+
+DEED: "outside" writes as a turn from outside would, in a workspace that its owner trusts; in one that nobody trusts "mine" writes by
+the owner's words, and "undo" takes that back.
+"""
 
 import asyncio
 import os
@@ -8,13 +12,16 @@ from pathlib import Path
 
 from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
+from daemon.tools.workspace.file_store import ChangeAuthor, undo_turn
 from tests.fakes.files import Desk
 
 
-async def main(home: Path, skip: int) -> None:
-    """Open, count from there, write."""
+async def main(home: Path, skip: int, deed: str) -> None:
+    """Open, count from there, do it."""
     store = await SqliteStore.open(home / "journal.db")
-    desk = await Desk.at(home, store)
+    desk = await Desk.at(home, store, trusted=deed == "outside")
+    if deed == "undo":
+        await desk.write("a.txt", "new")
     left = [skip]
 
     def count(event: str, arguments: tuple[object, ...]) -> None:
@@ -24,10 +31,15 @@ async def main(home: Path, skip: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(count)
-    await desk.write("a.txt", "new", label=Label.UNTRUSTED)
+    if deed == "undo":
+        author = ChangeAuthor("chat", "undo-t1", "", Label.TRUSTED, undoes="t1")
+        await undo_turn(desk.files, "t1", author)
+    else:
+        label = Label.TRUSTED if deed == "mine" else Label.UNTRUSTED
+        await desk.write("a.txt", "new", label=label)
     left[0] = 1 << 60
     await store.aclose()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))

@@ -339,6 +339,7 @@ async def test_F8_a_kill_between_any_two_steps_leaves_old_or_new_and_a_record_to
         "tests.behaviour.files_child",
         str(tmp_path),
         str(skip),
+        "outside",
         stdout=asyncio.subprocess.PIPE,
     )
     async with asyncio.timeout(DEADLINE):

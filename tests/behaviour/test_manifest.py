@@ -1,12 +1,15 @@
 """Files are strangers' until known: what nobody vouches for is not the owner's word (class D)."""
 
+import asyncio
 import json
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 from daemon.core.trust import Label
+from daemon.store.sqlite import SqliteStore
 from daemon.tools.workspace.command_effects import CommandEffects
 from tests.behaviour.test_files_labels import a_moment, context
 from tests.fakes.files import Desk
@@ -149,3 +152,31 @@ async def test_what_a_server_without_a_sandbox_left_at_work_writes_after_the_dae
         await a_moment(late.parent)
         (late.parent / "c.txt").write_text("mine")
         assert (await it.house.files.read("c.txt", bytes))[1] is TRUSTED
+
+
+@pytest.mark.parametrize("deed", ["mine", "undo"])
+@pytest.mark.parametrize("skip", [*range(14), 10_000])
+async def test_whenever_it_is_killed_a_strangers_text_is_never_labelled_as_the_owners(
+    tmp_path: Path, deed: str, skip: int
+) -> None:
+    """Between a write and its label, and between an undo and the label that comes back with the text."""
+    root = tmp_path / "workspace"
+    root.mkdir()
+    (root / "a.txt").write_text("a stranger's")
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.behaviour.files_child", str(tmp_path), str(skip), deed
+    )
+    async with asyncio.timeout(30):
+        code = await child.wait()
+    assert code == (0 if skip == 10_000 else -signal.SIGKILL) or skip > 10
+    store = await SqliteStore.open(tmp_path / "journal.db")
+    try:
+        desk = await Desk.at(tmp_path, store, trusted=False)
+        text = (root / "a.txt").read_text()
+        if text == "a stranger's":
+            assert await label(desk, "a.txt") is UNTRUSTED
+        elif code == 0:
+            assert (text, await label(desk, "a.txt")) == ("new", TRUSTED)
+        assert code or text == {"mine": "new", "undo": "a stranger's"}[deed]
+    finally:
+        await store.aclose()

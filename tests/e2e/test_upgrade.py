@@ -15,8 +15,8 @@ import pytest
 from daemon.core.trust import Label, Stop
 from daemon.store.sqlite import SqliteStore
 from tests.fakes.command_line import aidaemon
-from tests.fakes.daemon_process import running_daemon, scripted
-from tests.fakes.openai import FakeOpenAI, says
+from tests.fakes.daemon_process import Daemon, running_daemon, scripted
+from tests.fakes.openai import FakeOpenAI, calls, says
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "home_4cb0a74"
 WHILE_IT_WAITS = "2026-11-22T20:00:00+00:00"
@@ -99,7 +99,7 @@ async def test_what_stood_beside_the_turns_stands_in_tables_of_its_own(home: Pat
         )  # fmt: skip
         assert found == (
             "42", ["telegram/7"], {"t9": "m1"}, [("telegram//5", "editor", 19)], 1,
-            [("slack:D1", "slack//U1")], "Ann", ["👍"], [("a\udcff", Label.UNTRUSTED)], [5], '{"approved": []}',
+            [("slack:D1", "slack//U1")], "Ann", ["👍"], [("a\udcff", Label.UNTRUSTED), ("notes.txt", Label.TRUSTED)], [5], '{"approved": []}',
             '{"listed": [], "whole": []}', ["notes.txt"], [("editor", "telegram")],
         )  # fmt: skip
         assert [row.said for row in await store.read(lambda tx: tx.list_rules())] == [
@@ -149,3 +149,42 @@ async def test_the_owner_of_a_home_of_before_is_told_once_that_no_limit_is_set(h
         found = journal.execute("SELECT count(*) FROM outbox WHERE body LIKE '%no limit in money%'")
         assert found.fetchone() == (1,)
         assert journal.execute("SELECT count(*) FROM untold").fetchone() == (0,)
+
+
+async def test_the_owner_of_a_home_of_before_is_asked_once_whose_files_these_are(
+    home: Path,
+) -> None:
+    """What the old labels call trusted stays so; of the rest the count is told, folder by folder, and `aidaemon trust` answers."""
+    for name in ("letters/one.txt", "letters/two.txt", "found.txt"):
+        (home / "workspace" / name).parent.mkdir(exist_ok=True)
+        (home / "workspace" / name).write_text("text")
+    shown: list[str] = []
+    for number in range(3):  # at first there is nobody to tell
+        async with (
+            FakeOpenAI() as model,
+            running_daemon(home, scripted(model.base_url, CONFIG)) as daemon,
+        ):
+            if number == 0:
+                model.script(says("hello"))
+                await daemon.post("/v1/terminal/main/messages?wait=1", text="hello")
+            if number == 2:
+                shown.append(await _read_as(model, daemon, "letters/one.txt", "before"))
+                done = await asyncio.to_thread(aidaemon, "trust", "letters", home=home)
+                assert "letters is trusted as yours" in done.stdout, done
+                shown.append(await _read_as(model, daemon, "letters/one.txt", "after"))
+                shown.append(await _read_as(model, daemon, "notes.txt", "own"))
+                left = await asyncio.to_thread(aidaemon, "trust", home=home)
+                assert "1 file in the workspace is not known (.: 1)" in left.stdout, left
+    assert shown == ["untrusted", "trusted", "trusted"]
+    with closing(sqlite3.connect(home / "journal.db")) as journal:
+        found = journal.execute(
+            "SELECT body FROM outbox WHERE body LIKE '%files in the workspace are not known%'"
+        ).fetchall()
+    [(asked,)] = found
+    assert "3 files in the workspace are not known" in asked and "letters/: 2" in asked
+
+
+async def _read_as(model: FakeOpenAI, daemon: Daemon, path: str, session: str) -> str:
+    """The label of a chat that has read this file."""
+    model.script(calls(("read_file", {"path": path})), says("read"))
+    return str((await daemon.ask("what is there?", session))["label"])
