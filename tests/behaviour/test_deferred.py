@@ -109,6 +109,17 @@ ATTACKS = {
         USE,
     ),
     "start-up file of direnv": (f"echo '{MARK}' > .envrc", "test -e .envrc && . ./.envrc"),
+    **{
+        f"settings in {name}": (f"echo '{MARK}' > {name}", f"test -e {name} && . ./{name}")
+        for name in (
+            *(".npmrc", ".yarnrc.yml", ".pnpmfile.cjs", "bunfig.toml"),
+            *(".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yaml"),
+        )
+    },
+    "settings in a folder": (
+        f"mkdir -p .husky .cargo; echo '{MARK}' > .husky/pre-push; echo '{MARK}' > .cargo/config.toml",
+        "for f in .husky/pre-push .cargo/config.toml; do test ! -e $f || . ./$f; done",
+    ),
     "start-up file of a shell": (f"echo '{MARK}' > .bashrc", "HOME=$PWD bash -ic true"),
     "launcher": (
         f"mkdir -p .venv/bin; {EVIL} > .venv/bin/python; chmod +x .venv/bin/python",

@@ -26,7 +26,9 @@ NAMES = frozenset(
      ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".inputrc", ".gitconfig",
      ".envrc", ".direnv", ".vscode", ".idea", ".husky", ".devcontainer", ".mcp.json", ".claude",
      ".cursor", ".exrc", ".vimrc", ".nvimrc", ".nvim.lua", ".gdbinit", ".lldbinit", ".yarnrc",
-     ".yarnrc.yml", ".mise.toml", "mise.toml", ".dir-locals.el")
+     ".yarnrc.yml", ".npmrc", ".pnpmfile.cjs", "bunfig.toml", ".pre-commit-config.yaml",
+     "lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml", ".huskyrc", ".cargo",
+     ".mise.toml", "mise.toml", ".dir-locals.el")
 )  # fmt: skip
 ENVIRONMENTS = frozenset((".venv", "venv", ".env", "env"))
 SETTINGS = ("config", "config.worktree")
