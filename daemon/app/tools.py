@@ -33,6 +33,7 @@ from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.shell.tool import BackgroundCommands, Shell
 from daemon.tools.signature import ToolDefinition, bind
 from daemon.tools.web.client import WebClient
+from daemon.tools.web.guard import AddressGuard
 from daemon.tools.web.requests import HttpRequests, PageReader, http_request, web_fetch
 from daemon.tools.web.search import WebSearch, make_engine, web_search
 from daemon.tools.workspace.command_effects import CommandEffects
@@ -123,7 +124,8 @@ class ToolOwner:
         config, shell, stack = self.config.tools, self.config.tools.shell, self.stack
         place = resolve_workspace(self.paths, config.workspace)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.sandbox = sandbox = await Sandbox.open(place, self.paths.home / "quarantine")
+        guard = AddressGuard(config.http.allow)
+        self.sandbox = sandbox = await Sandbox.open(place, self.paths.home / "quarantine", guard)
         beside = {INBOX: self.paths.inbox}
         guarded = tuple(config.protected_paths)
         protected = ProtectedFiles(sandbox.workspace, guarded)

@@ -233,8 +233,10 @@ def _check_servers(servers: Mapping[str, McpConfig], *, sandboxed: bool) -> Iter
             found = "it is not started: this machine has no sandbox"
             yield Finding(what, "fail", found, "see sandbox above")
         else:
-            network = "with" if config.network else "without"
-            yield Finding(what, "ok", f"{command}, in the sandbox, {network} the network")
+            network = "with the network" if config.network else "without the network"
+            if config.domains:
+                network = f"with the network to {', '.join(config.domains)} only"
+            yield Finding(what, "ok", f"{command}, in the sandbox, {network}")
 
 
 async def check_provider(provider: ProviderConfig, models: Path) -> list[Finding]:

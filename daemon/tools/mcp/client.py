@@ -94,7 +94,7 @@ async def open_stdio(
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *place.argv, env=dict(place.env), cwd=place.cwd, start_new_session=True,
-            limit=MAX_MESSAGE_BYTES, stdin=PIPE, stdout=PIPE, stderr=PIPE,
+            limit=MAX_MESSAGE_BYTES, stdin=PIPE, stdout=PIPE, stderr=PIPE, pass_fds=place.fds,
         )
     )  # fmt: skip
     try:

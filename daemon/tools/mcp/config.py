@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from daemon.core.trust import Effect
+from daemon.tools.base import ToolError
+from daemon.tools.shell.network import MAX_DOMAINS, parse_domain
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_)){0,30}(?<!_)")
 EXPECTED_NAME = (
@@ -25,6 +27,14 @@ def _check_url(url: str) -> str:
     if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
         raise ValueError(f"{url!r} is no address: expected http://... or https://...")
     return url
+
+
+def _check_domain(text: str) -> str:
+    try:
+        parse_domain(text)
+    except ToolError as error:
+        raise ValueError(str(error)) from error
+    return text
 
 
 ServerName = Annotated[str, AfterValidator(_check_name)]
@@ -68,6 +78,12 @@ class McpConfig(BaseModel):
         "auto", description='"off": a command runs with all that your user may do'
     )
     network: bool = Field(False, description="in the sandbox, a command may reach the network")
+    domains: list[Annotated[str, AfterValidator(_check_domain)]] = Field(
+        [],
+        max_length=MAX_DOMAINS,
+        description="in the sandbox, the hosts that a command may reach, by HTTP and HTTPS:"
+        ' "example.com", "*.example.com", "example.com:8443"',
+    )
     paths: list[str] = Field(
         [],
         description="in the sandbox, what a command may read and write beside system programs",
@@ -77,6 +93,8 @@ class McpConfig(BaseModel):
     def _one_of_two(self) -> Self:
         if bool(self.command) == bool(self.url):
             raise ValueError("expected either command or url")
+        if self.network and self.domains:
+            raise ValueError("expected either network or domains")
         return self
 
     @property

@@ -45,6 +45,7 @@ from daemon.tools.mcp.tools import (
     sanitize_line,
 )
 from daemon.tools.registry import ToolRegistry
+from daemon.tools.shell.network import Door
 from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Sandbox
 from daemon.tools.workspace.command_effects import CommandEffects
 
@@ -163,19 +164,21 @@ class McpServer:
         """One connection from beginning to end; why it ended."""
         manager = self.manager
         try:
-            address = await asyncio.to_thread(
-                server_address,
-                self.name,
-                self.config,
-                manager.sandbox,
-                manager.folder / self.name,
-            )
-            self._program = await self._admit_program()
-            async with (
-                self._watch_files(),
-                manager.connect(address, self._changed.set, self._log_stderr) as session,
-            ):
-                return await self._serve_session(session)
+            async with self._open_network() as door:
+                address = await asyncio.to_thread(
+                    server_address,
+                    self.name,
+                    self.config,
+                    manager.sandbox,
+                    manager.folder / self.name,
+                    door,
+                )
+                self._program = await self._admit_program()
+                async with (
+                    self._watch_files(),
+                    manager.connect(address, self._changed.set, self._log_stderr) as session,
+                ):
+                    return await self._serve_session(session)
         except AidaemonError as error:
             return str(error)
         except Exception as error:  # the border of a server: it breaks only its own connection
@@ -199,6 +202,15 @@ class McpServer:
             self.tried.set()
             await self._changed.wait()
         return None
+
+    def _open_network(self) -> AbstractAsyncContextManager[Door | None]:
+        config, sandbox = self.config, self.manager.sandbox
+        if not config.domains or config.url or config.sandbox == "off":
+            return nullcontext()
+        return sandbox.open_door(config.domains, heard=self._log_refused)
+
+    def _log_refused(self, line: str) -> None:
+        log.warning("MCP server %s: %s", self.name, line)
 
     def _watch_files(self) -> AbstractAsyncContextManager[None]:
         """What it can write in the workspace is not the owner's."""
@@ -330,7 +342,7 @@ class McpServer:
 
 
 def server_address(
-    name: str, config: McpConfig, sandbox: Sandbox, folder: Path
+    name: str, config: McpConfig, sandbox: Sandbox, folder: Path, door: Door | None = None
 ) -> ProcessAddress | UrlAddress:
     """Where the server is, or how to start it; `folder` is its home and always writable.
 
@@ -352,7 +364,8 @@ def server_address(
         )
     if sandbox.refusal:
         raise ConfigError(f"the MCP server {name} is not started: {sandbox.refusal}")
-    env = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", **config.env}
+    proxy, fds = (door.env, door.fds) if door else ({}, ())
+    env = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", **proxy, **config.env}
     argv = sandbox.wrap_server(
         inner,
         network=config.network,
@@ -360,8 +373,9 @@ def server_address(
         readable=_readable_paths(inner),
         env=env,
         cwd=folder,
+        door=door,
     )
-    return ProcessAddress(tuple(argv), env, str(folder))
+    return ProcessAddress(tuple(argv), env, str(folder), fds)
 
 
 def _pin_command(config: McpConfig) -> ToolPin:

@@ -75,6 +75,7 @@ class ProcessAddress:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str
+    fds: tuple[int, ...] = ()
 
 
 @value

@@ -157,12 +157,13 @@ class PolicyGate:
 
         A rule that asked about the call itself, and was answered, has had its say.
         """
-        tool, named = call.tool, dict.fromkeys(call.tool.meta.critical or (), url)
+        tool, named = call.tool, dict.fromkeys(call.tool.meta.critical or ("address",), url)
         rules = (turn.session, setting.root, tool)
         ruling = self.rules.ruling(*rules, {**call.arguments, **named})
         asked = self.rules.ruling(*rules, call.arguments) if call.state.approved else None
         why = ruling[1] if ruling and (ruling[0] is DENY or ruling != asked) else ""
-        if turn.label is Label.UNTRUSTED and not (why or call.state.approved):
+        told = call.state.approved or call.effect is Effect.DESTRUCTIVE  # which a grant allows
+        if turn.label is Label.UNTRUSTED and not (why or told):
             from daemon.tools.policy.tainted_call import TaintedCall  # lazy: rarely used
 
             case = PolicyInput(effect=Effect.FETCH, taint=Taint.READ_OUTSIDE_TEXT)

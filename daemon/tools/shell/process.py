@@ -124,6 +124,7 @@ async def run_process(
     on_output: Callable[[str], object] = str,
     redactor: Redactor | None = None,
     check: Check | None = None,
+    fds: Sequence[int] = (),
 ) -> ProcessResult:
     """Run `argv` to its end and keep both ends of its output; see `stream_process`."""
     output, preview = HeadTail(4 * max_chars), OutputPreview(on_output)
@@ -133,7 +134,7 @@ async def run_process(
         preview.feed(data)
 
     try:
-        result = await stream_process(feed, argv, cwd, env, timeout_s, check)
+        result = await stream_process(feed, argv, cwd, env, timeout_s, check, fds)
     finally:
         preview.flush()
     stream = RedactedStream(redactor or Redactor())
@@ -147,9 +148,11 @@ async def stream_process(
     env: Mapping[str, str],
     timeout_s: float,
     check: Check | None = None,
+    fds: Sequence[int] = (),
 ) -> ProcessResult:
-    """Run `argv` to its end or its timeout. Raises OSError when it cannot be started, and what
-    `check` raises at the last moment, with the sandbox built and nothing of the command run.
+    """Run `argv`, which inherits `fds`, to its end or its timeout. Raises OSError when it cannot be
+    started, and what `check` raises at the last moment, with the sandbox built and nothing of the
+    command run.
 
     The whole process group is dead when this returns or raises, after a cancellation too. `argv`
     is a shell script that begins with WAIT_FOR_GO: a sandbox killed while it is being built can
@@ -166,7 +169,7 @@ async def stream_process(
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *argv, cwd=cwd, env=dict(env), stdin=theirs.fileno(), stdout=output, stderr=output,
-                start_new_session=True,
+                start_new_session=True, pass_fds=fds,
             )
         )  # fmt: skip
         try:

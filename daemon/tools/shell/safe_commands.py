@@ -304,7 +304,7 @@ PROGRAMS: Mapping[str, ProgramGrammar] = {
     "node": ProgramGrammar("--version|-v", rest=None),
     **dict.fromkeys(("gcc", "bash"), ProgramGrammar("--version", rest=None)),
 }
-ASK_ALWAYS = ("network", "background")
+ASK_ALWAYS = ("network", "domains", "background")
 # Words that only a shell would understand: the command does not do what its author thinks.
 SHELL_SYNTAX = re.compile(r"[\d<>|&;]*[<>|&;]|>.*|.*(`|\$\(|\$\{|[<>]\().*|.*;", re.DOTALL)
 

@@ -8,14 +8,16 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import field
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from daemon.core import value
+from daemon.tools.base import ToolError
 from daemon.tools.shell import landlock
 from daemon.tools.shell.deferred import (
     CommandWatch,
@@ -23,7 +25,16 @@ from daemon.tools.shell.deferred import (
     close_deferred,
     find_deferred,
 )
+from daemon.tools.shell.network import (
+    NEEDS_BUBBLEWRAP,
+    CheckAddress,
+    Door,
+    allow_any,
+    open_door,
+    parse_domains,
+)
 from daemon.tools.shell.process import WAIT_FOR_GO, Check, ProcessResult, run_process
+from daemon.tools.web.guard import AddressGuard
 
 SandboxKind = Literal["bubblewrap", "landlock", "none"]
 SandboxChoice = Literal["auto", "bubblewrap"]
@@ -73,9 +84,12 @@ class Sandbox:
     kind: SandboxKind
     refusal: str = ""  # why nothing runs here at all
     quarantine: Quarantine | None = None
+    guard: AddressGuard = field(default_factory=AddressGuard)
 
     @classmethod
-    async def open(cls, workspace: Path, quarantine: Path | None = None) -> "Sandbox":
+    async def open(
+        cls, workspace: Path, quarantine: Path | None = None, guard: AddressGuard | None = None
+    ) -> "Sandbox":
         """Find out once what this machine supports; do what an earlier daemon left."""
         root = await asyncio.to_thread(workspace.resolve)
         kind = await probe(root)
@@ -83,7 +97,7 @@ class Sandbox:
         kept = Quarantine(root, quarantine, closed) if quarantine else None
         if kept:
             await asyncio.to_thread(kept.recover)
-        return cls(root, kind, "" if closed else refusal, kept)
+        return cls(root, kind, "" if closed else refusal, kept, guard or AddressGuard())
 
     async def begin(self, name: str) -> CommandWatch:
         """Before a command: what is there that runs later, outside; "" is for one that only
@@ -104,6 +118,21 @@ class Sandbox:
         """After it: what was set aside, in words."""
         return await asyncio.to_thread(self.quarantine.end, watch) if self.quarantine else ""
 
+    def check_domains(self, domains: Iterable[str]) -> None:
+        """Raises ToolError where a command cannot have the network by domain."""
+        if parse_domains(domains) and self.kind != "bubblewrap":
+            raise ToolError(f"{NEEDS_BUBBLEWRAP}.")
+
+    def open_door(
+        self,
+        domains: Sequence[str],
+        check: CheckAddress = allow_any,
+        heard: Callable[[str], object] = str,
+    ) -> AbstractAsyncContextManager[Door]:
+        """The network of one command, by domain. Raises ToolError."""
+        self.check_domains(domains)
+        return open_door(domains, self.guard, check, heard)
+
     @property
     def env(self) -> dict[str, str]:
         """The whole environment of a command: nothing of the daemon's own."""
@@ -117,11 +146,13 @@ class Sandbox:
         network: bool = False,
         hidden: Sequence[Path] = (),
         watch: CommandWatch | None = None,
+        door: Door | None = None,
     ) -> list[str]:
         """The command line that runs `command` in the sandbox; bubblewrap hides places of it."""
-        variables = [word for item in self.env.items() for word in ("--setenv", *item)]
+        env = {**self.env, **(door.env if door else {})}
+        variables = [word for item in env.items() for word in ("--setenv", *item)]
         line, place = [WAIT_FOR_GO + LIMITS, *command], self.workspace
-        wrapped = self._wrap(line, network, (), [place], place, ["--clearenv", *variables])
+        wrapped = self._wrap(line, network, (), [place], place, ["--clearenv", *variables], door)
         if self.kind != "bubblewrap":
             return wrapped
         found = watch.before if watch else find_deferred(place)
@@ -138,6 +169,7 @@ class Sandbox:
         readable: Sequence[Path],
         env: Mapping[str, str],
         cwd: Path,
+        door: Door | None = None,
     ) -> list[str]:
         """The command line of a server beside the daemon, such as an MCP server.
 
@@ -148,7 +180,7 @@ class Sandbox:
         foreign = [name for name in os.environ if name not in env and name.isidentifier()]
         unset = f"unset {' '.join(foreign)}; " if foreign else ""
         line = [unset + SERVER_LIMITS, *inner]
-        wrapped = self._wrap(line, network, readable, writable, cwd, [])
+        wrapped = self._wrap(line, network, readable, writable, cwd, [], door)
         if self.kind != "bubblewrap":
             return wrapped
         places = [place.resolve() for place in writable if place.is_dir()]
@@ -173,6 +205,7 @@ class Sandbox:
         writable: Sequence[Path],
         cwd: Path,
         options: Sequence[str],
+        door: Door | None,
     ) -> list[str]:
         """`line` is a script to run first, and the words of the command."""
         is_bubblewrap = self.kind == "bubblewrap"
@@ -181,9 +214,10 @@ class Sandbox:
         if self.kind == "none":
             return limited
         if is_bubblewrap:
-            places = [*_bind("--ro-bind", readable), *_bind("--bind", writable)]
+            first, own = (door.words, door.places) if door else ((), ())
+            places = [*_bind("--ro-bind", (*own, *readable)), *_bind("--bind", writable)]
             folder = ["--dir", str(cwd), "--chdir", str(cwd)]
-            return [*bubblewrap_argv(network), *options, *places, *folder, "--", *limited]
+            return [*bubblewrap_argv(network), *options, *places, *folder, "--", *first, *limited]
         etc = (f"/etc/{name}" for name in (*ETC_FILES, *(ETC_NETWORK_FILES * network)))
         words = [sys.executable, "-I", "-S", landlock.__file__, *(["--network"] * network)]
         for place in (*SYSTEM_FOLDERS, *etc, *readable, cwd):

@@ -7,7 +7,8 @@ import asyncio
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from daemon.core.trust import Effect, Label
 from daemon.tools.base import Binder, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.config import ShellConfig
 from daemon.tools.shell.deferred import CommandWatch
+from daemon.tools.shell.network import Door
 from daemon.tools.shell.parse import explain_wrappers, parse_line
 from daemon.tools.shell.process import HeadTail, run_process, stream_process
 from daemon.tools.shell.safe_commands import SafeCommands
@@ -32,6 +34,14 @@ MAX_FINISHED = 20
 MAX_WAIT_S = 30.0
 STOP_S = 10.0
 STATE_CHARS = 100
+
+
+@value
+class Launch:
+    """A command that is about to start: its network, and its line in the sandbox."""
+
+    opening: AbstractAsyncContextManager[Door]
+    make_line: Callable[[Door], list[str]]
 
 
 @dataclass(slots=True)
@@ -51,14 +61,16 @@ class BackgroundJob:
     ending: str = "it ended for an unknown reason"
     exit_code: int | None = None
 
-    async def run(self, argv: list[str], sandbox: Sandbox, timeout_s: float) -> None:
+    async def run(self, launch: Launch, sandbox: Sandbox, timeout_s: float) -> None:
         """To its end, which is noted in `ending`."""
+        door: Door | None = None
         try:
-            result = await stream_process(
-                lambda data: self.unread.feed(data),
-                argv, sandbox.workspace, sandbox.env, timeout_s,
-                partial(sandbox.lend, self.watch, self.context.check_content),
-            )  # fmt: skip
+            async with launch.opening as door:
+                result = await stream_process(
+                    lambda data: self.unread.feed(data),
+                    launch.make_line(door), sandbox.workspace, sandbox.env, timeout_s,
+                    partial(sandbox.lend, self.watch, self.context.check_content), door.fds,
+                )  # fmt: skip
             self.exit_code = result.exit_code
             late = ": it timed out and was killed" if result.timed_out else ""
             self.ending = f"exit_code: {result.exit_code}, ended after {self.seconds:.0f} s{late}"
@@ -70,8 +82,8 @@ class BackgroundJob:
             self.ending = f"stopped after {self.seconds:.0f} s"
             raise
         finally:
-            if note := await sandbox.end(self.watch):
-                self.ending += f"\n{note}"
+            notes = (await sandbox.end(self.watch), door.report() if door else "")
+            self.ending = "\n".join(filter(None, (self.ending, *notes)))
             await self.check_effects(final=True)
 
     async def check_effects(self, final: bool) -> None:
@@ -115,7 +127,7 @@ class BackgroundCommands:
 
     async def start(
         self,
-        argv: list[str],
+        launch: Launch,
         terminal: "Shell",
         context: ToolContext,
         label: Label,
@@ -138,7 +150,7 @@ class BackgroundCommands:
             await effects.start(context, label) if effects else None, watch,
             HeadTail(4 * self.max_chars), context.clock.monotonic(),
         )  # fmt: skip
-        running_job = job.run(argv, terminal.sandbox, self.lifetime_s)
+        running_job = job.run(launch, terminal.sandbox, self.lifetime_s)
         job.task = asyncio.create_task(running_job, name=f"background command {job.id}")
         self._jobs[job.id] = job
         return job
@@ -203,6 +215,10 @@ NETWORK_NOTE = (
     "with the network: it can send out what it reads in the workspace, and reach the services of"
     " this machine"
 )
+BY_DOMAIN_NOTE = (
+    "with the network, but only to {}: it can send there what it reads in the workspace"
+)
+EITHER_NETWORK = "give either domains (what it may reach) or network (all of it), not both"
 UNPACKS = re.compile(  # what is in an archive or comes from a repository is nobody's yet
     r"\b(?:unzip|7z\w*|unrar|unar|bsdtar|cpio|shutil|zipfile|tarfile|jar\s+-?x)\b"
     r"|\btar\b[^;&|]*(?:\s-[a-zA-Z]*x|--extract|--get)|\btar\s+[a-zA-Z]*x[a-zA-Z]*\s"
@@ -292,10 +308,19 @@ class Shell:
         if kind != "bubblewrap" and background:
             raise ToolError(NEEDS_BUBBLEWRAP)
 
+    def check_domains(self, arguments: Mapping[str, object]) -> None:
+        """Raises ToolError for a network that cannot be had."""
+        domains = _words(arguments, "domains")
+        if domains and arguments.get("network"):
+            raise ToolError(EITHER_NETWORK)
+        self.sandbox.check_domains(domains)
+
     def preview(self, arguments: Mapping[str, object]) -> str:
         """Shown to the person who approves: what the command runs, and where it reaches."""
-        argv = _words(arguments)
+        argv, domains = _words(arguments), _words(arguments, "domains")
         lines = [NETWORK_NOTE] if arguments.get("network") else []
+        if domains:
+            lines.append(BY_DOMAIN_NOTE.format(", ".join(domains)))
         if arguments.get("background"):
             lines.append(BACKGROUND_NOTE.format(self.background.lifetime_s / 60))
         if argv:
@@ -312,36 +337,45 @@ async def shell(
     _untrusted_source: bool,
     argv: list[str] | None = None,
     command: str = "",
+    domains: list[str] | None = None,
     network: bool = False,
     background: bool = False,
 ) -> ToolOutput:
     """Run a command in the workspace: argv (a list of words) or command (a line).
+    domains: hosts it may reach by HTTP(S); network: everything, only where domains cannot do.
     background: it goes on; see check_command.
     """
     terminal.check_allowed(_untrusted_source, background)
-    given = {"argv": argv, "command": command, "network": network, "background": background}
+    given = {
+        "argv": argv, "command": command, "domains": domains, "network": network,
+        "background": background,
+    }  # fmt: skip
+    terminal.check_domains(given)
     sandbox, config, effects = terminal.sandbox, terminal.config, terminal.effects
     hidden, words = await terminal.find_hidden(given), terminal.build_argv(given)
-    foreign = network or sandbox.kind == "none" or UNPACKS.search(" ".join(words))
+    foreign = network or domains or sandbox.kind == "none" or UNPACKS.search(" ".join(words))
     label = Label.UNTRUSTED if foreign else Label.TRUSTED
     await terminal.check_idle(given, context)
     watch = await terminal.begin(given)
-    line = sandbox.wrap(words, network, hidden, watch)
+    opening = sandbox.open_door(domains or (), context.check_address)
+    launch = Launch(opening, partial(sandbox.wrap, words, network, hidden, watch))
     if background:
-        job = await terminal.background.start(line, terminal, context, label, watch)
+        job = await terminal.background.start(launch, terminal, context, label, watch)
         return ToolOutput(f"{job.id}: started; check_command reports on it, stop_command ends it")
     before, note = await effects.start(context, label) if effects else None, ""
     try:
-        ran = await run_process(
-            line,
-            cwd=sandbox.workspace,
-            env=sandbox.env,
-            timeout_s=config.timeout_s,
-            max_chars=max(config.max_output_chars - STATE_CHARS, STATE_CHARS),
-            on_output=context.on_output,
-            redactor=terminal.redactor,
-            check=partial(sandbox.lend, watch, context.check_content),
-        )
+        async with launch.opening as door:
+            ran = await run_process(
+                launch.make_line(door),
+                cwd=sandbox.workspace,
+                env=sandbox.env,
+                timeout_s=config.timeout_s,
+                max_chars=max(config.max_output_chars - STATE_CHARS, STATE_CHARS),
+                on_output=context.on_output,
+                redactor=terminal.redactor,
+                check=partial(sandbox.lend, watch, context.check_content),
+                fds=door.fds,
+            )
     except OSError as error:
         raise ToolError(f"the command could not be started: {error.strerror or error}") from error
     finally:
@@ -349,7 +383,7 @@ async def shell(
         if effects and before:
             label = await effects.finish(before, context, label=label)
     late = f" (timed out after {config.timeout_s:g} s; it was killed)" if ran.timed_out else ""
-    text = f"exit_code: {ran.exit_code}{late}\n{ran.output}\n{note}".rstrip()
+    text = f"exit_code: {ran.exit_code}{late}\n{ran.output}\n{note}\n{door.report()}".rstrip()
     return ToolOutput(text, is_error=ran.exit_code != 0, exit_code=ran.exit_code, label=label)
 
 
@@ -358,15 +392,22 @@ def shell_tool(terminal: Shell) -> Tool:
     warning = NO_SANDBOX if terminal.sandbox.kind == "none" else ""
     meta = replace(shell.meta, warning=warning)
     bound = bind([shell], {Shell: terminal})[0]
+
+    def check(arguments: Mapping[str, object]) -> None:
+        if bound.check:
+            bound.check(arguments)
+        terminal.check_domains(arguments)
+
     return replace(
         bound,
         meta=meta,
+        check=check,
         is_safe=terminal.safe_commands,
         preview=terminal.preview,
         binds=terminal.binds,
     )
 
 
-def _words(arguments: Mapping[str, object]) -> list[str]:
-    argv = arguments.get("argv")
-    return [str(word) for word in argv] if isinstance(argv, list) else []
+def _words(arguments: Mapping[str, object], name: str = "argv") -> list[str]:
+    words = arguments.get(name)
+    return [str(word) for word in words] if isinstance(words, list) else []
