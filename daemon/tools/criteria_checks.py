@@ -10,7 +10,7 @@ from secrets import token_hex
 from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.turn_spec import check_pattern
-from daemon.tools.shell.process import exchange, run_process
+from daemon.tools.shell.process import Start, exchange, run_process
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.workspace.command_effects import CommandEffects
 
@@ -91,7 +91,7 @@ class CriteriaChecker:
                 timeout_s=self.command_s,
                 max_chars=OUTPUT_CHARS,
                 on_output=lambda text: None,
-                check=partial(sandbox.lend, watch),
+                start=Start(partial(sandbox.lend, watch)),
             )
         except (OSError, ValueError) as error:  # ValueError: it contains a NUL
             why = getattr(error, "strerror", None) or error

@@ -9,7 +9,7 @@ import pytest
 from daemon.core.events import ApprovalAsked
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolError
-from daemon.tools.shell.process import run_process
+from daemon.tools.shell.process import Start, run_process
 from daemon.tools.shell.sandbox import Sandbox
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import FakeOpenAI, Step, calls, says
@@ -230,7 +230,7 @@ async def test_a_script_swapped_while_its_sandbox_is_built_runs_nothing(tmp_path
 
     argv = sandbox.wrap(["/bin/sh", "deploy.sh"])
     with pytest.raises(ToolError, match="it has changed"):
-        await run_process(argv, tmp_path, sandbox.env, 5, 1000, check=look)
+        await run_process(argv, tmp_path, sandbox.env, 5, 1000, start=Start(look))
     assert not (tmp_path / "result").exists()
 
 

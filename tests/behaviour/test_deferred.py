@@ -10,7 +10,7 @@ import pytest
 from daemon.tools.config import ShellConfig
 from daemon.tools.shell.bound_files import NamedFilesBinder
 from daemon.tools.shell.deferred import Quarantine
-from daemon.tools.shell.process import run_process
+from daemon.tools.shell.process import Start, run_process
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
 from daemon.tools.shell.tool import Shell, shell_tool
 from tests.fakes.tools import Bench
@@ -47,7 +47,12 @@ class Ground:
         argv = self.sandbox.wrap(["/bin/bash", "-c", line], watch=watch)
         try:
             ran = await run_process(
-                argv, self.root, self.sandbox.env, 60, 4000, check=partial(self.sandbox.lend, watch)
+                argv,
+                self.root,
+                self.sandbox.env,
+                60,
+                4000,
+                start=Start(partial(self.sandbox.lend, watch)),
             )
         finally:
             note = await self.sandbox.end(watch)

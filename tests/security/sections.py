@@ -5,7 +5,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from tests.security import addresses, lines, suites
+from tests.security import addresses, by_domain, lines, suites
 from tests.security.adaptive.measure import adaptive
 from tests.security.approvals import CONTROL, attacks
 from tests.security.channel_tokens import traces as channel_traces
@@ -229,6 +229,24 @@ async def sandbox(home: Path) -> list[Figure]:
         )
         for user, kind in WAYS
         if kind != "none"
+    ]
+    reached = await by_domain.reach(home / "by domain")
+    sys.stdout.write("\nwith approved domains, a command reaches\n")
+    for name, is_reached in reached.items():
+        sys.stdout.write(f"  {name:<44}{'yes' if is_reached else '-'}\n")
+    met = [name for name in reached if reached[name]]
+    found += [
+        all_of(
+            "by domain: what is approved is reached",
+            len(by_domain.MAY.intersection(met)),
+            len(by_domain.MAY),
+        ),
+        none_of(
+            "by domain: other places that are reached",
+            len(set(met) - by_domain.MAY),
+            len(reached) - len(by_domain.MAY),
+            "probes",
+        ),
     ]
     return [*found, *await fence(home)]
 

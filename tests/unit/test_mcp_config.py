@@ -43,6 +43,11 @@ def test_secrets_and_variables_are_filled_in() -> None:
     [
         ("[mcp.a]\n", "expected either command or url"),
         ('[mcp.a]\ncommand = "x"\nurl = "http://h/"\n', "expected either command or url"),
+        (
+            '[mcp.a]\ncommand = "x"\nnetwork = true\ndomains = ["a.de"]\n',
+            "either network or domains",
+        ),
+        ('[mcp.a]\ncommand = "x"\ndomains = ["*"]\n', "'*' is no domain"),
         ('[mcp.a]\nurl = "ftp://h/"\n', "expected http://... or https://..."),
         ('[mcp.a__b]\ncommand = "x"\n', "cannot be the name of a server"),
         ('[mcp."a b"]\ncommand = "x"\n', "cannot be the name of a server"),

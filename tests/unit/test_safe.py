@@ -102,7 +102,14 @@ def test_only_an_allowed_program_is_harmless_and_no_path_leads_out(
 
 
 @pytest.mark.parametrize(
-    "besides", [{"network": True}, {"background": True}, {"network": "yes"}, {"network": 1}]
+    "besides",
+    [
+        {"network": True},
+        {"background": True},
+        {"network": "yes"},
+        {"network": 1},
+        {"domains": ["a.de"]},
+    ],
 )
 def test_a_command_with_the_network_or_in_the_background_is_always_asked_about(
     besides: dict[str, object],

@@ -45,7 +45,7 @@ from daemon.tools.mcp.tools import (
     sanitize_line,
 )
 from daemon.tools.registry import ToolRegistry
-from daemon.tools.shell.network import Door
+from daemon.tools.shell.network import NetworkProxy
 from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Sandbox
 from daemon.tools.workspace.command_effects import CommandEffects
 
@@ -164,14 +164,14 @@ class McpServer:
         """One connection from beginning to end; why it ended."""
         manager = self.manager
         try:
-            async with self._open_network() as door:
+            async with self._open_network() as proxy:
                 address = await asyncio.to_thread(
                     server_address,
                     self.name,
                     self.config,
                     manager.sandbox,
                     manager.folder / self.name,
-                    door,
+                    proxy,
                 )
                 self._program = await self._admit_program()
                 async with (
@@ -203,11 +203,11 @@ class McpServer:
             await self._changed.wait()
         return None
 
-    def _open_network(self) -> AbstractAsyncContextManager[Door | None]:
+    def _open_network(self) -> AbstractAsyncContextManager[NetworkProxy | None]:
         config, sandbox = self.config, self.manager.sandbox
         if not config.domains or config.url or config.sandbox == "off":
             return nullcontext()
-        return sandbox.open_door(config.domains, heard=self._log_refused)
+        return sandbox.open_proxy(config.domains, heard=self._log_refused)
 
     def _log_refused(self, line: str) -> None:
         log.warning("MCP server %s: %s", self.name, line)
@@ -342,7 +342,7 @@ class McpServer:
 
 
 def server_address(
-    name: str, config: McpConfig, sandbox: Sandbox, folder: Path, door: Door | None = None
+    name: str, config: McpConfig, sandbox: Sandbox, folder: Path, proxy: NetworkProxy | None = None
 ) -> ProcessAddress | UrlAddress:
     """Where the server is, or how to start it; `folder` is its home and always writable.
 
@@ -364,8 +364,8 @@ def server_address(
         )
     if sandbox.refusal:
         raise ConfigError(f"the MCP server {name} is not started: {sandbox.refusal}")
-    proxy, fds = (door.env, door.fds) if door else ({}, ())
-    env = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", **proxy, **config.env}
+    more, fds = (proxy.env, proxy.fds) if proxy else ({}, ())
+    env = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", **more, **config.env}
     argv = sandbox.wrap_server(
         inner,
         network=config.network,
@@ -373,7 +373,7 @@ def server_address(
         readable=_readable_paths(inner),
         env=env,
         cwd=folder,
-        door=door,
+        proxy=proxy,
     )
     return ProcessAddress(tuple(argv), env, str(folder), fds)
 

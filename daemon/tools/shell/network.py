@@ -30,8 +30,8 @@ VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
 HAND_OUT = """
 import os, socket, sys
 fd, port, *words = sys.argv[1:]
-with socket.socket(fileno=int(fd)) as out, socket.create_server(("127.0.0.1", int(port))) as door:
-    socket.send_fds(out, [b"\\n"], [door.fileno()])
+with socket.socket(fileno=int(fd)) as out, socket.create_server(("127.0.0.1", int(port))) as mine:
+    socket.send_fds(out, [b"\\n"], [mine.fileno()])
 os.execv(words[0], words)
 """
 LEAST_FD = 100  # shells use the lower ones
@@ -100,7 +100,7 @@ async def allow_any(_: str) -> None:
 
 
 @dataclass(slots=True)
-class Door:
+class NetworkProxy:
     """What a command reaches of the network: nothing where `fds`, which it is to inherit, is empty.
     `check` raises ToolError for an address; `heard` is told once of each place that is refused.
     """
@@ -270,24 +270,24 @@ class Door:
 
 
 @asynccontextmanager
-async def open_door(
+async def open_proxy(
     domains: Sequence[str],
     guard: AddressGuard,
     check: CheckAddress = allow_any,
     heard: Callable[[str], object] = str,
-) -> AsyncIterator[Door]:
+) -> AsyncIterator[NetworkProxy]:
     """For one command, as long as it runs. Raises ToolError."""
-    door = Door(parse_domains(domains), guard, check, heard)
+    proxy = NetworkProxy(parse_domains(domains), guard, check, heard)
     if not domains:
-        yield door
+        yield proxy
         return
     ours, theirs = socket.socketpair()
     with ours, theirs, FileIO(fcntl(theirs, F_DUPFD_CLOEXEC, LEAST_FD), "wb") as passed:
         ours.setblocking(False)
-        door.fds = (passed.fileno(),)
-        serving = asyncio.create_task(door.serve(ours), name="network of a command")
+        proxy.fds = (passed.fileno(),)
+        serving = asyncio.create_task(proxy.serve(ours), name="network of a command")
         try:
-            yield door
+            yield proxy
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)

@@ -31,6 +31,17 @@ Check = Callable[[], Awaitable[None]]
 
 
 @value
+class Start:
+    """`check` has the last word before it, and raises; `fds` are inherited."""
+
+    check: Check | None = None
+    fds: tuple[int, ...] = ()
+
+
+PLAIN_START = Start()
+
+
+@value
 class ProcessResult:
     """`exit_code` as a shell reports it: 128 and more for a signal, 124 for a timeout."""
 
@@ -123,8 +134,7 @@ async def run_process(
     max_chars: int,
     on_output: Callable[[str], object] = str,
     redactor: Redactor | None = None,
-    check: Check | None = None,
-    fds: Sequence[int] = (),
+    start: Start = PLAIN_START,
 ) -> ProcessResult:
     """Run `argv` to its end and keep both ends of its output; see `stream_process`."""
     output, preview = HeadTail(4 * max_chars), OutputPreview(on_output)
@@ -134,7 +144,7 @@ async def run_process(
         preview.feed(data)
 
     try:
-        result = await stream_process(feed, argv, cwd, env, timeout_s, check, fds)
+        result = await stream_process(feed, argv, cwd, env, timeout_s, start)
     finally:
         preview.flush()
     stream = RedactedStream(redactor or Redactor())
@@ -147,12 +157,10 @@ async def stream_process(
     cwd: Path,
     env: Mapping[str, str],
     timeout_s: float,
-    check: Check | None = None,
-    fds: Sequence[int] = (),
+    start: Start = PLAIN_START,
 ) -> ProcessResult:
-    """Run `argv`, which inherits `fds`, to its end or its timeout. Raises OSError when it cannot be
-    started, and what `check` raises at the last moment, with the sandbox built and nothing of the
-    command run.
+    """Run `argv` to its end or its timeout. Raises OSError when it cannot be started, and what
+    `start.check` raises at the last moment, with the sandbox built and nothing of the command run.
 
     The whole process group is dead when this returns or raises, after a cancellation too. `argv`
     is a shell script that begins with WAIT_FOR_GO: a sandbox killed while it is being built can
@@ -169,7 +177,7 @@ async def stream_process(
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *argv, cwd=cwd, env=dict(env), stdin=theirs.fileno(), stdout=output, stderr=output,
-                start_new_session=True, pass_fds=fds,
+                start_new_session=True, pass_fds=start.fds,
             )
         )  # fmt: skip
         try:
@@ -179,8 +187,8 @@ async def stream_process(
             async with asyncio.timeout(timeout_s):
                 with suppress(ConnectionError):
                     if await loop.sock_recv(ours, 1):
-                        if check:
-                            await check()
+                        if start.check:
+                            await start.check()
                         await loop.sock_sendall(ours, b"\n")
                 await process.wait()
         except TimeoutError:

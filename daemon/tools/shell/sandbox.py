@@ -28,9 +28,9 @@ from daemon.tools.shell.deferred import (
 from daemon.tools.shell.network import (
     NEEDS_BUBBLEWRAP,
     CheckAddress,
-    Door,
+    NetworkProxy,
     allow_any,
-    open_door,
+    open_proxy,
     parse_domains,
 )
 from daemon.tools.shell.process import WAIT_FOR_GO, Check, ProcessResult, run_process
@@ -84,7 +84,7 @@ class Sandbox:
     kind: SandboxKind
     refusal: str = ""  # why nothing runs here at all
     quarantine: Quarantine | None = None
-    guard: AddressGuard = field(default_factory=AddressGuard)
+    guard: AddressGuard = field(default_factory=AddressGuard, compare=False, repr=False)
 
     @classmethod
     async def open(
@@ -123,15 +123,15 @@ class Sandbox:
         if parse_domains(domains) and self.kind != "bubblewrap":
             raise ToolError(f"{NEEDS_BUBBLEWRAP}.")
 
-    def open_door(
+    def open_proxy(
         self,
         domains: Sequence[str],
         check: CheckAddress = allow_any,
         heard: Callable[[str], object] = str,
-    ) -> AbstractAsyncContextManager[Door]:
+    ) -> AbstractAsyncContextManager[NetworkProxy]:
         """The network of one command, by domain. Raises ToolError."""
         self.check_domains(domains)
-        return open_door(domains, self.guard, check, heard)
+        return open_proxy(domains, self.guard, check, heard)
 
     @property
     def env(self) -> dict[str, str]:
@@ -146,13 +146,13 @@ class Sandbox:
         network: bool = False,
         hidden: Sequence[Path] = (),
         watch: CommandWatch | None = None,
-        door: Door | None = None,
+        proxy: NetworkProxy | None = None,
     ) -> list[str]:
         """The command line that runs `command` in the sandbox; bubblewrap hides places of it."""
-        env = {**self.env, **(door.env if door else {})}
+        env = {**self.env, **(proxy.env if proxy else {})}
         variables = [word for item in env.items() for word in ("--setenv", *item)]
         line, place = [WAIT_FOR_GO + LIMITS, *command], self.workspace
-        wrapped = self._wrap(line, network, (), [place], place, ["--clearenv", *variables], door)
+        wrapped = self._wrap(line, network, (), [place], place, ["--clearenv", *variables], proxy)
         if self.kind != "bubblewrap":
             return wrapped
         found = watch.before if watch else find_deferred(place)
@@ -169,7 +169,7 @@ class Sandbox:
         readable: Sequence[Path],
         env: Mapping[str, str],
         cwd: Path,
-        door: Door | None = None,
+        proxy: NetworkProxy | None = None,
     ) -> list[str]:
         """The command line of a server beside the daemon, such as an MCP server.
 
@@ -180,7 +180,7 @@ class Sandbox:
         foreign = [name for name in os.environ if name not in env and name.isidentifier()]
         unset = f"unset {' '.join(foreign)}; " if foreign else ""
         line = [unset + SERVER_LIMITS, *inner]
-        wrapped = self._wrap(line, network, readable, writable, cwd, [], door)
+        wrapped = self._wrap(line, network, readable, writable, cwd, [], proxy)
         if self.kind != "bubblewrap":
             return wrapped
         places = [place.resolve() for place in writable if place.is_dir()]
@@ -205,7 +205,7 @@ class Sandbox:
         writable: Sequence[Path],
         cwd: Path,
         options: Sequence[str],
-        door: Door | None,
+        proxy: NetworkProxy | None,
     ) -> list[str]:
         """`line` is a script to run first, and the words of the command."""
         is_bubblewrap = self.kind == "bubblewrap"
@@ -214,8 +214,8 @@ class Sandbox:
         if self.kind == "none":
             return limited
         if is_bubblewrap:
-            first, own = (door.words, door.places) if door else ((), ())
-            places = [*_bind("--ro-bind", (*own, *readable)), *_bind("--bind", writable)]
+            first, own = (proxy.words, proxy.places) if proxy else ((), ())
+            places = [*_bind("--ro-bind", (*readable, *own)), *_bind("--bind", writable)]
             folder = ["--dir", str(cwd), "--chdir", str(cwd)]
             return [*bubblewrap_argv(network), *options, *places, *folder, "--", *first, *limited]
         etc = (f"/etc/{name}" for name in (*ETC_FILES, *(ETC_NETWORK_FILES * network)))

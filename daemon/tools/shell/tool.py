@@ -21,9 +21,9 @@ from daemon.core.trust import Effect, Label
 from daemon.tools.base import Binder, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.config import ShellConfig
 from daemon.tools.shell.deferred import CommandWatch
-from daemon.tools.shell.network import Door
+from daemon.tools.shell.network import NetworkProxy
 from daemon.tools.shell.parse import explain_wrappers, parse_line
-from daemon.tools.shell.process import HeadTail, run_process, stream_process
+from daemon.tools.shell.process import HeadTail, Start, run_process, stream_process
 from daemon.tools.shell.safe_commands import SafeCommands
 from daemon.tools.shell.sandbox import SEARCH_PATH, Sandbox
 from daemon.tools.signature import bind, tool
@@ -40,8 +40,8 @@ STATE_CHARS = 100
 class Launch:
     """A command that is about to start: its network, and its line in the sandbox."""
 
-    opening: AbstractAsyncContextManager[Door]
-    make_line: Callable[[Door], list[str]]
+    opening: AbstractAsyncContextManager[NetworkProxy]
+    make_line: Callable[[NetworkProxy], list[str]]
 
 
 @dataclass(slots=True)
@@ -63,13 +63,13 @@ class BackgroundJob:
 
     async def run(self, launch: Launch, sandbox: Sandbox, timeout_s: float) -> None:
         """To its end, which is noted in `ending`."""
-        door: Door | None = None
+        proxy: NetworkProxy | None = None
         try:
-            async with launch.opening as door:
+            async with launch.opening as proxy:
                 result = await stream_process(
                     lambda data: self.unread.feed(data),
-                    launch.make_line(door), sandbox.workspace, sandbox.env, timeout_s,
-                    partial(sandbox.lend, self.watch, self.context.check_content), door.fds,
+                    launch.make_line(proxy), sandbox.workspace, sandbox.env, timeout_s,
+                    Start(partial(sandbox.lend, self.watch, self.context.check_content), proxy.fds),
                 )  # fmt: skip
             self.exit_code = result.exit_code
             late = ": it timed out and was killed" if result.timed_out else ""
@@ -82,7 +82,7 @@ class BackgroundJob:
             self.ending = f"stopped after {self.seconds:.0f} s"
             raise
         finally:
-            notes = (await sandbox.end(self.watch), door.report() if door else "")
+            notes = (await sandbox.end(self.watch), proxy.report() if proxy else "")
             self.ending = "\n".join(filter(None, (self.ending, *notes)))
             await self.check_effects(final=True)
 
@@ -357,24 +357,23 @@ async def shell(
     label = Label.UNTRUSTED if foreign else Label.TRUSTED
     await terminal.check_idle(given, context)
     watch = await terminal.begin(given)
-    opening = sandbox.open_door(domains or (), context.check_address)
+    opening = sandbox.open_proxy(domains or (), context.check_address)
     launch = Launch(opening, partial(sandbox.wrap, words, network, hidden, watch))
     if background:
         job = await terminal.background.start(launch, terminal, context, label, watch)
         return ToolOutput(f"{job.id}: started; check_command reports on it, stop_command ends it")
     before, note = await effects.start(context, label) if effects else None, ""
     try:
-        async with launch.opening as door:
+        async with launch.opening as proxy:
             ran = await run_process(
-                launch.make_line(door),
+                launch.make_line(proxy),
                 cwd=sandbox.workspace,
                 env=sandbox.env,
                 timeout_s=config.timeout_s,
                 max_chars=max(config.max_output_chars - STATE_CHARS, STATE_CHARS),
                 on_output=context.on_output,
                 redactor=terminal.redactor,
-                check=partial(sandbox.lend, watch, context.check_content),
-                fds=door.fds,
+                start=Start(partial(sandbox.lend, watch, context.check_content), proxy.fds),
             )
     except OSError as error:
         raise ToolError(f"the command could not be started: {error.strerror or error}") from error
@@ -383,7 +382,7 @@ async def shell(
         if effects and before:
             label = await effects.finish(before, context, label=label)
     late = f" (timed out after {config.timeout_s:g} s; it was killed)" if ran.timed_out else ""
-    text = f"exit_code: {ran.exit_code}{late}\n{ran.output}\n{note}\n{door.report()}".rstrip()
+    text = f"exit_code: {ran.exit_code}{late}\n{ran.output}\n{note}\n{proxy.report()}".rstrip()
     return ToolOutput(text, is_error=ran.exit_code != 0, exit_code=ran.exit_code, label=label)
 
 
