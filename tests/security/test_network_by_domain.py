@@ -101,6 +101,19 @@ async def test_an_approved_name_that_leads_inside_is_refused_like_in_any_web_too
     assert "refused: open.example (open.example is " in text and why in text
 
 
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [("router.lan:443", "a name inside"), ("open.example:25", "port 25 is for mail"),
+     ("10.1.2.3:443", "a private network"), ("[::1]:443", "loopback")],
+)  # fmt: skip
+async def test_an_approved_place_that_no_web_tool_may_ask_is_refused_too(
+    tmp_path: Path, place: str, why: str
+) -> None:
+    names = {"router.lan": ["93.184.215.14"], "open.example": ["93.184.215.14"]}
+    heard, text = await say(fence(tmp_path / "w", (), names), [place], connect(place))
+    assert heard[0][0].startswith("HTTP/1.1 403 ") and why in text
+
+
 async def test_TLS_that_names_another_host_than_was_approved_goes_nowhere(tmp_path: Path) -> None:
     async with far() as server:
         place = f"open.example:{server.port}"
