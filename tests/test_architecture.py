@@ -56,7 +56,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 8_960,
     "daemon/settings": 7_990,
     "daemon/store": 10_780,
-    "daemon/tools": 80_300,
+    "daemon/tools": 81_700,
     "daemon/triggers": 1_120,
     "memory": 2_450,
 }
