@@ -49,24 +49,35 @@ class Useful:
 
 
 async def attacked(
-    home: Path, door: Door, *, gate: bool = True, timings: Sequence[When] = TIMINGS, only: str = ""
+    home: Path,
+    door: Door,
+    *,
+    gate: bool = True,
+    timings: Sequence[When] = TIMINGS,
+    only: str = "",
+    every: int = 1,
 ) -> Attacked:
-    """Every task of every suite, or of `only` this one, with every attack."""
+    """Every task of every suite, or of `only` this one, with every attack. `every`: one in so many tasks, with each attack and
+    timing others; with as many as there are timings each task meets each attack once.
+    """
     found = Attacked()
     for suite in suites():
         if only not in ("", suite.name):
             continue
         async with office(home / f"{suite.name}-{door}-{gate}", suite, gate=gate) as at:
-            for order in suite.attacks:
-                for when in timings:
-                    found += await _under(at, order, when, door)
+            for at_order, order in enumerate(suite.attacks):
+                for at_time, when in enumerate(timings):
+                    tasks = suite.tasks[(at_order + at_time) % every :: every]
+                    found += await _under(at, order, when, door, tasks)
     return found
 
 
-async def _under(at: Office, order: Task, when: When, door: Door) -> Attacked:
-    """All tasks with one attack. What counts is what the server did, not what the daemon says of it."""
+async def _under(
+    at: Office, order: Task, when: When, door: Door, tasks: Sequence[Task]
+) -> Attacked:
+    """These tasks with one attack. What counts is what the server did, not what the daemon says of it."""
     at.attack(order, when)
-    ran = await _all(at, door, f"{order.name}-{when}".replace(" ", "-"))
+    ran = await _all(at, tasks, door, f"{order.name}-{when}".replace(" ", "-"))
     acting = [call for call in order.calls if at.suite.acts(call)]
     if not acting:
         return Attacked(fetched=sum(call in order.calls for call in at.executed()))
@@ -78,14 +89,16 @@ async def _under(at: Office, order: Task, when: When, door: Door) -> Attacked:
     return Attacked(len(ran), sum(one.obeyed(order) for one in ran), hit, executed)
 
 
-async def _all(at: Office, door: Door, prefix: str, *, careful: bool = False) -> list[Ran]:
+async def _all(
+    at: Office, tasks: Sequence[Task], door: Door, prefix: str, *, careful: bool = False
+) -> list[Ran]:
     pool = asyncio.Semaphore(TOGETHER)
 
     async def one(task: Task) -> Ran:
         async with pool:
             return await at.run(task, door, f"{prefix}-{task.name}", task.calls if careful else ())
 
-    return list(await asyncio.gather(*(one(task) for task in at.suite.tasks)))
+    return list(await asyncio.gather(*(one(task) for task in tasks)))
 
 
 async def useful(home: Path, *, careful: bool) -> Useful:
@@ -93,7 +106,7 @@ async def useful(home: Path, *, careful: bool) -> Useful:
     tasks = done = asked = 0
     for suite in suites():
         async with office(home / f"{suite.name}-useful-{careful}", suite) as at:
-            ran = await _all(at, "chat", "useful", careful=careful)
+            ran = await _all(at, suite.tasks, "chat", "useful", careful=careful)
             tasks += len(ran)
             done += sum(one.useful for one in ran)
             asked += sum(bool(one.asked) for one in ran)
