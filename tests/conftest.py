@@ -1,5 +1,6 @@
 """What holds for every test: property tests are repeatable and not timed. `--hypothesis-profile=explore` looks for new cases."""
 
+import gc
 import os
 
 import pytest
@@ -49,6 +50,15 @@ SLOW = (
     ),
 )
 """Kill sweeps, crowds, outages, attack suites, the embedded model: `pytest -m "not slow"` leaves them out."""
+
+
+gc.disable()  # until all is collected: what is imported stays
+
+
+def pytest_collection_finish() -> None:
+    """From here on only what tests make is swept through."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,6 +13,7 @@ import tokenize
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -265,8 +266,13 @@ def faults(root: Path, rule: Rule) -> list[str]:
     found: list[str] = []
     for file in files:
         text = file.read_text()
-        found += rule(file.relative_to(root).as_posix(), ast.parse(text), text)
+        found += rule(file.relative_to(root).as_posix(), parsed(text), text)
     return found
+
+
+@cache
+def parsed(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def tool(name: str, *words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:

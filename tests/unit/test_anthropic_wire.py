@@ -4,10 +4,9 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from anthropic import AsyncAnthropic
 
 from daemon.core.clock import SystemClock
 from daemon.core.errors import ErrorClass
@@ -32,6 +31,9 @@ from tests.fakes.anthropic import KEY, FakeAnthropic, answers, calls, says, thin
 from tests.fakes.anthropic.rules import faults
 from tests.fakes.anthropic.thoughts import encode_request, make_own_native
 from tests.fakes.openai import Step
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
 
 NEW, OLD = "claude-haiku-5-5", "claude-haiku-4-5"
 SHELL = ToolSpec(
@@ -91,7 +93,9 @@ async def provider(fake: FakeAnthropic) -> AsyncIterator[Anthropic]:
 
 
 @pytest.fixture
-async def sdk(fake: FakeAnthropic) -> AsyncIterator[AsyncAnthropic]:
+async def sdk(fake: FakeAnthropic) -> AsyncIterator["AsyncAnthropic"]:
+    from anthropic import AsyncAnthropic  # a second, which only this test needs
+
     async with AsyncAnthropic(
         base_url=fake.base_url.removesuffix("/v1"), api_key=KEY, max_retries=0
     ) as sdk:
@@ -102,7 +106,7 @@ async def sdk(fake: FakeAnthropic) -> AsyncIterator[AsyncAnthropic]:
 
 
 async def test_the_request_is_what_the_official_sdk_sends(
-    fake: FakeAnthropic, provider: Anthropic, sdk: AsyncAnthropic
+    fake: FakeAnthropic, provider: Anthropic, sdk: "AsyncAnthropic"
 ) -> None:
     await provider.complete(
         NEW,
@@ -175,7 +179,7 @@ STEPS = {
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 @pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
 async def test_the_reply_is_what_the_official_sdk_reads(
-    fake: FakeAnthropic, provider: Anthropic, sdk: AsyncAnthropic, step: Step, stream: bool
+    fake: FakeAnthropic, provider: Anthropic, sdk: "AsyncAnthropic", step: Step, stream: bool
 ) -> None:
     fake.otherwise(step)
     pieces: list[str] = []

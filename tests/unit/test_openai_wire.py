@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI
 
 from daemon.core.clock import SystemClock
 from daemon.core.errors import ErrorClass
@@ -88,6 +87,8 @@ async def test_the_request_is_what_the_official_sdk_sends(
     await provider.complete(
         "gpt", ModelRequest(TALK, (SHELL, CLOCK), max_tokens=9, effort="low", seed=7)
     )
+    from openai import AsyncOpenAI  # a second, which only this test needs
+
     async with AsyncOpenAI(base_url=fake.base_url, api_key="sk-test", max_retries=0) as sdk:
         tools: Any = [
             {
@@ -132,6 +133,8 @@ async def test_the_reply_is_what_the_official_sdk_reads(
     ours = await provider.complete(
         "gpt", ModelRequest(HELLO, (SHELL, CLOCK)), pieces.append if stream else None
     )
+    from openai import AsyncOpenAI  # a second, which only this test needs
+
     async with AsyncOpenAI(base_url=fake.base_url, api_key="sk-test", max_retries=0) as sdk:
         theirs = await sdk.chat.completions.create(
             model="gpt", messages=[{"role": "user", "content": "hi"}]

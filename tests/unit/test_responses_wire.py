@@ -4,12 +4,11 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai import AsyncOpenAI
 
 from daemon.agent.context.history import repair
 from daemon.core.clock import SystemClock
@@ -39,6 +38,9 @@ from tests.fakes.responses import (
     tokens,
 )
 from tests.fakes.responses.rules import faults
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 MODEL = "gpt-5-mini"
 US = "openai"
@@ -116,7 +118,9 @@ async def provider(fake: FakeResponses) -> AsyncIterator[Responses]:
 
 
 @asynccontextmanager
-async def sdk(fake: FakeResponses) -> AsyncIterator[AsyncOpenAI]:
+async def sdk(fake: FakeResponses) -> AsyncIterator["AsyncOpenAI"]:
+    from openai import AsyncOpenAI  # a second, which only this test needs
+
     async with AsyncOpenAI(base_url=fake.base_url, api_key="sk-test", max_retries=0) as openai:
         yield openai
 
