@@ -134,6 +134,7 @@ async def test_a_permission_for_always_ends_where_the_makefile_is_rewritten(
         ("build.js", "npm run build"),
         ("conftest.py", "pytest -q"),
         ("notes.txt", "cat notes.txt | sh"),
+        ("anything.txt", "python3 started.py"),
     ],
 )
 async def test_what_the_script_names_is_part_of_what_was_allowed(
@@ -142,6 +143,7 @@ async def test_what_the_script_names_is_part_of_what_was_allowed(
     place = workspace(tmp_path)
     (place / "deploy.sh").write_text(". ./lib.sh\n")
     (place / "main.py").write_text("import tool\n")
+    (place / "started.py").write_text("import os\nos.system('sh anything' + '.txt')\n")
     (place / "package.json").write_text('{"scripts": {"build": "node build.js"}}')
     (place / changed).write_text("# innocent\n")
     async with living(tmp_path, model) as it:

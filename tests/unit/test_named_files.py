@@ -342,3 +342,85 @@ def test_ways_round_are_seen_too(tmp_path: Path, line: str, later: str) -> None:
     before = set(find_named_files(tmp_path, line))
     (tmp_path / later).write_text("1\n")
     assert later in set(find_named_files(tmp_path, line)) - before
+
+
+WORKED_OUT = [
+    ("run.py", "import os\nos.system('sh x' + '.txt')"),
+    ("run.py", "import os\nos.system(f'sh {name}.txt')"),
+    ("run.py", "import os\nos.system('sh x' '.txt')"),
+    ("run.py", "import os\nos.execvp('sh', ['sh', name])"),
+    ("run.py", "from os import system as s\ns('sh x' + '.txt')"),
+    ("run.py", "import os\nlist(map(os.system, lines))"),
+    ("run.py", "import os\ngetattr(os, 'sys' + 'tem')('sh x' + '.txt')"),
+    ("run.py", "import subprocess\nsubprocess.run(['sh', name])"),
+    ("run.py", "import subprocess\nsubprocess.run(['sh'], input=text)"),
+    ("run.py", "import subprocess as sp\nsp.run(args=words)"),
+    ("run.py", "from subprocess import run\nrun('sh x%s' % '.txt', shell=True)"),
+    ("run.js", "require('child_process').execSync('sh x' + '.txt')"),
+    ("run.js", "const cp = require('child_process'); cp.spawn('sh', [name])"),
+    ("run.js", "require('child_process').execSync(`sh ${name}.txt`)"),
+    ("run.pl", 'system "sh $name";'),
+    ("run.pl", "system('sh x' . '.txt');"),
+    ("run.pl", "print `sh $name`;"),
+    ("run.rb", "system('sh x' + '.txt')"),
+    ("run.rb", "puts `sh #{name}`"),
+    ("plain", "import os\nos.system('sh x' + '.txt')"),
+]
+RUNNERS = {".js": "node", ".pl": "perl", ".rb": "ruby"}
+
+
+@pytest.mark.parametrize(("name", "script"), WORKED_OUT)
+def test_a_program_that_works_out_what_it_starts_is_bound_to_every_file(
+    tmp_path: Path, name: str, script: str
+) -> None:
+    (tmp_path / name).write_text(script)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "x.txt").write_text("echo one\n")
+    line = f"{RUNNERS.get(Path(name).suffix, 'python3')} {name}"
+    assert find_named_files(tmp_path, line)["sub/x.txt"].by_itself
+    inline = [line.split()[0], "-e" if name.endswith(("js", "pl", "rb")) else "-c", script]
+    assert "sub/x.txt" in find_named_files(tmp_path, inline)
+
+
+@pytest.mark.parametrize(
+    ("name", "script"),
+    [
+        ("run.py", "import os\nos.system('sh x.txt')"),
+        ("run.py", "import subprocess, sys\nsubprocess.run(['sh', 'x.txt'], check=True, cwd=HERE)"),
+        ("run.js", "require('child_process').execFileSync('sh', ['x.txt'])"),
+        ("run.pl", "system 'sh', 'x.txt' or die;"),
+        ("run.rb", "`sh x.txt`"),
+    ],
+)
+def test_a_program_that_says_what_it_starts_is_bound_to_that(
+    tmp_path: Path, name: str, script: str
+) -> None:
+    for file, text in ((name, script), ("x.txt", "echo one\n"), ("data.csv", "1,2\n")):
+        (tmp_path / file).write_text(text)
+    found = find_named_files(tmp_path, f"{RUNNERS.get(Path(name).suffix, 'python3')} {name}")
+    assert set(found) == {name, "x.txt"}
+
+
+def test_of_very_many_files_the_last_one_counts_too(tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text("import os\nos.system('sh x' + '.txt')")
+    for number in range(MAX_DISCOVERED + 3):
+        (tmp_path / f"t{number:04}.txt").write_text("one")
+    before = find_named_files(tmp_path, "python3 run.py")
+    (tmp_path / f"t{MAX_DISCOVERED + 2:04}.txt").write_text("another")
+    after = find_named_files(tmp_path, "python3 run.py")
+    assert len(before) <= MAX_FILES + MAX_DISCOVERED + 1
+    assert {one for one in after if after[one].digest != before[one].digest} == {"other files"}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import platform\nprint(platform.system())",
+        "import asyncio\nasyncio.run(main())",
+        "print(1)",
+    ],
+)
+def test_a_program_that_starts_nothing_is_bound_to_itself(tmp_path: Path, script: str) -> None:
+    (tmp_path / "run.py").write_text(script)
+    (tmp_path / "data.csv").write_text("1,2\n")
+    assert set(find_named_files(tmp_path, "python3 run.py data.csv")) == {"run.py"}

@@ -6,7 +6,6 @@ It errs towards one file too many: what it misses could be changed after the yes
 
 import os
 import re
-import shlex
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,8 +16,17 @@ from pathlib import Path, PurePosixPath
 
 from daemon.core import value
 from daemon.tools.policy.stemming import word_set
-from daemon.tools.shell.parse import explain_wrappers
+from daemon.tools.shell.parse import expand_braces, explain_wrappers, split_words
 from daemon.tools.shell.safe_commands import PROGRAMS
+from daemon.tools.shell.started import (
+    ANY,
+    NODE,
+    PYTHON,
+    SHELL,
+    SHELL_KIND,
+    find_started,
+    list_dynamic,
+)
 
 MAX_FILES, MAX_DEPTH, MAX_WORDS, MAX_PLACES, MAX_NESTED = 40, 3, 4000, 12, 4
 MAX_HASHED, MAX_READ, MAX_PATH = 64_000_000, 200_000, 1000
@@ -50,11 +58,6 @@ BUILD_FILES: Mapping[str, Sequence[str]] = {
         ("package.json", "*.config.*", "tsconfig*.json", ".*rc", ".*rc.*"),
     ),
 }  # fmt: skip
-PYTHON, SHELL, NODE = (
-    (".py",),
-    (".sh", ".bash", ".zsh"),
-    (".js", ".mjs", ".cjs", ".ts", ".mts", ".tsx", ".jsx"),
-)
 JAVA = (".java", ".kt", ".kts", ".groovy", ".scala", ".gradle")
 # They find by themselves what they run: any file with such an ending.
 DISCOVERS: Mapping[str, tuple[str, ...]] = {
@@ -72,27 +75,12 @@ DISCOVERS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("rake", "bundle"), (".rb",)),
     "composer": (".php",),
 }
-# A script that works out what it runs may run any of its kind.
-SHELL_KIND = re.compile(r"(?i).*\.(sh|bash|zsh|ksh|mk)|makefile|gnumakefile|[^.#]+|#!.*sh\b.*")
-DYNAMIC = (
-    (SHELL_KIND, re.compile(r"[$`]"), SHELL),
-    (re.compile(r".*\.(rb|pl|pm|php|lua)"), re.compile(""), (".rb", ".pl", ".pm", ".php", ".lua")),
-    (
-        re.compile(r".*\.pyw?|#!.*python.*"),
-        re.compile(r"importlib|__import__|runpy|pkgutil|\b(exec|eval)\("),
-        PYTHON,
-    ),
-    (
-        re.compile(r".*\.[cm]?[jt]sx?|#!.*node.*"),
-        re.compile(r"(require|import)\(\s*[^\s\"')]"),
-        NODE,
-    ),
-)
 OUTPUT_FOLDERS = word_set(
     "node_modules .venv venv .git __pycache__ dist build out target coverage .next .cache .tox .nox"
     " .pytest_cache .mypy_cache .ruff_cache site-packages .idea .gradle"
 )
 MAX_DISCOVERED, MAX_WALKED = 500, 50_000
+OTHERS = "other files"  # all that are more than so many
 # They run the first file that they are given; without one, their input.
 INTERPRETERS = word_set(
     "sh bash dash zsh ksh fish ash python pypy perl ruby node nodejs php lua luajit tclsh expect"
@@ -156,7 +144,7 @@ class Search:
             self.read_line(line.replace("\\\n", "\n"), everything, depth)
             line = line.replace("\\\n", "")
         try:
-            words = _split(line)
+            words = split_words(line)
         except ValueError:  # a quote that is not closed: no word of it is certain
             words, everything = PLAIN_PIECE.findall(line), True
         if "$'" in line:
@@ -203,6 +191,7 @@ class Search:
                 self.read_line(word.replace("`", " ; "), runs != [] or everything, depth + 1)
                 if runs:
                     self._read_code("", word)
+                    self._read_started(" ".join(_program(words[run]) for run in runs), word)
         for at in tools:
             self._read_tool(_program(words[at]))
         for name, after in pairwise(words):
@@ -253,9 +242,13 @@ class Search:
                         paths.append(path)
         for folder in self.shadows:  # a module there stands before any other of its name
             paths += self._glob(f"{folder}/*.py" if folder else "*.py")
-        for path in sorted(paths)[:MAX_DISCOVERED]:
+        paths.sort()
+        for path in paths[:MAX_DISCOVERED]:
             if path not in self.found:
                 self._add(path, by_itself=True)
+        if ANY[0] in self.endings and (rest := paths[MAX_DISCOVERED:]):
+            stamps = repr([_stamp(self.root / path) for path in rest])
+            self.found[OTHERS] = FoundFile(sha256(stamps.encode()).hexdigest(), 0, 0)
 
     def _read_code(self, path: str, text: str) -> None:
         """Every word of a script that names code; modules that it imports."""
@@ -284,9 +277,19 @@ class Search:
         first = text.partition("\n")[0]
         if SHELL_KIND.fullmatch(name) or name == "package.json" or SHELL_KIND.fullmatch(first):
             self.endings.update(*(DISCOVERS[tool] for tool in DISCOVERS if tool in pieces))
-        for kind, sign, endings in DYNAMIC:
-            if (kind.fullmatch(name) or kind.fullmatch(first)) and sign.search(text):
-                self.endings.update(endings)
+        self.endings.update(list_dynamic(name, first, text))
+        self._read_started(f"{name if '.' in name else 'python'} {first}" if name else "", text)
+
+    def _read_started(self, kind: str, text: str) -> None:
+        """The programs that a script starts; all files where it works out which."""
+        started = find_started(kind, text)
+        if started is None:
+            self.endings.update(ANY)
+        for words in started or ():
+            if len(words) == 1:
+                self.read_line(words[0])
+            else:
+                self.read_words(words)
 
     def _read_imports(self, folder: str, places: Sequence[str], text: str) -> None:
         for start, names, plain in IMPORT.findall(text):
@@ -331,7 +334,7 @@ class Search:
     def _pieces(self, word: str) -> list[str]:
         """The parts of a word that may be a path."""
         tried: dict[str, None] = {}
-        for whole in _expand_braces(word):
+        for whole in expand_braces(word):
             plain = VARIABLE.sub("", whole).lstrip("/") if "$" in whole else whole
             pieces = PLAIN_PIECE.findall(whole)
             for piece in (whole, plain, *pieces, *(one.lstrip("-") for one in pieces)):
@@ -424,16 +427,18 @@ class Search:
             )
 
 
+def _stamp(place: Path) -> tuple[int, ...]:
+    """Other than before when it changes."""
+    try:
+        info = place.stat()
+    except OSError:
+        return ()
+    return info.st_ino, info.st_size, info.st_ctime_ns
+
+
 def _open_at_once(path: str, flags: int) -> int:
     """A pipe in the file's place does not hold us up."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
-
-
-def _split(line: str) -> list[str]:
-    """Words and operators. Raises ValueError."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&\n")
-    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
-    return list(lexer)
 
 
 def _segments(words: Sequence[str]) -> Iterator[list[str]]:
@@ -470,20 +475,6 @@ def _program(word: str) -> str:
     """`python` for `/usr/bin/python3.11`."""
     name = "." if word == "." else PurePosixPath(word).name.lower()
     return name if name == "." else re.sub(r"[\d.]+$", "", name) or name
-
-
-def _expand_braces(word: str) -> list[str]:
-    found = [word]
-    for _ in range(8):
-        if not any(re.search(r"\{[^{}]*,[^{}]*\}", one) for one in found) or len(found) > 32:
-            return found
-        found = [
-            one[: match.start()] + choice + one[match.end() :]
-            for one in found
-            if (match := re.search(r"\{([^{}]*,[^{}]*)\}", one) or re.search(r"$()", one))
-            for choice in match[1].split(",")
-        ]
-    return found
 
 
 def find_named_files(root: Path, command: str | Sequence[str]) -> dict[str, FoundFile]:

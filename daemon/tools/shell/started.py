@@ -1,5 +1,5 @@
-"""Which programs a script of Python, JavaScript, Perl, Ruby, PHP or Lua starts, where that is
-plain: what it works out may be any file.
+"""Which files a script may run beside those that its words name: programs that it starts, modules
+that it loads. What it works out may be any file.
 
 It errs towards "worked out": then more files are bound than run.
 """
@@ -7,16 +7,43 @@ It errs towards "worked out": then more files are bound than run.
 import re
 from collections.abc import Sequence
 
+PYTHON, SHELL, NODE = (
+    (".py",),
+    (".sh", ".bash", ".zsh"),
+    (".js", ".mjs", ".cjs", ".ts", ".mts", ".tsx", ".jsx"),
+)
+ANY = ("",)
+SHELL_KIND = re.compile(r"(?i).*\.(sh|bash|zsh|ksh|mk)|makefile|gnumakefile|[^.#]+|#!.*sh\b.*")
+# A script that works out what it loads may load any of its kind.
+DYNAMIC = (
+    (SHELL_KIND, re.compile(r"[$`]"), SHELL),
+    (re.compile(r".*\.(rb|pl|pm|php|lua)"), re.compile(""), (".rb", ".pl", ".pm", ".php", ".lua")),
+    (
+        re.compile(r".*\.pyw?|#!.*python.*"),
+        re.compile(r"importlib|__import__|runpy|pkgutil|\b(exec|eval)\("),
+        PYTHON,
+    ),
+    (
+        re.compile(r".*\.[cm]?[jt]sx?|#!.*node.*"),
+        re.compile(r"(require|import)\(\s*[^\s\"')]"),
+        NODE,
+    ),
+)
+PROGRAMMING = re.compile(
+    r"python|pypy|perl|ruby|node|php|\blua|\bdeno|\bbun\b|\btsx?\b|ts-node"
+    r"|\.(pyw?|rb|pl|pm|php|lua|[cm]?[jt]sx?)\b"
+)
+QUOTING = re.compile(r"perl|ruby|php|\.(rb|pl|pm)\b")
 STARTERS = (
     r"system|popen\w*|Popen|posix_spawnp?|spawn\w*|exec[lv]\w*|execSync|execFile\w*|check_call"
     r"|check_output|getoutput|getstatusoutput|create_subprocess_\w+|passthru|shell_exec|proc_open"
-    r"|capture[23]\w*|Command|qx"
+    r"|capture[23]\w*|Deno\.Command"
 )
-# Names of many things; of starters, where a script says which it means.
+# Names of many things; of starters where the script has such a sign.
 WEAK = (
-    ("subprocess", r"(?<!asyncio\.)(?:run|call)"),
-    ("child_process", r"exec|fork"),
-    (";", r"(?<![.\w])exec(?=\s+[\"'$@(])"),
+    ("subprocess", r"(?<!asyncio\.)\b(?:run|call)"),
+    ("child_process", r"\b(?:exec|fork)"),
+    ("exec ", r"(?<![.\w])exec(?=\s+[\"'$@])"),
 )
 MODULES = r"os|subprocess|sp|child_process|cp|Kernel|Open3|IO|pty"
 # Not called but handed on, or under a name of its own.
@@ -25,62 +52,71 @@ HANDED_ON = re.compile(
     rf"|\b(?:{MODULES})\s*\.\s*(?:{STARTERS}|run|call|exec)\b(?!\s*[\w(\"'])"
     r"|\b(?:exec|spawn)\w*\s*:|\bctypes\b|\bpromisify\b"
 )
-BACKTICKS = re.compile(r"`([^`]*)`|%x[{(\[]([^})\]]*)|\bqx\s*[{(/]([^})/]*)")
-TEXT = re.compile(r"""(?<![\w"'])[rbuRBU]{0,2}(?:"([^"\\\n]*)"|'([^'\\\n]*)')(?![\w"'])""")
+BACKTICKS = re.compile(r"`([^`]*)`|(?:%x|\bqx)\s*[{(\[/|!]([^})\]/|!]*)")
+TEXT = re.compile(r"""(?<![\w"'\\])[rbuRBU]{0,2}(?:"([^"\\\n]*)"|'([^'\\\n]*)')(?![\w"'])""")
 CONSTANT = re.compile(
-    r"sys\.executable|process\.(?:execPath|argv0)|os\.P_\w+|\b(?:cwd|env|shell|check|text|timeout"
-    r"|encoding|capture_output|stdout|stderr|stdio|universal_newlines|errors)\s*[=:]\s*[\w.]+(?:\(\))?"
+    r"\b(?:cwd|env|shell|check|text|timeout|encoding|capture_output|stdout|stderr|stdio|errors"
+    r"|universal_newlines)\s*[=:]\s*[\w.]+(?:\(\))?|os\.P_\w+"
 )
-PLAIN_CALL = re.compile(r"[\s,()\[\]{}]*(?:\x00[\s,()\[\]{}]+)*\x00?[\s,()\[\]{}]*")
+CONSTANT_PROGRAMS = (("sys.executable", "'python'"), ("process.execPath", "'node'"))
+PLAIN_CALL = re.compile(r"[\s,()\[\]{}]*(?:\0\s*[,()\[\]{}][\s,()\[\]{}]*)*\0?\s*")
 ENDS = re.compile(r"[;\n]|\b(?:or|and|if|unless)\b|\|\||&&")
+WORKED_OUT = re.compile(r"\$[\w({]|[@#]\{|@\w")
 MAX_CALL, MAX_CALLS = 2000, 200
 
 
-def find_started(text: str) -> list[list[str]] | None:
-    """The words of each call that starts a program; one word alone is a line for a shell. None
-    where something is not plain.
+def list_dynamic(name: str, first: str, text: str) -> set[str]:
+    """The endings of what a script may load, by its name and first line."""
+    found: set[str] = set()
+    for kind, sign, endings in DYNAMIC:
+        if (kind.fullmatch(name) or kind.fullmatch(first)) and sign.search(text):
+            found.update(endings)
+    return found
+
+
+def find_started(kind: str, text: str) -> list[list[str]] | None:
+    """The words of each call that starts a program; a word alone is a line for a shell. None where
+    one is not plain. `kind` has the names of languages or endings.
     """
-    names = [STARTERS, *(weak for sign, weak in WEAK if sign in text)]
-    called = re.compile(rf"\b(?:{'|'.join(names)})(?=\s*\(|\s+[\"'$@%])")
-    found: list[list[str]] = []
+    if not PROGRAMMING.search(kind):
+        return []
     if HANDED_ON.search(text):
         return None
-    for match in called.finditer(text):
-        if text[: match.start()].endswith(("def ", "function ", "sub ", "func ")):
+    found = _find_quoted(text) if QUOTING.search(kind) else []
+    names = "|".join([rf"\b(?:{STARTERS})", *(weak for sign, weak in WEAK if sign in text)])
+    for match in re.finditer(rf"(?:{names})(?=\s*\((?!\s*\))|\s+[\"'$@%])", text):
+        if text[: match.start()].endswith(("def ", "function ", "sub ")):
             continue
         words = _read_call(text[match.end() : match.end() + MAX_CALL])
         if words is None or len(found) >= MAX_CALLS:
             return None
         found.append(words)
-    return found
+    return None if any(WORKED_OUT.search(word) for words in found for word in words) else found
 
 
-def find_quoted_lines(text: str) -> list[list[str]] | None:
-    """The same for lines between backticks, of Perl, Ruby and PHP."""
-    lines = ["".join(match.groups("")) for match in BACKTICKS.finditer(text)]
-    return None if re.search(r"[$@]|#\{", " ".join(lines)) else [[line] for line in lines]
+def _find_quoted(text: str) -> list[list[str]]:
+    """Lines between backticks."""
+    return [["".join(match.groups(""))] for match in BACKTICKS.finditer(text)]
 
 
 def _read_call(text: str) -> list[str] | None:
     """Its words; None where they are more than words between quotes."""
-    words: list[str] = []
+    found: list[str] = []
 
     def take(match: re.Match[str]) -> str:
-        words.append(match[1] or match[2] or "")
+        found.append(match[1] or match[2] or "")
         return "\0"
 
-    plain = TEXT.sub(take, text.lstrip())
-    end = _find_end(plain)
-    if end < 0:
-        return None
-    call = CONSTANT.sub("", plain[:end])
-    words = words[: call.count("\0")]
-    is_shell = any(re.search(r"\$[\w({]|[@#]\{", word) for word in words)
-    return words if words and PLAIN_CALL.fullmatch(call) and not is_shell else None
+    for constant, program in CONSTANT_PROGRAMS:
+        text = text.replace(constant, program)
+    plain = TEXT.sub(take, text.replace("\0", "?").lstrip())
+    call = CONSTANT.sub("", plain[: _find_end(plain)])
+    words: Sequence[str] = found[: call.count("\0")]
+    return [*words] if words and PLAIN_CALL.fullmatch(call) else None
 
 
 def _find_end(plain: str) -> int:
-    """Behind the bracket that closes the first one, or where the statement ends; -1 for nowhere."""
+    """Behind the bracket that closes the first one, or where the statement ends; 0 for nowhere."""
     if not plain.startswith("("):
         end = ENDS.search(plain)
         return end.start() if end else len(plain)
@@ -89,9 +125,4 @@ def _find_end(plain: str) -> int:
         depth += (sign in "([{") - (sign in ")]}")
         if depth == 0:
             return at + 1
-    return -1
-
-
-def starts_unclear(code: Sequence[list[str] | None]) -> bool:
-    """One of them is not plain."""
-    return None in code
+    return 0
