@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import sqlite3
 import sys
 from contextlib import AsyncExitStack
@@ -15,65 +14,36 @@ from aiohttp import ClientSession, TCPConnector
 from daemon.app.config import load_home_config
 from daemon.app.serve import write_first_config
 from daemon.settings.paths import resolve_paths
-from tests.fakes.daemon_process import TOKEN, Daemon, running_daemon, scripted
+from tests.fakes.daemon_process import TOKEN, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, gate, says
+from tests.security.flood import (
+    BELL,
+    EVENTS,
+    FLOOD,
+    MOST_JOURNAL,
+    MOST_RSS,
+    flood,
+    post,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-BELL, ANNA = "bell-token-2", "anna-token-3"
-EVENTS = f'[events]\nenabled = true\nnotify = "terminal:main"\n[events.tokens]\nbell = "{BELL}"\n'
+ANNA = "anna-token-3"
 USERS = f'[[http.users]]\nname = "anna"\nrole = "editor"\ntoken = "{ANNA}"\n'
-FLOOD, PAYLOAD = 1500, {"log": "x" * 20_000, "rows": [[number] for number in range(300)]}
-MOST_RSS, MOST_JOURNAL, WITHIN_S = 150 << 20, 50 << 20, 5.0
+WITHIN_S = 5.0
 HALF_OPEN = 1000
-
-
-async def post(daemon: Daemon, path: str, token: str, body: object) -> tuple[int, str, str]:
-    """Status, Retry-After, the text."""
-    headers = {"Authorization": f"Bearer {token}"}
-    async with daemon.http.post(path, json=body, headers=headers) as response:
-        return response.status, response.headers.get("Retry-After", ""), await response.text()
-
-
-def memory_of(pid: int) -> int:
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found
-    return int(found[1]) << 10
 
 
 @pytest.mark.timeout(90)
 async def test_a_flood_of_events_leaves_the_owner_a_quick_answer(
     tmp_path: Path, model: FakeOpenAI, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with running_daemon(tmp_path / "home", scripted(model.base_url, EVENTS)) as daemon:
-        await daemon.ask("hello")
-        flood = [
-            asyncio.create_task(post(daemon, "/v1/events/bell", BELL, PAYLOAD))
-            for _ in range(FLOOD)
-        ]
-        await asyncio.wait(flood, return_when=asyncio.FIRST_COMPLETED)
-        waits = list[float]()
-        owner = {"Authorization": f"Bearer {TOKEN}"}
-        async with ClientSession(daemon.url, headers=owner) as http:  # not in the flood's own queue
-            for number in range(5):
-                began, asked = perf_counter(), {"text": f"are you there? {number}"}
-                async with http.post("/v1/messages?wait=1", json=asked) as response:
-                    assert (await response.json())["stop_reason"] == "done"
-                waits.append(perf_counter() - began)
-        answers = await asyncio.gather(*flood)
-        taken = [json.loads(text) for status, _, text in answers if status == 202]
-        refused = [(wait, text) for status, wait, text in answers if status == 429]
-        assert len(taken) + len(refused) == FLOOD and 0 < len(taken) <= 120
-        assert all(0 < int(wait) <= 60 and "not accepted" in text for wait, text in refused)
-        for one in taken:
-            await daemon.until(str(one["turn"]), "run.completed")
-        memory = memory_of(daemon.process.pid)
-        journal = sum(file.stat().st_size for file in (tmp_path / "home").glob("journal.db*"))
-        with capsys.disabled():
-            print(  # noqa: T201
-                f"\nflood: {len(taken)} taken, {len(refused)} refused; owner {max(waits):.2f} s;"
-                f" RSS {memory >> 20} MB; journal {journal >> 20} MB"
-            )
-        assert max(waits) < WITHIN_S and memory < MOST_RSS and journal < MOST_JOURNAL
+    found = await flood(tmp_path / "home", model)
+    with capsys.disabled():
+        print(f"\n{found}")  # noqa: T201
+    assert found.taken + found.refused == FLOOD and 0 < found.taken <= 120
+    assert not found.unexplained
+    assert max(found.waits) < WITHIN_S
+    assert found.memory < MOST_RSS and found.journal < MOST_JOURNAL
 
 
 async def test_an_event_that_was_taken_waits_for_its_place_and_is_answered(

@@ -5,12 +5,14 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+from tests.fakes.openai import FakeOpenAI, says
 from tests.security import addresses, by_domain, lines, suites
 from tests.security.adaptive.measure import adaptive
 from tests.security.approvals import CONTROL, attacks
 from tests.security.channel_tokens import traces as channel_traces
 from tests.security.checks import checked
 from tests.security.figures import Figure, all_of, at_least, at_most, none_of, not_measured, told
+from tests.security.flood import FLOOD, MOST_JOURNAL, MOST_RSS, flood
 from tests.security.front_doors import tried as front_doors
 from tests.security.fronts import PLATFORMS
 from tests.security.measures import OBEYED, Attacked, attacked, useful
@@ -251,6 +253,24 @@ async def sandbox(home: Path) -> list[Figure]:
     return [*found, *await fence(home)]
 
 
+async def flooded(home: Path) -> list[Figure]:
+    """1,500 events at once."""
+    async with FakeOpenAI() as model:
+        model.otherwise(says("ok"))
+        found = await flood(home, model)
+    slowest, memory, journal = max(found.waits), found.memory >> 20, found.journal / (1 << 20)
+    return [
+        told("events of a flood that were taken", found.taken, "events"),
+        told("events that were refused with 429, a reason and a time", found.refused, "events"),
+        none_of("events with neither", found.unexplained, FLOOD, "events"),
+        all_of("events taken that were answered", found.done, found.taken),
+        Figure("the owner's slowest answer meanwhile", f"{slowest:.2f} s", "< 1 s", slowest < 1),
+        Figure("RSS of the daemon", f"{memory} MB", "< 150 MB", found.memory < MOST_RSS),
+        Figure("the journal", f"{journal:.1f} MB", "< 50 MB", found.journal < MOST_JOURNAL),
+        told("the journal's growth for one event of 22 kB", found.grown / 1000, "kB"),
+    ]
+
+
 SECTIONS: Mapping[str, Section] = {
     "compromised": compromised,
     "adaptive": adaptive,
@@ -263,4 +283,5 @@ SECTIONS: Mapping[str, Section] = {
     "channels": channels,
     "overhead": fence,
     "sandbox": sandbox,
+    "flood": flooded,
 }
