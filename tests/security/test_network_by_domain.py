@@ -15,7 +15,7 @@ from daemon.core.rows import RuleRow
 from daemon.core.trust import Decision, Effect, Label
 from daemon.tools.config import ShellConfig
 from daemon.tools.policy.rules import RuleMatcher
-from daemon.tools.shell.tool import Shell, shell_tool
+from daemon.tools.shell.tool import BackgroundCommands, Shell, check_command, shell_tool
 from tests.fakes.house import Living, living
 from tests.fakes.mcp import PROGRAM, Script, keeping
 from tests.fakes.openai import FakeOpenAI, calls, says
@@ -182,13 +182,14 @@ async def test_more_connections_than_there_are_slots_wait_in_the_sandbox(tmp_pat
     code = (
         "import socket\n"
         "def one():\n"
-        "    made = socket.create_connection(('127.0.0.1', 3128), 5); made.settimeout(0.5)\n"
+        "    made = socket.create_connection(('127.0.0.1', 3128), 20)\n"
         "    made.sendall(b'CONNECT PLACE HTTP/1.1\\r\\n\\r\\nx'); return made\n"
-        "def heard(made):\n"
+        "def heard(made, wait=20):\n"
+        "    made.settimeout(wait)\n"
         "    try: return b'200' in made.recv(100)\n"
         "    except TimeoutError: return False\n"
         "held = [one() for _ in range(36)]\n"
-        "print('heard', sum(map(heard, held)))\n"
+        "print('heard', sum(map(heard, held[:32])), sum(heard(one, 0.2) for one in held[32:]))\n"
         "for each in held[:8]: each.close()\n"
         "print('then', sum(map(heard, held[32:])))\n"
     )
@@ -197,7 +198,7 @@ async def test_more_connections_than_there_are_slots_wait_in_the_sandbox(tmp_pat
         bench = terminal(fence(tmp_path / "w", [place], LOCALHOST))
         (tmp_path / "w" / "many.py").write_text(code.replace("PLACE", place))
         done = await run(bench, "/usr/bin/python3 many.py", [place])
-        assert "heard 32\n" in done.text and "then 4" in done.text
+        assert "heard 32 0\n" in done.text and "then 4" in done.text
         assert server.most <= 32
 
 
@@ -315,6 +316,18 @@ async def test_the_proxy_ends_with_its_command_in_the_background_too(tmp_path: P
             server.seen.clear()
 
 
+async def test_what_a_background_command_was_refused_stands_in_its_report(tmp_path: Path) -> None:
+    sandbox = fence(tmp_path / "w")
+    made = Shell(sandbox, ShellConfig())
+    parts: dict[type, object] = {Shell: made, BackgroundCommands: made.background}
+    bench = Bench([shell_tool(made), check_command], parts, granted=("shell",))
+    words = saying(sandbox, [connect("evil.example:443")])
+    started = await run(bench, words, ["open.example"], background=True)
+    looked = {"id": started.text.partition(":")[0], "wait_s": 20}
+    told = (await bench.run(("check_command", json.dumps(looked))))[-1]
+    assert told and "refused: evil.example (not among the approved domains)" in told.text
+
+
 def _proxies() -> list[str]:
     names = [one.get_name() for one in asyncio.all_tasks()]
     return [name for name in names if name.startswith("network of")]
@@ -376,13 +389,12 @@ async def test_an_mcp_server_has_the_domains_of_its_config_and_no_more(
     script = Script(tmp_path / "server")
     script.write([{"name": "look", "description": "Look"}], {"look": [{"text": "seen"}]})
     async with far() as server, far() as other:
-        ask = "; ".join(
+        asks = [
             f"curl -s -m 5 http://{one.place}/ >> {script.folder}/got" for one in (server, other)
-        )
-        words = ["-c", f'{ask}; exec "$@"', "sh", sys.executable, str(PROGRAM), str(script.file)]
-        table = script.table(
-            command="/bin/sh", args=[*words, str(script.log)], domains=[server.place]
-        )
+        ]
+        code = f"import os, sys; os.system({'; '.join(asks)!r}); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+        words = ["-c", code, str(PROGRAM), str(script.file), str(script.log)]
+        table = script.table(args=words, domains=[server.place])
         sandbox = fence(tmp_path / "home", [server.place, other.place])
         async with keeping(tmp_path / "home", {"desk": table}, sandbox=sandbox) as kept:
             assert kept.servers.problems() == {}

@@ -45,7 +45,7 @@ def test_secrets_and_variables_are_filled_in() -> None:
         ('[mcp.a]\ncommand = "x"\nurl = "http://h/"\n', "expected either command or url"),
         (
             '[mcp.a]\ncommand = "x"\nnetwork = true\ndomains = ["a.de"]\n',
-            "either network or domains",
+            "without network = true",
         ),
         ('[mcp.a]\ncommand = "x"\ndomains = ["*"]\n', "'*' is no domain"),
         ('[mcp.a]\nurl = "ftp://h/"\n', "expected http://... or https://..."),

@@ -93,8 +93,8 @@ class McpConfig(BaseModel):
     def _one_of_two(self) -> Self:
         if bool(self.command) == bool(self.url):
             raise ValueError("expected either command or url")
-        if self.network and self.domains:
-            raise ValueError("expected either network or domains")
+        if self.domains and (self.network or self.url or self.sandbox == "off"):
+            raise ValueError("domains are for a command in the sandbox, without network = true")
         return self
 
     @property

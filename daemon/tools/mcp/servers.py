@@ -205,7 +205,7 @@ class McpServer:
 
     def _open_network(self) -> AbstractAsyncContextManager[NetworkProxy | None]:
         config, sandbox = self.config, self.manager.sandbox
-        if not config.domains or config.url or config.sandbox == "off":
+        if not config.domains:
             return nullcontext()
         return sandbox.open_proxy(config.domains, heard=self._log_refused)
 

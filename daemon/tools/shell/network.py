@@ -22,6 +22,8 @@ from daemon.core import value
 from daemon.tools.base import ToolError
 from daemon.tools.web.guard import AddressGuard, AddressRefused, Target, parse_url
 
+# Without the environment that the daemon is installed in.
+PYTHON = f"{sys.base_prefix}/bin/python{sys.version_info[0]}.{sys.version_info[1]}"
 PORT = 3128
 WEB_PORTS = (80, 443)
 TLS_PORT = 443
@@ -112,18 +114,19 @@ class NetworkProxy:
     fds: tuple[int, ...] = ()
     _refused: dict[str, str] = field(default_factory=dict)
     _checked: set[str] = field(default_factory=set)
+    _looking_up: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def words(self) -> list[str]:
         """What runs in the sandbox before the command."""
         if not self.fds:
             return []
-        return [sys.executable, "-I", "-S", "-c", HAND_OUT, str(self.fds[0]), str(PORT)]
+        return [PYTHON, "-I", "-S", "-c", HAND_OUT, str(self.fds[0]), str(PORT)]
 
     @property
     def places(self) -> list[Path]:
         """What these words read."""
-        return [Path(sys.prefix), Path(sys.base_prefix)] if self.fds else []
+        return [Path(sys.base_prefix)] if self.fds else []
 
     @property
     def env(self) -> Mapping[str, str]:
@@ -214,7 +217,8 @@ class NetworkProxy:
             if place not in self._checked:
                 await self._check_rules(f"{target.url.scheme}://{place}/")
                 self._checked.add(place)
-            addresses = await self.guard.resolve(target)
+            async with self._looking_up:  # else slow names take all threads of the daemon
+                addresses = await self.guard.resolve(target)
         except AddressRefused as error:
             self._refuse(place, str(error))
             raise AddressRefused(f"refused: {place} ({error})") from error
@@ -290,7 +294,7 @@ async def open_proxy(
             yield proxy
         finally:
             serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+            await asyncio.wait((serving,))
 
 
 def find_server_name(hello: bytes) -> str:
