@@ -142,7 +142,7 @@ async def run_checks(given: DoctorInput) -> list[Finding]:
     checks += [_check_home(given.home), _check_disk(given.home)]
     checks += [_check_database(name, given.home / f"{name}.db") for name in ("journal", "memory")]
     checks.append(await _check_sandbox(given.workspace))
-    checks += _check_servers(given.servers, sandboxed=checks[-1].found != DESCRIPTIONS["none"])
+    checks += _check_servers(given.servers, checks[-1].found)
     if given.provider is not None:
         checks += await check_provider(given.provider, given.models)
     for name in given.muted:
@@ -215,8 +215,8 @@ async def _check_sandbox(workspace: Path) -> Finding:
     return Finding("sandbox", "warn", DESCRIPTIONS[kind], advice)
 
 
-def _check_servers(servers: Mapping[str, McpConfig], *, sandboxed: bool) -> Iterator[Finding]:
-    """MCP servers can be started, as far as can be seen without starting them."""
+def _check_servers(servers: Mapping[str, McpConfig], sandbox: str) -> Iterator[Finding]:
+    """MCP servers can be started in this sandbox, as far as can be seen without starting them."""
     if servers and importlib.util.find_spec("mcp") is None:
         yield Finding("mcp", "fail", "its package is not installed", "pip install 'aidaemon[mcp]'")
     for name, config in servers.items():
@@ -229,9 +229,13 @@ def _check_servers(servers: Mapping[str, McpConfig], *, sandboxed: bool) -> Iter
         elif config.sandbox == "off":
             advice = 'sandbox = "auto" fences it in; paths and network say what it may reach'
             yield Finding(what, "warn", f"{command} runs without a sandbox", advice)
-        elif not sandboxed:
+        elif sandbox == DESCRIPTIONS["none"]:
             found = "it is not started: this machine has no sandbox"
             yield Finding(what, "fail", found, "see sandbox above")
+        elif config.domains and sandbox != DESCRIPTIONS["bubblewrap"]:
+            yield Finding(
+                what, "fail", "it is not started: domains need bubblewrap", "see sandbox above"
+            )
         else:
             network = "with the network" if config.network else "without the network"
             if config.domains:

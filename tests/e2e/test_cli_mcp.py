@@ -65,7 +65,7 @@ async def test_a_server_that_nobody_configured_is_named_with_those_that_are(home
 async def test_doctor_looks_at_every_server(home: Path) -> None:
     table = {"mcp": {
         "desk": {"command": "/bin/cat"}, "gone": {"command": "no-such-server"},
-        "free": {"command": "/bin/cat", "sandbox": "off"}, "far": {"url": "http://u:pw@h.example/?key=1"},
+        "free": {"command": "/bin/cat", "sandbox": "off"}, "some": {"command": "/bin/cat", "domains": ["a.de"]}, "far": {"url": "http://u:pw@h.example/?key=1"},
     }}  # fmt: skip
     (home / "config.toml").write_text(tomli_w.dumps(table))
     done = await asyncio.to_thread(
@@ -73,6 +73,7 @@ async def test_doctor_looks_at_every_server(home: Path) -> None:
     )
     checks = {check["name"]: (check["state"], check["found"]) for check in json.loads(done.stdout)}
     assert checks["mcp desk"] == ("ok", "/bin/cat, in the sandbox, without the network")
+    assert checks["mcp some"] == ("ok", "/bin/cat, in the sandbox, with the network to a.de only")
     assert checks["mcp gone"] == ("fail", "there is no program no-such-server")
     assert checks["mcp free"] == ("warn", "/bin/cat runs without a sandbox")
     assert checks["mcp far"] == ("ok", "at h.example")

@@ -23,7 +23,7 @@ from daemon.tools.base import ToolError
 from daemon.tools.web.guard import AddressGuard, AddressRefused, Target, parse_url
 
 # Without the environment that the daemon is installed in.
-PYTHON = f"{sys.base_prefix}/bin/python{sys.version_info[0]}.{sys.version_info[1]}"
+PYTHON = Path(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}")
 PORT = 3128
 WEB_PORTS = (80, 443)
 TLS_PORT = 443
@@ -121,7 +121,8 @@ class NetworkProxy:
         """What runs in the sandbox before the command."""
         if not self.fds:
             return []
-        return [PYTHON, "-I", "-S", "-c", HAND_OUT, str(self.fds[0]), str(PORT)]
+        python = str(PYTHON if PYTHON.exists() else sys.executable)
+        return [python, "-I", "-S", "-c", HAND_OUT, str(self.fds[0]), str(PORT)]
 
     @property
     def places(self) -> list[Path]:
