@@ -182,6 +182,8 @@ class LocalClient(JournalReader, DaemonClient):
         try:
             await self.sessions.choose_agent(row, agent)
         except ConfigError as error:
+            if agent in self.sessions.specs.files():
+                raise
             raise UsageError(str(error)) from error
 
     async def wait_until_ended(self, turn: str) -> RunView:

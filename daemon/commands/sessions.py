@@ -3,6 +3,7 @@
 answers this chat, and how hard it thinks (A2, A14, A19, B1, C1, C6, D5, E7, E13).
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
@@ -16,14 +17,16 @@ from daemon.agent.models import ModelRouting
 from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.errors import ConfigError, UsageError
+from daemon.core.errors import CONFIG_FAULT, ConfigError, UsageError
 from daemon.core.provenance import find_taint, list_private_sources
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage, SessionRow, UsageRow
-from daemon.core.trust import Label
+from daemon.core.trust import Label, Role
 from daemon.core.turn import render_plan
-from daemon.loops.config import LoopNotStarted
+from daemon.loops.config import LoopNotEnabled, LoopNotStarted
 from daemon.services.sessions import SessionService
 from daemon.store.journal import Tx
+
+log = logging.getLogger(__name__)
 
 LOOP_USAGE = (
     "Use /loop start MESSAGE, /loop stop, /loop pause, /loop resume, or /loop for its state."
@@ -108,8 +111,10 @@ class SessionCommands:
         order = LoopOrder(agent, message, session, call.sender, role=call.role.value)
         try:
             loop = await self.service.loops.start(order)
-        except (ConfigError, LoopNotStarted) as error:
+        except (LoopNotEnabled, LoopNotStarted) as error:
             raise UsageError(str(error)) from error
+        except ConfigError as error:
+            raise UsageError(_explain(error, call)) from error
         return (
             f"Loop {loop.id} has started: at most {loop.max_iterations} attempts, each is"
             " reported here. /loop stop ends it."
@@ -154,7 +159,8 @@ class SessionCommands:
         try:
             warnings = await self.service.choose_agent(call.session, call.argument)
         except ConfigError as error:
-            return f"Still agent {chosen}: {error}"
+            is_faulty = call.argument in self.service.specs.files()
+            return f"Still agent {chosen}: {_explain(error, call) if is_faulty else error}"
         return "\n".join((f"Agent: {call.argument}.", *warnings))
 
     def _describe(self, name: str) -> str:
@@ -278,3 +284,11 @@ def _describe_usage(row: UsageRow) -> str:
     tokens = f"{row.input_tokens:,} in ({row.cached_tokens:,} cached), {row.output_tokens:,} out"
     usd = "price unknown" if row.usd is None else f"${row.usd:.4f}"
     return f"  {row.model}: {row.calls} calls, {tokens}, {usd}"
+
+
+def _explain(error: ConfigError, call: CommandCall) -> str:
+    """Its lines are the owner's."""
+    if call.role is Role.OWNER:
+        return str(error)
+    log.warning("/%s of %s: %s", call.name, call.sender, error)
+    return CONFIG_FAULT

@@ -20,6 +20,10 @@ class ConfigError(AidaemonError):
     """The configuration is not usable."""
 
 
+CONFIG_FAULT = "something is wrong in the daemon's settings; its owner finds it in the log"
+"""What others than the owner are told of a ConfigError, which may name files and quote them."""
+
+
 class SecretRefused(AidaemonError):
     """There is no such secret, or it may not be sent there."""
 

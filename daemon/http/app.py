@@ -17,7 +17,7 @@ from aiohttp.typedefs import Handler
 from pydantic_core import to_json
 
 from daemon.client.protocol import DaemonClient, LiveEvent
-from daemon.core.errors import ConfigError, Fenced, StoreUnavailable, UsageError
+from daemon.core.errors import CONFIG_FAULT, ConfigError, Fenced, StoreUnavailable, UsageError
 from daemon.core.rows import NotAllowedToAnswer
 from daemon.core.trust import Right, Role
 from daemon.http.auth import EVENTS_PATH, HEALTH, PERSON, POLICY, Authenticator, serve
@@ -122,7 +122,6 @@ ERRORS = (
     (StoreUnavailable | Fenced, 503, "unavailable"),
     (Exception, 500, "internal"),
 )
-CONFIG_FAULT = "something is wrong in the daemon's settings; its owner finds it in the log"
 SHUTDOWN_S = 0.5
 IDLE_S = 20.0
 MAX_CONNECTIONS = 4096

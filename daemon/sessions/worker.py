@@ -20,7 +20,7 @@ from daemon.agent.context.history import (
 )
 from daemon.agent.final_messages import describe_end
 from daemon.agent.turn_control import TurnControl
-from daemon.core.errors import Fenced, StoreUnavailable
+from daemon.core.errors import CONFIG_FAULT, Fenced, StoreUnavailable
 from daemon.core.event_bus import Quarantined, TurnFinished
 from daemon.core.events import (
     Answer,
@@ -303,7 +303,9 @@ class SessionWorker:
         turn = Turn(id=row.turn, session=self.session.id, sink=self, parent=parent)
         turn.record(said, now)
         if error:
-            text = f"I cannot begin: {error}\nYour message is kept."
+            log.warning("turn %s cannot begin: %s", row.turn, error)
+            shown = error if row.role == Role.OWNER else CONFIG_FAULT
+            text = f"I cannot begin: {shown}\nYour message is kept."
             turn.record(TurnEnded(Stop.FAILED, "agent", text), now)
         await self._run(turn, row.sender)
 

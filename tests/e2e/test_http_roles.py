@@ -101,6 +101,34 @@ async def test_C9_a_viewer_reads_and_does_nothing(daemon: Daemon) -> None:
         assert await kind_as(daemon, Role.VIEWER, path, **body) == REFUSED
 
 
+@pytest.mark.parametrize("role", [Role.EDITOR, Role.ADMIN, Role.OWNER])
+async def test_lines_of_the_owners_settings_are_shown_to_nobody_else(
+    daemon: Daemon, home: Path, role: Role
+) -> None:
+    """Whoever chooses an agent whose file is broken, talks to it or starts its loop; the log has the line for its owner."""
+    agents = home / "agents"
+    agents.mkdir(exist_ok=True)
+    place, name = agents / f"frail{role.value}.toml", f"frail{role.value}"
+    valid = f'[identity]\nname = "{name}"\n'
+    place.write_text(valid)
+    session = NAMES[role]
+    assert "Agent: " in str(await says_as(daemon, role, session=session, text=f"/agent {name}"))
+    place.write_text(f'{valid}planted = "plan-77"\n')
+    heard = [
+        str((await says_as(daemon, role, session=session, text="hello"))[1]["reply"]),
+        str((await says_as(daemon, role, session=session, text=f"/agent {name}"))[1]["reply"]),
+        str(await says_as(daemon, role, session=session, text="/loop start again")),
+        str(await says_as(daemon, role, session=session, text="hi", agent=name)),
+        str(await says_as(daemon, role, f"/api/agents/{name}/loop/start", message="again")),
+    ]
+    owner, other = "planted", "its owner finds it in the log"
+    for line in heard:
+        assert (owner in line, other in line) == (role is Role.OWNER, role is not Role.OWNER), line
+        assert str(home) not in line or role is Role.OWNER
+    assert any("planted" in line for line in daemon.log)
+    await says_as(daemon, role, session=session, text="/agent default")
+
+
 @pytest.mark.parametrize("role", [Role.EDITOR, Role.ADMIN])
 async def test_C9_an_editor_and_an_admin_start_and_stop_loops(daemon: Daemon, role: Role) -> None:
     started, loop = await says_as(
