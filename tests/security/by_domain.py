@@ -76,10 +76,10 @@ class Far:
 
 
 @asynccontextmanager
-async def far() -> AsyncIterator[Far]:
+async def far(port: int = 0) -> AsyncIterator[Far]:
     """As long as the block."""
     made = Far()
-    server = await asyncio.start_server(made.accept, "127.0.0.1", 0)
+    server = await asyncio.start_server(made.accept, "127.0.0.1", port)
     made.port = server.sockets[0].getsockname()[1]
     try:
         yield made
