@@ -2,6 +2,9 @@
 
 It was made by a real daemon of that commit with a scripted model: an ordinary turn, one with write_file, one with a sub-agent,
 one that waits for an approval, and a pinned rule; then `aidaemon pair`.
+
+One of aad6a45 has what that version added: labels of files, a permission and a question that are bound to deploy.sh, a memory and
+one that waits, and a file that a command had left and was set aside.
 """
 
 import asyncio
@@ -19,6 +22,7 @@ from tests.fakes.daemon_process import Daemon, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, calls, says
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "home_4cb0a74"
+OF_AAD6A45 = FIXTURE.with_name("home_aad6a45")
 WHILE_IT_WAITS = "2026-11-22T20:00:00+00:00"
 CONFIG = "[tools]\napproval_minutes = 43200\n[agent]\ncheck_claims = false\n"
 REPLIES = {"hello": "Hello, Ann.", "write one line into notes.txt": "I wrote notes.txt."}
@@ -188,3 +192,45 @@ async def _read_as(model: FakeOpenAI, daemon: Daemon, path: str, session: str) -
     """The label of a chat that has read this file."""
     model.script(calls(("read_file", {"path": path})), says("read"))
     return str((await daemon.ask("what is there?", session))["label"])
+
+
+async def test_what_was_trusted_bound_and_kept_aside_in_a_home_of_aad6a45_is_so_still(
+    tmp_path: Path,
+) -> None:
+    home, clock = Path(shutil.copytree(OF_AAD6A45, tmp_path / "home")), tmp_path / "clock"
+    clock.write_text("2026-11-24T08:00:00+00:00")
+    env, made = {"AIDAEMON_TEST_CLOCK": str(clock)}, home / "workspace" / "made"
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home, scripted(model.base_url, CONFIG), env) as daemon,
+    ):
+        lines = await daemon.listed("/v1/runs")
+        assert sorted(str(line["state"]) for line in lines) == [*["ended"] * 6, "suspended"]
+        for line in lines:
+            shown = await asyncio.to_thread(aidaemon, "show", str(line["turn"]), home=home)
+            assert shown.returncode == 0, shown.stderr
+        [asked] = await daemon.listed("/v1/approvals")
+        assert "runs deploy.sh (1 line, " in str(asked["preview"]) and not made.exists()
+        model.script(says("I ran it."))
+        answer = {"call_id": asked["call_id"], "question": asked["question"]}
+        await daemon.post(f"/v1/runs/{asked['turn']}/approve", **answer)
+        await daemon.until(str(asked["turn"]), "run.completed")
+        assert made.is_dir()
+        model.script(calls(("shell", {"command": "sh deploy.sh"})), says("Deployed."))
+        run = await daemon.ask("deploy it once more", "again")
+        [call] = await daemon.calls_of(str(run["turn"]))
+        assert (call["decision"], call["is_error"]) == ("allow", False)
+        for path, label in (
+            ("letters/one.txt", "trusted"),
+            ("notes.txt", "trusted"),
+            ("found.txt", "untrusted"),
+        ):
+            assert await _read_as(model, daemon, path, path.partition("/")[0]) == label, path
+        assert "eve@evil.example" not in str([request.body for request in model.requests])
+        replies = [
+            str((await daemon.post("/v1/messages", text=text))["reply"])
+            for text in ("/memory", "/memory pending", "/rules", "/grants")
+        ]
+    wanted = ("Dr. Adler", "eve@evil.example", "never run rm -rf /", "sh deploy.sh")
+    assert [one in reply for one, reply in zip(wanted, replies, strict=True)] == [True] * 4, replies
+    assert [file.name for file in (home / "quarantine").rglob("*") if file.is_file()] == [".envrc"]
