@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import textwrap
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,23 @@ async def test_TLS_that_names_another_host_than_was_approved_goes_nowhere(tmp_pa
         assert passed == [True, False, False, True, False]
         assert "refused: evil.example (as the TLS name of a connection to open.example)" in text
         assert len(server.seen) == 2
+
+
+async def test_at_port_443_nothing_but_TLS_goes_through(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        try:
+            server = await stack.enter_async_context(far(443))
+        except OSError:
+            pytest.skip("this user may not listen at port 443 here")
+        sandbox = fence(tmp_path / "w", ["open.example:443"], LOCALHOST)
+        place = "open.example:443"
+        heard, text = await say(
+            sandbox, ["open.example"], connect(place, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+            connect(place, "hello:open.example"),
+        )  # fmt: skip
+        assert ["pong" in one[1] for one in heard] == [False, True]
+        assert "refused: open.example:443 (what was sent there is no TLS)" in text
+        assert len(server.seen) == 1
 
 
 BAD_HEADS = (
