@@ -51,7 +51,7 @@ SETS = {CHAT: [Said("a", "[{0}a set.21 set.22]")]}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def killed() -> AsyncIterator[World]:
-    async with world("mcp") as it:
+    async with world() as it:
         yield it
 
 

@@ -18,6 +18,7 @@ from tempfile import TemporaryFile
 from tests.fakes.nursery import Order
 
 ROOT = Path(__file__).parents[2]
+COMMANDS = "tests.fakes.nursery"
 OWN = ("PYTHON", "LC_", "LANG")
 """Who changes one of these needs an interpreter of its own."""
 
@@ -55,13 +56,13 @@ class Born:
 
 
 @cache
-def _door() -> socket.socket:
-    """To the nursery of this process."""
+def door(*command: str) -> socket.socket:
+    """To the nursery of this process that is run by this module, with these words behind it."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
     with there:
         nursery = subprocess.Popen(
-            (sys.executable, "-m", "tests.fakes.nursery", str(there.fileno())),
+            (sys.executable, "-m", command[0], str(there.fileno()), *command[1:]),
             pass_fds=(there.fileno(),),
             stdin=subprocess.DEVNULL,
             env={**kept, "PYTHONPATH": str(ROOT)},
@@ -83,10 +84,10 @@ def nothing() -> int:
     return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
 
-def _ask(order: Order, streams: Sequence[int]) -> socket.socket:
+def _ask(nursery: socket.socket, message: object, streams: Sequence[int]) -> socket.socket:
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with there:
-        socket.send_fds(_door(), [json.dumps(asdict(order)).encode()], [there.fileno(), *streams])
+        socket.send_fds(nursery, [json.dumps(message).encode()], [there.fileno(), *streams])
     return here
 
 
@@ -99,7 +100,13 @@ async def bear(
     terminal: bool = False,
 ) -> Born:
     """`aidaemon WORDS`, the leader of a session of its own, on these three files."""
-    told = _ask(Order([*words], env, str(ROOT), [*knows], terminal), streams)
+    order = Order([*words], env, str(ROOT), [*knows], terminal)
+    return await bear_at(door(COMMANDS), asdict(order), streams)
+
+
+async def bear_at(nursery: socket.socket, message: object, streams: Sequence[int] = ()) -> Born:
+    """What this nursery makes of this message."""
+    told = _ask(nursery, message, streams)
     told.setblocking(False)
     loop = asyncio.get_running_loop()
     pid = int(await loop.sock_recv(told, 64))
@@ -137,7 +144,7 @@ def run(
         mine, its = os.pipe()
         with os.fdopen(its, "wb") as stdin:
             order = Order([*words], env, str(cwd), [], terminal=False)
-            told = _ask(order, (mine, out.fileno(), errors.fileno()))
+            told = _ask(door(COMMANDS), asdict(order), (mine, out.fileno(), errors.fileno()))
             os.close(mine)
             with suppress(BrokenPipeError):
                 stdin.write(text.encode())

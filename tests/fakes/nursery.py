@@ -1,8 +1,8 @@
 """A process that has imported what `aidaemon` imports, and forks one for each command line: `python -m tests.fakes.nursery FD`.
 
 What it bears is a real process, with streams, an environment and a HOME of its own; only the imports are done already. It has no
-event loop and no thread when it forks. It gets a line of JSON and four files at a time: where to tell of it (its pid, as soon as
-it leads a session of its own, and its exit code), its standard input, its output, its errors.
+event loop and no thread when it forks. It gets a message in JSON and four files at a time: where to tell of it (its pid, as soon
+as it leads a session of its own, and its exit code), its standard input, its output, its errors.
 """
 
 import fcntl
@@ -19,8 +19,8 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import daemon.cli
 import daemon.cli.terminal
@@ -42,15 +42,30 @@ class Order:
     terminal: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Newborn:
+    """A child: what it is to do, where its pid and its end are told, and the files that it was given."""
+
+    message: bytes
+    told: socket.socket
+    files: list[int]
+
+    def tell(self) -> None:
+        """It is there."""
+        with self.told:
+            self.told.send(str(os.getpid()).encode())
+
+
 @dataclass(slots=True)
 class Nursery:
-    """Serves until whoever asks is gone."""
+    """Serves until whoever asks is gone. `prepare` is done for each message, before the fork."""
 
     door: socket.socket
-    chooser: selectors.DefaultSelector
-    living: dict[int, tuple[int, socket.socket]]
+    prepare: Callable[[bytes], None] = lambda message: None
+    chooser: selectors.DefaultSelector = field(default_factory=selectors.DefaultSelector)
+    living: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
 
-    def serve(self) -> Order | None:
+    def serve(self) -> Newborn | None:
         """None when nobody asks any more; in a child, what it is to do."""
         self.chooser.register(self.door, selectors.EVENT_READ)
         while True:
@@ -61,30 +76,23 @@ class Nursery:
                 message, files, _, _ = socket.recv_fds(self.door, MOST, 4)
                 if not message:
                     return None
-                order = Order(**json.loads(message))
-                if self._bear(order, files):
-                    return order
+                self.prepare(message)
+                if newborn := self._bear(message, files):
+                    return newborn
 
-    def _bear(self, order: Order, files: list[int]) -> bool:
-        """In the child, true."""
-        for name in order.knows:
-            load_class("channels", name)
-        gc.freeze()
+    def _bear(self, message: bytes, files: list[int]) -> Newborn | None:
         assert threading.active_count() == 1
         told = socket.socket(fileno=files[0])
         pid = os.fork()
         if pid == 0:
-            self.close()
-            _settle(order, files[1:])
-            told.send(str(os.getpid()).encode())
-            told.close()
-            return True
+            self._close()
+            return Newborn(message, told, files[1:])
         for file in files[1:]:
             os.close(file)
         end = os.pidfd_open(pid)
         self.living[end] = (pid, told)
         self.chooser.register(end, selectors.EVENT_READ)
-        return False
+        return None
 
     def _bury(self, end: int) -> None:
         pid, told = self.living.pop(end)
@@ -94,13 +102,18 @@ class Nursery:
         with told:
             told.send(str(os.waitstatus_to_exitcode(status)).encode())
 
-    def close(self) -> None:
-        """All that it holds open."""
+    def _close(self) -> None:
         self.chooser.close()
         self.door.close()
         for end, (_, told) in self.living.items():
             os.close(end)
             told.close()
+
+
+def _learn(message: bytes) -> None:
+    for name in json.loads(message)["knows"]:
+        load_class("channels", name)
+    gc.freeze()
 
 
 def _settle(order: Order, streams: list[int]) -> None:
@@ -136,10 +149,10 @@ def main() -> None:
     for name in NEEDED:
         importlib.import_module(name)
     load_class("providers", "openai")
-    door = socket.socket(fileno=int(sys.argv[1]))
-    nursery = Nursery(door, selectors.DefaultSelector(), {})
-    order = nursery.serve()
-    if order:
+    newborn = Nursery(socket.socket(fileno=int(sys.argv[1])), _learn).serve()
+    if newborn:
+        _settle(Order(**json.loads(newborn.message)), newborn.files)
+        newborn.tell()
         runpy.run_module("daemon", run_name="__main__", alter_sys=True)
 
 

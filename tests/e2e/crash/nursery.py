@@ -1,7 +1,6 @@
-"""A process that has lived once and forks a fresh daemon for each life: `python -m tests.e2e.crash.nursery [mcp]`.
+"""A process that has lived once and forks a fresh daemon for each life: `python -m tests.e2e.crash.nursery FD`.
 
-It has no event loop and no thread when it forks. A line of JSON in is a life; a line out is how it ended. With `mcp` it knows
-how to talk to MCP servers.
+It has no event loop and no thread when it forks. A message is a life.
 """
 
 import asyncio
@@ -11,17 +10,18 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import tempfile
 import threading
 import traceback
 from pathlib import Path
-from time import sleep
 
 from daemon.addons import load_class
 from tests.e2e.crash.life import Life, live
 from tests.e2e.crash.model import Deadly
 from tests.e2e.crash.person import Said
+from tests.fakes.nursery import Nursery
 from tests.fakes.openai import FakeOpenAI
 
 LONGEST_S = 60
@@ -36,26 +36,16 @@ def main() -> None:
                 LONGEST_S
             )  # asyncio waits for a child process in a thread, which may still be about to end
     gc.freeze()
-    for line in sys.stdin:
-        life = Life.read(json.loads(line))
-        assert threading.active_count() == 1
-        pid = os.fork()
-        if pid == 0:
-            _live(life)
-        if life.die_after:
-            sleep(life.die_after)
-            os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-        ended = {"pid": pid, "status": os.waitstatus_to_exitcode(status)}
-        sys.stdout.write(json.dumps(ended) + "\n")
-        sys.stdout.flush()
+    newborn = Nursery(socket.socket(fileno=int(sys.argv[1]))).serve()
+    if newborn:
+        newborn.tell()
+        _live(Life.read(json.loads(newborn.message)))
 
 
 async def _warm_up() -> None:
     """One life in good order: what a first one imports and builds late is there before any fork."""
     load_class("providers", "openai")
-    for name in sys.argv[1:]:
-        importlib.import_module(f"daemon.tools.{name}.client")
+    importlib.import_module("daemon.tools.mcp.client")
     with tempfile.TemporaryDirectory() as folder:
         async with FakeOpenAI() as model:
             model.otherwise(Deadly())

@@ -1,8 +1,6 @@
 """Lives in a row, each ended by kill -9 but for the last, and what the promises say to it."""
 
 import asyncio
-import json
-import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -16,10 +14,10 @@ from tests.e2e.crash.promises import broken, stale_owners_are_refused
 from tests.e2e.crash.promises_kin import budgets_add_up
 from tests.e2e.crash.promises_tools import on_disk, servers_are_gone, undo_is_usable
 from tests.e2e.crash.remains import Remains, copied, remains
-from tests.fakes.command_line import ROOT
+from tests.fakes.born import bear_at, door
 from tests.fakes.openai import Asked, FakeOpenAI
 
-NURSERIES = 3
+AT_ONCE = 3
 LONGEST_S = 90.0
 
 
@@ -33,10 +31,10 @@ class Ended:
 
 @dataclass(slots=True)
 class World:
-    """A model that outlives all daemons, processes that bear them, and a count of kills."""
+    """A model that outlives all daemons, and a count of kills; so many live at a time."""
 
     model: FakeOpenAI
-    free: asyncio.Queue[asyncio.subprocess.Process]
+    places_to_live: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     kills: int = 0
     places: dict[str, int] = field(default_factory=dict)
@@ -50,14 +48,12 @@ class World:
 
     async def live(self, life: Life) -> Ended:
         """One life, from its start to its end."""
-        nursery = await self.free.get()
-        try:
-            assert nursery.stdin and nursery.stdout
-            nursery.stdin.write(json.dumps(life.told()).encode() + b"\n")
-            async with asyncio.timeout(LONGEST_S):
-                ended = Ended(**json.loads(await nursery.stdout.readline()))
-        finally:
-            self.free.put_nowait(nursery)
+        async with self.places_to_live, asyncio.timeout(LONGEST_S):
+            it = await bear_at(door("tests.e2e.crash.nursery"), life.told())
+            if life.die_after:
+                await asyncio.wait((it.ended,), timeout=life.die_after)
+                it.kill()
+            ended = Ended(it.pid, await it.wait())
         if ended.status == -SIGKILL:
             self.kills += 1
         elif ended.status:
@@ -104,23 +100,8 @@ def _log(life: Life) -> str:
 
 
 @asynccontextmanager
-async def world(*knows: str) -> AsyncIterator[World]:
-    """Open it; every process that bears daemons ends with it. `knows`: what daemons can speak beside the usual, such as "mcp"."""
+async def world() -> AsyncIterator[World]:
+    """Open it."""
     async with FakeOpenAI() as model:
         model.otherwise(Deadly())
-        free: asyncio.Queue[asyncio.subprocess.Process] = asyncio.Queue()
-        nurseries = [await _nursery(*knows) for _ in range(NURSERIES)]
-        for nursery in nurseries:
-            free.put_nowait(nursery)
-        try:
-            yield World(model, free)
-        finally:
-            for nursery in nurseries:
-                nursery.kill()
-                await nursery.communicate()
-
-
-async def _nursery(*knows: str) -> asyncio.subprocess.Process:
-    pipe = asyncio.subprocess.PIPE
-    command = (sys.executable, "-m", "tests.e2e.crash.nursery", *knows)
-    return await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=pipe, stdout=pipe)
+        yield World(model)
