@@ -58,17 +58,43 @@ async def work(local: Local, task: Task) -> Trace:
     return trace
 
 
+@dataclass
+class Watched:
+    """The real engine, with a word when it begins and when it has let go of its thread."""
+
+    loop: asyncio.AbstractEventLoop
+    engine: LocalEngine | None = None
+    began: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def open(self, path: Path) -> LocalEngine:
+        self.engine = open_llama(path)
+        return self.stream
+
+    def stream(self, body: Mapping[str, object], on_chunk: ChunkCallback) -> None:
+        assert self.engine
+        self.loop.call_soon_threadsafe(self.began.set)
+        self.engine(dict(body), on_chunk)
+        self.loop.call_soon_threadsafe(self.ended.set)
+
+
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def local() -> AsyncIterator[Local]:
-    """The model on one core: beside other workers, two of its threads mostly wait for each other."""
+async def watching() -> AsyncIterator[tuple[Local, Watched]]:
+    """The model on one core: beside other workers, two of its threads mostly wait for each other. It is loaded once for all."""
     await asyncio.to_thread(ensure_model, DEFAULT_MODEL)
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
-    provider = Local(locate=find_model_file)
+    engine = Watched(asyncio.get_running_loop())
+    provider = Local(locate=find_model_file, open_engine=engine.open)
     await provider.complete(DEFAULT_MODEL, ask(said("hi")))
-    yield provider
+    yield provider, engine
     await provider.aclose()
     os.sched_setaffinity(0, cores)
+
+
+@pytest.fixture(scope="module")
+def local(watching: tuple[Local, Watched]) -> Local:
+    return watching[0]
 
 
 @dataclass
@@ -181,34 +207,6 @@ async def test_a_reply_that_runs_out_of_tokens_is_given_as_far_as_it_came(local:
     assert reply.text
 
 
-@dataclass
-class Watched:
-    """The real engine, with a word when it begins and when it has let go of its thread."""
-
-    loop: asyncio.AbstractEventLoop
-    engine: LocalEngine | None = None
-    began: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def open(self, path: Path) -> LocalEngine:
-        self.engine = open_llama(path)
-        return self.stream
-
-    def stream(self, body: Mapping[str, object], on_chunk: ChunkCallback) -> None:
-        assert self.engine
-        self.loop.call_soon_threadsafe(self.began.set)
-        self.engine(dict(body), on_chunk)
-        self.loop.call_soon_threadsafe(self.ended.set)
-
-
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def watching(local: Local) -> AsyncIterator[tuple[Local, Watched]]:
-    engine = Watched(asyncio.get_running_loop())
-    provider = Local(locate=find_model_file, open_engine=engine.open)
-    yield provider, engine
-    await provider.aclose()
-
-
 @pytest.fixture
 def watched(watching: tuple[Local, Watched]) -> tuple[Local, Watched]:
     """Nothing has begun or ended yet."""
@@ -263,7 +261,7 @@ async def test_the_event_loop_stays_free_while_it_generates(local: Local, report
             loop.call_later(0.01, tick, loop.time() + 0.01)
 
     cpu, began = process_time(), monotonic()
-    counting = ask(said("count from 1 to 30 in words"), tools=(), max_tokens=32)
+    counting = ask(said("count from 1 to 30 in words"), tools=(), max_tokens=16)
     answered = asyncio.ensure_future(local.complete(DEFAULT_MODEL, counting))
     tick(loop.time())
     await answered
