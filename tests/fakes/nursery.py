@@ -5,6 +5,7 @@ event loop and no thread when it forks. It gets a message in JSON and four files
 as it leads a session of its own, and its exit code), its standard input, its output, its errors.
 """
 
+import atexit
 import fcntl
 import gc
 import importlib
@@ -20,6 +21,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import daemon.cli
@@ -153,7 +155,20 @@ def main() -> None:
     if newborn:
         _settle(Order(**json.loads(newborn.message)), newborn.files)
         newborn.tell()
-        runpy.run_module("daemon", run_name="__main__", alter_sys=True)
+        try:
+            runpy.run_module("daemon", run_name="__main__", alter_sys=True)
+        except SystemExit as ended:
+            _leave(int(ended.code or 0))
+
+
+def _leave(code: int) -> None:
+    """As the interpreter does, but for what it clears away then: that would have to be copied first, and is most of the work."""
+    threading._shutdown()  # type: ignore[attr-defined] # waits for threads
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BrokenPipeError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
