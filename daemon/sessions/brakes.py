@@ -42,7 +42,10 @@ class LimitsConfig(BaseModel):
         120, ge=0, description="events of one name in any minute; 0: no limit"
     )
     mb_per_day: float = Field(
-        10.0, ge=0, description="megabytes of text of one sender in a day (UTC); 0: no limit"
+        10.0,
+        ge=0,
+        description="megabytes of text of one sender in a day (UTC), of each event at least 4 kB;"
+        " 0: no limit",
     )
 
 

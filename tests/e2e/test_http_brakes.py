@@ -89,6 +89,17 @@ async def test_a_day_has_so_many_bytes_for_each_sender(tmp_path: Path, model: Fa
         assert 0 < int(second[1]) <= 86_400 and "midnight" in second[2]
 
 
+async def test_events_of_a_few_bytes_do_not_fill_the_journal_day_by_day(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """A turn takes its room however small the event is: 10 MB a day are 2,500 of them."""
+    config = scripted(model.base_url, EVENTS) + "[limits]\nmb_per_day = 0.01\n"
+    async with running_daemon(tmp_path / "home", config) as daemon:
+        sent = [await post(daemon, "/v1/events/bell", BELL, {"n": n}) for n in range(3)]
+        assert [status for status, _, _ in sent] == [202, 202, 429]
+        assert "midnight" in sent[2][2]
+
+
 async def test_half_open_connections_do_not_deafen_a_daemon_of_few_files(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
