@@ -117,6 +117,7 @@ FROM = word_set("from of about like von aus uber du des depuis del da dal di do 
 INTO = word_set("into as als in nach dans sous en como come em naar do jako")
 SENTENCES = re.compile(r"(?<=[.!?…])\s+|[\n;]+")
 EDGES = "¿¡.,;:!?()[]{}<>\"'“”‘’«»`*_#…"
+ENDINGS = (".", "!", "?")
 QUOTED = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“")
 
 
@@ -373,9 +374,17 @@ def _normal(found: str | float) -> str:
 def holds_all(
     arguments: Mapping[str, object], critical: Sequence[str] | None, orders: Sequence[str]
 ) -> bool:
-    """Whatever else the call sends stands whole in the owner's own words."""
-    whole = " ".join(" ".join(orders).split()).casefold()
+    """Whatever else the call sends stands whole in the owner's own words, letter for letter: how it
+    is written could tell something, too.
+    """
+    whole = "\n".join(orders)
     others = [part for name, part in arguments.items() if critical is None or name not in critical]
-    leaves = [str(leaf) for part in others for _, leaf in iter_values(part, "")]
-    plain = (re.escape(" ".join(leaf.split()).casefold().strip(EDGES)) for leaf in leaves)
-    return all(re.search(rf"(?<!\w){leaf}(?!\w)", whole) for leaf in plain)
+    leaves = [str(leaf).strip() for part in others for _, leaf in iter_values(part, "")]
+    return sum(map(len, leaves)) <= len(whole) and all(_stands_in(whole, leaf) for leaf in leaves)
+
+
+def _stands_in(whole: str, leaf: str) -> bool:
+    """As it is, but for the first letter's case and one sign at its end."""
+    plain = leaf.removesuffix(leaf[-1]) if leaf[-1:] in ENDINGS else leaf
+    forms = "|".join(re.escape(one + plain[1:]) for one in {plain[:1].lower(), plain[:1].upper()})
+    return bool(re.search(rf"(?<!\w)(?:{forms})(?!\w)", whole))

@@ -34,6 +34,7 @@ MINE = word_set("""
     minhas nosso nossa nossos nossas mijn ons onze moj moja moje moich mojego nasz nasza nasze
 """)
 MIN_ORDER_WORDS = 5
+MAX_LOOKED_UP = 1000
 READ = consent.READ - {"go"}
 SEARCH_TOOL = "web_search"
 
@@ -167,15 +168,11 @@ def list_sources(
 
     A file is named by its path, the records of a tool by what they are ("my mails"). What was read
     before anything of a stranger's (`tainted`: that was at the beginning) was read for the owner
-    alone. Memory has no name. What is trusted and tells where the deed goes (`values`) is none.
+    alone. Memory has no name. What was looked up to learn where the deed goes (`values`) is none.
     """
     foreign: list[str] = []
     named: list[str] = []
-    shown = [
-        text
-        for text in texts
-        if text.private and (is_strange(text) or not any(one in text.text for one in values))
-    ]
+    shown = [text for text in texts if text.private and not _was_looked_up(text, values, words)]
     if any(text.origin is not Origin.RESULT for text in shown):
         foreign.append(MEMORY)
     private = {text.tool for text in shown if text.origin is Origin.RESULT}
@@ -199,6 +196,17 @@ def list_sources(
     return foreign, named
 
 
+def _was_looked_up(text: SourcedText, values: Sequence[str], words: Evidence) -> bool:
+    """A short, trusted text that tells an address which the owner did not."""
+    unsaid = [
+        one
+        for one in values
+        if consent.leads_outside(one) and not any(one in said.text for said in words.texts)
+    ]
+    is_short = len(text.text) <= MAX_LOOKED_UP and not is_strange(text)
+    return is_short and any(one in text.text for one in unsaid)
+
+
 def find_leaks(
     setting: TrustContext,
     texts: Sequence[SourcedText],
@@ -210,15 +218,15 @@ def find_leaks(
 ) -> tuple[list[str], list[str]]:
     """The private sources that would go along unordered, and those that the order names.
 
-    What the chat read before may go along if the order names it, or while this turn has read
-    nothing of a stranger's: then the order can only mean that. `tainted`: the words about the tools
-    are a stranger's.
+    What the chat read before may go along if the order names it, or while nothing of a stranger's
+    has been read: then the order can only mean that. `tainted`: the words about the tools are a
+    stranger's.
     """
     tainted = tainted or any(map(is_strange, setting.earlier))
     foreign, named = list_sources((*setting.work, *texts), orders, values, tainted=tainted)
     if not any(text.private for text in setting.earlier):
         return foreign, named
-    if any(map(is_strange, (*setting.work, *texts))):
+    if tainted or any(map(is_strange, (*setting.work, *texts))):
         unnamed, known = list_sources(setting.earlier, orders, values, tainted=True)
         return [*([EARLIER] if unnamed else []), *foreign], [*known, *named]
     before, known = list_sources(setting.earlier, everything, values, tainted=False)
