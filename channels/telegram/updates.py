@@ -130,6 +130,7 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
         edits=edits,
         sent_at=datetime.fromtimestamp(seconds, UTC) if 0 < seconds < LATEST else None,
         quotes_own=author == sender.get("id")
+        and not message.get("quote")
         and not any(map(replied.get, (*BY_OTHERS, "sender_chat")))
         and not any(_quotations(replied)),
         data=tuple(_quotations(message)),

@@ -30,11 +30,11 @@ from daemon.client.views import (
     run_view,
     transcript_line,
 )
-from daemon.commands.registry import CommandCall, CommandRunner, parse_command
+from daemon.commands.registry import CommandCall, CommandRunner, fence_argument, parse_command
 from daemon.core import value
 from daemon.core.errors import ConfigError, UsageError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished, is_turn_over
-from daemon.core.quoted import fence_quoted, is_typed
+from daemon.core.quoted import is_typed
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
 from daemon.core.trust import OWNER, Answer, Label, Person, Role, label_for_role
 from daemon.loops.engine import LoopEngine
@@ -161,7 +161,7 @@ class LocalClient(JournalReader, DaemonClient):
                 return SendResult(steered=receipt.joined_turn)
             return SendResult(turn=receipt.row.turn)
         name, argument = command
-        argument = fence_quoted(argument, [part for part in data if part in argument])
+        argument = fence_argument(name, argument, data)
         if receipt.duplicate:
             return SendResult(command=name, reply=await self.commands.earlier_reply(receipt.row))
         call = CommandCall(await self._find_session(session), by.name, name, argument, by.role)

@@ -3,6 +3,7 @@ it before it is carried out, and its reply afterwards. The model never sees them
 """
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from itertools import groupby
 from operator import attrgetter
@@ -10,6 +11,7 @@ from operator import attrgetter
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
+from daemon.core.quoted import fence_quoted
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Right, Role, has_right
 from daemon.sessions.inbox import COMMAND_STATE
@@ -134,12 +136,18 @@ GROUPS: dict[str, tuple[Command, ...]] = {
 }
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
 ALIASES = {"start": "help"}
+FREE_TEXT = ("loop", "deny")
 
 
 def parse_command(text: str) -> tuple[str, str] | None:
     """(name, argument) of a text that is a command; "/etc/passwd" is none."""
     match = COMMAND_TEXT.fullmatch(text.strip())
     return (match[1].lower(), (match[2] or "").strip()) if match else None
+
+
+def fence_argument(name: str, argument: str, data: Sequence[str]) -> str:
+    """Where a model is to read the argument, the parts in it that are another's are marked."""
+    return fence_quoted(argument, data) if name in FREE_TEXT else argument
 
 
 def render_help(argument: str = "") -> str:

@@ -85,9 +85,7 @@ REWORD = (
     "|tradurre|riformula|traduz|traduza|traduzir|reformule|vertaal|vertalen|herschrijf"
     "|przetłumacz|przeredaguj"
 )
-ASKED = re.compile(
-    rf"\?[ \t]*{NEXT}|\A\W*(?:\w+\W+){{0,2}}(?:{REWORD})\b[^\n]*{NEXT}", re.IGNORECASE
-)
+ASKED = re.compile(rf"\?[ \t]*{NEXT}|^\W*(?:\w+\W+){{0,2}}(?:{REWORD})\b[^\n]*{NEXT}", FLAGS)
 """A line that ends with a question, or begins with an order to word something anew: what stands
 below it is what it is about.
 """
@@ -140,8 +138,10 @@ def is_typed(text: str, data: Sequence[str]) -> bool:
 
 
 def fence_quoted(text: str, data: Sequence[str]) -> str:
-    """The text with these parts marked, for where nothing but text is kept."""
-    spans = _find_given(text, data)
+    """The text with these parts marked, for where nothing but text is kept; all of it, where one
+    does not stand in it.
+    """
+    spans = _find_given(text, [part.strip() for part in data])
     for start, end in reversed(spans):
         text = f"{text[:start]}\n```\n{text[start:end]}\n```\n{text[end:]}"
     return text

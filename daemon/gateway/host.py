@@ -18,7 +18,13 @@ from channels.message import (
     UnreadableUpdate,
 )
 from daemon.access.chat_ids import chat_id, parse_address, session_id
-from daemon.commands.registry import COMMANDS, CommandCall, CommandRunner, parse_command
+from daemon.commands.registry import (
+    COMMANDS,
+    CommandCall,
+    CommandRunner,
+    fence_argument,
+    parse_command,
+)
 from daemon.core.clock import BackgroundTasks, Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.quoted import is_typed
@@ -237,9 +243,8 @@ class ChannelHost:
         if receipt.duplicate:
             await self.commands.report_interrupted(row.id)
             return await self.commands.earlier_reply(row) if shown else ""
-        command = CommandCall(
-            session, person.name, name, self.redactor.redact_text(argument), person.role
-        )
+        argument = self.redactor.redact_text(fence_argument(name, argument, inbound.data))
+        command = CommandCall(session, person.name, name, argument, person.role)
         task = self._background.start(
             self._run_command(row, command, shown=shown), f"command /{name} of {self.state.name}"
         )
