@@ -224,7 +224,8 @@ def _message_text(content: Json, mentions: list[Json], known: ChannelDirectory) 
     text = get_text(content, "content", "")
     for user in mentions:
         if (number := get_text(user, "id")) != known.bot_id:
-            name = "@" + _sender_of(user, {}).name
+            # one word: people choose their names, and these stand among the sender's own words
+            name = "@" + "_".join(re.findall(r"\w+", _sender_of(user, {}).name))
             text = text.replace(f"<@{number}>", name).replace(f"<@!{number}>", name)
     ours = "|".join([f"<@!?{known.bot_id}>", *(f"<@&{role}>" for role in known.bot_roles)])
     text = re.sub(rf" (?:{ours})(?= )", "", text)

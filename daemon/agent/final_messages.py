@@ -47,12 +47,14 @@ HEADS = {
 HAPPENED = (Outcome.OK, Outcome.UNKNOWN)
 CHECK_FIRST = "A sub-agent was at work: look at what it did before you ask for the same again."
 EARLIER = 5
-CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
 IMAGE = re.compile(r"!\[")
 TAGS = (
     "img|picture|source|svg|image|iframe|video|audio|embed|object|link|style|input|base|meta|script"
 )
-TAG = re.compile(rf"<(?=/?(?:{TAGS})\b)", re.IGNORECASE)
+LOADING = "src|srcset|style|background|poster|data|href"
+TAG = re.compile(
+    rf"<(?=/?(?:{TAGS})\b|(?!a\b)[a-z][^<>]{{0,500}}?\b(?:{LOADING})\s*=)", re.IGNORECASE
+)
 BY_STOP = "stopped by /stop"
 """Why a turn was stopped by whoever said /stop in its own conversation, and was told there what
 that stopped.
@@ -65,11 +67,10 @@ LATER = (
 
 def defuse_images(text: str) -> str:
     """A reply that nothing is loaded from when it is shown: an image's address could tell a
-    stranger what was read. Links stay, which a person must press; code stays as it is.
+    stranger what was read. Links stay, which a person must press. What is code is not asked: each
+    client decides that in its own way.
     """
-    parts = CODE.split(text)
-    parts[::2] = [TAG.sub("&lt;", IMAGE.sub("[image: ", part)) for part in parts[::2]]
-    return "".join(parts)
+    return TAG.sub("&lt;", IMAGE.sub("[image: ", text))
 
 
 def render_stop(turn: Turn, halt: Halt, subagent_work: Sequence[tuple[str, Outcome]] = ()) -> str:

@@ -156,6 +156,10 @@ class StoredGrants:
 
         return await self.store.write(count)
 
+    async def is_shared(self, session: str) -> bool:
+        """In a private chat no message has an id to answer to."""
+        return await self.store.read(lambda tx: tx.is_shared(session))
+
     def _date(self, disclosure: Disclosure) -> Disclosure:
         return replace(disclosure, day=int(self.clock.now().timestamp()) // 86_400)
 

@@ -85,6 +85,9 @@ class SomeGrants:
     async def count_order(self, deed: Disclosure, *, bare: bool) -> bool:
         return False
 
+    async def is_shared(self, session: str) -> bool:
+        return False
+
     async def find_former(self, session: str, wanted: GrantRequest) -> str | None:
         return None
 

@@ -86,6 +86,11 @@ class MessageTables(Table):
     list_with_buttons = List[[], OutboxRow](OUTBOX, "WHERE buttons = 1 ORDER BY n")
     """Questions that stand in a chat with buttons, in order of creation."""
 
+    is_shared = Value[[str], bool](
+        "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ? AND message_id != '')"
+    )
+    """A message came to it where others read along."""
+
     def find_delivery(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
         """The latest delivery that became this message of the chat, or of a thread in it, for
         platforms do not always say which; None for a message of somebody else's.

@@ -6,11 +6,12 @@ Choosing among addresses carries information, so fetches have a budget of bits.
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from daemon.core import value
 from daemon.core.provenance import Origin, SourcedText, TrustContext
 from daemon.core.trust import Label
-from daemon.tools.base import ToolError
+from daemon.tools.base import Arguments, Tool, ToolError
 from daemon.tools.calls import parse_arguments
 from daemon.tools.policy import consent
 from daemon.tools.policy.provenance import Evidence, iter_values
@@ -33,6 +34,7 @@ MINE = word_set("""
     mi mis nuestro nuestra nuestros nuestras mio mia miei mie nostro nostra nostri meu minha meus
     minhas nosso nossa nossos nossas mijn ons onze moj moja moje moich mojego nasz nasza nasze
 """)
+IT = word_set("it them this these those es dies dieses ceci cela ca questo esto isso isto dit het")
 MIN_ORDER_WORDS = 5
 MAX_LOOKED_UP = 1000
 READ = consent.READ - {"go"}
@@ -176,24 +178,28 @@ def list_sources(
     if any(text.origin is not Origin.RESULT for text in shown):
         foreign.append(MEMORY)
     private = {text.tool for text in shown if text.origin is Origin.RESULT}
-    said = _list_claimed(words.texts)
     for text in texts:
         tainted = tainted or is_strange(text)
         if text.origin is not Origin.MODEL or text.tool not in private:
             continue
-        tool = words.registry.get(text.tool)
-        if tool and tool.meta.paths:
-            try:
-                arguments = parse_arguments(text.text)
-            except ToolError:
-                continue
-            paths = [str(arguments.get(name) or ".") for name in tool.meta.paths]
-            known = all(words.is_owners("path", path, tool.name) for path in paths)
-            source = ", ".join(paths)
-        else:
-            known, source = bool(_kinds_of(text.tool) & said), text.tool
+        try:
+            arguments = parse_arguments(text.text)
+        except ToolError:
+            continue
+        source, known = name_source(words.registry.get(text.tool), arguments, words, text.tool)
         (named if known or not tainted else foreign).append(source)
     return foreign, named
+
+
+def name_source(
+    tool: Tool | None, arguments: Arguments, words: Evidence, name: str = ""
+) -> tuple[str, bool]:
+    """What a call shows of the owner's, and whether the words name it."""
+    if tool and tool.meta.paths:
+        paths = [str(arguments.get(name) or ".") for name in tool.meta.paths]
+        return ", ".join(paths), all(words.is_owners("path", path, tool.name) for path in paths)
+    source = tool.name if tool else name
+    return source, bool(_kinds_of(source) & _list_claimed(words.texts))
 
 
 def _was_looked_up(text: SourcedText, values: Sequence[str], words: Evidence) -> bool:
@@ -219,7 +225,8 @@ def find_leaks(
     """The private sources that would go along unordered, and those that the order names.
 
     What the chat read before may go along if the order names it, or while nothing of a stranger's
-    has been read: then the order can only mean that. `tainted`: the words about the tools are a
+    has been read: then the order can only mean that. "Send it to bob" means what the message before
+    names. `tainted`: the words about the tools are a
     stranger's.
     """
     tainted = tainted or any(map(is_strange, setting.earlier))
@@ -227,6 +234,9 @@ def find_leaks(
     if not any(text.private for text in setting.earlier):
         return foreign, named
     if tainted or any(map(is_strange, (*setting.work, *texts))):
+        if not IT.isdisjoint(_words(" ".join(text.text for text in orders.texts))):
+            said = [text for text in setting.earlier if is_owners_word(text)]
+            orders = replace(orders, texts=[*said[-1:], *orders.texts])
         unnamed, known = list_sources(setting.earlier, orders, values, tainted=True)
         return [*([EARLIER] if unnamed else []), *foreign], [*known, *named]
     before, known = list_sources(setting.earlier, everything, values, tainted=False)

@@ -60,7 +60,7 @@ class Provenance:
 class PolicyInput:
     """One call as the gate sees it. `safe` is a command of the safe grammar; `ruling` is the
     verdict of a pinned rule; `askable`: there is somebody to ask. `unordered` is why the owner's
-    words do not order a tainted effect, `excess` why a fetch would tell too much; `private`:
+    words do not order a tainted call, `excess` why a fetch would tell too much; `private`:
     something of the owner's was read.
     """
 
@@ -86,7 +86,7 @@ def judge(case: PolicyInput) -> Verdict:
     does, provenance = REASONS[case.taint, case.effect], case.provenance
     decision, reason = ALLOW, does
     match TABLE[case.taint][case.effect]:
-        case "yes":
+        case "yes" if not case.unordered:
             pass
         case "if read" if not (provenance.not_read or case.excess):
             reason = "the address is yours, or stands in what was read"
@@ -96,7 +96,7 @@ def judge(case: PolicyInput) -> Verdict:
             reason = "the command is one of those that need no approval"
         case "if read" if case.excess:
             decision, reason = ASK, f"{does}, and {case.excess}"
-        case "if owned" if case.unordered and not provenance.not_owned:
+        case "yes" | "if owned" if case.unordered and not provenance.not_owned:
             decision, reason = ASK, f"{does}, and {case.unordered}"
         case "if read":
             unread = _quote(provenance.not_read)
@@ -183,7 +183,9 @@ class PolicyGate:
         tool, effect = call.tool, call.effect
         earlier = call.state.judged
         case = self._collect_facts(turn, call, setting)
-        if TABLE[case.taint][effect] in ("if owned", "if read") or case.approvals == "always":
+        reads = case.taint is Taint.READ_OUTSIDE_TEXT and not tool.meta.public
+        rule = TABLE[case.taint][effect]
+        if rule in ("if owned", "if read") or case.approvals == "always" or reads:
             from daemon.tools.policy.tainted_call import TaintedCall  # lazy: rarely used
 
             asked = TaintedCall(self, turn, call, setting, case)

@@ -52,6 +52,10 @@ class GrantStore(Protocol):
         """
         ...
 
+    async def is_shared(self, session: str) -> bool:
+        """Others than the person who writes read this conversation: a group, a channel."""
+        ...
+
     async def find_former(self, session: str, wanted: GrantRequest) -> str | None:
         """`binds` of a permission for this call that its files have outlived; None for none."""
         ...

@@ -21,6 +21,7 @@ from daemon.tools.policy.disclosure import (
     is_owners_word,
     is_private,
     list_own_words,
+    name_source,
     price_fetch,
     price_query,
 )
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 NOT_SAID = "your words do not plainly order it"
 MODEL_SAYS_NO = "it does not seem to be what you ordered"
 DONE_BEFORE = "it was done, or tried, at your order before"
+OTHERS_READ = "others in this chat would read the answer"
 NOT_SURE = "it is not certain that you ordered it"
 
 
@@ -60,6 +62,8 @@ class TaintedCall:
             provenance=evidence.check(tool, arguments),
             private=is_private(setting, texts),
         )
+        if case.effect is Effect.READ:
+            return await self._weigh_read(case, texts) if ask else case
         if case.taint is Taint.NONE and case.effect is Effect.EGRESS:
             case = self._weigh_plain_order(case, evidence, texts)
         elif case.taint is not Taint.READ_OUTSIDE_TEXT:
@@ -69,6 +73,22 @@ class TaintedCall:
         elif case.effect in (Effect.WRITE, Effect.EGRESS) and tool.meta.critical != ():
             case = await self._weigh_order(case, evidence, texts, ask=ask)
         return await self._use_order(case, texts) if ask else case
+
+    async def _weigh_read(self, case: PolicyInput, texts: Sequence[SourcedText]) -> PolicyInput:
+        """Where others read the answers, they would read what no order names."""
+        tool = self.call.tool
+        orders = Evidence(self._list_orders(texts), self.gate.registry)
+        is_named = name_source(tool, self.call.arguments, orders)[1]
+        if case.taint is Taint.NONE or tool.meta.public or is_named or not await self._is_shared():
+            return case
+        return replace(case, unordered=OTHERS_READ)
+
+    async def _is_shared(self) -> bool:
+        return await self.gate.grants.is_shared(self.setting.root or self.turn.session)
+
+    def _list_orders(self, texts: Sequence[SourcedText]) -> list[SourcedText]:
+        orders = find_orders(self.setting, texts)
+        return [SourcedText(text, Origin.PERSON, Label.TRUSTED) for text in orders]
 
     async def _weigh_fetch(
         self, case: PolicyInput, evidence: Evidence, *, ask: bool
@@ -178,7 +198,7 @@ class TaintedCall:
             return case  # it is asked about anyway
         tool, arguments = self.call.tool, self.call.arguments
         orders = find_orders(self.setting, texts)
-        said = [SourcedText(text, Origin.PERSON, Label.TRUSTED) for text in orders]
+        said = self._list_orders(texts)
         spoken = [text for text in evidence.texts if is_owners_word(text)]
         foreign, named = find_leaks(
             self.setting,
@@ -197,7 +217,11 @@ class TaintedCall:
         why = ""
         if not consent.find_order(deed, orders):
             why = NOT_SAID
-        elif case.effect is Effect.EGRESS and foreign and not deed.to_self:
+        elif (
+            case.effect is Effect.EGRESS
+            and foreign
+            and (not deed.to_self or await self._is_shared())
+        ):
             why = f"you did not order to send what is in {', '.join(dict.fromkeys(foreign))}"
         elif ask:
             why = await self._ask_model(deed, exact, orders)
