@@ -14,6 +14,7 @@ from daemon.core.events import (
     HistoryCompressed,
     ModelAsked,
     ModelReplied,
+    Outcome,
     RecordedEvent,
     Steered,
     ToolFinished,
@@ -132,14 +133,16 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
             )
         case ToolFinished():
             changes = event.effect in CHANGING_EFFECTS
+            is_receipt = event.effect in (Effect.WRITE, Effect.EGRESS)
+            is_receipt = is_receipt and len(event.text) <= MAX_RECEIPT
             yield SourcedText(
                 event.text,
                 Origin.RESULT,
                 event.label,
                 event.tool,
                 changes,
-                owned and event.owned,
-                not event.public,
+                owned and event.owned and event.outcome is Outcome.OK,
+                not event.public and not is_receipt,
                 event.records if owned else "",
             )
         case HistoryCompressed(summary=summary) if summary:
@@ -150,6 +153,8 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
             return
 
 
+MAX_RECEIPT = 200
+"""A short result of what changes something says what was done, and shows nothing of the owner's."""
 MAX_SHOWN = 60
 PASTED = "text that you pasted or quoted"
 TAINTED_BY: dict[type, str] = {

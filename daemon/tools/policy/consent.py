@@ -104,6 +104,28 @@ AFTER_NOUN = word_set("to of from in has was is prices about")
 ENCLITICS = word_set("le la les lui leur en y o a os as lhe")
 NOUNS = word_set("mail email report share text update message order book pass note change log")
 INDIRECT = word_set("report book order share update set make create register schedule")
+PLACED = word_set("""
+    post submit upload publish push poste posten lade hochladen veroffentliche poster publier
+    televerse soumets sube subir publica publicar carica caricare pubblica publique plaats opublikuj
+""")
+MAKERS = word_set("""
+    make create add book order update set schedule reserve report register
+    erstelle buche buchen reserver reserva reservar prenota prenotare crea reserve boek boeken
+    zarezerwuj melde meld
+""")
+SENDERS = word_set("send mail email forward post message reply notify share publish tweet sms chat")
+LETTERS = word_set("""
+    mail mails email emails message messages letter letters answer answers reply replies note notes
+    text texts post posts nachricht nachrichten brief briefe antwort antworten lettre lettres
+    reponse reponses courriel carta cartas respuesta respuestas correo correos mensaje mensajes
+    lettera lettere risposta risposte messaggio messaggi mensagem mensagens resposta bericht
+    berichten list odpowiedz wiadomosc
+""")
+SAID_TO = word_set("""
+    wrote sent written said went moved addressed geschrieben geschickt gesendet schrieb schickte
+    ecrit envoye escribi escrito enviado enviada mandado scritto inviato mandato escrevi enviei
+    geschreven gestuurd napisalem wyslalem
+""")
 ASKING = word_set("can could would will please")
 POLITE = word_set("""
     can could would will please kannst konntest konnen bitte wurdest peux-tu pourrais-tu pouvez-vous
@@ -210,7 +232,13 @@ class _Span:
     def names(self, address: str) -> bool:
         """One whom the owner knows by name: "Sarah Baker" for sarah.baker@example.org."""
         parts = {part for part in re.split(r"[^a-z]+", address.casefold()) if len(part) > 2}
-        return not (parts - COMMON_PARTS).isdisjoint(map(_plain, self.words[1:]))
+        parts -= COMMON_PARTS
+        plain = [_plain(word) for word in self.words]
+        before = LEADS | TOWARDS | parts | {plain[0]}
+        return any(
+            word in parts and (plain[at] in before or self.words[at].endswith(","))
+            for at, word in enumerate(plain[1:])
+        )
 
     def holds(self, name: str, found: str | float) -> bool:
         """The value stands in it, as what is sent or as a name."""
@@ -234,11 +262,19 @@ class _Span:
             beside = joined and any(map(_is_address, self.words[1:at]))
             direct = LEADS.issuperset(map(_plain, self.words[1:at]))
             direct = direct and _plain(self.words[0]) not in INDIRECT
-            if direct or self.deed.to_self or last in TOWARDS or beside:
+            direct = direct and (is_mail(str(found)) or _plain(self.words[0]) in PLACED)
+            towards = last in TOWARDS and not self._is_of_a_letter(at)
+            if direct or self.deed.to_self or towards or beside:
                 return True
             if self.words[at - 1].endswith(":"):
                 return True
         return False
+
+    def _is_of_a_letter(self, at: int) -> bool:
+        """ "what I wrote to eve", and "the mail to eve" that is sent to somebody else."""
+        noun = _plain(self.words[at - 2]) if at > 2 else ""
+        others = (word for place, word in enumerate(self.words) if place != at)
+        return noun in SAID_TO or (noun in LETTERS and any(map(leads_outside, others)))
 
 
 @value
@@ -268,10 +304,12 @@ class _Sentence:
         spans = []
         negated = negated or not TIMES.isdisjoint(plain[: verbs[0]] if verbs else ())
         wanted = WRITE if deed.effect is Effect.WRITE else SEND
+        tool = re.split(r"[^a-z]+", deed.tool.casefold()) if sends else []
         for at, end in pairwise((*verbs, len(words))):
             follows = plain[at + 1] if at + 1 < len(words) else ""
             kind = ""
-            if plain[at] in wanted and (deed.to_self or follows not in ME):
+            made = plain[at] in MAKERS and not SENDERS.isdisjoint(tool)
+            if plain[at] in wanted and not made and (deed.to_self or follows not in ME):
                 kind = "deed"
             elif plain[at] in WRITE:
                 kind = "made"

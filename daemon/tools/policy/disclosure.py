@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from daemon.core import value
 from daemon.core.provenance import Origin, SourcedText, TrustContext
-from daemon.core.trust import Label
+from daemon.core.trust import Effect, Label
 from daemon.tools.base import Arguments, Tool, ToolError
 from daemon.tools.calls import parse_arguments
 from daemon.tools.policy import consent
@@ -34,8 +34,13 @@ MINE = word_set("""
     mi mis nuestro nuestra nuestros nuestras mio mia miei mie nostro nostra nostri meu minha meus
     minhas nosso nossa nossos nossas mijn ons onze moj moja moje moich mojego nasz nasza nasze
 """)
-IT = word_set("it them this these those es dies dieses ceci cela ca questo esto isso isto dit het")
+IT = word_set("""
+    it them this these those summary answer result es dies dieses zusammenfassung ergebnis ceci cela
+    ca resume resultat esto resumen respuesta resultado questo riassunto risultato isso isto resumo
+    dit het samenvatting podsumowanie wynik
+""")
 MIN_ORDER_WORDS = 5
+AGAIN_BITS = 3.0  # GET or HEAD, and one of four headers Accept
 MAX_LOOKED_UP = 1000
 READ = consent.READ - {"go"}
 SEARCH_TOOL = "web_search"
@@ -55,13 +60,13 @@ def is_private(setting: TrustContext, texts: Sequence[SourcedText]) -> bool:
 
 
 def price_fetch(url: str, evidence: Evidence) -> Cost | None:
-    """None for an address that the owner named; each further request of it tells one bit by its
-    being made.
+    """None for an address that the owner named; each further request of it tells something by its
+    being made, and how.
     """
     address = parse_web_address(url)
     if evidence.is_owners("url", url, ""):
         asked = sum(_asks_for(text, address) for text in evidence.texts if text.tool)
-        return Cost(1.0, "") if asked > 1 else None
+        return Cost(AGAIN_BITS, "") if asked > 1 else None
     offered = {
         link
         for text in evidence.texts
@@ -144,7 +149,7 @@ def find_orders(setting: TrustContext, texts: Sequence[SourcedText]) -> list[str
     earlier = [text.text for text in setting.earlier if is_owners_word(text)]
     words = _words(" ".join(own))
     is_bare = len(words) < MIN_ORDER_WORDS and READ.isdisjoint(words)
-    is_bare = is_bare and all(text.origin is not Origin.QUOTED for text in texts)
+    is_bare = is_bare and bool(own) and all(text.origin is not Origin.QUOTED for text in texts)
     return [*earlier[-1:], *own] if is_bare else own
 
 
@@ -195,8 +200,11 @@ def name_source(
     tool: Tool | None, arguments: Arguments, words: Evidence, name: str = ""
 ) -> tuple[str, bool]:
     """What a call shows of the owner's, and whether the words name it."""
-    if tool and tool.meta.paths:
-        paths = [str(arguments.get(name) or ".") for name in tool.meta.paths]
+    places: Sequence[str] = tool.meta.paths if tool else ()
+    if tool and tool.meta.effect is Effect.FETCH:
+        places = tool.meta.critical or ()
+    if tool and places:
+        paths = [str(arguments.get(name) or ".") for name in places]
         return ", ".join(paths), all(words.is_owners("path", path, tool.name) for path in paths)
     source = tool.name if tool else name
     return source, bool(_kinds_of(source) & _list_claimed(words.texts))

@@ -12,6 +12,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from daemon.core import value
+from daemon.tools.calls import to_printable
 from daemon.tools.policy.stemming import word_set
 
 DELIMITERS = r"\s<>()\[\],;:\"“”„‘’«»`|\\{}@\0"
@@ -204,14 +205,14 @@ def _normalize(text: str) -> tuple[str, str]:
 
 def _collect_json(read: object, leaves: list[str], with_keys: list[str]) -> None:
     if isinstance(read, dict):
-        with_keys += map(str, read)
+        with_keys += map(to_printable, map(str, read))
         read = list(read.values())
     if isinstance(read, list):
         for part in read:
             _collect_json(part, leaves, with_keys)
     else:
-        leaves.append(str(read))
-        with_keys.append(str(read))
+        leaves.append(to_printable(str(read)))  # as a result would repeat it
+        with_keys.append(leaves[-1])
 
 
 def _alnum_only(text: str) -> str:
