@@ -23,7 +23,7 @@ from daemon.core.events import (
     find_label,
 )
 from daemon.core.quoted import Spans, split_said
-from daemon.core.trust import OWNER_NAME, Effect, Label
+from daemon.core.trust import OWNER_NAME, Label
 from daemon.core.turn import Turn
 
 Consult = Callable[[str, str, str], Awaitable[str | None]]
@@ -133,8 +133,6 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
             )
         case ToolFinished():
             changes = event.effect in CHANGING_EFFECTS
-            is_receipt = event.effect in (Effect.WRITE, Effect.EGRESS)
-            is_receipt = is_receipt and len(event.text) <= MAX_RECEIPT
             yield SourcedText(
                 event.text,
                 Origin.RESULT,
@@ -142,7 +140,7 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
                 event.tool,
                 changes,
                 owned and event.owned and event.outcome is Outcome.OK,
-                not event.public and not is_receipt,
+                not event.public,
                 event.records if owned else "",
             )
         case HistoryCompressed(summary=summary) if summary:
@@ -153,8 +151,6 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
             return
 
 
-MAX_RECEIPT = 200
-"""A short result of what changes something says what was done, and shows nothing of the owner's."""
 MAX_SHOWN = 60
 PASTED = "text that you pasted or quoted"
 TAINTED_BY: dict[type, str] = {
