@@ -23,7 +23,7 @@ from daemon.core.events import (
     find_label,
 )
 from daemon.core.quoted import Spans, split_said
-from daemon.core.trust import OWNER_NAME, Label
+from daemon.core.trust import OWNER_NAME, Effect, Label
 from daemon.core.turn import Turn
 
 Consult = Callable[[str, str, str], Awaitable[str | None]]

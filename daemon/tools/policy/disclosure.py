@@ -23,6 +23,7 @@ from daemon.tools.policy.text_values import (
     find_addresses,
     parse_web_address,
 )
+from daemon.tools.registry import ToolRegistry
 from daemon.tools.web.guard import parse_address
 
 SECOND_LEVELS = frozenset(["ac", "co", "com", "edu", "gob", "gov", "ltd", "ne", "net", "or", "org"])
@@ -42,6 +43,7 @@ IT = word_set("""
 MIN_ORDER_WORDS = 5
 AGAIN_BITS = 3.0  # GET or HEAD, and one of four headers Accept
 MAX_LOOKED_UP = 1000
+MAX_RECEIPT = 200
 READ = consent.READ - {"go"}
 SEARCH_TOOL = "web_search"
 
@@ -179,7 +181,13 @@ def list_sources(
     """
     foreign: list[str] = []
     named: list[str] = []
-    shown = [text for text in texts if text.private and not _was_looked_up(text, values, words)]
+    shown = [
+        text
+        for text in texts
+        if text.private
+        and not _was_looked_up(text, values, words)
+        and not _is_receipt(text, words.registry)
+    ]
     if any(text.origin is not Origin.RESULT for text in shown):
         foreign.append(MEMORY)
     private = {text.tool for text in shown if text.origin is Origin.RESULT}
@@ -219,6 +227,12 @@ def _was_looked_up(text: SourcedText, values: Sequence[str], words: Evidence) ->
     ]
     is_short = len(text.text) <= MAX_LOOKED_UP and not is_strange(text)
     return is_short and any(one in text.text for one in unsaid)
+
+
+def _is_receipt(text: SourcedText, registry: ToolRegistry) -> bool:
+    """A short result that says what was done, of a tool that reads no file."""
+    tool = registry.get(text.tool) if text.changes and len(text.text) <= MAX_RECEIPT else None
+    return bool(tool and tool.meta.effect in (Effect.WRITE, Effect.EGRESS) and not tool.meta.paths)
 
 
 def find_leaks(
