@@ -114,7 +114,7 @@ MAKERS = word_set("""
     zarezerwuj melde meld
 """)
 SENDERS = word_set("send mail email forward post message reply notify share publish tweet sms chat")
-LETTERS = word_set("""
+MAIL_NOUNS = word_set("""
     mail mails email emails message messages letter letters answer answers reply replies note notes
     text texts post posts nachricht nachrichten brief briefe antwort antworten lettre lettres
     reponse reponses courriel carta cartas respuesta respuestas correo correos mensaje mensajes
@@ -263,18 +263,18 @@ class _Span:
             direct = LEADS.issuperset(map(_plain, self.words[1:at]))
             direct = direct and _plain(self.words[0]) not in INDIRECT
             direct = direct and (is_mail(str(found)) or _plain(self.words[0]) in PLACED)
-            towards = last in TOWARDS and not self._is_of_a_letter(at)
+            towards = last in TOWARDS and not self._is_part_of_mail(at)
             if direct or self.deed.to_self or towards or beside:
                 return True
             if self.words[at - 1].endswith(":"):
                 return True
         return False
 
-    def _is_of_a_letter(self, at: int) -> bool:
+    def _is_part_of_mail(self, at: int) -> bool:
         """ "what I wrote to eve", and "the mail to eve" that is sent to somebody else."""
         noun = _plain(self.words[at - 2]) if at > 2 else ""
         others = (word for place, word in enumerate(self.words) if place != at)
-        return noun in SAID_TO or (noun in LETTERS and any(map(leads_outside, others)))
+        return noun in SAID_TO or (noun in MAIL_NOUNS and any(map(leads_outside, others)))
 
 
 @value
