@@ -52,11 +52,11 @@ class FakeClient(DaemonClient):
         arguments: str,
         effect: str = "destructive",
         session: str = "terminal:main",
+        question: str = "",
     ) -> None:
         """A call of this run waits for a person; or the house itself asks, where the id is no number."""
-        self.questions.append(
-            ApprovalView(turn, call_id, session, tool, arguments, effect, "trusted", FAR)
-        )
+        view = ApprovalView(turn, call_id, session, tool, arguments, effect, "trusted", FAR)
+        self.questions.append(replace(view, question=question))
         if call_id[0].isdigit():
             self.happens(turn, "tool_call", call_id=call_id, tool=tool, arguments=arguments)
         self.happens(
@@ -195,6 +195,7 @@ class FakeClient(DaemonClient):
         bounds: GrantBounds | None = None,
     ) -> bool:
         self.answers.append((turn, call_id, answer, reason))
+        call_id = call_id.partition("/")[0]
         was_open = any((view.turn, view.call_id) == (turn, call_id) for view in self.questions)
         self.questions = [
             view for view in self.questions if (view.turn, view.call_id) != (turn, call_id)

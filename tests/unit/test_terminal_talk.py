@@ -418,6 +418,20 @@ async def test_F2_yes_on_the_command_line_raises_the_budget_of_a_run_once(tmp_pa
         assert "once" in sits.door.answers[-1][3]
 
 
+async def test_g_the_terminal_answers_the_question_that_it_shows_and_no_other_about_the_call(
+    tmp_path: Path,
+) -> None:
+    """Which one is known of an open question, so a yes does not fall to the same call asked anew."""
+    async with sitting(tmp_path) as sits:
+        sits.types("go\r")
+        await sits.door.until(sent=1)
+        sits.door.asks("t1", "3.0", "shell", '{"command": "sh a.sh"}', question="first")
+        await sits.sees("allow shell?")
+        sits.types("y\r")
+        await sits.door.until(answers=1)
+        assert sits.door.answers == [("t1", "3.0/first", Answer.ONCE, "")]
+
+
 async def test_E10_words_at_a_review_are_what_is_to_be_changed(tmp_path: Path) -> None:
     async with sitting(tmp_path) as sits:
         sits.types("go\r")
