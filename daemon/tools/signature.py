@@ -73,7 +73,7 @@ class BoundFunction:
         for one in self.parameters:
             shape = _type_schema(one.annotation)
             if not shape:  # only pydantic knows it, which takes its time
-                return _slim_schema(_build_model(self.function).model_json_schema(by_alias=True))
+                return _build_schema(self.function)
             if one.default is Parameter.empty:
                 required.append(one.name)
             elif one.default:
@@ -153,6 +153,11 @@ def _build_model(function: Function) -> type[BaseModel]:
         fields[f"arg_{one.name}"] = (one.annotation, Field(default, alias=one.name))
     config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
     return create_model("arguments", __config__=config, **fields)  # pyrefly: ignore[no-matching-overload]
+
+
+@cache
+def _build_schema(function: Function) -> dict[str, object]:
+    return _slim_schema(_build_model(function).model_json_schema(by_alias=True))
 
 
 def _bind_one(definition: ToolDefinition, parts: Mapping[type, object]) -> Tool:
