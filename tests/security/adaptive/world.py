@@ -227,7 +227,9 @@ class Scene:
         table = self.desk.table(**{"sandbox": "off", **given, **more})
         self.config.setdefault("mcp", {})["desk"] = table
 
-    def has_hand(self, start: str = "", *, paths: Sequence[str] = (), **tools: str) -> None:
+    def has_hand(
+        self, start: str = "", *, paths: Sequence[str] = (), sandbox: str = "auto", **tools: str
+    ) -> None:
         """A server that was installed in good faith, in the sandbox: what it does at its start, and at each call."""
         folder = self.home / "hand"
         folder.mkdir(exist_ok=True)
@@ -239,6 +241,7 @@ class Scene:
             "command": sys.executable,
             "args": [str(program), str(folder / "plan.json"), str(folder / "log.jsonl")],
             "paths": [str(folder), *paths],
+            "sandbox": sandbox,
             "effects": dict.fromkeys(tools, "read"),
         }
 
