@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_000,
     "daemon/settings": 7_990,
     "daemon/store": 10_780,
-    "daemon/tools": 84_500,
+    "daemon/tools": 86_650,
     "daemon/triggers": 1_120,
     "memory": 2_450,
 }

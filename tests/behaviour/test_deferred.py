@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.tools.base import ToolError
 from daemon.tools.config import ShellConfig
 from daemon.tools.shell.bound_files import NamedFilesBinder
 from daemon.tools.shell.deferred import Quarantine
@@ -170,6 +171,107 @@ async def test_H_what_a_command_leaves_does_not_run_when_the_owner_works_there(
     assert not sandboxed.mark.exists()
 
 
+VENV = "/usr/bin/python3 -m venv --without-pip .venv"
+UNCHECKED = """python3 -c "import marshal, importlib.util as u; open('__pycache__/lib.cpython-%d%d.pyc' % __import__('sys').version_info[:2], 'wb').write(u.MAGIC_NUMBER + bytes([1]) + bytes(11) + marshal.dumps(compile(\\"import os; os.system('touch $MARK')\\", 'lib.py', 'exec')))" """
+SHIFTED = "git checkout -qb topic; echo t > a.txt; git commit -qam t; git checkout -q -; echo m > a.txt; git commit -qam m; git checkout -q topic"
+MAIN = "$(git for-each-ref --format='%(refname)' refs/heads | grep -v topic)"
+# What the owner has, what a command does, what the owner does then.
+OWNED = {
+    "program of a filter": (
+        "echo 'a.txt filter=f' > .gitattributes; mkdir t; echo cat > t/f; git config filter.f.clean 'sh t/f'",
+        f"echo '{MARK}; cat' > t/f",
+        "echo 2 > a.txt; git add a.txt",
+    ),
+    "program of a filter that is not there yet": (
+        "echo 'a.txt filter=f' > .gitattributes; git config filter.f.clean 'sh t/f'",
+        f"mkdir t; echo '{MARK}; cat' > t/f",
+        "echo 2 > a.txt; git add a.txt",
+    ),
+    "program of an alias": (
+        "echo true > st.sh; git config alias.st '!sh st.sh'",
+        f"echo '{MARK}' > st.sh",
+        "git st",
+    ),
+    "what a script of a hook starts": (
+        "mkdir t; echo '. t/lib.sh' > t/check; echo true > t/lib.sh; echo 'sh t/check' > .git/hooks/pre-commit; chmod +x .git/hooks/*",
+        f"rm -f t/lib.sh; mkdir -p t; echo '{MARK}' > t/lib.sh",
+        USE,
+    ),
+    "module of a hook's program": (
+        "mkdir t; echo 'import lib' > t/check.py; touch t/lib.py; printf '#!/bin/sh\\npython3 -B t/check.py' > .git/hooks/pre-commit; chmod +x .git/hooks/*",
+        "echo \"import os; os.system('touch $MARK')\" > t/lib.py",
+        USE,
+    ),
+    "what .envrc sources": (
+        "echo 'source_env_if_exists .envrc.local' > .envrc",
+        f"echo '{MARK}' > .envrc.local",
+        "test -e .envrc.local && . ./.envrc.local",
+    ),
+    "hooks of settings that are included": (
+        "printf '[core]\\n\\thooksPath = own\\n' > shared; mkdir own; git config include.path ../shared",
+        f"{EVIL} > own/pre-commit; chmod +x own/pre-commit",
+        USE,
+    ),
+    "step of a rebase": (
+        SHIFTED,
+        f"git rebase {MAIN}; echo 'x {MARK}' >> .git/rebase-merge/git-rebase-todo",
+        "git add -A; git -c core.editor=true rebase --continue",
+    ),
+    "address of a remote of the old kind": (
+        "rm -rf .git/branches .git/remotes",
+        'mkdir .git/remotes; echo "URL: ext::touch $MARK" > .git/remotes/origin',
+        "git -c protocol.ext.allow=always fetch",
+    ),
+    "line at each start of an environment": (
+        VENV,
+        "echo \"import os; os.system('touch $MARK')\" | tee $(echo .venv/lib/python3*/site-packages)/a.pth",
+        ".venv/bin/python -c 1",
+    ),
+    "home of an environment": (
+        VENV,
+        "mkdir -p s/bin s/lib; cp -r $(python3 -c 'import encodings as e; print(e.__path__[0][:-10])') s/lib/; find s -name '*.pyc' -delete;"
+        ' echo "import posix; posix.system(\'touch $MARK\')" > $(echo s/lib/python3*)/encodings/__init__.py; sed -i "s#^home.*#home = $PWD/s/bin#" .venv/pyvenv.cfg',
+        ".venv/bin/python -c 1",
+    ),
+    "compiled part of a program": (
+        "echo 1 > lib.py; echo 'import lib' > run.py; python3 run.py",
+        UNCHECKED,
+        "python3 run.py",
+    ),
+    "repository below a folder called objects": (
+        "mkdir -p game/objects/ab game/refs",
+        f"cd game/objects/ab; git init -q .; git config core.fsmonitor '{MARK}; false'",
+        "cd game/objects/ab; git status",
+    ),
+}
+
+
+@pytest.mark.parametrize("ground", FENCES, indirect=True)
+@pytest.mark.parametrize("attack", OWNED)
+async def test_H_what_the_owners_settings_start_is_not_a_commands(
+    ground: Ground, attack: str
+) -> None:
+    before, line, use = OWNED[attack]
+    ground.owner(before)
+    ground.owner(line)  # it bites: without the sandbox it fires
+    ground.owner(use)
+    assert ground.mark.exists()
+    place = ground.root.parent / "sandboxed"
+    place.mkdir()
+    sandboxed = Ground(place, ground.sandbox.kind)
+    sandboxed.owner(before)
+    await sandboxed.command(line.replace("$MARK", str(sandboxed.mark)))
+    sandboxed.owner(use)
+    assert not sandboxed.mark.exists()
+
+
+async def test_H_more_repositories_than_can_be_closed_let_no_command_run(ground: Ground) -> None:
+    many = "mkdir -p .a/{1..2001}/{objects,refs}"
+    await ground.command(many)
+    with pytest.raises(ToolError, match=r"Most are in \.a: the owner removes it"):
+        await ground.command("true")
+
+
 @pytest.mark.parametrize("ground", FENCES, indirect=True)
 async def test_H_what_was_there_before_stays_as_it_was(ground: Ground) -> None:
     hook, envrc, python = (
@@ -226,6 +328,8 @@ ORDINARY = {
     "commit": "echo two >> a.txt && git -c user.name=o -c user.email=o@x commit -qam two && git log --oneline | wc -l",
     "branch": "git checkout -q -b next && git branch --show-current",
     "init": "mkdir new && cd new && git init -q . && echo x > f && git add f && git -c user.name=o -c user.email=o@x commit -qm x && git log --oneline",
+    "rebase": "git checkout -q -b next && echo b > b && git add b && git -c user.name=o -c user.email=o@x commit -qm b && git -c user.name=o -c user.email=o@x rebase -q HEAD~1",
+    "compile": "echo 1 > lib.py && echo 'import lib' > run.py && python3 -m compileall -q . && python3 run.py",
     "clone": "git clone -q . ../workspace/copy && cd copy && git status && git remote -v && git pull -q",
 }
 

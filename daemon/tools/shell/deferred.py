@@ -5,10 +5,12 @@ What is there when a command starts is closed to it. What it leaves is set aside
 or at the daemon's next start; nothing is lost.
 """
 
+import math
 import os
 import re
 import shutil
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -19,8 +21,12 @@ from urllib.parse import quote, unquote
 from pydantic import TypeAdapter
 
 from daemon.core import value
+from daemon.tools.base import ToolError
+from daemon.tools.shell.owners_programs import SETTINGS, find_of_repository, find_of_start
 
-Kind = Literal["repository", "settings", "hooks", "launchers", "plain", "socket"]
+Kind = Literal[
+    "repository", "settings", "hooks", "launchers", "plain", "socket", "steps", "compiled"
+]
 NAMES = frozenset(
     (".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
      ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".inputrc", ".gitconfig",
@@ -28,16 +34,43 @@ NAMES = frozenset(
      ".cursor", ".exrc", ".vimrc", ".nvimrc", ".nvim.lua", ".gdbinit", ".lldbinit", ".yarnrc",
      ".yarnrc.yml", ".npmrc", ".pnpmfile.cjs", "bunfig.toml", ".pre-commit-config.yaml",
      "lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml", ".huskyrc", ".cargo",
-     ".mise.toml", "mise.toml", ".dir-locals.el")
+     ".mise.toml", "mise.toml", ".mise", "mise", "mise.local.toml", ".mise.local.toml",
+     ".dir-locals.el", ".dir-locals-2.el", ".devcontainer.json", ".githooks", ".pdbrc", ".perldb",
+     ".Rprofile", ".Renviron", ".RData", ".irbrc", ".pryrc", ".rdbgrc", ".byebugrc", ".ghci",
+     ".ocamlinit", ".iex.exs", ".erlang", ".psysh.php", ".octaverc", ".helix", ".zed", ".vim",
+     ".nvim", ".lvimrc", ".local.vimrc", ".vimrc.local", "_vimrc", ".ycm_extra_conf.py", ".fleet",
+     ".theia", ".gemini", ".codex", ".windsurf", ".kiro", ".roo", ".opencode", "opencode.json",
+     ".aider.conf.yml", ".autoenv", ".autoenv.zsh", ".overcommit.yml")
 )  # fmt: skip
+PATTERN = re.compile(
+    r".*\.code-workspace|\.lintstagedrc.*|lint-staged\.config\..*|\.huskyrc\..*|\.?mise\..*\.toml"
+    r"|\.autoenv.*"
+)
+WITHIN: Mapping[str, frozenset[str]] = {
+    ".config": frozenset(("git", "fish", "nvim", "helix", "zed", "mise", "mise.toml", "direnv",
+                          "systemd", "autostart", "lefthook.yml")),
+    ".hg": frozenset(("hgrc", "hgrc-not-shared")),
+}  # fmt: skip
+PACKAGES = frozenset(("site-packages", "dist-packages"))
+CUSTOMIZE = frozenset(("sitecustomize", "usercustomize"))
 ENVIRONMENTS = frozenset((".venv", "venv", ".env", "env"))
-SETTINGS = ("config", "config.worktree")
 POINTERS = ("commondir", "gitdir")
-MAX_ENTRIES, MAX_CLOSED, MAX_NAME = 1_000_000, 2000, 200
+MAX_CLOSED, MAX_NAME = 2000, 200
+OPEN = frozenset(("launchers", "steps", "compiled"))  # commands write them; looked at afterwards
+TOO_MANY = (
+    "Not run: {} places in the workspace could run programs later (repositories, settings), and no"
+    " more than {} can be closed to a command. Most are in {}: the owner removes it, or moves it"
+    " out of the workspace."
+)
 LENT, KEPT, NOTE = "lent", "kept", ".running.json"
 SECTION = re.compile(r"\[([a-zA-Z]+)(?: \"([^\"\\\n]*)\")?\]\s*")
 SETTING = re.compile(r"\s*([a-zA-Z]+) ?= ?([^\"\\#;\n]*)")
-NAMED_PATH = re.compile(r"^\s*(hookspath|path)\s*=\s*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+# What the list of a rebase may hold when a command has ended: nothing that starts a program.
+STEP = re.compile(
+    r"\s*(#.*|(p|pick|revert|e|edit|r|reword|f|fixup|s|squash|d|drop|l|label|t|reset|m|merge"
+    r"|u|update-ref|b|break|noop)(\s.*)?)?"
+)
+STEPS = frozenset(("git-rebase-todo", "git-rebase-todo.backup"))
 PLAIN_SETTINGS: Mapping[str, str] = {
     "core": "repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
     "|symlinks|autocrlf|eol|sharedrepository",
@@ -61,104 +94,130 @@ class Deferred:
     identity: tuple[int, int]
     stamp: str
     is_linked: bool
+    by: str = ""  # what names it, if it has no name of its own
 
 
-def find_deferred(root: Path, max_entries: int = MAX_ENTRIES) -> dict[str, Deferred]:
-    """All that runs later, by its path. No link is followed; in a thread."""
+def find_deferred(root: Path, since: float = math.inf) -> dict[str, Deferred]:
+    """All that runs later, by its path, and what Python compiled `since` then. No link is followed;
+    in a thread.
+    """
     found: dict[str, Deferred] = {}
-    folders, seen = [""], 0
-    while folders and seen < max_entries:
+    folders = [""]
+    while folders:
         place = folders.pop()
         with suppress(OSError), os.scandir(root / place) as entries:
-            inside, links, sockets = dict[str, bool](), set[str](), set[str]()
+            inside, links = dict[str, bool](), set[str]()
+            judged: list[tuple[str, Kind, str]] = []
             for entry in entries:
                 inside[entry.name] = entry.is_dir(follow_symlinks=False)
+                path = f"{place}/{entry.name}".lstrip("/")
                 if entry.is_symlink():
                     links.add(entry.name)
-                elif stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode):
-                    sockets.add(entry.name)
-            seen += len(inside)
-            for path, kind in (*_judge(root, place, inside), *_judge_links(place, links, sockets)):
+                    continue
+                info = entry.stat(follow_symlinks=False)
+                if stat.S_ISSOCK(info.st_mode):
+                    judged.append((path, "socket", ""))
+                elif entry.name.endswith(".pyc") and info.st_ctime_ns >= since:
+                    judged.append((path, "compiled", ""))
+            judged += (*_judge(root, place, inside), *_judge_links(place, links))
+            for path, kind, by in judged:
                 with suppress(OSError):
-                    if kind != "launchers" or any((root / path).iterdir()):
-                        found[path] = _stamp(root, path, kind)
-            skipped = ("objects",) if _is_repository(inside) else ()
+                    if by and path in found:
+                        continue
+                    if kind != "launchers" or not _is_empty(root / path):
+                        found[path] = _stamp(root, path, kind, by)
+            # Nobody works in a folder there; elsewhere `objects` is a name like any other.
+            skipped = "objects" if ".git" in place.split("/") else ""
             for name, is_folder in inside.items():
-                if is_folder and name not in skipped:
+                if is_folder and name != skipped:
                     folders.append(f"{place}/{name}".lstrip("/"))
     return found
+
+
+def _is_empty(place: Path) -> bool:
+    return place.is_dir() and not any(place.iterdir())
 
 
 def _is_repository(inside: Mapping[str, bool]) -> bool:
     return {"objects", "refs"} <= inside.keys() or {"HEAD", "commondir"} <= inside.keys()
 
 
-def _judge_links(place: str, links: set[str], sockets: set[str]) -> Iterator[tuple[str, Kind]]:
-    """An environment that lies elsewhere, under a name that says nothing; programs that listen."""
-    for name in sockets:
-        yield f"{place}/{name}".lstrip("/"), "socket"
+def _judge_links(place: str, links: set[str]) -> Iterator[tuple[str, Kind, str]]:
+    """An environment that lies elsewhere, under a name that says nothing."""
     for name in links & (ENVIRONMENTS | {"node_modules"}):
-        yield f"{place}/{name}".lstrip("/"), "plain"
+        yield f"{place}/{name}".lstrip("/"), "plain", ""
 
 
-def _find_named(root: Path, place: str) -> Iterator[tuple[str, Kind]]:
-    """Where the owner's settings say that hooks and more settings are, if in the workspace."""
-    here = root / place
-    with suppress(OSError, UnicodeDecodeError):
-        for found in NAMED_PATH.finditer((here / "config").read_text("utf-8")):
-            is_hooks = found[1].lower() == "hookspath"
-            above = here.parent if is_hooks else here
-            named = Path(os.path.normpath(above / found[2].strip().strip('"')))
-            if named.is_relative_to(root) and named != root and named.exists():
-                yield str(named.relative_to(root)), "hooks" if is_hooks else "settings"
-
-
-def _judge(root: Path, place: str, inside: Mapping[str, bool]) -> Iterator[tuple[str, Kind]]:
+def _judge(root: Path, place: str, inside: Mapping[str, bool]) -> Iterator[tuple[str, Kind, str]]:
     above, prefix = Path(place), f"{place}/" if place else ""
     if above.name == ".git" or (place and _is_repository(inside)):
-        yield place, "repository"
+        yield place, "repository", ""
         for name in inside.keys() & {*SETTINGS, *POINTERS}:
-            yield prefix + name, "settings" if name in SETTINGS else "plain"
-        if "hooks" in inside:
-            yield f"{prefix}hooks", "hooks"
-        yield from _find_named(root, place)
-    for name in inside.keys() & NAMES:
-        yield prefix + name, "plain"
+            yield prefix + name, "settings" if name in SETTINGS else "plain", ""
+        for name in inside.keys() & {"hooks", "remotes", "branches"}:
+            yield prefix + name, "hooks", ""
+        yield from find_of_repository(root, place)
+    for name in inside:
+        if name in NAMES or PATTERN.fullmatch(name):
+            yield prefix + name, "plain", ""
+            yield from find_of_start(root, prefix + name)
+    for name in inside.keys() & WITHIN.get(above.name, frozenset()):
+        yield prefix + name, "plain", ""
     if ".git" in inside and not inside[".git"]:
-        yield f"{prefix}.git", "plain"
+        yield f"{prefix}.git", "plain", ""
+    if above.name in ("rebase-merge", "sequencer"):
+        for name in inside.keys() & {*STEPS, "strategy", "opts"}:
+            yield prefix + name, "steps", ""
+    yield from _judge_environment(root, place, inside)
+
+
+def _judge_environment(
+    root: Path, place: str, inside: Mapping[str, bool]
+) -> Iterator[tuple[str, Kind, str]]:
+    above, prefix = Path(place), f"{place}/" if place else ""
+    launchers = inside.keys() & {"bin", "Scripts"}
     if "pyvenv.cfg" in inside or above.name in ENVIRONMENTS:
-        for name in inside.keys() & {"bin", "Scripts"}:
-            yield prefix + name, "launchers"
+        for name in launchers:
+            yield prefix + name, "launchers", ""
+    # A command's own has no launchers when it has ended.
+    if "pyvenv.cfg" in inside and launchers:
+        yield f"{prefix}pyvenv.cfg", "plain", f"{prefix}pyvenv.cfg"
     if above.name == "node_modules" and above.parts.count("node_modules") == 1 and ".bin" in inside:
-        yield f"{prefix}.bin", "launchers"
+        yield f"{prefix}.bin", "launchers", ""
+    for name in inside if above.name in PACKAGES else ():
+        if name.split(".")[0] in CUSTOMIZE or name.endswith(".pth"):
+            yield prefix + name, "launchers", ""
 
 
-def _stamp(root: Path, path: str, kind: Kind) -> Deferred:
+def _stamp(root: Path, path: str, kind: Kind, by: str = "") -> Deferred:
     place = root / path
     info = place.lstat()
     is_folder = stat.S_ISDIR(info.st_mode)
-    within = sorted(place.rglob("*"))[:MAX_CLOSED] if is_folder and kind != "repository" else []
+    within = sorted(place.rglob("*")) if is_folder and kind != "repository" else []
     stamps = [
         (str(one.relative_to(place)), one.lstat().st_ino, one.lstat().st_ctime_ns) for one in within
     ]
     own = "" if is_folder else f"{info.st_mtime_ns} {info.st_size} {info.st_ctime_ns}"
     digest = sha256(repr((own, stamps)).encode()).hexdigest()
     linked = not is_folder and info.st_nlink > 1
-    return Deferred(path, kind, (info.st_dev, info.st_ino), digest, linked)
+    return Deferred(path, kind, (info.st_dev, info.st_ino), digest, linked, by)
 
 
 def close_deferred(root: Path, found: Iterable[Deferred]) -> Iterator[str]:
     """Words for bubblewrap: a repository cannot be renamed, all else not be changed.
 
-    Launchers can: installing writes them. They are put back as they were.
+    Launchers can: installing writes them. They are put back as they were. Raises ToolError.
     """
-    for one in sorted(found, key=lambda one: one.path)[:MAX_CLOSED]:
+    closed = [one for one in found if one.kind not in OPEN]
+    if len(closed) > MAX_CLOSED:
+        many = Counter(one.path.partition("/")[0] for one in closed).most_common(1)[0][0]
+        raise ToolError(TOO_MANY.format(len(closed), MAX_CLOSED, many))
+    for one in sorted(closed, key=lambda one: one.path):
         place, flag = (
             (root / one.path).resolve(),
             "--bind" if one.kind == "repository" else "--ro-bind",
         )
-        inside = place.is_relative_to(root) and place != root and place.exists()
-        if inside and one.kind != "launchers":
+        if place.is_relative_to(root) and place != root and place.exists():
             yield from (flag, "/dev/null" if one.kind == "socket" else str(place), str(place))
 
 
@@ -183,9 +242,7 @@ class Quarantine:
         watch = CommandWatch(name, find_deferred(self.root))
         for one in watch.before.values():
             place = self.root / one.path
-            if one.kind == "launchers" or (
-                not self.closed and one.kind not in ("repository", "socket")
-            ):
+            if one.kind in OPEN or (not self.closed and one.kind not in ("repository", "socket")):
                 with suppress(OSError):
                     _copy(place, self.folder / name / KEPT / one.path)
         note = self.folder / f"{name}{NOTE}"
@@ -209,19 +266,31 @@ class Quarantine:
             return ""
         folder = self.folder / watch.name
         taken: list[str] = []
-        now, known = find_deferred(self.root), {*map(_identify, watch.before.values())}
+        now, known = self._find_now(watch), {*map(_identify, watch.before.values())}
         for path in sorted(now.keys() | watch.before.keys(), reverse=True):
             one, then = now.get(path), watch.before.get(path)
             kept, place = folder / KEPT / path, self.root / path
             was_kept = kept.exists() or kept.is_symlink()
             with suppress(OSError):
+                if one and one.by and not then and one.by not in watch.before:
+                    continue  # what names it is new itself
                 if one and _identify(one) not in known and not self._is_closed(one, then):
-                    taken += self._take(one, folder, was_kept=was_kept)
-                    if was_kept and not place.exists():
+                    taken += self._take(one, folder, kept if was_kept else None)
+                    if was_kept and one.kind != "steps" and not place.exists():
                         shutil.move(kept, place)
         shutil.rmtree(folder / KEPT, ignore_errors=True)
         (self.folder / f"{watch.name}{NOTE}").unlink(missing_ok=True)
         return describe_taken(taken)
+
+    def _find_now(self, watch: CommandWatch) -> dict[str, Deferred]:
+        """What is there now, and what was there under a name that is not said any more."""
+        note = self.folder / f"{watch.name}{NOTE}"
+        now = find_deferred(self.root, note.stat().st_ctime_ns if note.exists() else math.inf)
+        for path, one in watch.before.items():
+            if path not in now and one.by:
+                with suppress(OSError):
+                    now[path] = _stamp(self.root, path, one.kind, one.by)
+        return now
 
     def recover(self) -> None:
         """Do what an earlier daemon could not, which was killed while commands ran."""
@@ -231,30 +300,37 @@ class Quarantine:
     def _is_closed(self, one: Deferred, then: Deferred | None) -> bool:
         """Its owner changed it, because a command could not."""
         same = then is not None and then.identity == one.identity
-        return same and self.closed and one.kind != "launchers" and not one.is_linked
+        return same and self.closed and one.kind not in OPEN and not one.is_linked
 
-    def _take(self, one: Deferred, folder: Path, *, was_kept: bool) -> Iterator[str]:
+    def _take(self, one: Deferred, folder: Path, kept: Path | None) -> Iterator[str]:
         """A line for what was moved, and where it lies."""
         place, target, more = self.root / one.path, folder / one.path, ""
         if place.parent.resolve() != place.parent or one.kind in ("repository", "socket"):
             return
-        cleaned = clean_settings(place) if one.kind == "settings" else None
-        if one.kind == "settings" and cleaned is None:
+        if one.kind == "compiled" and place.parent.name == "__pycache__":
+            place.unlink()  # Python makes it again, of what stands in the source
             return
+        cleaned = None
+        if one.kind in ("settings", "steps"):
+            cleaned = clean_settings(place) if one.kind == "settings" else clean_steps(place, kept)
+            if cleaned is None:
+                return
         if one.kind == "hooks" and _is_harmless(place):
             return
         if place.name in ("commondir", "gitdir", ".git") and _leads_inside(place, self.root):
             return
+        if place.suffix == ".pth" and one.kind == "launchers" and _only_paths(place):
+            return
         lent = quote(one.path, safe="")
         if (
             one.kind == "launchers"
-            and not was_kept
+            and kept is None
             and len(lent) <= MAX_NAME
             and not place.is_symlink()
         ):
             target, more = self.folder / LENT / lent, " (later commands still have it)"
         moved = _move(place, target)
-        if cleaned is not None and not was_kept:
+        if cleaned is not None and (kept is None or one.kind == "steps"):
             place.write_text(cleaned)
             more = " (what cannot run a program stays)"
         yield f"{one.path} -> {moved}{more}"
@@ -282,6 +358,22 @@ def clean_settings(place: Path) -> str | None:
             continue
         kept.append(line)
     return "\n".join(kept) if dropped else None
+
+
+def clean_steps(place: Path, kept: Path | None) -> str | None:
+    """A rebase's list without the programs that were not in it before; None when there are none."""
+    if place.name not in STEPS:  # a strategy with a path in its name is a program
+        return None if re.fullmatch(r"[^/]*", place.read_text("utf-8", "replace")) else ""
+    before = kept.read_text("utf-8", "replace").split("\n") if kept else []
+    lines = place.read_text("utf-8", "replace").split("\n")
+    fine = [line for line in lines if STEP.fullmatch(line) or line in before]
+    return "\n".join(fine) if fine != lines else None
+
+
+def _only_paths(place: Path) -> bool:
+    """No line of it is run at each start of Python."""
+    lines = place.read_bytes().split(b"\n") if not place.is_symlink() else [b"import"]
+    return not any(re.match(rb"\W*import", line) for line in lines)
 
 
 def _is_harmless(hooks: Path) -> bool:

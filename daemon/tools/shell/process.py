@@ -12,11 +12,13 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from io import FileIO
 from pathlib import Path
+from typing import Literal
 
 from daemon.core import value
 from daemon.core.redaction import RedactedStream, Redactor
 from daemon.tools.calls import to_printable, truncate_middle
 
+SandboxKind = Literal["bubblewrap", "landlock", "none"]
 PREVIEW_INTERVAL_S = 0.1
 PREVIEW_BYTES = 4000
 MAX_ESCAPE = 64

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from daemon.core import value
 from daemon.tools.calls import is_protected
 from daemon.tools.shell.parse import parse_line
-from daemon.tools.shell.sandbox import SandboxKind
+from daemon.tools.shell.process import SandboxKind
 from daemon.tools.workspace.protected import ProtectedFiles
 
 Pattern = re.Pattern[str]

@@ -33,10 +33,9 @@ from daemon.tools.shell.network import (
     open_proxy,
     parse_domains,
 )
-from daemon.tools.shell.process import WAIT_FOR_GO, Check, ProcessResult, run_process
+from daemon.tools.shell.process import WAIT_FOR_GO, Check, ProcessResult, SandboxKind, run_process
 from daemon.tools.web.guard import AddressGuard
 
-SandboxKind = Literal["bubblewrap", "landlock", "none"]
 SandboxChoice = Literal["auto", "bubblewrap"]
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -138,6 +137,8 @@ class Sandbox:
         """The whole environment of a command: nothing of the daemon's own."""
         home = str(self.workspace)
         extra = {"TMPDIR": home} if self.kind == "landlock" else {}
+        # What Python compiles is nobody's but this command's: no other program's part.
+        extra["PYTHONPYCACHEPREFIX"] = "/tmp/pycache"
         return {"PATH": SEARCH_PATH, "HOME": home, "LANG": "C.UTF-8", "TERM": "dumb", **extra}
 
     def wrap(
