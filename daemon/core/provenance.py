@@ -139,7 +139,7 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
                 event.label,
                 event.tool,
                 changes,
-                owned and event.owned and event.outcome is Outcome.OK,
+                owned and event.owned and event.outcome in (Outcome.OK, Outcome.REJECTED),
                 not event.public,
                 event.records if owned else "",
             )

@@ -51,7 +51,7 @@ THIS = (
     "|erhalten|bekommen|reçu|recibí|recebi|ricevuto"
 )
 TEXTS = (
-    "e-?mails?|mails?|messages?|texts?|letters?|notes?|articles?|posts?|pages?|threads?|chats?|logs?"
+    "e-?mails?|mails?|messages?|texts?|sms|letters?|notes?|articles?|posts?|pages?|threads?|chats?|logs?"
     "|documents?|reviews?|comments?|tickets?|invoices?|nachricht|briefe?|rechnung|courriel|texte"
     "|lettre|correo|mensaje|texto|carta|messaggio|testo|lettera|bericht|tekst|mensagem|письмо"
     "|сообщение"
@@ -80,7 +80,7 @@ ANNOUNCED = re.compile(
 )
 """A line that asks about what follows it: "sum up this mail", "what does this want?"."""
 REWORD = (
-    "translate|proofread|rephrase|reword|paraphrase|übersetzen?|lektorieren?|umformulieren"
+    "translate|proof-?read|rephrase|reword|paraphrase|übersetzen?|lektorieren?|umformulieren"
     "|tradui[st]|traduire|traduisez|reformule[rz]?|traduce|traducir|reformula|traduci|traducete"
     "|tradurre|riformula|traduz|traduza|traduzir|reformule|vertaal|vertalen|herschrijf"
     "|przetłumacz|przeredaguj"
@@ -89,6 +89,18 @@ ASKED = re.compile(rf"\?[ \t]*{NEXT}|^\W*(?:\w+\W+){{0,2}}(?:{REWORD})\b[^\n]*{N
 """A line that ends with a question, or begins with an order to word something anew: what stands
 below it is what it is about.
 """
+WORKED_ON = (
+    f"{REWORD}|sum(?:mari[sz]e)? ?(?:up)?|summari[sz]e|explain|fasse?|erklär[et]?|résume[rz]?"
+    "|explique[rz]?|resume|resumir|explica|riassumi|spiega|resuma|vat|leg|streść|podsumuj|wyjaśnij"
+)
+INLINE = re.compile(
+    rf"^\W*(?:\w+\W+){{0,3}}(?:{WORKED_ON})\b[^\n:]{{0,60}}:[ \t]+(?=\S)"
+    rf"|\b(?:{WROTE}|said|says|texted|sagte?|meint|dit|dijo|dice|ha detto|disse|zei|powiedział\w*)"
+    rf"\b[^\n:]{{0,40}}:[ \t]+(?=\S)"
+    rf"|\b(?:{THIS})(?:\W+\w+){{0,2}}\W+(?:{TEXTS})\b[^\n?]{{0,60}}\?[ \t]+(?=\S)",
+    FLAGS,
+)
+"""In one line: "translate: ...", "she wrote: ...", "what do you make of this text? ..."."""
 SIGNED = re.compile(rf"(?<=\n)[ \t]*(?:{FAREWELL})\b[^\n]{{0,80}}$", FLAGS)
 QUOTED_LINE = re.compile(r"^[ \t]*[>|›»❯❱〉≫│┃][^\n]*", FLAGS)
 FENCE = re.compile(r"`{3,}|~{3,}")
@@ -191,6 +203,8 @@ def _find_marked(plain: str, length: int) -> Iterator[tuple[int, int]]:
     if found := ANNOUNCED.search(plain):
         yield found.end(), len(plain)
     if found := ASKED.search(plain):
+        yield found.end(), len(plain)
+    if found := INLINE.search(plain):
         yield found.end(), len(plain)
     if line >= 0 and SIGNED.search(plain):
         yield line, len(plain)

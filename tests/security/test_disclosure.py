@@ -162,26 +162,32 @@ def test_an_address_that_the_owner_named_costs_nothing():
 
 def test_a_query_costs_by_the_words_of_the_one_text_that_it_stands_in():
     said, page = text("find cheap flights to Rome", Origin.PERSON), text("one two three four")
-    assert price_query("cheap flights Rome", evidence(said, page)) is None
-    assert price_query("cheap flights rome", evidence(said, page)) is None
-    cost = price_query("two three", evidence(said, page))
+    assert price_query("cheap flights Rome", evidence(said, page), [said.text]) is None
+    assert price_query("cheap flights rome", evidence(said, page), [said.text]) is None
+    cost = price_query("two three", evidence(said, page), [said.text])
     assert cost and cost.bits == pytest.approx(4.0)
     for own in ("cheap two", "seven", "two-three", "TWO"):
         with pytest.raises(ValueError, match=own):
-            price_query(own, evidence(said, page))
+            price_query(own, evidence(said, page), [said.text])
     secret = text("the code is tango", private=True)
     with pytest.raises(ValueError, match="tango"):
-        price_query("tango", evidence(said, page, secret))
+        price_query("tango", evidence(said, page, secret), [said.text])
 
 
 def test_the_order_of_the_owners_words_and_a_second_search_cost():
     said = text("find cheap flights to Rome", Origin.PERSON)
     for query in ("Rome cheap", "cheap cheap"):
-        cost = price_query(query, evidence(said))
+        cost = price_query(query, evidence(said), [said.text])
         assert cost and cost.bits == pytest.approx(2 * math.log2(5))
     asked = SourcedText("{}", Origin.MODEL, Label.UNTRUSTED, "web_search")
-    cost = price_query("cheap flights", evidence(said, asked, asked))
+    cost = price_query("cheap flights", evidence(said, asked, asked), [said.text])
     assert cost and cost.bits > 4
+
+
+def test_words_of_another_message_and_words_that_are_left_out_cost():
+    said = text("find cheap flights to Rome " + "in May or June " * 3 + "please", Origin.PERSON)
+    assert price_query("cheap flights Rome", evidence(said), ["look again"])
+    assert price_query("cheap please", evidence(said), [said.text])
 
 
 @pytest.mark.parametrize(

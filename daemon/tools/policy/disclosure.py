@@ -43,6 +43,7 @@ IT = word_set("""
 MIN_ORDER_WORDS = 5
 AGAIN_BITS = 3.0  # GET or HEAD, and one of four headers Accept
 MAX_LOOKED_UP = 1000
+MAX_LEFT_OUT = 4
 MAX_RECEIPT = 200
 READ = consent.READ - {"go"}
 SEARCH_TOOL = "web_search"
@@ -57,8 +58,16 @@ class Cost:
 
 
 def is_private(setting: TrustContext, texts: Sequence[SourcedText]) -> bool:
-    """Something of the owner's that is no public page was read."""
-    return any(text.private for text in (*setting.earlier, *setting.work, *texts))
+    """Something of the owner's that is no public page was read; what they pasted before, too."""
+    return any(text.private for text in (*list_earlier(setting), *setting.work, *texts))
+
+
+def list_earlier(setting: TrustContext) -> list[SourcedText]:
+    """What was pasted in another message is private now: this one is not about it."""
+    return [
+        replace(text, private=text.private or text.origin is Origin.QUOTED)
+        for text in setting.earlier
+    ]
 
 
 def price_fetch(url: str, evidence: Evidence) -> Cost | None:
@@ -91,10 +100,10 @@ def _asks_for(text: SourcedText, address: WebAddress | None) -> bool:
     return any(one and (one.host, one.rest) == (address.host, address.rest) for one in named)
 
 
-def price_query(query: str, evidence: Evidence) -> Cost | None:
-    """What the words of a search tell. Free is the first that takes some of the owner's words in
-    their order; others cost by the words that they could have been. Raises ValueError for words of
-    the model's own.
+def price_query(query: str, evidence: Evidence, orders: Sequence[str]) -> Cost | None:
+    """What the words of a search tell. Free is the first that takes the words of an order as they
+    stand; others cost by the words that they could have been. Raises ValueError for words of the
+    model's own.
     """
     wanted = query.split()
     own = [text.text for text in evidence.texts if is_owners_word(text)]
@@ -102,7 +111,7 @@ def price_query(query: str, evidence: Evidence) -> Cost | None:
     searches = sum(
         text.origin is Origin.MODEL and text.tool == SEARCH_TOOL for text in evidence.texts
     )
-    if searches < 2 and any(_is_part(wanted, text) for text in own):
+    if searches < 2 and any(_is_part(wanted, text) for text in orders):
         return None
     vocabularies = [_list_tokens(text) for text in (" ".join(own), *strange)]
     sizes = [
@@ -116,12 +125,13 @@ def price_query(query: str, evidence: Evidence) -> Cost | None:
 
 
 def _is_part(wanted: Sequence[str], text: str) -> bool:
-    """The words stand in the text in this order, others between them; written as there, or all
+    """The words stand in the text in this order, few others between them; written as there, or all
     small.
     """
     for words in (text.split(), text.casefold().split()):
-        rest = iter(word.strip(EDGES) for word in words)
-        if all(word in rest for word in wanted):
+        places, rest = list[int](), enumerate(word.strip(EDGES) for word in words)
+        places = [next((at for at, word in rest if word == one), -1) for one in wanted]
+        if min(places, default=-1) >= 0 and places[-1] - places[0] < len(wanted) + MAX_LEFT_OUT:
             return True
     return False
 
@@ -253,15 +263,16 @@ def find_leaks(
     """
     tainted = tainted or any(map(is_strange, setting.earlier))
     foreign, named = list_sources((*setting.work, *texts), orders, values, tainted=tainted)
-    if not any(text.private for text in setting.earlier):
+    earlier = list_earlier(setting)
+    if not any(text.private for text in earlier):
         return foreign, named
     if tainted or any(map(is_strange, (*setting.work, *texts))):
         if not IT.isdisjoint(_words(" ".join(text.text for text in orders.texts))):
             said = [text for text in setting.earlier if is_owners_word(text)]
             orders = replace(orders, texts=[*said[-1:], *orders.texts])
-        unnamed, known = list_sources(setting.earlier, orders, values, tainted=True)
+        unnamed, known = list_sources(earlier, orders, values, tainted=True)
         return [*([EARLIER] if unnamed else []), *foreign], [*known, *named]
-    before, known = list_sources(setting.earlier, everything, values, tainted=False)
+    before, known = list_sources(earlier, everything, values, tainted=False)
     return [*before, *foreign], [*known, *named]
 
 

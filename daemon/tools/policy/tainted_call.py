@@ -27,6 +27,7 @@ from daemon.tools.policy.disclosure import (
 )
 from daemon.tools.policy.gate import PolicyInput, Provenance, Taint
 from daemon.tools.policy.provenance import Evidence, NamedValue, text_holds
+from daemon.tools.policy.stemming import word_set
 
 if TYPE_CHECKING:
     from daemon.tools.policy.gate import PolicyGate
@@ -35,6 +36,11 @@ NOT_SAID = "your words do not plainly order it"
 MODEL_SAYS_NO = "it does not seem to be what you ordered"
 DONE_BEFORE = "it was done, or tried, at your order before"
 OTHERS_READ = "others in this chat would read the answer"
+PEOPLE = word_set("""
+    to cc bcc recipient recipients user users username person people contact participant
+    participants attendees invitees member members channel chat room group receiver payee account
+    iban phone number email address
+""")
 NOT_SURE = "it is not certain that you ordered it"
 
 
@@ -69,7 +75,7 @@ class TaintedCall:
         elif case.taint is not Taint.READ_OUTSIDE_TEXT:
             return case
         elif case.effect is Effect.FETCH:
-            return await self._weigh_fetch(case, evidence, ask=ask)
+            return await self._weigh_fetch(case, evidence, texts, ask=ask)
         elif case.effect in (Effect.WRITE, Effect.EGRESS) and tool.meta.critical != ():
             case = await self._weigh_order(case, evidence, texts, ask=ask)
         return await self._use_order(case, texts) if ask else case
@@ -91,16 +97,19 @@ class TaintedCall:
         return [SourcedText(text, Origin.PERSON, Label.TRUSTED) for text in orders]
 
     async def _weigh_fetch(
-        self, case: PolicyInput, evidence: Evidence, *, ask: bool
+        self, case: PolicyInput, evidence: Evidence, texts: Sequence[SourcedText], *, ask: bool
     ) -> PolicyInput:
-        """Choosing an address tells something, once there is something to tell."""
+        """Choosing an address tells something, once there is something to tell; a search could tell
+        what the owner has said before, too.
+        """
         meta, arguments = self.call.tool.meta, self.call.arguments
-        if not case.private or not ask:
+        has_said = bool(meta.query) and any(map(is_owners_word, self.setting.earlier))
+        if not (case.private or has_said) or not ask:
             return case
         if meta.query:
             query = str(arguments.get(meta.query) or "")
             try:
-                cost = price_query(query, evidence)
+                cost = price_query(query, evidence, find_orders(self.setting, texts))
             except ValueError:
                 unsaid = Provenance(not_owned=query)
                 return replace(case, effect=Effect.EGRESS, provenance=unsaid)
@@ -182,7 +191,13 @@ class TaintedCall:
         tool = self.call.tool.name
         sends = case.effect is Effect.EGRESS
         values = tuple(
-            _find_title(one, tool, evidence, orders, not (sends and consent.leads_outside(one[1])))
+            _find_title(
+                one,
+                tool,
+                evidence,
+                orders,
+                not (sends and (consent.leads_outside(one[1]) or one[0] in PEOPLE)),
+            )
             for one in exact
         )
         to_self = bool(meta.paths)
