@@ -31,7 +31,7 @@ Answer with one word: yes or no."""
 SEND = word_set("""
     send mail email post forward reply respond answer submit upload publish share tell notify
     message inform pay transfer book invite order write push deliver give pass report announce ping
-    text register subscribe hand schedule create add reserve update set make
+    text register subscribe hand schedule create add reserve update set make let drop
     schick schicke schicken sende senden maile mailen poste posten leite weiterleiten antworte
     antworten veroffentliche teile teilen lade hochladen uberweise uberweisen zahle zahlen bezahle
     buche buchen einladen sag sage informiere benachrichtige melde schreib schreibe schreiben gib
@@ -53,7 +53,7 @@ SEND = word_set("""
 """)
 WRITE = SEND | word_set("""
     save change edit append put store rename fix replace note generate insert record log fill draft
-    rewrite correct complete merge copy convert format refactor implement move
+    rewrite correct complete merge copy convert format refactor implement move turn
     speichere speichern erstelle erstellen andere andern aktualisiere aktualisieren fuge hinzufugen
     erganze erganzen lege leg anlegen notiere korrigiere benenne ersetze setze kopiere mach trage
     enregistre enregistrer sauvegarde sauvegarder cree creer modifie modifier mets mettre ajoute
