@@ -46,7 +46,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/cli": 23_270,
     "daemon/client": 9_300,
     "daemon/commands": 9_030,
-    "daemon/core": 16_600,
+    "daemon/core": 17_010,
     "daemon/gateway": 4_790,
     "daemon/http": 6_780,
     "daemon/loops": 5_050,

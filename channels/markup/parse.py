@@ -352,8 +352,10 @@ def _autolink(text: str, marks: frozenset[str]) -> list[Span]:
         spans.append(Span(text[at : found.start()], marks))
         at = found.end()
         if url := found["url"]:
-            while url[-1] in TRAILING and not (url[-1] == ")" and url.count("(") >= url.count(")")):
-                url = url[:-1]  # the punctuation of the sentence
+            end, unopened = len(url), url.count(")") - url.count("(")
+            while url[end - 1] in TRAILING and not (url[end - 1] == ")" and unopened <= 0):
+                end, unopened = end - 1, unopened - (url[end - 1] == ")")
+            url = url[:end]  # without the punctuation of the sentence
             spans.append(Span(url, marks, url if len(url) <= MAX_LINK else ""))
             at = found.start() + len(url)
         elif found["spoiler"]:

@@ -12,6 +12,7 @@ from channels.markup.parse import is_visible, parse_blocks
 from channels.message import MessagePart
 
 Render = Callable[[Sequence[Block]], str]
+MOST_HEADINGS = 3
 GAP_CHARS = 8
 """Characters that may be between two blocks, at most."""
 UNBREAKABLE_CHARS = 400
@@ -74,8 +75,9 @@ def _pack_blocks(blocks: Sequence[Block], render: Render, limit: int) -> list[li
         first = _size([_first_chars(block, 1)], render, limit) + GAP_CHARS
         if part and (is_crowded or first > room):
             waiting.appendleft(block)
-            while len(part) > 1 and part[-1].kind == "heading":
-                waiting.appendleft(part.pop())
+            for _ in range(min(MOST_HEADINGS, len(part) - 1)):
+                if part[-1].kind == "heading":
+                    waiting.appendleft(part.pop())
         else:
             head, tail = _split_block(block, render, room - GAP_CHARS)
             part.append(head)

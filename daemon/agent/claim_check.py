@@ -67,7 +67,7 @@ DOUBT = re.compile(
     re.IGNORECASE,
 )
 NOT_OWN = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^”]*”|^[ \t]*>.*?$", re.DOTALL | re.MULTILINE
+    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^“”]*”|^[ \t]*>.*?$", re.DOTALL | re.MULTILINE
 )
 SAMPLE = re.compile(
     r"^(?:.*\b(?:here(?:'s| is)|draft|subject|translation)\b.*:.*|(?:dear|hi|hello) .*,)$",

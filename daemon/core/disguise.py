@@ -7,16 +7,17 @@ letters and digits only, in small letters. A text that holds a secret in such a 
 cleaned word by word; the caller withholds the whole of it.
 """
 
-import gzip
 import html
 import re
+import unicodedata
 import zlib
 from base64 import a85encode, b32encode, b32hexencode, b64decode, b64encode, b85encode
 from binascii import Error as NotEncoded
 from binascii import b2a_uu
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
-from unicodedata import normalize
+from typing import Literal
 from urllib.parse import unquote
 
 from daemon.core import value
@@ -25,6 +26,11 @@ HEAD = 8
 WORD_CHARS = 12
 DEPTH = 3
 MAX_UNPACKED = 200_000
+MAX_OPENED = 64
+GZIP_OR_ZLIB = zlib.MAX_WBITS + 32
+ANY = "*"  # no name of a secret
+MAX_SIGNS = 30
+HIDDEN_SIGNS = "\u0f73\u0f75\u0f81\uff9e\uff9f"  # signs only once they are taken apart
 LETTERS: str = "abcdefghijklmnopqrstuvwxyz"
 DIGITS: str = "0123456789"
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -55,8 +61,26 @@ BESIDES = re.compile(
 WORDS = re.compile(r"\w+")
 
 
+class TooMuchPacked(Exception):
+    """To open all of it would keep everything else waiting."""
+
+
 def _encode(secret: str) -> bytes:
     return secret.encode("utf-8", "replace")
+
+
+def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
+    """In this form, in linear time: of more than 30 combining signs in a row the rest is left out,
+    for to put them in order takes time by the square of their number.
+    """
+    if text.isascii():
+        return text
+    kept, signs = list[str](), 0
+    for char in text:
+        signs = signs + 1 if unicodedata.combining(char) or char in HIDDEN_SIGNS else 0
+        if signs <= MAX_SIGNS:
+            kept.append(char)
+    return unicodedata.normalize(form, "".join(kept))
 
 
 def fold(text: str) -> str:
@@ -164,14 +188,19 @@ def _collect(secrets: tuple[tuple[str, str], ...]) -> tuple[frozenset[str], froz
 
 
 def find_disguised(text: str, secrets: Mapping[str, str]) -> str:
-    """The name of a secret that this text holds in some spelling, "" for none. `secrets`: names by
-    value; those of fewer than eight letters and digits are not looked for.
+    """The name of a secret that this text holds in some spelling, "" for none; ANY where so much is
+    packed in it that it was not looked through. `secrets`: names by value; those of fewer than
+    eight letters and digits are not looked for.
     """
     known = tuple((secret, name) for secret, name in secrets.items() if len(fold(secret)) >= HEAD)
     if not known or len(text) < HEAD:
         return ""
     heads, tight_heads = _collect(known)
-    for layer in _unpack(text):
+    try:
+        layers = _Opener(8 * len(text) + MAX_UNPACKED).unpack(text)
+    except TooMuchPacked:
+        return ANY
+    for layer in layers:
         for view in dict.fromkeys(_list_views(layer)):
             if _has_head(view, heads):
                 for secret, name in known:
@@ -191,17 +220,72 @@ def _has_head(view: str, heads: frozenset[str]) -> bool:
     return not heads.isdisjoint([view[at : at + HEAD] for at in range(len(view) - HEAD + 1)])
 
 
-def _unpack(text: str) -> list[str]:
-    """The text, and what is in it once escapes are read and packed parts are opened."""
-    layers = [text]
-    fresh = layers
-    for _ in range(DEPTH):
-        found = [new for one in fresh for new in (_unescape(one), _open_packed(one)) if new]
-        fresh = [one[:MAX_UNPACKED] for one in dict.fromkeys(found) if one not in layers]
-        layers = layers + fresh
-        if not fresh:
-            break
-    return layers
+@dataclass(slots=True)
+class _Opener:
+    """Opens what is packed in one text: so many `chars` in all, whatever is packed in what."""
+
+    chars: int
+    tries: int = MAX_OPENED
+    known: dict[str, list[str]] = field(default_factory=dict)
+
+    def unpack(self, text: str) -> list[str]:
+        """The text, and what is in it once escapes are read and packed parts are opened. Raises
+        TooMuchPacked.
+        """
+        layers = [text]
+        fresh = layers
+        for _ in range(DEPTH):
+            found = [new for one in fresh for new in (_unescape(one), self._open(one)) if new]
+            fresh = [one[:MAX_UNPACKED] for one in dict.fromkeys(found) if one not in layers]
+            self._take(sum(map(len, fresh)))
+            layers = layers + fresh
+            if not fresh:
+                break
+        return layers
+
+    def _take(self, chars: int) -> None:
+        self.chars -= chars
+        if self.chars < 0 or self.tries < 0:
+            raise TooMuchPacked
+
+    def _open(self, text: str) -> str:
+        """The words that are base64, hexadecimal or either of those around gzip, opened."""
+        opened: list[str] = []
+        for words in (text, "".join(text.split())):
+            for word in dict.fromkeys(PACKED.findall(words)):
+                if word not in self.known:
+                    self.known[word] = list(self._open_word(word))
+                opened += self.known[word]
+        return "\n".join(dict.fromkeys(opened))
+
+    def _open_word(self, word: str) -> Iterator[str]:
+        plain = word.replace("-", "+").replace("_", "/")
+        ways: list[bytes] = []
+        try:
+            ways.append(b64decode(plain[: len(plain) - (len(plain) % 4 == 1)] + "==="))
+            ways.append(bytes.fromhex(word))
+        except (ValueError, NotEncoded):
+            pass
+        for raw in ways:
+            raw = self._decompress(raw)
+            shown = raw.replace(b"\0", b"").decode("latin-1")
+            if len(shown) >= 4 and sum(map(str.isprintable, shown)) >= 0.7 * len(shown):
+                yield shown
+
+    def _decompress(self, raw: bytes) -> bytes:
+        """What is in gzip or zlib; all else as it is."""
+        is_zlib = raw[:1] == b"x" and not int.from_bytes(raw[:2]) % 31
+        if not is_zlib and raw[:3] != b"\x1f\x8b\x08":
+            return raw
+        self.tries -= 1
+        self._take(0)
+        opener = zlib.decompressobj(GZIP_OR_ZLIB)
+        try:
+            raw = opener.decompress(raw, self.chars + 1)
+        except zlib.error:
+            return raw
+        self._take(len(raw))
+        return raw
 
 
 def _unescape(text: str) -> str:
@@ -216,35 +300,6 @@ def _unescape(text: str) -> str:
 
 def _sign(code: int) -> str:
     return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else ""
-
-
-def _open_packed(text: str) -> str:
-    """The words that are base64, hexadecimal or either of those around gzip, opened."""
-    opened: list[str] = []
-    for words in (text, "".join(text.split())):
-        for found in PACKED.finditer(words):
-            opened += _open_word(found[0])
-    return "\n".join(dict.fromkeys(opened))
-
-
-def _open_word(word: str) -> Iterator[str]:
-    plain = word.replace("-", "+").replace("_", "/")
-    ways: list[bytes] = []
-    try:
-        ways.append(b64decode(plain[: len(plain) - (len(plain) % 4 == 1)] + "==="))
-        ways.append(bytes.fromhex(word))
-    except (ValueError, NotEncoded):
-        pass
-    for raw in ways:
-        for wanted, opener in ((b"\x1f\x8b", gzip.decompress), (b"x", zlib.decompress)):
-            if raw.startswith(wanted) and len(raw) < MAX_UNPACKED // 10:
-                try:
-                    raw = opener(raw)
-                except (OSError, EOFError, zlib.error):
-                    continue
-        shown = raw.replace(b"\0", b"").decode("latin-1")
-        if len(shown) >= 4 and sum(map(str.isprintable, shown)) >= 0.7 * len(shown):
-            yield shown
 
 
 def _list_views(text: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
 from daemon.core import value
-from daemon.core.disguise import find_disguised
+from daemon.core.disguise import ANY, find_disguised
 
 MIN_LENGTH = 6
 MIN_LINE_LENGTH = 16
@@ -35,6 +35,11 @@ WITHHELD = (
     "[This text is withheld: it repeats the secret {name} in another spelling, or a part of it, and"
     " no secret is shown to a model. Whatever was done has been done; the owner can look at the"
     " service itself.]"
+)
+TOO_PACKED = (
+    "[This text is withheld: so much is packed in it (compressed, in layers) that it could not be"
+    " looked through for secrets. Whatever was done has been done; ask for less of it at a time, or"
+    " save it to a file and unpack it there.]"
 )
 
 T = TypeVar("T")
@@ -192,6 +197,8 @@ class Redactor:
         that cannot be cut out: then a line in place of all of it.
         """
         name = find_disguised(text, self.source())
+        if name == ANY:
+            return TOO_PACKED
         return WITHHELD.format(name=name) if name else text
 
     def redact_value(self, thing: T) -> T:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from secrets import token_hex
 
-from daemon.core.clock import Clock
+from daemon.core.clock import Clock, run_to_completion
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus, ToolOutputChunk
 from daemon.core.events import (
@@ -51,6 +51,7 @@ from daemon.tools.policy.grants import covers, grantable_paths
 from daemon.tools.registry import ToolRegistry, is_allowed
 
 COMMIT_DELAY_S = 0.05
+SHORT = 2000
 UNTRUSTED_MINUTES = 24 * 60.0
 FROM_OUTSIDE = (Effect.FETCH, Effect.EGRESS)
 ARGUMENTS_CHANGED = "the call is not the one that was allowed; ask again"
@@ -306,7 +307,6 @@ class _TurnRun:
 
     async def _run_call(self, call: AdmittedCall) -> None:
         executor, meta, error_class = self.executor, call.tool.meta, ""
-        effect = call.effect
         async with self._pool:
             began = executor.clock.monotonic()
             try:
@@ -321,7 +321,7 @@ class _TurnRun:
                     if task and task.cancelling():  # otherwise the tool's own fault, not a stop
                         raise
                     text = "the tool gave up by itself (cancelled)"
-                outside = meta.returns_outside_text or effect in FROM_OUTSIDE
+                outside = meta.returns_outside_text or call.effect in FROM_OUTSIDE
                 label = Label.UNTRUSTED if outside else Label.TRUSTED
                 output = ToolOutput(text, is_error=True, label=label)
                 error_class = type(error).__name__
@@ -329,6 +329,17 @@ class _TurnRun:
         if output.is_error and not error_class:
             exit_code = output.exit_code
             error_class = "ToolError" if exit_code is None else f"exit_{exit_code}"
+        # What was done is written down, even when a stop comes while it is looked through.
+        await run_to_completion(self._record_result(call, output, seconds, error_class))
+        if call.effect is Effect.READ:
+            self._commit_soon()
+        else:
+            await self.commit()
+
+    async def _record_result(
+        self, call: AdmittedCall, output: ToolOutput, seconds: float, error_class: str
+    ) -> None:
+        executor, meta, effect = self.executor, call.tool.meta, call.effect
         # Cut last: a cut could split a secret, and control characters could hide one.
         text = executor.redactor.redact_text(to_printable(output.text))
         most = meta.max_chars or executor.max_output_chars
@@ -336,7 +347,7 @@ class _TurnRun:
         records = executor.redactor.redact_text(output.records)
         outside = meta.returns_outside_text or effect is not Effect.READ
         if outside and output.label is Label.UNTRUSTED:
-            text, records = map(executor.redactor.withhold, (text, records))
+            text, records = [await self._withhold(one) for one in (text, records)]
         result = ToolFinished(
             call.state.call_id,
             call.state.call.name,
@@ -356,10 +367,11 @@ class _TurnRun:
         now = executor.clock.now()
         for event in (*(executor.redactor.redact_value(one) for one in output.events), result):
             self.turn.record(event, now)
-        if effect is Effect.READ:
-            self._commit_soon()
-        else:
-            await self.commit()
+
+    async def _withhold(self, text: str) -> str:
+        """A long text is looked through beside everything else."""
+        withhold = self.executor.redactor.withhold
+        return withhold(text) if len(text) < SHORT else await asyncio.to_thread(withhold, text)
 
     async def _run_with_retries(self, call: AdmittedCall) -> ToolOutput:
         executor, turn, call_id, meta = self.executor, self.turn, call.state.call_id, call.tool.meta

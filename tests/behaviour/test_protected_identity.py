@@ -126,7 +126,7 @@ async def test_git_shows_no_content_of_a_protected_file_unasked(
             ("log", "-p", "--", ".ENV"), ("diff", "--cached"), ("show", "HEAD:private/key"),
             ("blame", "HEAD~2", "--", ".env"), ("cat-file", "-p", blob), ("grep", "key", "HEAD"),
             ("archive", "HEAD"), ("stash", "show", "-p"), ("checkout", "HEAD~2", "--", ".env"),
-            ("restore", "-s", "HEAD~2", ".env"),
+            ("restore", "-s", "HEAD~2", ".env"), ("show", f"{tree}:key"),
         ):  # fmt: skip
             told = await runs(it, "git", *argv)
             assert SECRET not in told or "renamed.txt" in told, (argv, told)

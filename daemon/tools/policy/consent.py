@@ -12,6 +12,7 @@ from hashlib import sha256
 from itertools import pairwise
 
 from daemon.core import value
+from daemon.core.disguise import normalize
 from daemon.core.trust import Effect
 from daemon.tools.policy.provenance import NamedValue, iter_values, text_holds
 from daemon.tools.policy.stemming import word_set
@@ -355,9 +356,7 @@ def _clause_start(plain: Sequence[str], at: int) -> int:
 def _plain(word: str) -> str:
     """Lowercase, without accents and punctuation around it."""
     low = word.strip(EDGES).casefold().replace("ł", "l").replace("’", "'")
-    plain = "".join(
-        char for char in unicodedata.normalize("NFD", low) if not unicodedata.combining(char)
-    )
+    plain = "".join(char for char in normalize("NFD", low) if not unicodedata.combining(char))
     head, _, tail = plain.partition("-")
     return head if tail in ENCLITICS else plain
 

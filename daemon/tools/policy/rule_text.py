@@ -2,10 +2,10 @@
 
 import json
 import re
-import unicodedata
 from urllib.parse import urlsplit
 
 from daemon.core import value
+from daemon.core.disguise import normalize
 from daemon.core.trust import Decision, Effect
 from daemon.tools.policy.rules import RuleMatcher
 from daemon.tools.policy.stemming import split_words, stem, word_set
@@ -105,7 +105,7 @@ class ParsedRule:
 
 def parse_rule(sentence: str) -> ParsedRule | str:
     """The rule that a text in one of the forms asks for; else why there is none, and the forms."""
-    text = unicodedata.normalize("NFKC", sentence).replace("\u2019", "'").strip()
+    text = normalize("NFKC", sentence).replace("\u2019", "'").strip()
     try:
         if not text or len(text) > MAX_CHARS:
             raise ValueError(f"A rule is one sentence of at most {MAX_CHARS} characters.")
@@ -137,7 +137,7 @@ def parse_model_rule(reply: str) -> ParsedRule | str:
             }
         )
         return ParsedRule(guard, here)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         return f"The model's reading is not a rule ({error}).\n{RULE_FORMS}"
 
 

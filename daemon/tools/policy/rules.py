@@ -4,7 +4,6 @@ tool is called and what its arguments hold; a rule in words for its owner (F5).
 
 import math
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel, ConfigDict
 
 from daemon.core import value
+from daemon.core.disguise import normalize
 from daemon.core.rows import RuleRow
 from daemon.core.trust import Decision, Effect
 from daemon.tools.base import Arguments, Tool
@@ -220,7 +220,7 @@ def _iter_numbers(value: object) -> Iterator[float]:
 
 
 def _normalize(text: str) -> str:
-    return unicodedata.normalize("NFKC", unquote(unquote(text))).casefold()
+    return normalize("NFKC", unquote(unquote(text))).casefold()
 
 
 def _compile_value(value: str) -> re.Pattern[str]:

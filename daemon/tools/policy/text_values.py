@@ -5,13 +5,13 @@
 import html
 import json
 import re
-import unicodedata
 from contextlib import suppress
 from decimal import Decimal
 from functools import lru_cache
 from urllib.parse import unquote
 
 from daemon.core import value
+from daemon.core.disguise import normalize
 from daemon.tools.calls import to_printable
 from daemon.tools.policy.stemming import word_set
 
@@ -29,7 +29,7 @@ URL_PARTS = re.compile(
 )
 NEXT_SENTENCE = re.compile(r"(?<=[a-z0-9])\.(?=[A-Z][a-z]*$)")
 JSON_ESCAPE = re.compile(r"\\{1,8}u([0-9a-fA-F]{4})")
-MIN_LENGTH = 6
+MIN_LENGTH, MAX_PHRASE = 6, 40
 TAIL = ".,;:!?*_"
 FILE_ENDINGS = word_set("app cc md mk ml mov pl pm ps py rs sh tf zip")
 FILLERS = word_set("id ids number no nr the a an with of is as to named called my our this")
@@ -52,7 +52,7 @@ TOOL_VERBS = word_set(
 )
 NAME_BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 QUOTES = re.compile(
-    r"(?<!\w)'([^'\n]+)'(?!\w)|\"([^\"\n]+)\"|“([^”\n]+)”|‘([^’\n]+)’|«([^»\n]+)»|`([^`\n]+)`"
+    r"(?<!\w)'([^'\n]+)'(?!\w)|\"([^\"\n]+)\"|“([^“”\n]+)”|‘([^‘’\n]+)’|«([^«»\n]+)»|`([^`\n]+)`"
 )
 EDGES = ".,;:!?()[]{}<>\"'“”‘’«»`*~#…"
 MONEY = "$€£¥"
@@ -166,15 +166,14 @@ def find_addresses(text: str) -> TextAddresses:
         links.append(whole)
         return f" \0 {match[0][len(whole) :]} "
 
-    rest = MAIL.sub(mail, LINK.sub(link, unicodedata.normalize("NFC", text)))
+    rest = MAIL.sub(mail, LINK.sub(link, normalize("NFC", text)))
     parsed = tuple(address for link in links if (address := parse_web_address(link)))
     return TextAddresses(frozenset(mails), tuple(links), parsed, rest)
 
 
 def _trim_link(link: str) -> str:
     """Remove what belongs to the sentence around the link."""
-    while link and (link[-1] in TAIL or (link[-1] == ")" and "(" not in link)):
-        link = link[:-1]
+    link = link.rstrip(TAIL if "(" in link else TAIL + ")")
     scheme, mark, rest = link.rpartition("://")
     if "/" not in rest and (glued := NEXT_SENTENCE.search(rest)):
         return scheme + mark + rest[: glued.start()]  # "www.example.com.They said"
@@ -217,7 +216,7 @@ def _collect_json(read: object, leaves: list[str], with_keys: list[str]) -> None
 
 def _alnum_only(text: str) -> str:
     text = JSON_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
-    plain = unicodedata.normalize("NFKC", html.unescape(unquote(unquote(text)))).casefold()
+    plain = normalize("NFKC", html.unescape(unquote(unquote(text)))).casefold()
     return "".join(filter(str.isalnum, plain))
 
 
@@ -290,8 +289,9 @@ class TextWords:
             return True
         if " " in wanted:
             phrase = wanted.split(" ")
-            starts = range(len(self.words) - len(phrase) + 1)
-            return any(all(map(Word.matches, self.words[at:], phrase)) for at in starts)
+            size = len(phrase)
+            starts = range(len(self.words) - size + 1) if size <= MAX_PHRASE else ()
+            return any(all(map(Word.matches, self.words[at : at + size], phrase)) for at in starts)
         bare = wanted.removeprefix("./")
         return any(
             word.matches(bare) and self._is_meant(at, kinds) for at, word in enumerate(self.words)
@@ -342,7 +342,7 @@ def parse_number(text: str) -> Decimal | None:
 @lru_cache(maxsize=512)
 def split_words(text: str) -> TextWords:
     """The words and quotes of a text."""
-    text = unicodedata.normalize("NFC", text)
+    text = normalize("NFC", text)
     quotes = set()
     for match in QUOTES.finditer(text):
         plain = " ".join(lowercase(match[match.lastindex or 0]).split())

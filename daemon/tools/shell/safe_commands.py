@@ -156,6 +156,10 @@ export GIT_OPTIONAL_LOCKS=0 GIT_PAGER=cat GIT_EDITOR=false GIT_TERMINAL_PROMPT=0
 export GIT_ATTR_NOSYSTEM=1 GIT_NO_LAZY_FETCH=1
 settings=$0 verb=$1
 look() {
+  if [ "${1%%:*}" != "$1" ] && git cat-file -e "$1" 2>/dev/null; then  # a folder has no number
+    git cat-file -e "${1%%:*}^{commit}" 2>/dev/null ||
+      { echo "fatal: ${1%%:*} is no commit: name a file as COMMIT:PATH"; exit 128; }
+  fi
   case "$verb:$(git cat-file -t "$1^{}" 2>/dev/null):$1" in
     *:blob:*:*) ;;
     *:blob:*|diff:tree:*|log:tree:*)

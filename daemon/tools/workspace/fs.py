@@ -19,6 +19,7 @@ from secrets import token_hex
 from typing import BinaryIO
 
 from daemon.core import value
+from daemon.core.disguise import normalize
 from daemon.tools.base import ToolError
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -46,9 +47,9 @@ def casefold_name(name: str) -> str:
     """
     if name.isascii():
         return name.lower().rstrip(". ") or name
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
+    plain = normalize("NFKD", normalize("NFKD", name).casefold())
     seen = "".join(char for char in INVISIBLE.sub("", plain) if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFC", seen).rstrip(". ") or name
+    return normalize("NFC", seen).rstrip(". ") or name
 
 
 def open_beneath(

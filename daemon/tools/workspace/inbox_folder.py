@@ -19,6 +19,7 @@ from secrets import token_hex
 from channels.message import Attachment
 from daemon.core import value
 from daemon.core.clock import run_to_completion
+from daemon.core.disguise import normalize
 from daemon.core.errors import AidaemonError
 from daemon.tools.workspace.fs import CREATE_FLAGS, DIRECTORY_FLAGS
 
@@ -118,7 +119,7 @@ def attachments_from_json(text: str) -> tuple[Attachment, ...]:
 
 def make_safe_name(name: str) -> str:
     """One part of a path, printable, at most 80 characters, never empty. Keeps the extension."""
-    chars = unicodedata.normalize("NFC", re.split(r"[/\\]", name)[-1] or name)
+    chars = normalize("NFC", re.split(r"[/\\]", name)[-1] or name)
     shown = "".join(one for one in chars if unicodedata.category(one) not in DROPPED_CATEGORIES)
     plain = UNSAFE.sub("_", "_".join(re.split(r"[/\\]", " ".join(shown.split())))).strip(TRIMMED)
     stem, dot, ending = plain.rpartition(".")

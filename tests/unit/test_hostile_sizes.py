@@ -1,0 +1,103 @@
+"""Whatever a stranger's text looks like, to look at four times as much of it takes about four times as long: no page, mail or answer keeps the daemon busy (A6)."""
+
+import base64
+import gzip
+from collections.abc import Callable
+from time import process_time
+
+import pytest
+
+from channels.markup import parse, telegram
+from channels.markup.split import split_message
+from daemon.agent import claim_check, final_messages
+from daemon.agent.termination import conditions, loop_detection
+from daemon.core import disguise, quoted
+from daemon.core.redaction import TOO_PACKED, Redactor
+from daemon.tools.policy import consent, disclosure, stemming, text_values
+from daemon.tools.web import search
+
+SECRETS = {"a-long-value-of-mine-4711": "api"}
+SIZE, SLOW_S, MOST = 3000, 0.03, 9
+LOOKS: dict[str, Callable[[str], object]] = {
+    "disguised secrets": lambda text: disguise.find_disguised(text, SECRETS),
+    "addresses": text_values.find_addresses.__wrapped__,
+    "words and quotes": text_values.split_words.__wrapped__,
+    "dates": text_values.find_dates.__wrapped__,
+    "mentions": text_values._normalize.__wrapped__,
+    "a name in it": lambda text: text_values.split_words(text).holds("bob smith", "to", "send"),
+    "all of it in it": lambda text: text_values.split_words(text).holds(f"{text} b", "to", "send"),
+    "what is quoted": quoted.find_quoted,
+    "what is marked": lambda text: quoted.fence_quoted(text, (text[:3],)),
+    "an address alone": consent.leads_outside,
+    "stems": stemming.list_stems,
+    "tokens": disclosure._list_tokens,
+    "images": final_messages.defuse_images,
+    "claims": claim_check._find_claims.__wrapped__,
+    "doubts": conditions.find_low_confidence,
+    "repetitions": loop_detection.find_repeated_passage,
+    "a search's markup": search._strip_markup,
+    "markdown": parse.parse_blocks,
+    "messages": lambda text: split_message(text, telegram._to_html, 4096),
+}
+UNITS = (
+    "a", " ", "\n", "a ", "<", "<a ", "<!--", "[", "(", "](", "![", "`", "*", "_", "~", "|", "\\",
+    "%", "&", "&#", "=", "=41", "9", "1,", ".", "-", "@", "a@", "a.", "\"", "'", "“", "‘", "„", "«",
+    "“a", ">", "> a\n", "# a\n", "- a\n", "a\n", "a\n\n", " \n", "\n ", "|a", "1. ", "12:30 ",
+    "jan 1 ", "http://", "https://a ", "from: ", "I have ", "\u0301", "\u0345\u0334", "\u200b", "é",
+    "{\"a\":", "[1,", "\x1b[",
+)  # fmt: skip
+SHAPES: dict[str, Callable[[int], str]] = {
+    **{repr(unit): lambda size, unit=unit: (unit * size)[:size] for unit in UNITS},
+    "signs out of order": lambda size: "a" + "\u0345" * (size // 2) + "\u0334" * (size // 2),
+    "nested brackets": lambda size: "[" * (size // 2) + "]" * (size // 2),
+    "nested quotations": lambda size: ">" * (size // 2) + "a\n" * (size // 4),
+    "a link's end": lambda size: "http://a.example/" + ")" * size,
+    "a long domain": lambda size: "a@" + "a." * (size // 2) + "@",
+    "base64 thrice": lambda size: _pack(_pack(_pack(b"the fox " * (size // 20)))),
+}
+
+
+def _pack(raw: str | bytes) -> str:
+    return base64.b64encode(raw.encode() if isinstance(raw, str) else raw).decode()
+
+
+def _squeeze(raw: bytes) -> bytes:
+    return base64.b64encode(gzip.compress(raw, 9))
+
+
+def _time(look: Callable[[str], object], text: str) -> float:
+    began = process_time()
+    look(text)
+    return process_time() - began
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_A6_time_grows_no_faster_than_the_text(name: str) -> None:
+    look, slow = LOOKS[name], dict[str, float]()
+    look("warm")
+    for shape, make in SHAPES.items():
+        if (long := _time(look, make(4 * SIZE))) > SLOW_S:
+            short = _time(look, make(SIZE))
+            if long > MOST * short and _time(look, make(4 * SIZE)) > MOST * short:
+                slow[shape] = long
+    assert not slow
+
+
+def test_A6_a_text_in_which_much_is_packed_is_withheld_at_once() -> None:
+    word = _squeeze(b"ab" * 1_000_000)
+    kept = Redactor(lambda: SECRETS)
+    for bomb in (
+        _squeeze((word + b" ") * 50).decode(),
+        " ".join(_squeeze(b"%dab" % number * 60).decode() for number in range(70)),
+    ):
+        began = process_time()
+        assert kept.withhold(f"A page: {bomb}") == TOO_PACKED
+        assert process_time() - began < 0.5
+
+
+def test_a_page_with_pictures_in_it_is_shown_as_it_is() -> None:
+    pictures = " ".join(
+        _pack(bytes((7 * n + at * at) % 251 for at in range(300))) for n in range(90)
+    )
+    page = f"{pictures} {_squeeze(b'a drawing ' * 2000).decode()}"
+    assert Redactor(lambda: SECRETS).withhold(page) == page
