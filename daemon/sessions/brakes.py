@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError
 
-OWNER_FACTOR = 10
+OWNER_FACTOR = 1000
 MINUTE_S = 60.0
 OWNER_RANK, PERSON_RANK, UNTRUSTED_RANK = range(3)
 OTHERS_SHARE = 0.75
@@ -31,7 +31,9 @@ TOO_MUCH = (
 
 
 class LimitsConfig(BaseModel):
-    """[limits]: what one sender may bring in. The owner may bring in ten times as much."""
+    """[limits]: what one sender may bring in. The owner may bring in a thousand times as much: only
+    a runaway script meets that.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
