@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -322,6 +323,35 @@ async def test_H_after_a_kill_the_next_start_sets_aside_what_was_left(ground: Gr
     assert not (ground.root / ".envrc").exists()
     assert (ground.folder / "killed" / ".envrc").read_text() == "evil"
     assert not list(ground.folder.glob("*.json"))
+
+
+async def test_H_launchers_do_not_come_back_behind_a_link(ground: Ground) -> None:
+    away = ground.root.parent / "away"
+    away.mkdir()
+    await ground.command(
+        f"mkdir -p e/bin; touch e/pyvenv.cfg; {EVIL} > e/bin/ls; chmod +x e/bin/ls"
+    )
+    ground.owner("mv e f; ln -s ../away e")
+    await ground.command("true")
+    assert not list(away.iterdir())
+    ground.owner("rm e; mv f e")
+    await ground.command("ls e/bin")
+    assert ground.output == "ls\n"
+
+
+async def test_H_nothing_is_lost_where_the_quarantine_is_on_another_disk(ground: Ground) -> None:
+    other = Path("/dev/shm")
+    if not other.is_dir() or other.stat().st_dev == ground.root.stat().st_dev:
+        pytest.skip("no other disk")
+    with tempfile.TemporaryDirectory(dir=other) as folder:
+        ground.folder = Path(folder) / "quarantine"
+        kept = Quarantine(ground.root, ground.folder, closed=True)
+        ground.sandbox = Sandbox(ground.root, "bubblewrap", quarantine=kept)
+        await ground.command(f"{VENV}; echo 1 > .envrc; mkdir -p .vscode/a; ln -s b .vscode/a/c")
+        assert (ground.folder / "c1" / ".envrc").read_text() == "1\n"
+        assert (ground.folder / "c1" / ".vscode" / "a" / "c").readlink() == Path("b")
+        await ground.command(".venv/bin/python -c 'print(1)'")
+        assert ground.output == "1\n"
 
 
 ORDINARY = {

@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 
 from daemon.core import value
 from daemon.tools.base import ToolError
+from daemon.tools.shell.held import Held, copy_held, hold, move_held
 from daemon.tools.shell.owners_programs import SETTINGS, find_of_repository, find_of_start
 
 Kind = Literal[
@@ -241,10 +242,12 @@ class Quarantine:
         """Before a command."""
         watch = CommandWatch(name, find_deferred(self.root))
         for one in watch.before.values():
-            place = self.root / one.path
             if one.kind in OPEN or (not self.closed and one.kind not in ("repository", "socket")):
                 with suppress(OSError):
-                    _copy(place, self.folder / name / KEPT / one.path)
+                    target = self.folder / name / KEPT / one.path
+                    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    with hold(self.root, one.path) as at, hold(self.folder, target) as to:
+                        copy_held(at, to)
         note = self.folder / f"{name}{NOTE}"
         note.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         note.write_bytes(WATCH.dump_json(watch))
@@ -253,12 +256,11 @@ class Quarantine:
     def lend(self) -> None:
         """At its last moment, launchers that commands made come back to their place for it."""
         for lent in sorted((self.folder / LENT).glob("*")):
-            place = self.root / unquote(lent.name)
-            with suppress(OSError):
-                if place.parent.resolve(strict=True) == place.parent:
-                    if place.exists() or place.is_symlink():
-                        place.rmdir()
-                    shutil.move(lent, place)
+            with suppress(OSError), hold(self.root, unquote(lent.name)) as to:
+                with suppress(FileNotFoundError):
+                    os.rmdir(to.name, dir_fd=to.folder)
+                with hold(self.folder, lent) as at:
+                    move_held(at, to)
 
     def end(self, watch: CommandWatch) -> str:
         """Set aside what came meanwhile and put back what was changed; in words."""
@@ -269,15 +271,17 @@ class Quarantine:
         now, known = self._find_now(watch), {*map(_identify, watch.before.values())}
         for path in sorted(now.keys() | watch.before.keys(), reverse=True):
             one, then = now.get(path), watch.before.get(path)
-            kept, place = folder / KEPT / path, self.root / path
+            kept = folder / KEPT / path
             was_kept = kept.exists() or kept.is_symlink()
             with suppress(OSError):
                 if one and one.by and not then and one.by not in watch.before:
                     continue  # what names it is new itself
                 if one and _identify(one) not in known and not self._is_closed(one, then):
-                    taken += self._take(one, folder, kept if was_kept else None)
-                    if was_kept and one.kind != "steps" and not place.exists():
-                        shutil.move(kept, place)
+                    with hold(self.root, path) as at:
+                        taken += self._take(one, folder, at, kept if was_kept else None)
+                        if was_kept and one.kind != "steps" and not at.exists():
+                            with hold(self.folder, kept) as safe:
+                                move_held(safe, at)
         shutil.rmtree(folder / KEPT, ignore_errors=True)
         (self.folder / f"{watch.name}{NOTE}").unlink(missing_ok=True)
         return describe_taken(taken)
@@ -302,36 +306,32 @@ class Quarantine:
         same = then is not None and then.identity == one.identity
         return same and self.closed and one.kind not in OPEN and not one.is_linked
 
-    def _take(self, one: Deferred, folder: Path, kept: Path | None) -> Iterator[str]:
+    def _take(self, one: Deferred, folder: Path, at: Held, kept: Path | None) -> Iterator[str]:
         """A line for what was moved, and where it lies."""
         place, target, more = self.root / one.path, folder / one.path, ""
-        if place.parent.resolve() != place.parent or one.kind in ("repository", "socket"):
+        if one.kind in ("repository", "socket"):
             return
         if one.kind == "compiled" and place.parent.name == "__pycache__":
-            place.unlink()  # Python makes it again, of what stands in the source
+            os.unlink(at.name, dir_fd=at.folder)  # Python makes it again, of its source
             return
         cleaned = None
         if one.kind in ("settings", "steps"):
-            cleaned = clean_settings(place) if one.kind == "settings" else clean_steps(place, kept)
+            cleaned = clean_settings(at) if one.kind == "settings" else clean_steps(at, kept)
             if cleaned is None:
                 return
         if one.kind == "hooks" and _is_harmless(place):
             return
-        if place.name in ("commondir", "gitdir", ".git") and _leads_inside(place, self.root):
+        if place.name in ("commondir", "gitdir", ".git") and _leads_inside(at, place, self.root):
             return
-        if place.suffix == ".pth" and one.kind == "launchers" and _only_paths(place):
+        if place.suffix == ".pth" and one.kind == "launchers" and _only_paths(at):
             return
         lent = quote(one.path, safe="")
-        if (
-            one.kind == "launchers"
-            and kept is None
-            and len(lent) <= MAX_NAME
-            and not place.is_symlink()
-        ):
+        if one.kind == "launchers" and kept is None and len(lent) <= MAX_NAME and not at.is_link():
             target, more = self.folder / LENT / lent, " (later commands still have it)"
-        moved = _move(place, target)
+        moved = _move(at, self.folder, target)
         if cleaned is not None and (kept is None or one.kind == "steps"):
-            place.write_text(cleaned)
+            with open(at.name, "x", opener=at.open) as file:
+                file.write(cleaned)
             more = " (what cannot run a program stays)"
         yield f"{one.path} -> {moved}{more}"
 
@@ -339,13 +339,13 @@ class Quarantine:
 WATCH = TypeAdapter(CommandWatch)
 
 
-def clean_settings(place: Path) -> str | None:
+def clean_settings(place: Held) -> str | None:
     """Git's settings without those that could name a program; None when there are none of them."""
-    if place.is_symlink():
+    if place.is_link():
         return ""
     kept: list[str] = []
     dropped, section = False, ""
-    for line in place.read_bytes().decode("utf-8", "replace").split("\n"):
+    for line in place.read().split("\n"):
         if found := SECTION.fullmatch(line):
             section = found[1].lower()
         elif found := SETTING.fullmatch(line):
@@ -360,20 +360,19 @@ def clean_settings(place: Path) -> str | None:
     return "\n".join(kept) if dropped else None
 
 
-def clean_steps(place: Path, kept: Path | None) -> str | None:
+def clean_steps(place: Held, kept: Path | None) -> str | None:
     """A rebase's list without the programs that were not in it before; None when there are none."""
     if place.name not in STEPS:  # a strategy with a path in its name is a program
-        return None if re.fullmatch(r"[^/]*", place.read_text("utf-8", "replace")) else ""
+        return None if re.fullmatch(r"[^/]*", place.read()) else ""
     before = kept.read_text("utf-8", "replace").split("\n") if kept else []
-    lines = place.read_text("utf-8", "replace").split("\n")
+    lines = place.read().split("\n")
     fine = [line for line in lines if STEP.fullmatch(line) or line in before]
     return "\n".join(fine) if fine != lines else None
 
 
-def _only_paths(place: Path) -> bool:
+def _only_paths(place: Held) -> bool:
     """No line of it is run at each start of Python."""
-    lines = place.read_bytes().split(b"\n") if not place.is_symlink() else [b"import"]
-    return not any(re.match(rb"\W*import", line) for line in lines)
+    return not (place.is_link() or re.search(r"(?m)^\W*import", place.read()))
 
 
 def _is_harmless(hooks: Path) -> bool:
@@ -382,11 +381,11 @@ def _is_harmless(hooks: Path) -> bool:
     return is_folder and all(each.name.endswith(".sample") for each in hooks.iterdir())
 
 
-def _leads_inside(place: Path, root: Path) -> bool:
+def _leads_inside(held: Held, place: Path, root: Path) -> bool:
     """A pointer of a work tree or a submodule; what it leads to is looked at where it is."""
     with suppress(OSError):
-        to = place.read_text("utf-8", "replace").removeprefix("gitdir:").strip()
-        return not place.is_symlink() and (place.parent / to).resolve().is_relative_to(root)
+        to = held.read().removeprefix("gitdir:").strip()
+        return (place.parent / to).resolve().is_relative_to(root)
     return False
 
 
@@ -394,22 +393,16 @@ def _identify(one: Deferred) -> tuple[object, ...]:
     return one.kind, one.identity, one.stamp
 
 
-def _move(place: Path, target: Path) -> Path:
+def _move(place: Held, root: Path, target: Path) -> Path:
     """Never over something: of two of the same name the later gets a number."""
     number, free = 1, target
     while free.exists() or free.is_symlink():
         number += 1
         free = target.with_name(f"{target.name}.{number}")
     free.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return Path(shutil.move(place, free))
-
-
-def _copy(place: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if place.is_dir() and not place.is_symlink():
-        shutil.copytree(place, target, symlinks=True)
-    else:
-        shutil.copy2(place, target, follow_symlinks=False)
+    with hold(root, free) as to:
+        move_held(place, to)
+    return free
 
 
 def describe_taken(taken: Iterable[str]) -> str:
