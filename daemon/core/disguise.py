@@ -35,7 +35,11 @@ LETTERS: str = "abcdefghijklmnopqrstuvwxyz"
 DIGITS: str = "0123456789"
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 BASE62 = DIGITS + LETTERS.upper() + LETTERS
-LOOKALIKES = str.maketrans("аеорсухікмнтвгαορνικτ", "aeopcyxikmhtbraopvikt")
+FLAGS = "".join(chr(0x1F1E6 + at) for at in range(26))
+LOOKALIKES = str.maketrans(
+    "аеорсухікмнтвгαορνικτ" + "ᴀʙᴄᴅᴇғꜰɢʜɪᴊᴋʟᴍɴᴏᴘǫʀꜱᴛᴜᴠᴡʏᴢ" + FLAGS,
+    "aeopcyxikmhtbraopvikt" + "abcdeffghijklmnopqrstuvwyz" + LETTERS,
+)
 LEET = str.maketrans("0134578@$", "oieastbas")
 MORSE_SIGNS = str.maketrans({"·": ".", "•": ".", "−": "-", "–": "-", "—": "-", "_": "-"})
 MORSE_ROW = (
@@ -119,7 +123,7 @@ def _morse(text: str) -> str:
 def _list_packed(raw: bytes) -> Iterator[str]:
     """The spellings of these bytes as a whole."""
     yield from (raw.hex(), b32encode(raw).decode(), b32hexencode(raw).decode())
-    yield from (_in_base(raw, BASE58), _in_base(raw, BASE62))
+    yield from (_in_base(raw, base) for base in (BASE58, BASE62, DIGITS, DIGITS + LETTERS))
     yield from ("".join(format(byte, form) for byte in raw) for form in ("d", "03d", "03o", "o"))
     yield from ("".join(format(byte, form) for byte in raw) for form in ("08b", "07b", "b"))
     for ahead in range(3):  # of base64 and base32 what is the same whatever stands around it
@@ -312,14 +316,19 @@ def _list_views(text: str) -> Iterator[str]:
     if not plain.isalpha():
         yield plain.translate(LEET)
     signs = "".join(text.split())
-    for step in (2, 3):  # letters of no meaning in between
+    for step in (2, 3, 4):  # letters of no meaning in between
         yield from (plain[start::step] for start in range(step))
         if len(signs) != len(plain):
             yield from (fold(signs[start::step]) for start in range(step))
     words = WORDS.findall(bare)
     yield fold("".join(SPOKEN.get(word.lower(), word[0]) for word in words))
     yield fold("".join(SPOKEN.get(word.lower(), word) for word in words))
-    yield fold("".join(line.strip()[:1] for line in text.splitlines()))
+    yield fold("".join(word[-1] for word in words))
+    lines = [line.strip() for line in text.splitlines()]
+    yield from (
+        fold("".join(line[:1] for line in lines)),
+        fold("".join(line[-1:] for line in lines)),
+    )
     yield from map(fold, _read_numbers(NUMBER.findall(text)))
 
 

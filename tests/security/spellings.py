@@ -39,7 +39,30 @@ def _spoken(v: str) -> str:
     )
 
 
+def _base36(v: str) -> str:
+    number, found = int.from_bytes(v.encode()), ""
+    while number:
+        number, rest = divmod(number, 36)
+        found = "0123456789abcdefghijklmnopqrstuvwxyz"[rest] + found
+    return found
+
+
+def _flag(c: str) -> str:
+    return chr(0x1F1E6 + ord(c) - 97) if "a" <= c <= "z" else c
+
+
+SMALL_CAPITALS = str.maketrans("abcdefghijklmnopqrstuvwyz", "ᴀʙᴄᴅᴇғɢʜɪᴊᴋʟᴍɴᴏᴘǫʀꜱᴛᴜᴠᴡʏᴢ")
+
+
 SPELLINGS: dict[str, Spelling] = {
+    "one large number": lambda v: str(int.from_bytes(v.encode())),
+    "one large number, from the other end": lambda v: str(int.from_bytes(v.encode(), "little")),
+    "base36": _base36,
+    "small capitals": lambda v: v.lower().translate(SMALL_CAPITALS),
+    "flags": lambda v: " ".join(_flag(c) for c in v.lower()),
+    "the last sign of each line": lambda v: "\n".join(f"letter {c}" for c in v),
+    "the last sign of each word": lambda v: " ".join(f"of{c}" for c in v if c.isalnum()),
+    "each sign four times": lambda v: "".join(c * 4 for c in v),
     "as it is": str,
     "base64": lambda v: b64encode(v.encode()).decode(),
     "base64 for addresses": lambda v: urlsafe_b64encode(v.encode()).decode(),

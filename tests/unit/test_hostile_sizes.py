@@ -17,7 +17,7 @@ from daemon.tools.policy import consent, disclosure, stemming, text_values
 from daemon.tools.web import search
 
 SECRETS = {"a-long-value-of-mine-4711": "api"}
-SIZE, SLOW_S, MOST = 3000, 0.03, 9
+SIZE, SLOW_S, MOST = 2000, 0.02, 9
 LOOKS: dict[str, Callable[[str], object]] = {
     "disguised secrets": lambda text: disguise.find_disguised(text, SECRETS),
     "addresses": text_values.find_addresses.__wrapped__,
