@@ -85,7 +85,7 @@ REWORD = (
     "|tradurre|riformula|traduz|traduza|traduzir|reformule|vertaal|vertalen|herschrijf"
     "|przetłumacz|przeredaguj"
 )
-ASKED = re.compile(rf"\?[ \t]*{NEXT}|^\W*(?:\w+\W+){{0,2}}(?:{REWORD})\b[^\n]*{NEXT}", FLAGS)
+ASKED = re.compile(rf"\?[ \t]*{NEXT}|^[^\w\n]*(?:\w+\W+){{0,2}}(?:{REWORD})\b[^\n]*{NEXT}", FLAGS)
 """A line that ends with a question, or begins with an order to word something anew: what stands
 below it is what it is about.
 """
@@ -94,7 +94,7 @@ WORKED_ON = (
     "|explique[rz]?|resume|resumir|explica|riassumi|spiega|resuma|vat|leg|streść|podsumuj|wyjaśnij"
 )
 INLINE = re.compile(
-    rf"^\W*(?:\w+\W+){{0,3}}(?:{WORKED_ON})\b[^\n:]{{0,60}}:[ \t]+(?=\S)"
+    rf"^[^\w\n]*(?:\w+\W+){{0,3}}(?:{WORKED_ON})\b[^\n:]{{0,60}}:[ \t]+(?=\S)"
     rf"|\b(?:{WROTE}|said|says|texted|sagte?|meint|dit|dijo|dice|ha detto|disse|zei|powiedział\w*)"
     rf"\b[^\n:]{{0,40}}:[ \t]+(?=\S)"
     rf"|\b(?:{THIS})(?:\W+\w+){{0,2}}\W+(?:{TEXTS})\b[^\n?]{{0,60}}\?[ \t]+(?=\S)",

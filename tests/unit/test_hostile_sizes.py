@@ -18,6 +18,7 @@ from daemon.tools.web import search
 
 SECRETS = {"a-long-value-of-mine-4711": "api"}
 SIZE, SLOW_S, MOST = 2000, 0.02, 9
+EVER_S = 0.4  # where the work is capped, the cap must be low enough
 LOOKS: dict[str, Callable[[str], object]] = {
     "disguised secrets": lambda text: disguise.find_disguised(text, SECRETS),
     "addresses": text_values.find_addresses.__wrapped__,
@@ -50,7 +51,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
     **{repr(unit): lambda size, unit=unit: (unit * size)[:size] for unit in UNITS},
     "signs out of order": lambda size: "a" + "\u0345" * (size // 2) + "\u0334" * (size // 2),
     "nested brackets": lambda size: "[" * (size // 2) + "]" * (size // 2),
-    "nested quotations": lambda size: ">" * (size // 2) + "a\n" * (size // 4),
+    "nested quotations": lambda size: ">" * (size // 20) + "a\n" * (size // 4),
     "a link's end": lambda size: "http://a.example/" + ")" * size,
     "a long domain": lambda size: "a@" + "a." * (size // 2) + "@",
     "base64 thrice": lambda size: _pack(_pack(_pack(b"the fox " * (size // 20)))),
@@ -78,7 +79,8 @@ def test_A6_time_grows_no_faster_than_the_text(name: str) -> None:
     for shape, make in SHAPES.items():
         if (long := _time(look, make(4 * SIZE))) > SLOW_S:
             short = _time(look, make(SIZE))
-            if long > MOST * short and _time(look, make(4 * SIZE)) > MOST * short:
+            grows = long > MOST * short and _time(look, make(4 * SIZE)) > MOST * short
+            if grows or long > EVER_S:
                 slow[shape] = long
     assert not slow
 
