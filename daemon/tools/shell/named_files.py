@@ -20,7 +20,8 @@ from daemon.tools.shell.parse import expand_braces, explain_wrappers, split_word
 from daemon.tools.shell.safe_commands import PROGRAMS
 from daemon.tools.shell.started import (
     ANY,
-    NODE,
+    DISCOVERS,
+    HOOKS,
     PYTHON,
     SHELL,
     SHELL_KIND,
@@ -41,6 +42,8 @@ BUILD_FILES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("pytest", "py.test", "tox", "nox", "unittest"), (*TEST_FILES, "noxfile.py")),
     **dict.fromkeys(("pip", "pip3", "uv", "poetry", "pdm", "hatch"), PYTHON_FILES),
     **dict.fromkeys(("mvn", "gradle", "gradlew", "ant"), JAVA_FILES),
+    "docker": ("*ockerfile*", "*compose*.y*ml", ".dockerignore"),
+    "terraform": ("*.tf", "*.tfvars"),
     "just": ("justfile", "Justfile", ".justfile"),
     "task": ("Taskfile.y*ml",),
     "cargo": RUST_FILES,
@@ -58,23 +61,6 @@ BUILD_FILES: Mapping[str, Sequence[str]] = {
         ("package.json", "*.config.*", "tsconfig*.json", ".*rc", ".*rc.*"),
     ),
 }  # fmt: skip
-JAVA = (".java", ".kt", ".kts", ".groovy", ".scala", ".gradle")
-# They find by themselves what they run: any file with such an ending.
-DISCOVERS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        ("pytest", "py.test", "unittest", "tox", "nox", "pre-commit", "invoke"), PYTHON
-    ),
-    **dict.fromkeys(("hatch", "pdm", "poetry", "uv", "pip", "pip3"), PYTHON),
-    **dict.fromkeys(
-        ("npm", "pnpm", "yarn", "bun", "npx", "deno", "jest", "vitest", "mocha", "playwright"), NODE
-    ),
-    **dict.fromkeys(("vite", "webpack", "rollup", "eslint"), NODE),
-    **dict.fromkeys(("mvn", "gradle", "gradlew", "ant"), JAVA),
-    "cargo": (".rs",),
-    "go": (".go",),
-    **dict.fromkeys(("rake", "bundle"), (".rb",)),
-    "composer": (".php",),
-}
 OUTPUT_FOLDERS = word_set(
     "node_modules .venv venv .git __pycache__ dist build out target coverage .next .cache .tox .nox"
     " .pytest_cache .mypy_cache .ruff_cache site-packages .idea .gradle"
@@ -93,6 +79,7 @@ INERT = (frozenset(PROGRAMS) - INTERPRETERS - {"gcc"}) | word_set(
     " isort flake8 mypy pyright pyrefly prettier rustfmt gofmt curl wget"
     " shellcheck cd pushd popd test [ export set sleep kill less more nano vi"
 )
+FILTERS = word_set("sed awk gawk mawk jq")  # their program is a word, or behind a flag
 # Beside something that runs, they may put in its place what they are given (base: base64).
 MOVERS = word_set("cp mv ln install tar zip unzip gzip gunzip xz tee cat rsync dd sort base")
 GIT_RUNS = frozenset(("run", "foreach", "--exec", "-x", "--upload-pack", "--receive-pack"))
@@ -105,6 +92,7 @@ OUTPUT = re.compile(r"[\d&]*>[>|&]*")
 BETWEEN = re.compile(r"[;&|\n()]+")
 ASSIGNED = re.compile(r"\w+\+?=")
 PLAIN_PIECE = re.compile(r"[\w.@%+/~-]+")
+GLOB_PIECE = re.compile(r"[\w.@%+/~-]*[\w/.][*?][\w.@%+/~*?-]*|[*?]+[\w.@%+/~*?-]*[./]\w+")
 WORKSPACE = re.compile(r"^(~|\$\{?(HOME|PWD)\}?|/proc/[^/]+/(task/[^/]+/)?cwd)(?=/|$)")
 VARIABLE = re.compile(r"\$\{?\w+\}?")
 IMPORT = re.compile(r"(?m)^\s*(?:from\s+([.\w]+)\s+import\s+([\w, *()]+)|import\s+([\w., ]+))")
@@ -173,6 +161,14 @@ class Search:
         program = _program(words[head]) if head < len(words) else ""
         everything = everything or (not alone and program in MOVERS)
         inert = program in INERT and not (explain_wrappers(words) or GIT_RUNS & set(words))
+        unknown = not (inert or tools or runs or program in FILTERS)
+        if program == "git":
+            unknown = False
+            for path in (f"{place}/.git/hooks/{hook}" for place in self.places for hook in HOOKS):
+                if self._exists(path := path.lstrip("/")):
+                    self._add(path)
+        if any(word.startswith("PATH=") for word in words[:head]):
+            self.endings.update(ANY)
         script = -1
         for at in runs:  # up to the first file after it that is no flag's
             files = (j for j in range(at + 1, len(words)) if self._is_file(words[j]))
@@ -185,7 +181,7 @@ class Search:
             if runs and at > runs[0]:
                 self._add_folder(word)
             for path in self._candidates(word):
-                if everything or is_run or (not inert and self._looks_like_code(path)):
+                if everything or is_run or unknown or (not inert and self._looks_like_code(path)):
                     self._add(path)
             if depth < MAX_NESTED and re.search(r"[\s;|&<>()`]", word):
                 self.read_line(word.replace("`", " ; "), runs != [] or everything, depth + 1)
@@ -241,7 +237,8 @@ class Search:
                     elif entry.name.endswith(endings) and self._exists(path):
                         paths.append(path)
         for folder in self.shadows:  # a module there stands before any other of its name
-            paths += self._glob(f"{folder}/*.py" if folder else "*.py")
+            for name in ("*.py", "*.pyc", "*.so", "*/__init__.py"):
+                paths += self._glob(f"{folder}/{name}" if folder else name)
         paths.sort()
         for path in paths[:MAX_DISCOVERED]:
             if path not in self.found:
@@ -255,12 +252,12 @@ class Search:
         folder = str(PurePosixPath(path).parent) if "/" in path else ""
         places, self.places = self.places, list(dict.fromkeys([*self.places, folder]))
         name = PurePosixPath(path).name
-        pieces = dict.fromkeys(PLAIN_PIECE.findall(text))
+        pieces = dict.fromkeys([*PLAIN_PIECE.findall(text), *GLOB_PIECE.findall(text)])
         for piece in list(pieces)[:MAX_WORDS]:
             for one in self._candidates(piece):
                 if self._looks_like_code(one):
                     self._add(one)
-            if name.lower() in ("makefile", "gnumakefile", "package.json") or name.endswith(".mk"):
+            if name == "package.json" or SHELL_KIND.fullmatch(name) or "sh" in text[:20]:
                 self._enter(piece)
         for tool in [*self.tools]:
             self._read_tool(tool)
@@ -405,7 +402,10 @@ class Search:
             return False
 
     def _add(self, path: str, *, by_itself: bool = False) -> None:
-        if path in self.found or (len(self.found) >= MAX_FILES and not by_itself):
+        if path in self.found:
+            return
+        if len(self.found) >= MAX_FILES and not by_itself:
+            self.endings.update(ANY)  # what is not looked at one by one is bound with all others
             return
         real = os.path.realpath(self.root / path)
         if not real.startswith(f"{self.root}/"):  # such as an interpreter of the system

@@ -139,6 +139,8 @@ class Sandbox:
         extra = {"TMPDIR": home} if self.kind == "landlock" else {}
         # What Python compiles is nobody's but this command's: no other program's part.
         extra["PYTHONPYCACHEPREFIX"] = "/tmp/pycache"
+        # HOME is the workspace: start-up files there were not what was asked about.
+        extra |= {"PYTHONNOUSERSITE": "1", "GIT_CONFIG_GLOBAL": f"{home}/.gitconfig"}
         return {"PATH": SEARCH_PATH, "HOME": home, "LANG": "C.UTF-8", "TERM": "dumb", **extra}
 
     def wrap(

@@ -5,7 +5,9 @@ It errs towards "worked out": then more files are bound than run.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from daemon.tools.policy.stemming import word_set
 
 PYTHON, SHELL, NODE = (
     (".py",),
@@ -13,16 +15,50 @@ PYTHON, SHELL, NODE = (
     (".js", ".mjs", ".cjs", ".ts", ".mts", ".tsx", ".jsx"),
 )
 ANY = ("",)
+CODE = (*SHELL, *PYTHON, *NODE, ".rb", ".pl", ".pm", ".php", ".lua", ".mk")
+JAVA = (".java", ".kt", ".kts", ".groovy", ".scala", ".gradle")
+# They find by themselves what they run: any file with such an ending.
+DISCOVERS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("pytest", "py.test", "unittest", "tox", "nox", "pre-commit", "invoke"), PYTHON
+    ),
+    **dict.fromkeys(("hatch", "pdm", "poetry", "uv", "pip", "pip3"), PYTHON),
+    **dict.fromkeys(
+        ("npm", "pnpm", "yarn", "bun", "npx", "deno", "jest", "vitest", "mocha", "playwright"), NODE
+    ),
+    **dict.fromkeys(("vite", "webpack", "rollup", "eslint"), NODE),
+    **dict.fromkeys(("mvn", "gradle", "gradlew", "ant"), JAVA),
+    "cargo": (".rs",),
+    "go": (".go",),
+    **dict.fromkeys(("rake", "bundle"), (".rb",)),
+    "composer": (".php",),
+}
+# What git starts by itself.
+HOOKS = word_set("""
+    pre-commit prepare-commit-msg commit-msg post-commit pre-push pre-rebase post-rewrite
+    post-checkout post-merge pre-merge-commit applypatch-msg pre-applypatch post-applypatch
+    reference-transaction pre-auto-gc
+""")
 SHELL_KIND = re.compile(r"(?i).*\.(sh|bash|zsh|ksh|mk)|makefile|gnumakefile|[^.#]+|#!.*sh\b.*")
+# A command, a program for an interpreter or a search path that is worked out.
+COMPUTED = re.compile(
+    r"(?m)(?:^|[;&|(`]|\b(?:do|then|else|exec|sudo|nohup|env|xargs|eval))"
+    r"[ \t@+-]*[\"']?[\w./-]*[$`](?!\()[\w({][^\s=]*[\"']?(?:\s|$)"
+    r"|(?:\b(?:ba|z|k|da)?sh|\bpython[\d.]*|\bnode|\bperl|\bruby|\bphp|\bsource|(?<=\s)\.)"
+    r"[ \t]+(?:-\w+[ \t]+)*[\"']?[^\s;&|\"']*[$`]"
+)
 # A script that works out what it loads may load any of its kind.
 DYNAMIC = (
     (SHELL_KIND, re.compile(r"[$`]"), SHELL),
     (re.compile(r".*\.(rb|pl|pm|php|lua)"), re.compile(""), (".rb", ".pl", ".pm", ".php", ".lua")),
     (
         re.compile(r".*\.pyw?|#!.*python.*"),
-        re.compile(r"importlib|__import__|runpy|pkgutil|\b(exec|eval)\("),
+        re.compile(r"importlib|__import__|runpy|pkgutil|sys\.path"),
         PYTHON,
     ),
+    (re.compile(r".*\.pyw?|#!.*python.*"), re.compile(r"\b(exec|eval|execfile)\("), ANY),
+    (SHELL_KIND, COMPUTED, CODE),
+    (SHELL_KIND, re.compile(r"\bPATH\+?="), ANY),
     (
         re.compile(r".*\.[cm]?[jt]sx?|#!.*node.*"),
         re.compile(r"(require|import)\(\s*[^\s\"')]"),
