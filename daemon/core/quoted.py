@@ -7,6 +7,7 @@ Nobody can tell for sure from the text alone, so what looks like another's count
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from daemon.core import value
 
@@ -160,12 +161,15 @@ def fence_quoted(text: str, data: Sequence[str]) -> str:
 
 
 def _find_given(text: str, data: Sequence[str]) -> Spans:
+    whole = (0, len(text))
     given: list[tuple[int, int]] = []
-    for part in data:
+    for part in dict.fromkeys(data):
         if part.strip():
-            found = [one.span() for one in re.finditer(re.escape(part), text)]
-            given += found or [(0, len(text))]
-    return _merge(given if len(given) <= MAX_PARTS else [(0, len(text))])
+            places = islice(re.finditer(re.escape(part), text), MAX_PARTS + 1 - len(given))
+            given += [one.span() for one in places] or [whole]
+        if len(given) > MAX_PARTS:
+            return (whole,)
+    return _merge(given)
 
 
 def _normalize(text: str, known: Spans) -> tuple[str, list[int]]:

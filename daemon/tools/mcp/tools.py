@@ -4,6 +4,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -23,6 +24,7 @@ from daemon.tools.base import (
 )
 from daemon.tools.calls import READ_EFFECTS, to_printable, truncate_middle
 from daemon.tools.mcp.config import McpConfig
+from daemon.tools.shell.process import exchange
 
 # Invisible: soft and zero-width marks, fillers, direction overrides, variation selectors, tags.
 HIDDEN_CHARS = re.compile(
@@ -39,6 +41,15 @@ TIMEOUT_S = 120.0
 RETRIES = 3
 TEXT_KEYS = ("description", "title", "$comment")
 NAME_KEYS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+# An empty registry: a reference in a server's schema fetches nothing.
+FITS = """
+import json, sys
+from jsonschema import Draft202012Validator
+from referencing import Registry
+schema, records = json.load(sys.stdin)
+sys.stdout.write(str(Draft202012Validator(schema, registry=Registry()).is_valid(records)))
+"""
+FITS_S = 3.0
 OnChanged = Callable[[], None]
 OnStderrLine = Callable[[str], None]
 
@@ -230,25 +241,20 @@ class McpTool:
         trusted = own in config.trusted_output and not answer.is_error
         label = Label.TRUSTED if trusted else Label.UNTRUSTED
         listed = own in config.records and not answer.is_error
-        records = answer.records if listed and self._fits(answer.records) else ""
+        records = answer.records if listed and await self._fits(answer.records) else ""
         text = sanitize(answer.text, RESULT_CHARS)
         return replace(answer, text=text, label=label, records=records)
 
-    def _fits(self, records: str) -> bool:
-        """The structured result is as the server has declared it."""
+    async def _fits(self, records: str) -> bool:
+        """The structured result is as the server has declared it. In a process of its own: what a
+        server declares can take for ever.
+        """
         schema = self.definition.output_schema
         if not (schema and records) or len(records) > RESULT_CHARS:
             return False
-        from jsonschema import Draft202012Validator  # lazy: jsonschema, 60 ms
-        from referencing import Registry  # lazy: comes with it
-        from referencing.exceptions import Unresolvable  # lazy: comes with it
-
-        # An empty registry: a reference in a server's schema fetches nothing.
-        validator = Draft202012Validator(json.loads(schema), registry=Registry())
-        try:
-            return validator.is_valid(json.loads(records))
-        except (Unresolvable, RecursionError, TypeError, ValueError):
-            return False  # what the server calls a schema is none
+        argv = (sys.executable, "-I", "-c", FITS)
+        data = f"[{schema}, {records}]".encode()
+        return await exchange(argv, data, FITS_S) == b"True"
 
 
 def make_spec(server: str, tool: ServerTool) -> ToolSpec:

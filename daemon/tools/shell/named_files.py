@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
+from stat import S_ISDIR
 
 from daemon.core import value
 from daemon.tools.policy.stemming import word_set
@@ -28,6 +29,7 @@ from daemon.tools.shell.started import (
     find_started,
     list_dynamic,
 )
+from daemon.tools.workspace.fs import mode_of
 
 MAX_FILES, MAX_DEPTH, MAX_WORDS, MAX_PLACES, MAX_NESTED = 40, 3, 4000, 12, 4
 MAX_HASHED, MAX_READ, MAX_PATH = 64_000_000, 200_000, 1000
@@ -198,7 +200,7 @@ class Search:
     def _add_folder(self, word: str) -> None:
         """A folder that is run: a package, or scripts one after the other."""
         for path in self._resolve(word, ""):
-            if (self.root / path).is_dir():
+            if S_ISDIR(mode_of(self.root / path)):
                 for one in self._glob(f"{path}/*" if path else "*"):
                     if self._looks_like_code(one) or one.endswith("package.json"):
                         self._add(one, by_itself=True)
@@ -315,7 +317,7 @@ class Search:
         for place in list(self.places):
             for path in self._resolve(word, place):
                 known = path in self.places or len(self.places) >= MAX_PLACES
-                if not known and (self.root / path).is_dir():
+                if not known and S_ISDIR(mode_of(self.root / path)):
                     self.places.append(path)
 
     def _candidates(self, word: str) -> Iterator[str]:

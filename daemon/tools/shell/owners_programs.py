@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Literal
 
 from daemon.tools.shell.named_files import (
@@ -22,6 +23,7 @@ from daemon.tools.shell.named_files import (
     PLAIN_PIECE,
     REQUIRED,
 )
+from daemon.tools.workspace.fs import mode_of
 
 MAX_NAMED, MAX_LEVELS, MAX_TEXT = 300, 3, 200_000
 SETTINGS = ("config", "config.worktree")
@@ -56,12 +58,12 @@ def find_of_repository(root: Path, place: str) -> Iterator[Named]:
             if section.startswith("include") and key == "path":
                 target = _join(file.parent, value)
                 waiting.append(target)
-                if _name(root, target) and target.is_file():
+                if _name(root, target) and S_ISREG(mode_of(target)):
                     yield _name(root, target), "settings", by
             elif key == "hookspath":
                 for folder in (_join(top, value) for top in tops):
                     hooks.append(folder)
-                    if _name(root, folder) and folder.exists():
+                    if _name(root, folder) and mode_of(folder):
                         yield _name(root, folder), "hooks", by
             elif not INERT_SETTING.fullmatch(key):
                 for path in list_named(root, tops, value, whole=True):
@@ -77,7 +79,7 @@ def find_of_start(root: Path, path: str) -> Iterator[Named]:
         yield from _find_of_hooks(root, [place.parent], place)
         return
     files = [place]
-    if place.is_dir():
+    if S_ISDIR(mode_of(place)):
         files = [one for one in place.iterdir() if STARTS.fullmatch(one.name)]
     for file in files:
         whole = WHOLE.fullmatch(file.name) is not None
@@ -162,7 +164,7 @@ def _is_own(root: Path, path: str) -> bool:
     parts = path.split("/")
     built = any(fnmatchcase(parts[-1], pattern) for pattern in BUILT_BY)
     with suppress(OSError, ValueError):
-        return not (OUTPUT_FOLDERS & set(parts) or built) and (root / path).is_file()
+        return not (OUTPUT_FOLDERS & set(parts) or built) and S_ISREG(mode_of(root / path))
     return False
 
 
@@ -186,7 +188,7 @@ def _name(root: Path, place: Path) -> str:
 
 def _read(file: Path) -> str:
     with suppress(OSError, ValueError):
-        if file.is_file():
+        if S_ISREG(mode_of(file)):
             with file.open("rb") as opened:
                 return opened.read(MAX_TEXT).decode("utf-8", "replace")
     return ""
