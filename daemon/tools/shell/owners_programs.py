@@ -163,9 +163,7 @@ def _list_modules(text: str) -> Iterator[tuple[str, bool]]:
 def _is_own(root: Path, path: str) -> bool:
     parts = path.split("/")
     built = any(fnmatchcase(parts[-1], pattern) for pattern in BUILT_BY)
-    with suppress(OSError, ValueError):
-        return not (OUTPUT_FOLDERS & set(parts) or built) and S_ISREG(mode_of(root / path))
-    return False
+    return not (OUTPUT_FOLDERS & set(parts) or built) and S_ISREG(mode_of(root / path))
 
 
 def _looks_like_code(file: Path) -> bool:

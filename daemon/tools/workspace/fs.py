@@ -38,7 +38,6 @@ PROBLEMS = {
 INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0]")
 
 
-@lru_cache(maxsize=4096)
 def mode_of(path: Path) -> int:
     """What kind of file it is; 0 for none, also where the name can be none."""
     try:
@@ -47,6 +46,7 @@ def mode_of(path: Path) -> int:
         return 0
 
 
+@lru_cache(maxsize=4096)
 def casefold_name(name: str) -> str:
     """One spelling for all names that some disk takes for the same file.
 
