@@ -222,7 +222,9 @@ EITHER_NETWORK = "give either domains (what it may reach) or network (all of it)
 UNPACKS = re.compile(  # what is in an archive or comes from a repository is nobody's yet
     r"\b(?:unzip|7z\w*|unrar|unar|bsdtar|cpio|shutil|zipfile|tarfile|jar\s+-?x)\b"
     r"|\btar\b[^;&|]*(?:\s-[a-zA-Z]*x|--extract|--get)|\btar\s+[a-zA-Z]*x[a-zA-Z]*\s"
-    r"|\bgit\b[^;&|]*\s(?:clone|pull|fetch|am|apply|submodule|bundle)\b"
+    r"|\b(?:gunzip|unxz|bunzip2|patch|dpkg|zstd\s+-d|(?:gzip|xz|bzip2)\s+-\w*d|ar\s+-?x)\b"
+    r"|\bgit\b[^;&|]*\s(?:clone|pull|fetch|am|apply|submodule|bundle|switch|merge|cherry-pick"
+    r"|worktree\s+add|checkout(?!\s+(?:--|\.)(?:\s|$)))\b"
 )
 BACKGROUND_NOTE = "in the background: it continues after this answer, for at most {:g} minutes"
 NEEDS_BUBBLEWRAP = (
