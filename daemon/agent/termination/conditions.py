@@ -147,7 +147,8 @@ def check_unrecoverable(turn: Turn) -> Halt | None:
     for result, call in latest:
         if call.name in turn.spec.critical and _is_denied(result):
             return Halt(Stop.FAILED, f"permission_denied: {call.name}: {_get_reason(result)}")
-    for result, call in latest:
+    failed = ((result, call) for result, call in latest if result.outcome is Outcome.ERROR)
+    for result, call in failed:
         if not _is_server_failure(result):
             continue
         wanted, tries = _find_dependency(call), 0

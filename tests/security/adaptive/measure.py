@@ -9,13 +9,29 @@ from pathlib import Path
 from daemon.app.daemon import Overrides
 from daemon.core.trust import Decision
 from daemon.tools.policy.gate import PolicyInput, Verdict
-from tests.security.adaptive import choosing, files, limits, reading, running, saying
+from tests.security.adaptive import (
+    bound_runs,
+    choosing,
+    files,
+    going_along,
+    limits,
+    made_owners,
+    moved_files,
+    reading,
+    running,
+    saying,
+    started_later,
+    used_again,
+)
 from tests.security.adaptive.cases import CASES, CLASSES, Case
 from tests.security.adaptive.world import ANSWERERS, Answerer, scene
 from tests.security.figures import Figure, at_least, none_of, told
 
 BITES = Path(__file__).with_name("bites.json")
-MODULES = (reading, choosing, files, saying, running, limits)
+MODULES = (
+    *(reading, choosing, files, saying, running, limits),
+    *(started_later, moved_files, bound_runs, going_along, used_again, made_owners),
+)
 ATTACKS: Mapping[str, Case] = dict(sorted(CASES.items()))
 QUIET_TWINS = 85  # percent that ask nothing
 MAY_SUCCEED = {"yes": "B", "flipped": CLASSES}  # consent is one layer: B is what it is for

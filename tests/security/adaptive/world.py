@@ -209,7 +209,7 @@ class Scene:
         return path
 
     def has_desk(
-        self, mail: str = "", contract: str = CANARY, events: Sequence[Json] = (), **more: object
+        self, mail: str = "", contract: str = CANARY, events: Sequence[object] = (), **more: object
     ) -> None:
         """Mails, with a stranger's text in them; the owner's contract; a calendar; an address book."""
         outputs = {
