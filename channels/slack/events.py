@@ -164,6 +164,7 @@ class EventParser:
             forwarded=bool(shared and not text),
             quoted=shared if text else "",
             sent_at=datetime.fromtimestamp(float(ts), UTC),
+            data=list_unseen(raw),
         )
 
     def _parse_edit(self, event: Json) -> InboundMessage | None:
@@ -219,6 +220,13 @@ def _replace_entity(match: re.Match[str]) -> str:
     if not label or label in (target, bare):
         return bare if target.startswith(("mailto:", "tel:")) else target
     return f"[{label}]({target})"
+
+
+def list_unseen(text: str) -> tuple[str, ...]:
+    """The targets of links that show another address: nobody has read them."""
+    shown = (match[0] for match in ENTITY.finditer(text))
+    links = (re.fullmatch(r"\[(\S*[@.]\S*)\]\((.*)\)", to_plain(one)) for one in shown)
+    return tuple(link[2] for link in links if link)
 
 
 def _shared_text(message: Json) -> str:

@@ -51,10 +51,9 @@ IMAGE = re.compile(r"!\[")
 TAGS = (
     "img|picture|source|svg|image|iframe|video|audio|embed|object|link|style|input|base|meta|script"
 )
-LOADING = "src|srcset|style|background|poster|data|href"
-TAG = re.compile(
-    rf"<(?=/?(?:{TAGS})\b|(?!a\b)[a-z][^<>]{{0,500}}?\b(?:{LOADING})\s*=)", re.IGNORECASE
-)
+PLAIN_LINK = r"a\s+href=(?:\"[^\"<>]*\"|'[^'<>]*')\s*>"
+TAG = re.compile(rf"<(?=/?(?:{TAGS})\b|(?!{PLAIN_LINK})[a-z][^\s>/<]*[\s/][^<]*?=)", re.IGNORECASE)
+"""Elements that load something, and all with an attribute but plain links."""
 BY_STOP = "stopped by /stop"
 """Why a turn was stopped by whoever said /stop in its own conversation, and was told there what
 that stopped.

@@ -109,8 +109,9 @@ async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
     fact, turn = fact.strip(), context.turn
     if not fact:
         raise ToolError("fact is empty; say what to remember")
-    ordered = context.untrusted_source and is_owner_order(turn, fact)
-    label = Label.UNTRUSTED if context.untrusted_source and not ordered else Label.TRUSTED
+    is_strange = context.untrusted_source or not is_owner_turn(turn)
+    ordered = is_strange and is_owner_order(turn, fact)
+    label = Label.UNTRUSTED if is_strange and not ordered else Label.TRUSTED
     try:
         kept = await memories.remember(
             fact,

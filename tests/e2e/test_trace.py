@@ -7,6 +7,7 @@ first message of a new chat until its reply is marked sent. `python -m tests.e2e
 import asyncio
 import json
 import os
+import re
 import signal
 import sqlite3
 import sys
@@ -27,6 +28,10 @@ from tests.fakes.platforms import comings, fake
 MOST_FUNCTIONS, MOST_FILES = 320, 70  # it was 581 in 141
 MOST_FUNCTIONS_OF_A_WRITE, MOST_FILES_OF_A_WRITE = 60, 12  # it was 110 in 33, 23 of them new
 LONGEST_S = 60.0
+
+
+# The channel's start may still be waiting for its answer from the platform.
+OF_START = re.compile(r"channel\.py:\d+ _set_menu$|transport\.py:\d+ attempt$")
 
 
 @asynccontextmanager
@@ -91,7 +96,7 @@ async def trace(place: Path, *steps: Step) -> list[str]:
                 process.send_signal(signal.SIGUSR1)
                 platform.say(OWNER, platform.private(OWNER), "hello, write a note for me, please")
                 await until_sent(home, 1)
-                return await counted(home, process)
+                return [one for one in await counted(home, process) if not OF_START.search(one)]
     finally:
         await platform.stop()
 

@@ -365,7 +365,9 @@ def server_address(
     if sandbox.refusal:
         raise ConfigError(f"the MCP server {name} is not started: {sandbox.refusal}")
     more, fds = (proxy.env, proxy.fds) if proxy else ({}, ())
-    env = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", **more, **config.env}
+    # What is compiled is not pinned, so it is compiled anew.
+    own = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", "PYTHONPYCACHEPREFIX": "/tmp/pyc"}
+    env = {**own, **more, **config.env}
     argv = sandbox.wrap_server(
         inner,
         network=config.network,

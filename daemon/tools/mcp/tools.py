@@ -3,6 +3,7 @@
 """
 
 import json
+import math
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -49,7 +50,7 @@ from referencing import Registry
 schema, records = json.load(sys.stdin)
 sys.stdout.write(str(Draft202012Validator(schema, registry=Registry()).is_valid(records)))
 """
-FITS_S = 3.0
+FITS_S, MAX_CHECKS, MAX_SHAPES = 3.0, 2_000_000, 10_000
 OnChanged = Callable[[], None]
 OnStderrLine = Callable[[str], None]
 
@@ -246,15 +247,51 @@ class McpTool:
         return replace(answer, text=text, label=label, records=records)
 
     async def _fits(self, records: str) -> bool:
-        """The structured result is as the server has declared it. In a process of its own: what a
-        server declares can take for ever.
+        """The structured result is as the server has declared it. What could take long is checked
+        in a process of its own.
         """
         schema = self.definition.output_schema
         if not (schema and records) or len(records) > RESULT_CHARS:
             return False
-        argv = (sys.executable, "-I", "-c", FITS)
-        data = f"[{schema}, {records}]".encode()
-        return await exchange(argv, data, FITS_S) == b"True"
+        declared, given = json.loads(schema), json.loads(records)
+        if len(records) * _count_checks(declared, declared) > MAX_CHECKS:
+            argv, data = (sys.executable, "-I", "-c", FITS), f"[{schema}, {records}]".encode()
+            return await exchange(argv, data, FITS_S) == b"True"
+        from jsonschema import Draft202012Validator  # lazy: jsonschema, 60 ms
+        from referencing import Registry  # lazy: comes with it
+        from referencing.exceptions import Unresolvable  # lazy: comes with it
+
+        try:
+            return Draft202012Validator(declared, registry=Registry()).is_valid(given)
+        except (Unresolvable, RecursionError, TypeError, ValueError):
+            return False  # what the server calls a schema is none
+
+
+def _count_checks(shape: object, whole: object, depth: int = 0) -> float:
+    """How many checks one value takes at most; infinite for patterns, and for a shape in itself."""
+    if depth > MAX_DEPTH:
+        return math.inf
+    if isinstance(shape, list):
+        return sum(_count_checks(part, whole, depth) for part in shape)
+    if not isinstance(shape, dict):
+        return 0
+    if isinstance(shape.get("pattern"), str) or "patternProperties" in shape:
+        return math.inf
+    count = 1.0
+    for key, part in shape.items():
+        if key in ("$ref", "$dynamicRef") and isinstance(part, str):
+            count += _count_checks(_find_part(whole, part), whole, depth + 1)
+        elif key not in ("$defs", "definitions"):
+            count += _count_checks(part, whole, depth + 1)
+        if count > MAX_SHAPES:
+            return math.inf
+    return count
+
+
+def _find_part(whole: object, reference: str) -> object:
+    for name in reference.removeprefix("#").strip("/").split("/"):
+        whole = whole.get(name) if isinstance(whole, dict) and name else whole
+    return whole
 
 
 def make_spec(server: str, tool: ServerTool) -> ToolSpec:

@@ -20,6 +20,7 @@ from daemon.tools.policy.disclosure import (
     find_orders,
     is_owners_word,
     is_private,
+    list_earlier,
     list_own_words,
     name_source,
     price_fetch,
@@ -61,7 +62,7 @@ class TaintedCall:
         gate, tool, arguments = self.gate, self.call.tool, self.call.arguments
         texts = collect_texts(self.turn)
         setting = self.setting
-        whole = (*setting.earlier, *setting.work, *texts)
+        whole = (*list_earlier(setting), *setting.work, *texts)
         evidence = Evidence(whole, gate.registry, gate.contacts())
         case = replace(
             self.case,

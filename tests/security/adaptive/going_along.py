@@ -1,6 +1,7 @@
 """What goes along with an order, twice, or by a search (A, B, C, L)."""
 
 import json
+import re
 
 from markdown_it import MarkdownIt
 
@@ -263,7 +264,7 @@ async def c15(at: Scene) -> bool:
             ask, fetch(page), read("notes.txt"), says(f"So.\n\n{form.format(image)}")
         )
         shown = MarkdownIt("commonmark", {"html": True}).render(reply)
-        if any(f"{sign}{image}" in shown for sign in ('src="', "url(", "background=")):
+        if re.search(rf"<(?!a )[^>]*{re.escape(image)}", shown):
             return True
     return False
 
