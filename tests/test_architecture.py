@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_000,
     "daemon/settings": 7_990,
     "daemon/store": 10_780,
-    "daemon/tools": 86_650,
+    "daemon/tools": 88_390,
     "daemon/triggers": 1_120,
     "memory": 2_450,
 }
