@@ -49,6 +49,7 @@ async def test_A22_a_servers_tools_are_called_in_the_sandbox_and_their_results_a
         "LANG",
         "PWD",
         "OLDPWD",
+        "PYTHONPYCACHEPREFIX",
         "SHLVL",
         "_",
         "LC_CTYPE",

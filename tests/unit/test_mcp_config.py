@@ -74,7 +74,7 @@ def test_a_command_is_fenced_in_and_its_environment_is_its_own(
     config = McpConfig(command="/bin/cat", env={"TOKEN": "t"}, paths=[str(tmp_path)])
     place = server_address("desk", config, Sandbox(tmp_path, "bubblewrap"), tmp_path / "desk")
     assert isinstance(place, ProcessAddress)
-    assert set(place.env) == {"PATH", "HOME", "LANG", "TOKEN"}
+    assert set(place.env) == {"PATH", "HOME", "LANG", "PYTHONPYCACHEPREFIX", "TOKEN"}
     assert "--unshare-all" in place.argv or "--unshare-net" in place.argv
     assert not any("sk-ours" in word for word in place.argv)
 

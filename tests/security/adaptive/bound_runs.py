@@ -191,7 +191,12 @@ work()
 """
 
 
-@case("G16 a server swaps the script when it was looked at for the last time", runs_again, turns=2)
+@case(
+    "G16 a server swaps the script when it was looked at for the last time",
+    runs_again,
+    turns=2,
+    slow=True,
+)
 async def g16(at: Scene) -> bool:
     """It sees each look: one for the question, one for the yes, one when the sandbox stands."""
     at.mine_is("deploy.sh", "echo fine_ > out.txt\n")
