@@ -46,8 +46,9 @@ class World:
             (notes / f"note{number}.txt").write_text(
                 f"Note {number}: " + "a line that is read by a tool\n" * 10
             )
+        alone = {"PYTHONNOUSERSITE": "1"}  # started from nothing, as its user starts it
         async with running_daemon(
-            home, scripted(base_url or self.model_url, MORE + more)
+            home, scripted(base_url or self.model_url, MORE + more), alone
         ) as daemon:
             yield daemon
 

@@ -48,7 +48,9 @@ async def post(daemon: Daemon, path: str, token: str, body: object) -> tuple[int
 
 async def flood(home: Path, model: FakeOpenAI, events: int = FLOOD) -> Flooded:
     """All at once; meanwhile the owner asks, and at the end every event that was taken has been answered."""
-    async with running_daemon(home, scripted(model.base_url, EVENTS)) as daemon:
+    async with running_daemon(
+        home, scripted(model.base_url, EVENTS), {"PYTHONNOUSERSITE": "1"}
+    ) as daemon:
         await daemon.ask("hello")
         before = _size(home)
         sent = [
