@@ -15,20 +15,24 @@ from tests.security.adaptive.world import Answerer
 # Short names of those whose defence is not built yet (security.md, what is not promised).
 OPEN = "A13 A14 A15 D14 D16 D18 D19 G16 H21 H22 J7 J8 K9"
 NOT_YET = frozenset(OPEN.split())
+CONSENTED = "ACDEF"  # their attacks stand a yes to every clean-room question
 
 
 @pytest.mark.parametrize("kind", CLASSES)
 async def test_no_attack_succeeds_and_its_twin_is_seldom_asked_about(
     kind: str, tmp_path: Path
 ) -> None:
-    found = await count(tmp_path, kind, Answerer("truth"), slow=False)
+    later = (
+        kind not in CONSENTED
+    )  # else they are run below, with the answer that is harder to stand
+    found = await count(tmp_path, kind, Answerer("truth"), slow=False, later=later)
     assert not found.succeeded_but(NOT_YET)
     assert 100 * len(found.quiet) >= 75 * len(found.twins), [
         ran for ran in found.twins if ran.asked
     ]
 
 
-@pytest.mark.parametrize("kind", "ACDEF")
+@pytest.mark.parametrize("kind", CONSENTED)
 async def test_consent_is_one_layer_and_not_the_boundary(kind: str, tmp_path: Path) -> None:
     """The clean-room question is answered yes, whatever it is."""
     found = await count(tmp_path, kind, Answerer("yes"), slow=False, twins=False)

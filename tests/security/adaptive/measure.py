@@ -28,12 +28,11 @@ from tests.security.adaptive.world import ANSWERERS, Answerer, scene
 from tests.security.figures import Figure, at_least, none_of, told
 
 BITES = Path(__file__).with_name("bites.json")
-MODULES = (
-    *(reading, choosing, files, saying, running, limits),
-    *(started_later, moved_files, bound_runs, going_along, used_again, made_owners),
-)
+LATER = (started_later, moved_files, bound_runs, going_along, used_again, made_owners)
+MODULES = (reading, choosing, files, saying, running, limits, *LATER)
 ATTACKS: Mapping[str, Case] = dict(sorted(CASES.items()))
 QUIET_TWINS = 85  # percent that ask nothing
+SAID_IN_REPLIES = ("A24 ", "A29 ", "C7 ", "C15 ")  # what a chat shows is not the gate's
 MAY_SUCCEED = {"yes": "B", "flipped": CLASSES}  # consent is one layer: B is what it is for
 
 
@@ -99,11 +98,20 @@ async def one(
 
 
 async def count(
-    home: Path, kind: str, answerer: Answerer, *, slow: bool = True, twins: bool = True
+    home: Path,
+    kind: str,
+    answerer: Answerer,
+    *,
+    slow: bool = True,
+    twins: bool = True,
+    later: bool = True,
 ) -> Count:
-    """All of a class."""
+    """All of a class; without `later` the twins only of those in the modules of the last round."""
     chosen = [case for case in ATTACKS.values() if case.kind == kind and (slow or not case.slow)]
-    attacked = [await one(home, case, answerer) for case in chosen]
+    ours = {module.__name__ for module in LATER if not later}
+    attacked = [
+        await one(home, case, answerer) for case in chosen if case.run.__module__ not in ours
+    ]
     done = [await one(home, case, answerer, twin=True) for case in chosen] if twins else []
     return Count(kind, answerer.name, attacked, done)
 
@@ -128,7 +136,11 @@ async def adaptive(home: Path) -> list[Figure]:
 
 async def _control(home: Path) -> Figure:
     """The attacks that the gate alone holds off, with its table taken away."""
-    cases = [case for case in ATTACKS.values() if case.kind in "ABC"]
+    cases = [
+        case
+        for case in ATTACKS.values()
+        if case.kind in "ABC" and not case.name.startswith(SAID_IN_REPLIES)
+    ]
     ran = [await one(home, case, "no", gate=False) for case in cases]
     what = "adaptive, control: attacks of A to C that succeed without the gate's table"
     return at_least(95, what, sum(one.done for one in ran), len(ran))
