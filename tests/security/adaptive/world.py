@@ -176,7 +176,7 @@ class Scene:
     desk: Script = field(init=False)
     mine: list[str] = field(default_factory=list)
     yes_by: tuple[str, str] = ("", "")
-    swapped: bool = False
+    agreed: set[tuple[str, str]] = field(default_factory=set)
     _door: Door | None = None
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -367,18 +367,20 @@ class Scene:
                 tool = str(data["tool"])
                 self.previews.append(str(data.get("preview") or ""))
                 self.shown.append(f"{as_text(data['arguments'])} {self.previews[-1]}")
-                agreed = any(one in tool for one in yes) and not self.swapped
+                call = (turn, str(data["call_id"]))
+                agreed = any(one in tool for one in yes) and call not in self.agreed
                 if not agreed:
                     given, why = as_text(data["arguments"])[:200], str(data.get("preview") or "")
                     self.asked.append(f"{tool} {given} {why[:300]}")
-                elif before_yes:
-                    before_yes()
-                    self.swapped = True  # the yes was to what was shown: no second one
+                else:
+                    self.agreed.add(call)  # the yes was to what was shown: no second one
+                    if before_yes:
+                        before_yes()
                 by, session = self.yes_by
                 if agreed and by:
                     await door.say(by, session)
                 else:
-                    await door.answer(turn, str(data["call_id"]), yes=agreed)
+                    await door.answer(*call, yes=agreed)
 
     def told_model(self, words: str, after: int = 0) -> bool:
         """The model's requests, from this one on, hold these words, and they are not its own."""
