@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 
 from daemon.access.chat_ids import NOTICE
 from daemon.core import value
@@ -95,6 +95,9 @@ class MemoryRecall:
             log.warning("memory could not keep the reflection of turn %s: %s", turn.id, error)
 
 
+MAX_REMEMBERED = 10_000
+
+
 @value
 class StoredGrants:
     """Grants of the session, of its chat, and of everywhere. A session with text from outside has
@@ -103,6 +106,7 @@ class StoredGrants:
 
     store: Store
     clock: Clock
+    _shared: dict[str, bool] = field(default_factory=dict)
 
     async def use_grant(self, session: str, wanted: GrantRequest, call: str) -> bool:
         """Whether a person has allowed this; one use of the grant is spent with the answer."""
@@ -157,8 +161,12 @@ class StoredGrants:
         return await self.store.write(count)
 
     async def is_shared(self, session: str) -> bool:
-        """In a private chat no message has an id to answer to."""
-        return await self.store.read(lambda tx: tx.is_shared(session))
+        """In a private chat no message has an id to answer to. What a chat is it stays."""
+        if session not in self._shared:
+            if len(self._shared) >= MAX_REMEMBERED:
+                self._shared.clear()
+            self._shared[session] = await self.store.read(lambda tx: tx.is_shared(session))
+        return self._shared[session]
 
     def _date(self, disclosure: Disclosure) -> Disclosure:
         return replace(disclosure, day=int(self.clock.now().timestamp()) // 86_400)

@@ -60,6 +60,8 @@ class TaintedCall:
     async def weigh(self, *, ask: bool) -> PolicyInput:
         """The case with its facts. `ask`: a model may be asked, and a fetch is counted."""
         gate, tool, arguments = self.gate, self.call.tool, self.call.arguments
+        if self.case.effect is Effect.READ:
+            return await self._weigh_read() if ask else self.case
         texts = collect_texts(self.turn)
         setting = self.setting
         whole = (*list_earlier(setting), *setting.work, *texts)
@@ -69,8 +71,6 @@ class TaintedCall:
             provenance=evidence.check(tool, arguments),
             private=is_private(setting, texts),
         )
-        if case.effect is Effect.READ:
-            return await self._weigh_read(case, texts) if ask else case
         if case.taint is Taint.NONE and case.effect is Effect.EGRESS:
             case = self._weigh_plain_order(case, evidence, texts)
         elif case.taint is not Taint.READ_OUTSIDE_TEXT:
@@ -81,12 +81,13 @@ class TaintedCall:
             case = await self._weigh_order(case, evidence, texts, ask=ask)
         return await self._use_order(case, texts) if ask else case
 
-    async def _weigh_read(self, case: PolicyInput, texts: Sequence[SourcedText]) -> PolicyInput:
+    async def _weigh_read(self) -> PolicyInput:
         """Where others read the answers, they would read what no order names."""
-        tool = self.call.tool
-        orders = Evidence(self._list_orders(texts), self.gate.registry)
-        is_named = name_source(tool, self.call.arguments, orders)[1]
-        if case.taint is Taint.NONE or tool.meta.public or is_named or not await self._is_shared():
+        case, tool = self.case, self.call.tool
+        if case.taint is Taint.NONE or tool.meta.public or not await self._is_shared():
+            return case
+        orders = Evidence(self._list_orders(collect_texts(self.turn)), self.gate.registry)
+        if name_source(tool, self.call.arguments, orders)[1]:
             return case
         return replace(case, unordered=OTHERS_READ)
 
