@@ -42,7 +42,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon": 1_280,
     "daemon/access": 1_800,
     "daemon/agent": 32_660,
-    "daemon/app": 9_570,
+    "daemon/app": 9_700,
     "daemon/cli": 23_270,
     "daemon/client": 9_300,
     "daemon/commands": 9_030,

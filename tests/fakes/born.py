@@ -142,13 +142,14 @@ def run(
     """`aidaemon WORDS < text`, to its end."""
     with TemporaryFile() as out, TemporaryFile() as errors:
         mine, its = os.pipe()
-        with os.fdopen(its, "wb") as stdin:
+        with os.fdopen(its, "wb", 0) as stdin:  # nothing is left to be written when it is closed
             order = Order([*words], env, str(cwd), [], terminal=False)
             told = _ask(door(COMMANDS), asdict(order), (mine, out.fileno(), errors.fileno()))
             os.close(mine)
-            with suppress(BrokenPipeError):
-                stdin.write(text.encode())
-                stdin.flush()
+            left = text.encode()
+            with suppress(BrokenPipeError):  # it need not read all, or anything
+                while left:
+                    left = left[stdin.write(left) :]
         with told:
             told.settimeout(within)
             pid = int(told.recv(64))
