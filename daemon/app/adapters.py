@@ -24,6 +24,7 @@ from memory.memory import Memory, MemoryFull
 log = logging.getLogger(__name__)
 TERMINAL_CHANNEL = "terminal"
 MAX_HITS = 5
+MAX_REMEMBERED = 10_000
 RECALL_TIMEOUT_S = 2.0
 
 
@@ -93,9 +94,6 @@ class MemoryRecall:
             )
         except (MemoryFull, sqlite3.Error) as error:
             log.warning("memory could not keep the reflection of turn %s: %s", turn.id, error)
-
-
-MAX_REMEMBERED = 10_000
 
 
 @value

@@ -65,7 +65,7 @@ def is_private(setting: TrustContext, texts: Sequence[SourcedText]) -> bool:
 def list_earlier(setting: TrustContext) -> list[SourcedText]:
     """What was pasted in another message is private now: this one is not about it."""
     return [
-        replace(text, private=text.private or text.origin is Origin.QUOTED)
+        replace(text, private=True) if text.origin is Origin.QUOTED else text
         for text in setting.earlier
     ]
 

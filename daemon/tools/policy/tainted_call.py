@@ -37,12 +37,12 @@ NOT_SAID = "your words do not plainly order it"
 MODEL_SAYS_NO = "it does not seem to be what you ordered"
 DONE_BEFORE = "it was done, or tried, at your order before"
 OTHERS_READ = "others in this chat would read the answer"
+NOT_SURE = "it is not certain that you ordered it"
 PEOPLE = word_set("""
     to cc bcc recipient recipients user users username person people contact participant
     participants attendees invitees member members channel chat room group receiver payee account
     iban phone number email address
 """)
-NOT_SURE = "it is not certain that you ordered it"
 
 
 @value
@@ -86,17 +86,14 @@ class TaintedCall:
         case, tool = self.case, self.call.tool
         if case.taint is Taint.NONE or tool.meta.public or not await self._is_shared():
             return case
-        orders = Evidence(self._list_orders(collect_texts(self.turn)), self.gate.registry)
-        if name_source(tool, self.call.arguments, orders)[1]:
+        orders = find_orders(self.setting, collect_texts(self.turn))
+        words = Evidence(_as_said(orders), self.gate.registry)
+        if name_source(tool, self.call.arguments, words)[1]:
             return case
         return replace(case, unordered=OTHERS_READ)
 
     async def _is_shared(self) -> bool:
         return await self.gate.grants.is_shared(self.setting.root or self.turn.session)
-
-    def _list_orders(self, texts: Sequence[SourcedText]) -> list[SourcedText]:
-        orders = find_orders(self.setting, texts)
-        return [SourcedText(text, Origin.PERSON, Label.TRUSTED) for text in orders]
 
     async def _weigh_fetch(
         self, case: PolicyInput, evidence: Evidence, texts: Sequence[SourcedText], *, ask: bool
@@ -215,7 +212,7 @@ class TaintedCall:
             return case  # it is asked about anyway
         tool, arguments = self.call.tool, self.call.arguments
         orders = find_orders(self.setting, texts)
-        said = self._list_orders(texts)
+        said = _as_said(orders)
         spoken = [text for text in evidence.texts if is_owners_word(text)]
         foreign, named = find_leaks(
             self.setting,
@@ -257,6 +254,10 @@ class TaintedCall:
             known = [await self.setting.consult(purpose, consent.SYSTEM, question) or ""]
         answer = consent.parse_answer(known[-1] if known else "")
         return "" if answer else MODEL_SAYS_NO if answer is False else NOT_SURE
+
+
+def _as_said(orders: Sequence[str]) -> list[SourcedText]:
+    return [SourcedText(text, Origin.PERSON, Label.TRUSTED) for text in orders]
 
 
 def _find_title(
