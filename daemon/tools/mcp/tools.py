@@ -50,6 +50,7 @@ from referencing import Registry
 schema, records = json.load(sys.stdin)
 sys.stdout.write(str(Draft202012Validator(schema, registry=Registry()).is_valid(records)))
 """
+UNCOUNTED = frozenset(("patternProperties", "$dynamicRef", "$recursiveRef"))
 FITS_S, MAX_CHECKS, MAX_SHAPES = 3.0, 2_000_000, 10_000
 OnChanged = Callable[[], None]
 OnStderrLine = Callable[[str], None]
@@ -275,12 +276,15 @@ def _count_checks(shape: object, whole: object, depth: int = 0) -> float:
         return sum(_count_checks(part, whole, depth) for part in shape)
     if not isinstance(shape, dict):
         return 0
-    if isinstance(shape.get("pattern"), str) or "patternProperties" in shape:
+    if isinstance(shape.get("pattern"), str) or not UNCOUNTED.isdisjoint(shape):
+        return math.inf
+    if depth and "$id" in shape:  # what is referred to below it is another's
         return math.inf
     count = 1.0
     for key, part in shape.items():
-        if key in ("$ref", "$dynamicRef") and isinstance(part, str):
-            count += _count_checks(_find_part(whole, part), whole, depth + 1)
+        if key == "$ref" and isinstance(part, str):
+            found = _find_part(whole, part)
+            count += math.inf if found is None else _count_checks(found, whole, depth + 1)
         elif key not in ("$defs", "definitions"):
             count += _count_checks(part, whole, depth + 1)
         if count > MAX_SHAPES:
