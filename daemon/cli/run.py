@@ -38,7 +38,7 @@ def gc_free_import() -> Iterator[None]:
 LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-OPTIONS = {"--verbose": "log everything, not only what matters"}
+OPTIONS = {"--verbose": "log everything but what the journal reads and writes"}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=logging.DEBUG if args.verbose else logging.INFO, format=LINE
     )
+    logging.getLogger("aiosqlite").setLevel(logging.INFO)  # its DEBUG prints whole conversations
     try:
         from uvloop import new_event_loop  # lazy: the extra `speed`  # pyrefly: ignore
     except ModuleNotFoundError:

@@ -49,6 +49,7 @@ class Found:
 
     traces: list[str]
     places: int
+    log: str
 
 
 async def traces(home: Path) -> Found:
@@ -77,7 +78,7 @@ async def traces(home: Path) -> Found:
         }
     files = [file for file in home.rglob("*") if file.is_file() and file.name not in OURS]
     left |= {str(file.relative_to(home)): file.read_bytes() for file in files}
-    return Found(_traces(left), len(left))
+    return Found(_traces(left), len(left), "".join(daemon.log))
 
 
 def _traces(left: dict[str, bytes]) -> list[str]:

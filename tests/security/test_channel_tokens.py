@@ -12,3 +12,5 @@ async def test_A6_tokens_of_platforms_leave_no_trace(tmp_path: Path) -> None:
     found = await traces(tmp_path / "home")
     assert found.traces == []
     assert found.places > 20
+    assert "DEBUG telegram" in found.log
+    assert "DEBUG aiosqlite" not in found.log  # it prints whole conversations
