@@ -31,13 +31,21 @@ from daemon.settings.secrets import ActiveSecrets, SecretStore, find_config_secr
 from daemon.store.pruning import StoreConfig
 from daemon.tools.config import ToolsConfig
 from daemon.tools.mcp.config import McpConfig, ServerName
-from daemon.triggers.config import EventsConfig
+from daemon.triggers.config import EventsConfig, SchedulerConfig, Zone
 
 
 class StrictModel(BaseModel):
     """Refuses unknown keys, also those of an add-on."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GeneralConfig(StrictModel):
+    """[general]: what all parts share."""
+
+    timezone: Zone = Field(
+        "", description='your time zone, such as "Europe/Berlin"; empty: that of the machine'
+    )
 
 
 class AddonChannels(StrictModel):
@@ -60,6 +68,10 @@ class Config(StrictModel):
     discord: DiscordConfig = Field(DiscordConfig(), description="a Discord bot of yours")
     channels: AddonChannels = Field(AddonChannels(), description="channels of add-ons")
     events: EventsConfig = Field(EventsConfig(), description="events from outside that start work")
+    general: GeneralConfig = Field(GeneralConfig(), description="what all parts share")
+    scheduler: SchedulerConfig = Field(
+        SchedulerConfig(), description="what the assistant does by itself at its time"
+    )
     tools: ToolsConfig = Field(
         ToolsConfig(), description="what the assistant may do, and when it asks"
     )

@@ -7,8 +7,8 @@ from dataclasses import field
 from daemon.app.config import load_or_last_good
 from daemon.app.daemon import Overrides, open_daemon
 from daemon.client.http import find_running_daemon
-from daemon.client.local import JournalReader
 from daemon.client.protocol import DaemonClient, RunReader
+from daemon.client.reader import JournalReader
 from daemon.commands.registry import COMMANDS
 from daemon.core import value
 from daemon.settings.paths import Paths

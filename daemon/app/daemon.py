@@ -1,6 +1,7 @@
 """Composition root: builds a daemon from a config; one stack closes all parts."""
 
 import asyncio
+import random
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -28,10 +29,12 @@ from daemon.commands.files import TrustCommands
 from daemon.commands.memory import MEMORY_WAITS, MemoryCommands, count_memories
 from daemon.commands.registry import CommandRunner
 from daemon.commands.rules import RuleCommands
+from daemon.commands.schedules import ScheduleCommands
 from daemon.commands.sessions import SessionCommands
-from daemon.core.clock import BackgroundTasks
+from daemon.core.clock import BackgroundTasks, set_timezone
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.messages import Usage
+from daemon.core.rows import InboxRow, SessionRow
 from daemon.core.trust import Role
 from daemon.core.turn import Turn
 from daemon.gateway.downloads import AttachmentDownloader
@@ -54,6 +57,8 @@ from daemon.tools.mcp.pins import PinStore
 from daemon.tools.signature import bind
 from daemon.tools.workspace.inbox_folder import InboxFolder
 from daemon.triggers.events import EventTrigger
+from daemon.triggers.schedule_tool import schedule_tool
+from daemon.triggers.schedules import ScheduleEngine
 from memory.memory import Memory
 
 # The events of every turn.
@@ -69,6 +74,7 @@ class Daemon(ToolOwner):
         """Build everything, ready to be started."""
         config, clock = self.config, self.clock
         self.background, self.config_roles = BackgroundTasks(), dict[str, Mapping[str, Role]]()
+        self.zone = set_timezone(config.general.timezone)
         self.runtime.on_reload, self.ready = self._apply_config, asyncio.Event()
         self.paths.make_home()
         store = self.store = await self.overrides.open_store(self.paths.journal)
@@ -89,7 +95,12 @@ class Daemon(ToolOwner):
         self.notifier = OwnerNotifier(store, clock, self.new_id, self._is_channel_up)
         memory.on_waiting = partial(self.notifier, MEMORY_WAITS)
         spawn = bind([spawn_agent], {SubagentManager: self.subagents})
-        executor = await self.build_tools(memory, [*spawn, *config_tools(self.runtime)])
+        schedules = self.schedules = ScheduleEngine(
+            store, self._begin_scheduled, clock, self.new_id, partial(random.uniform, 0)
+        )
+        self.stack.push_async_callback(schedules.aclose)
+        own = [*spawn, *config_tools(self.runtime), schedule_tool(schedules, clock)]
+        executor = await self.build_tools(memory, own)
         agents.set_tools(self.registry.names())
         sessions = self.sessions = SessionManager(
             store,
@@ -111,12 +122,22 @@ class Daemon(ToolOwner):
             self.event_bus,
         )
         self._connect()
+        await self._sync_schedules()
 
     async def _list_cited_turns(self) -> set[str]:
         return await self.memory.turns()
 
+    def _begin_scheduled(self, session: SessionRow, row: InboxRow) -> None:
+        self.sessions.deliver(session, row, stream=False)
+
+    async def _sync_schedules(self) -> None:
+        config = self.config.scheduler
+        self.schedules.zone = config.timezone or self.zone
+        await self.schedules.sync(config.tasks, config.session)
+
     def _apply_config(self, config: Config) -> None:
         """After a reload: new turns use it."""
+        self.background.start(self._sync_schedules(), "schedules")
         self.agents.set_defaults(config.agent)
         self.subagents.defaults, self.subagents.config = config.agent, config.subagents
         self.usage.set_config(config.budget)
@@ -176,6 +197,7 @@ class Daemon(ToolOwner):
             AdminCommands(people, self.runtime.reload, PinStore(store), self.servers),
             self.rule_commands,
             UndoCommand(store, self.files, self.new_id),
+            ScheduleCommands(self.schedules),
             MemoryCommands(self.memory, clock),
             self.trust,
         )
@@ -191,6 +213,7 @@ class Daemon(ToolOwner):
             people,
             loops,
             self.memory,
+            self.schedules,
             self.event_bus,
             self._list_problems,
             lambda: self.runtime.loaded.notice,

@@ -81,6 +81,7 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
                 await stack.enter_async_context(run_channels(daemon))
             await daemon.sessions.recover()
             await daemon.loops.recover()
+            await daemon.schedules.start()
             if "daily_usd" not in daemon.config.budget.model_fields_set:
                 await daemon.store.write(partial(tell_of_no_limit, daemon.notifier.post_notice))
             tell(f"ready {url}")

@@ -22,7 +22,7 @@ from daemon.cli.terminal.plain import (
     PlainScreen,
     run_interruptible,
 )
-from daemon.client.protocol import LoopAction, LoopView, find_loop, loop_to_json
+from daemon.client.loop_view import LoopAction, LoopView, find_loop, loop_to_json
 from daemon.core.errors import AidaemonError
 from daemon.core.rows import Criterion, LoopOrder
 from daemon.settings.paths import Paths, resolve_paths

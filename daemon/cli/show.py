@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         from rich.console import Console  # lazy: 60 ms
 
-        from daemon.cli.render_run import render_run  # lazy: brings rich
+        from daemon.cli.terminal.render_run import render_run  # lazy: brings rich
 
         Console(highlight=False).print(render_run(bundle))
     return 0

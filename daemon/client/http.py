@@ -14,14 +14,13 @@ from dataclasses import field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args
 from urllib.parse import quote, urlencode, urlsplit
 
+from daemon.client.loop_view import LoopAction, LoopView
 from daemon.client.protocol import (
     COMPLETED,
     DaemonClient,
     Endpoint,
     HealthView,
     LiveEvent,
-    LoopAction,
-    LoopView,
     RunView,
     SendResult,
 )
@@ -33,6 +32,7 @@ from daemon.store.lock import LOCK_FILE, is_locked
 
 if TYPE_CHECKING:
     from daemon.core.rows import GrantBounds, LoopOrder
+    from daemon.triggers.schedules import ScheduleOrder
 
 SEND = {
     "terminal": Endpoint("POST", "/v1/terminal/{session}/messages?stream={stream}", SendResult),
@@ -42,6 +42,11 @@ EVENTS = Endpoint("GET", "/v1/runs/{turn}/events")
 ANSWER = Endpoint("POST", "/v1/runs/{turn}/{verb}", missing="question")
 START_LOOP = Endpoint("POST", "/api/agents/{agent}/loop/start", LoopView)
 CHANGE_LOOP = Endpoint("POST", "/api/agents/{agent}/loop/{verb}", LoopView, missing="loop")
+ADD_SCHEDULE = Endpoint("POST", "/v1/schedules", str, "said")
+SCHEDULE_KEYS = (
+    *("rule", "prompt", "session", "name", "zone", "misfire", "oneshot", "jitter_s", "until"),
+    "agent",
+)
 REQUEST_S, SILENCE_S = 30.0, 45.0
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 RECONNECT_DELAYS = (0.1, 0.3, 1.0, 2.0)
@@ -196,6 +201,10 @@ class HttpClient(DaemonClient):
     async def start_loop(self, order: "LoopOrder") -> LoopView:
         names = ("agent", "message", "session", "criterion", "value", "max_iterations")
         return await self.request(START_LOOP, {name: getattr(order, name) for name in names})
+
+    async def add_schedule(self, order: "ScheduleOrder") -> str:
+        given = {name: getattr(order, name) for name in SCHEDULE_KEYS}
+        return await self.request(ADD_SCHEDULE, given)
 
     async def change_loop(self, loop: LoopView, action: LoopAction) -> LoopView | None:
         return await self.request(CHANGE_LOOP, {"agent": loop.agent, "verb": action})

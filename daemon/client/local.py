@@ -5,30 +5,23 @@ from dataclasses import asdict
 
 from daemon import VERSION
 from daemon.access.directory import NewCode, PairedPerson
+from daemon.client.loop_view import LoopAction, LoopView
 from daemon.client.protocol import (
-    SESSIONS_PAGE,
     ApprovalView,
     DaemonClient,
     GrantView,
     HealthView,
     LiveEvent,
-    LoopAction,
-    LoopView,
-    RunLine,
-    RunReader,
     RunView,
     SendResult,
-    SessionView,
-    UndeliveredText,
 )
+from daemon.client.reader import JournalReader
 from daemon.client.views import (
     EventFormatter,
     build_view,
     loop_view,
-    queued_view,
     row_from_turn,
     run_view,
-    transcript_line,
 )
 from daemon.commands.registry import CommandCall, CommandRunner, fence_argument, parse_command
 from daemon.core import value
@@ -42,74 +35,8 @@ from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService, name_question
 from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox, InboxMessage
-from daemon.store.journal import Store, Tx
+from daemon.triggers.schedules import ScheduleEngine, ScheduleOrder, show_schedule
 from memory.memory import Memory
-
-MAX_LOOPS = 20
-
-
-@value
-class JournalReader(RunReader):
-    """The part of `DaemonClient` that only reads."""
-
-    store: Store
-
-    async def get_run(self, turn: str) -> RunView | None:
-        def read(tx: Tx) -> RunView | None:
-            if row := tx.get_turn(turn):
-                return run_view(row, tx.list_events(turn), tx.list_reactions(turn))
-            queued = tx.get_turn_input(turn)
-            return queued_view(queued, tx.get_child(turn)) if queued else None
-
-        return await self.store.read(read)
-
-    async def get_transcript(self, turn: str) -> list[dict[str, object]]:
-        return [
-            transcript_line(item) for item in await self.store.read(lambda tx: tx.list_events(turn))
-        ]
-
-    async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
-        def read(tx: Tx) -> list[RunLine]:
-            begun = {
-                row.id: build_view(RunLine, row, turn=row.id, parent=row.parent or None)
-                for row in tx.list_turns(session, limit)
-            }
-            sessions = [session] if session else tx.list_unfinished_sessions()
-            waiting = [row for name in sessions for row in tx.list_waiting_inputs(name)]
-            queued = [
-                build_view(RunLine, queued_view(row))
-                for row in reversed(waiting)
-                if not row.steers and row.turn not in begun
-            ]
-            return [*queued, *begun.values()][:limit]
-
-        return await self.store.read(read)
-
-    async def list_unfinished(self, session: str) -> list[str]:
-        def read(tx: Tx) -> list[str]:
-            turns = dict.fromkeys(row.id for row in tx.list_unfinished_turns(session))
-            waiting = tx.list_waiting_inputs(session)
-            return list(turns | dict.fromkeys(row.turn for row in waiting if not row.steers))
-
-        return await self.store.read(read)
-
-    async def get_session(self, session: str) -> SessionView | None:
-        row = await self.store.read(lambda tx: tx.get_session(session))
-        return build_view(SessionView, row) if row else None
-
-    async def list_sessions(self, limit: int = SESSIONS_PAGE, after: str = "") -> list[SessionView]:
-        rows = await self.store.read(lambda tx: tx.list_sessions(limit, after or None))
-        return [build_view(SessionView, row) for row in rows]
-
-    async def list_undelivered(self, session: str) -> list[UndeliveredText]:
-        rows = await self.store.read(lambda tx: tx.list_outbox("new", None, session))
-        return [build_view(UndeliveredText, row) for row in rows]
-
-    async def list_loops(self, agent: str | None = None) -> list[LoopView]:
-        return await self.store.read(
-            lambda tx: [loop_view(tx, row) for row in tx.list_loops(agent, MAX_LOOPS)]
-        )
-
 
 END_STATES = ("ended", "quarantined")
 STOPPED_BY = "stopped by the owner"
@@ -126,6 +53,7 @@ class LocalClient(JournalReader, DaemonClient):
     people: PeopleService
     loops: LoopEngine
     memory: Memory
+    schedules: ScheduleEngine
     events: EventBus
     problems: Callable[[], Sequence[str]]
     notice: Callable[[], str]
@@ -275,6 +203,16 @@ class LocalClient(JournalReader, DaemonClient):
 
     async def forget_memory(self, id: str) -> bool:
         return await self.memory.forget(id)
+
+    async def list_schedules(self) -> list[dict[str, object]]:
+        return [show_schedule(row) for row in await self.schedules.list_all()]
+
+    async def add_schedule(self, order: ScheduleOrder) -> str:
+        row = await self.schedules.add(self.inbox.redactor.redact_value(order))
+        return f"Scheduled as {row.name}. {self.schedules.describe(row)}"
+
+    async def remove_schedule(self, name: str) -> bool:
+        return bool(await self.schedules.change(name, "remove"))
 
     async def mark_delivered(self, turn: str, part: int) -> None:
         await self.store.write(lambda tx: tx.mark_delivery(turn, part, "sent"))

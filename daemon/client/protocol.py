@@ -6,17 +6,18 @@ HTTP sends them as they are.
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import asdict, field
-from enum import StrEnum
+from dataclasses import field
 from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from daemon.client.loop_view import LoopAction, LoopView
 from daemon.core import value
 from daemon.core.trust import OWNER, Answer, NewCode, PairedPerson, Person, Right, Role
 
 if TYPE_CHECKING:
     from daemon.core.rows import GrantBounds, LoopOrder
+    from daemon.triggers.schedules import ScheduleOrder
 
 SESSION_NAME = re.compile(r"(?!\.{1,2}\Z)[^:/\x00-\x1f\x7f\ud800-\udfff]{1,100}")
 """The name of a session as a person gives it; it is a part of an address too, hence no ".."."""
@@ -206,73 +207,6 @@ class HealthView:
     problems: list[str] = field(default_factory=list)
 
 
-@value
-class AttemptView:
-    """One attempt of a loop: its run, and its full reply. `output` is None while it runs."""
-
-    iteration: int
-    turn: str
-    state: str
-    stop_reason: str | None = None
-    output: str | None = None
-
-
-@value
-class CriteriaView:
-    """When the loop is done."""
-
-    type: str
-    value: str
-
-
-@value
-class LoopView:
-    """A loop. status: running, paused, completed, failed; `review` is the question that waits for a
-    person.
-    """
-
-    loop_id: str
-    agent: str
-    iteration: int
-    max_iterations: int
-    criteria: CriteriaView
-    status: str
-    session: str
-    message: str
-    progress_log: list[str] = field(default_factory=list)
-    attempts: list[AttemptView] = field(default_factory=list)
-    final_output: str | None = None
-    error: str | None = None
-    review: str | None = None
-    started: str = ""
-    ended: str | None = None
-
-
-class LoopAction(StrEnum):
-    """What a person can do with an active loop."""
-
-    STOP = "stop"
-    PAUSE = "pause"
-    RESUME = "resume"
-
-
-def loop_to_json(view: LoopView) -> dict[str, object]:
-    """LoopState, in the names that its HTTP clients know."""
-    return asdict(view, dict_factory=_to_camel_case)
-
-
-def _to_camel_case(items: list[tuple[str, object]]) -> dict[str, object]:
-    return {name[0] + name.title().replace("_", "")[1:]: inner for name, inner in items}
-
-
-def find_loop(loops: Sequence[LoopView], name: str, *, open_only: bool) -> LoopView | None:
-    """The loop of this id, or the latest of this agent, or for "" the latest. `open_only`: one that
-    has not ended.
-    """
-    found = (v for v in loops if name in ("", v.loop_id, v.agent) and not (open_only and v.ended))
-    return next(found, None)
-
-
 def describe_budget(
     max_usd: float | None, max_tokens: float | None, day_usd: float, day_tokens: float
 ) -> str:
@@ -458,6 +392,21 @@ class DaemonClient(RunReader):
     @Endpoint("DELETE", "/v1/memories/{id}", bool, "forgotten", "memory", right=Right.MANAGE)
     async def forget_memory(self, id: str) -> bool:
         """Remove it for good; False for an unknown id."""
+        ...
+
+    @Endpoint("GET", "/v1/schedules", list)
+    async def list_schedules(self) -> list[dict[str, object]]:
+        """What begins by itself, oldest first."""
+        ...
+
+    @Endpoint("POST", "/v1/schedules", str, "said", right=Right.MANAGE)
+    async def add_schedule(self, order: "ScheduleOrder") -> str:
+        """Do this at its time; what was scheduled, in words. Raises UsageError: nothing was."""
+        ...
+
+    @Endpoint("DELETE", "/v1/schedules/{name}", bool, "removed", "schedule", right=Right.MANAGE)
+    async def remove_schedule(self, name: str) -> bool:
+        """Remove the one of this name or id; False for an unknown one."""
         ...
 
     @Endpoint("POST", "/v1/runs/{turn}/delivered", right=Right.MANAGE)

@@ -10,14 +10,12 @@ from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 from daemon.agent.context.history import ReadOnlySink
+from daemon.client.loop_view import AttemptView, CriteriaView, LoopView
 from daemon.client.protocol import (
     COMPLETED,
-    AttemptView,
     CallView,
-    CriteriaView,
     EventData,
     LiveEvent,
-    LoopView,
     RunView,
     UsageView,
     describe_budget,

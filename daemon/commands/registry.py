@@ -74,6 +74,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "/loop start MESSAGE, /loop stop, /loop pause, /loop resume, /loop",
         ),
         Command(
+            "schedule",
+            "do a task at its time",
+            "/schedule WHEN: TASK, such as /schedule every day 08:00: sum up the news."
+            " /schedule lists; /schedule show|run|pause|resume|remove NAME.",
+            Right.MANAGE,
+        ),
+        Command(
             "undo", "restore files that a task changed", "/undo [ID], /undo list", Right.DANGER
         ),
     ),
@@ -136,7 +143,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
 }
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
 ALIASES = {"start": "help"}
-FREE_TEXT = ("loop", "deny")
+FREE_TEXT = ("loop", "deny", "schedule")
 
 
 def parse_command(text: str) -> tuple[str, str] | None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -73,6 +74,25 @@ def system_clock() -> Clock:
             f"{TEST_CLOCK}: {path} does not hold an instant like 2026-03-01T09:00:00+00:00: {error}"
         ) from error
     return FileClock(Path(path))
+
+
+def set_timezone(name: str) -> str:
+    """Local time is that of this zone from now on, in this process; "" for the machine's. Gives the
+    zone's name.
+    """
+    if name:
+        os.environ["TZ"] = name
+        time.tzset()
+        return name
+    from tzlocal import get_localzone_name  # lazy: for this only
+
+    return get_localzone_name() or "UTC"
+
+
+def show_time(instant: datetime, form: str = "%d %b %H:%M") -> str:
+    """Local time, with its zone: "23 Nov 09:00 CET"."""
+    local = instant.astimezone()
+    return f"{local:{form}} {local.tzname()}"
 
 
 T = TypeVar("T")

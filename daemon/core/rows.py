@@ -28,7 +28,7 @@ from daemon.core.turn_spec import Limits
 
 AnyPath = Annotated[str, "path"]  # the name of a file need not be text: stored as JSON
 
-EVENT_CHANNEL = "event"
+EVENT_CHANNEL, SCHEDULE_CHANNEL = "event", "schedule"
 REPORT_SUFFIX = ".report"
 HTTP_ROOT, NO_ROOT = "http", "nobody"
 UNSENT_STATES = ("new", "sending", "uncertain")  # deliveries that are on their way still

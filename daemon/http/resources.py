@@ -15,14 +15,12 @@ from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
+from daemon.client.loop_view import LoopAction, find_loop, loop_to_json
 from daemon.client.protocol import (
     SESSION_NAME,
     DaemonClient,
     Endpoint,
-    LoopAction,
     RunView,
-    find_loop,
-    loop_to_json,
 )
 from daemon.core import value
 from daemon.core.rows import MAX_GRANT_TERM, MAX_GRANT_USES, GrantBounds, LoopOrder
@@ -50,6 +48,7 @@ from daemon.http.responses import (
     read_raw_body,
 )
 from daemon.triggers.events import EventTrigger
+from daemon.triggers.schedules import ScheduleOrder
 
 REFUSALS = {
     LoopAction.STOP: "has ended already",
@@ -171,6 +170,28 @@ class PersonBody(Body):
     """Whom to remove."""
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+
+
+class ScheduleBody(Body):
+    """What to do, and when."""
+
+    rule: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    prompt: Text
+    name: Annotated[str, StringConstraints(max_length=64)] = ""
+    zone: Annotated[str, StringConstraints(max_length=100)] = ""
+    session: Annotated[str, StringConstraints(max_length=200)] = "terminal:main"
+    misfire: Literal["once", "all", "skip"] = "once"
+    oneshot: bool = False
+    jitter_s: Annotated[int, Field(ge=0, le=86_400)] = 0
+    until: Annotated[str, StringConstraints(max_length=100)] = ""
+    agent: str = "default"
+
+
+async def add_schedule(client: DaemonClient, request: web.Request) -> web.Response:
+    """201 once it is on disk, with its next runs in words."""
+    body, person = await read_body(request, ScheduleBody), request[PERSON]
+    order = ScheduleOrder(**dict(body), sender=person.name, role=person.role.value)
+    return json_response({"said": await client.add_schedule(order)}, 201)
 
 
 BODIES: Mapping[str, type[Body]] = {
@@ -371,7 +392,11 @@ class EventEndpoint:
         return json_response({"session": receipt.session, "turn": receipt.turn}, 202)
 
 
-HANDLERS: Mapping[str, Handler] = {"set_agent": set_agent, "list_loops": list_loops}
+HANDLERS: Mapping[str, Handler] = {
+    "set_agent": set_agent,
+    "list_loops": list_loops,
+    "add_schedule": add_schedule,
+}
 ENDPOINTS: Mapping[str, Endpoint] = {
     name: endpoint
     for name in dir(DaemonClient)

@@ -41,6 +41,7 @@ from daemon.core.rows import (
     LOOP_CHANNEL,
     NO_ROOT,
     REPORT_SUFFIX,
+    SCHEDULE_CHANNEL,
     ApprovalRow,
     ChildRow,
     InboxRow,
@@ -55,6 +56,7 @@ from daemon.store.tables.base import to_db
 from daemon.store.tables.file_state import FileTables
 from daemon.store.tables.messages import OPEN, MessageTables
 from daemon.store.tables.people import PeopleTables
+from daemon.store.tables.schedules import ScheduleTables
 from daemon.store.tables.sessions import SessionTables
 from daemon.store.tables.turns import (
     ADD_LOST,
@@ -119,7 +121,18 @@ RELEASE_STEERING = f"""UPDATE inbox SET steers = '' WHERE {OPEN} AND state = 'ne
 FINISH_CHILD = "UPDATE children SET done = 1 WHERE turn = ?"
 
 
-class Tx(SessionTables, MessageTables, TurnTables, ApprovalTables, PeopleTables, FileTables):
+WOKEN_CHANNELS = (EVENT_CHANNEL, SCHEDULE_CHANNEL)
+
+
+class Tx(
+    SessionTables,
+    MessageTables,
+    TurnTables,
+    ApprovalTables,
+    PeopleTables,
+    FileTables,
+    ScheduleTables,
+):
     """One transaction over all tables, begun and ended outside (store/sqlite.py). On the
     reading connection its writing methods raise.
     """
@@ -162,25 +175,35 @@ class Tx(SessionTables, MessageTables, TurnTables, ApprovalTables, PeopleTables,
             self.post_to_session(owner.session, turn_id, "notice", notice, at)
 
     def post_to_session(
-        self, session: str, turn_id: str, kind: str, body: str, at: datetime
+        self,
+        session: str,
+        turn_id: str,
+        kind: str,
+        body: str,
+        at: datetime,
+        *,
+        failed: bool = False,
     ) -> None:
         """A session that works for another has no people: the other's are told, but of its reply by
         that one.
 
-        What came of an event is a notice where the owner reads it, never an answer to its sender
-        (A16).
+        What came of an event or a schedule is a notice where the owner reads it, never an answer to
+        its sender (A16).
         """
         own = self.get_session(session)
         told = self.get_session(own.root) if own and own.root else own
-        if told is None or told.channel in ("", EVENT_CHANNEL):
+        if told is None or told.channel in ("", *WOKEN_CHANNELS):
             return
         if told is not own:
-            is_event = session.startswith(f"{EVENT_CHANNEL}_")
-            if kind == "reply" and not is_event:
+            woken = session.startswith(tuple(f"{channel}_" for channel in WOKEN_CHANNELS))
+            if kind == "reply" and not woken:
                 return
             if kind in ("reply", "notice"):
                 kind = "notice"
-                body = f"[{f'{EVENT_CHANNEL} {own.chat}' if own and is_event else session}] {body}"
+                whose = f"{own.channel} {own.chat}" if own and woken else session
+                if failed and woken and whose.startswith(SCHEDULE_CHANNEL):
+                    whose += " failed"
+                body = f"[{whose}] {body}"
         self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
 
     def list_prunable(self, before: datetime, cited: Collection[str], limit: int) -> list[str]:
@@ -245,7 +268,8 @@ class Tx(SessionTables, MessageTables, TurnTables, ApprovalTables, PeopleTables,
             case TurnEnded(reason, detail, reply):
                 self._close(session, turn_id, reason, detail, reply, at)
                 if reply and not event.quiet:
-                    self.post_to_session(session, turn_id, "reply", reply, at)
+                    failed = reason not in (Stop.DONE, Stop.CONDITION)
+                    self.post_to_session(session, turn_id, "reply", reply, at, failed=failed)
 
     def _open_approval(
         self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime

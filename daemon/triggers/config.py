@@ -1,12 +1,15 @@
-"""[events] in config.toml."""
+"""[events] and [scheduler] in config.toml."""
 
 import re
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from daemon.core.errors import UsageError
 from daemon.core.ids import parse_session_id
 from daemon.core.rows import HTTP_ROOT
+from daemon.triggers.recurrence import load_zone, parse_rule
 
 NOTIFY_CHANNELS = ("terminal", "web", "telegram", "slack", "discord")
 EVENT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -73,4 +76,75 @@ class EventsConfig(BaseModel):
         if stray := sorted(self.prompts.keys() - self.tokens):
             rule = "expected a name of [events.tokens]"
             raise ValueError(f"prompts has {stray[0]!r}, which has no token; {rule}")
+        return self
+
+
+def _check_zone(zone: str) -> str:
+    try:
+        load_zone(zone or "UTC")
+    except UsageError as error:
+        raise ValueError(str(error)) from error
+    return zone
+
+
+Zone = Annotated[str, AfterValidator(_check_zone)]
+TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+
+
+class ScheduleTask(BaseModel):
+    """[[scheduler.tasks]]: one schedule of the config (A16)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: TaskName = Field(description="its name: letters, digits, '_', '-', '.'")
+    schedule: str = Field(
+        description='when: "0 8 * * 1-5" (minute, hour, day, month, weekday), "every 2h", or a time'
+        ' such as "2026-12-24T18:00"'
+    )
+    prompt: str = Field(min_length=1, description="what to do then")
+    oneshot: bool = Field(False, description="only the first time")
+    misfire: Literal["once", "all", "skip"] = Field(
+        "once",
+        description='times that passed while the daemon was off: "once" runs one, "all" each,'
+        ' "skip" none',
+    )
+    session: Annotated[str, AfterValidator(_check_notify)] = Field(
+        "", description="the conversation that is told and asked; empty: that of [scheduler]"
+    )
+    zone: Zone = Field("", description="its time zone; empty: that of [scheduler]")
+    jitter_s: int = Field(
+        0, ge=0, le=86_400, description="begin up to so many seconds later, by chance"
+    )
+    until: str = Field("", description='no run after this time: "2027-01-01T00:00"; empty: no end')
+    paused: bool = Field(False, description="do not run it now")
+    agent: str = Field("default", description="the agent that does it")
+
+    @model_validator(mode="after")
+    def _check_times(self) -> "ScheduleTask":
+        try:
+            for text in filter(None, (self.schedule, self.until)):
+                parse_rule(text, self.zone or "UTC", datetime.now(UTC))
+        except UsageError as error:
+            raise ValueError(f"{self.name}: {error}") from error
+        return self
+
+
+class SchedulerConfig(BaseModel):
+    """What the assistant does by itself at its time (A16)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    timezone: Zone = Field("", description="the time zone of schedules; empty: that of [general]")
+    session: Annotated[str, AfterValidator(_check_notify)] = Field(
+        "terminal:main", description="the conversation that is told and asked"
+    )
+    tasks: tuple[ScheduleTask, ...] = Field((), description="the schedules")
+
+    @model_validator(mode="after")
+    def _check_names_differ(self) -> "SchedulerConfig":
+        names = [task.name for task in self.tasks]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(
+                f"two tasks are named {twice[0]!r}; expected a name of its own for each"
+            )
         return self

@@ -7,8 +7,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from daemon.cli.render_run import render_run
 from daemon.cli.runs import render_runs
+from daemon.cli.terminal.render_run import render_run
 from daemon.client.protocol import RunLine, RunView, UsageView
 from daemon.client.views import RunBundle, transcript_line
 from daemon.core.events import (

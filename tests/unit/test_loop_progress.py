@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from daemon.client.http import read_view
-from daemon.client.protocol import AttemptView, CriteriaView, LoopView, loop_to_json
+from daemon.client.loop_view import AttemptView, CriteriaView, LoopView, loop_to_json
 from daemon.core.events import Answer, Stop
 from daemon.core.rows import ApprovalRow, LoopRow, LoopStage, TurnRow
 from daemon.core.trust import Effect, Label

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from daemon.app.daemon import Daemon
-from daemon.client.protocol import DaemonClient, LiveEvent, LoopAction, LoopView
+from daemon.client.loop_view import LoopAction, LoopView
+from daemon.client.protocol import DaemonClient, LiveEvent
 from daemon.commands.registry import INTERRUPTED, RESULT_UNKNOWN
 from daemon.core.events import Answer
 from daemon.core.rows import EVENT_CHANNEL, EXACT_CALL, Criterion, GrantBounds

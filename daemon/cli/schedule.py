@@ -1,0 +1,70 @@
+"""aidaemon schedule: what begins by itself at its time, as /schedule in a chat."""
+
+import argparse
+import asyncio
+import json
+
+from daemon.cli.parsing import Actions
+from daemon.core.errors import AidaemonError
+from daemon.settings.paths import Paths, resolve_paths
+
+SESSION, UNKNOWN = "terminal:main", "There is no schedule"
+GIVEN = ("name", "zone", "session", "misfire", "oneshot", "until", "agent")
+NAME = {"NAME": "the schedule, or its id"}
+ACTIONS: Actions = {
+    "list": ("what is scheduled", {"--json": "as a JSON list"}),
+    "add": (
+        "do a task at its time",
+        {
+            "WHEN": 'such as "0 8 * * 1-5", "every 2h" or "2026-12-24T18:00"',
+            "TASK": "what to do then",
+            "--name NAME": "its name (default: from the task)",
+            "--zone ZONE": "its time zone (default: [scheduler] timezone)",
+            "--session ID": {
+                "default": SESSION,
+                "help": "the conversation that is told and asked (default: terminal:main)",
+            },
+            "--misfire": {
+                "choices": ("once", "all", "skip"),
+                "default": "once",
+                "help": "times that passed while the daemon was off (default: once)",
+            },
+            "--oneshot": "only the first time",
+            "--jitter SECONDS": {"type": int, "default": 0, "help": "begin up to so much later"},
+            "--until TIME": {"default": "", "help": "no run after this time"},
+            "--agent NAME": {"default": "default", "help": "the agent that does it"},
+        },
+    ),
+    "show": ("all about one, and its latest runs", NAME),
+    "run": ("run it once more, now", NAME),
+    "pause": ("do not run it until it is resumed", NAME),
+    "resume": ("go on with it", NAME),
+    "remove": ("remove it", NAME),
+}
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; an error where nothing was changed."""
+    print(asyncio.run(_run(args, resolve_paths(args.home, args.config))))
+    return 0
+
+
+async def _run(args: argparse.Namespace, paths: Paths) -> str:
+    from daemon.app.connect import connect
+    from daemon.triggers.schedules import ScheduleOrder
+
+    async with connect(paths) as opened:
+        client = opened.client
+        if args.action == "list" and args.json:
+            return json.dumps(await client.list_schedules(), ensure_ascii=False)
+        if args.action == "add":
+            given = {name: getattr(args, name) for name in GIVEN if getattr(args, name) is not None}
+            order = ScheduleOrder(rule=args.when, prompt=args.task, jitter_s=args.jitter, **given)
+            return await client.add_schedule(order)
+        words = f"/schedule {args.action} {getattr(args, 'name', '')}".strip()
+        reply = (await client.send(SESSION, words, stream=False)).reply
+    if reply.startswith(UNKNOWN):
+        raise AidaemonError(reply)
+    if args.action == "run" and not opened.remote:
+        return f"{reply}\nIt begins when the daemon runs: aidaemon run"
+    return reply

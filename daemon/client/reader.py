@@ -1,0 +1,85 @@
+"""The reader of a journal that no daemon uses."""
+
+from daemon.client.loop_view import LoopView
+from daemon.client.protocol import (
+    SESSIONS_PAGE,
+    RunLine,
+    RunReader,
+    RunView,
+    SessionView,
+    UndeliveredText,
+)
+from daemon.client.views import (
+    build_view,
+    loop_view,
+    queued_view,
+    run_view,
+    transcript_line,
+)
+from daemon.core import value
+from daemon.store.journal import Store, Tx
+
+MAX_LOOPS = 20
+
+
+@value
+class JournalReader(RunReader):
+    """The part of `DaemonClient` that only reads."""
+
+    store: Store
+
+    async def get_run(self, turn: str) -> RunView | None:
+        def read(tx: Tx) -> RunView | None:
+            if row := tx.get_turn(turn):
+                return run_view(row, tx.list_events(turn), tx.list_reactions(turn))
+            queued = tx.get_turn_input(turn)
+            return queued_view(queued, tx.get_child(turn)) if queued else None
+
+        return await self.store.read(read)
+
+    async def get_transcript(self, turn: str) -> list[dict[str, object]]:
+        return [
+            transcript_line(item) for item in await self.store.read(lambda tx: tx.list_events(turn))
+        ]
+
+    async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
+        def read(tx: Tx) -> list[RunLine]:
+            begun = {
+                row.id: build_view(RunLine, row, turn=row.id, parent=row.parent or None)
+                for row in tx.list_turns(session, limit)
+            }
+            sessions = [session] if session else tx.list_unfinished_sessions()
+            waiting = [row for name in sessions for row in tx.list_waiting_inputs(name)]
+            queued = [
+                build_view(RunLine, queued_view(row))
+                for row in reversed(waiting)
+                if not row.steers and row.turn not in begun
+            ]
+            return [*queued, *begun.values()][:limit]
+
+        return await self.store.read(read)
+
+    async def list_unfinished(self, session: str) -> list[str]:
+        def read(tx: Tx) -> list[str]:
+            turns = dict.fromkeys(row.id for row in tx.list_unfinished_turns(session))
+            waiting = tx.list_waiting_inputs(session)
+            return list(turns | dict.fromkeys(row.turn for row in waiting if not row.steers))
+
+        return await self.store.read(read)
+
+    async def get_session(self, session: str) -> SessionView | None:
+        row = await self.store.read(lambda tx: tx.get_session(session))
+        return build_view(SessionView, row) if row else None
+
+    async def list_sessions(self, limit: int = SESSIONS_PAGE, after: str = "") -> list[SessionView]:
+        rows = await self.store.read(lambda tx: tx.list_sessions(limit, after or None))
+        return [build_view(SessionView, row) for row in rows]
+
+    async def list_undelivered(self, session: str) -> list[UndeliveredText]:
+        rows = await self.store.read(lambda tx: tx.list_outbox("new", None, session))
+        return [build_view(UndeliveredText, row) for row in rows]
+
+    async def list_loops(self, agent: str | None = None) -> list[LoopView]:
+        return await self.store.read(
+            lambda tx: [loop_view(tx, row) for row in tx.list_loops(agent, MAX_LOOPS)]
+        )

@@ -1,0 +1,136 @@
+"""/schedule: what begins by itself at its time (A16)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from daemon.commands.registry import CommandCall
+from daemon.core import value
+from daemon.core.clock import show_time
+from daemon.core.errors import UsageError
+from daemon.core.trust import Label
+from daemon.services.approvals import make_visible
+from daemon.store.tables.schedules import OccurrenceRow, ScheduleRow
+from daemon.triggers.schedules import ScheduleEngine, ScheduleOrder
+
+USAGE = (
+    '/schedule WHEN: TASK makes one, such as "/schedule every day 08:00: sum up the news",'
+    ' "/schedule 2026-12-24 18:00: remind me of the tree", "/schedule every 2h: ..." or'
+    ' "/schedule 0 8 * * 1-5: ...". /schedule lists; /schedule show|run|pause|resume|remove NAME.'
+)
+DONE = {
+    "run": "runs now",
+    "pause": "is paused",
+    "resume": "goes on",
+    "remove": "is removed",
+}
+DAYS = {
+    "day": "*",
+    "weekday": "1-5",
+    "monday": "1",
+    "tuesday": "2",
+    "wednesday": "3",
+    "thursday": "4",
+    "friday": "5",
+    "saturday": "6",
+    "sunday": "0",
+}
+
+
+def read_when(words: str) -> str:
+    """A rule from what people write: "every day 08:00" is a cron expression, "2026-12-24 18:00" a
+    time; all else is one already.
+    """
+    parts = words.lower().replace(" at ", " ").split()
+    if len(parts) == 3 and parts[0] == "every" and parts[1] in DAYS and ":" in parts[2]:
+        hour, _, minute = parts[2].partition(":")
+        if hour.isdecimal() and minute.isdecimal():
+            return f"{int(minute)} {int(hour)} * * {DAYS[parts[1]]}"
+    return words.strip()
+
+
+def split_order(text: str) -> tuple[str, str]:
+    """(when, task) of "WHEN: TASK"; a colon of a time of day is none. Raises UsageError."""
+    when, found, task = text.partition(": ")
+    if not found or not when.strip() or not task.strip():
+        raise UsageError(USAGE)
+    return read_when(when), task.strip()
+
+
+@value
+class ScheduleCommands:
+    """For people who may set the assistant to work, in a chat that can be trusted."""
+
+    schedules: ScheduleEngine
+
+    async def schedule(self, call: CommandCall) -> str:
+        """/schedule [WHEN: TASK|show|run|pause|resume|remove NAME]"""
+        if call.session.label is Label.UNTRUSTED:
+            raise UsageError("Schedules are not shown or made in a conversation from outside.")
+        verb, _, rest = call.argument.partition(" ")
+        name = rest.strip()
+        if not call.argument or call.argument == "list":
+            return await self._list()
+        if verb == "show" and name:
+            return await self._show(name)
+        if verb in DONE and name:
+            row = await self.schedules.change(name, verb)
+            return f"{row.name} {DONE[verb]}.{_next(row)}" if row else _unknown(name)
+        return await self._add(call)
+
+    async def _add(self, call: CommandCall) -> str:
+        when, task = split_order(call.argument)
+        row = await self.schedules.add(
+            ScheduleOrder(
+                rule=when,
+                prompt=task,
+                session=call.session.root or call.session.id,
+                sender=call.sender,
+                role=call.role.value,
+            )
+        )
+        said = f"Scheduled as {row.name}. {self.schedules.describe(row)}"
+        return f"{said}\n/schedule remove {row.name} takes it back."
+
+    async def _list(self) -> str:
+        rows = await self.schedules.list_all()
+        if not rows:
+            return f"Nothing is scheduled.\n{USAGE}"
+        return "\n".join((*map(render_schedule, rows), "/schedule show NAME tells more."))
+
+    async def _show(self, name: str) -> str:
+        found = await self.schedules.find(name)
+        return render_details(*found) if found else _unknown(name)
+
+
+def _unknown(name: str) -> str:
+    return f"There is no schedule {make_visible(name)}; nothing was changed. /schedule lists them."
+
+
+def _next(row: ScheduleRow) -> str:
+    return f" The next run: {show_time(row.due, '%a %Y-%m-%d %H:%M')}." if row.due else ""
+
+
+def render_schedule(row: ScheduleRow) -> str:
+    """One line."""
+    state = "" if row.state == "active" else f" ({row.state})"
+    label = "" if row.label is Label.TRUSTED else " (from outside: asks before it acts)"
+    task = make_visible(row.prompt.replace("\n", " "), 80)
+    due = f", next {show_time(row.due, '%a %Y-%m-%d %H:%M')}" if row.due else ""
+    return f"- {row.name}{state}{label}: {row.rule} ({row.zone}){due}: {task}"
+
+
+def render_details(row: ScheduleRow, times: Sequence[OccurrenceRow]) -> str:
+    """All about it, and its latest runs."""
+    terms = [
+        f"made by {row.origin} on {show_time(row.made_at, '%Y-%m-%d %H:%M')}",
+        f"tells {row.session or 'nobody'}",
+        f"missed times: {row.misfire}",
+    ]
+    terms += [f"until {show_time(row.until, '%Y-%m-%d %H:%M')}"] if row.until else []
+    terms += [f"up to {row.jitter_s} s later"] if row.jitter_s else []
+    lines = [render_schedule(replace(row, prompt=row.prompt[:80])), f"  {', '.join(terms)}"]
+    lines.append(f"  {make_visible(row.prompt, 2000)}")
+    for one in times:
+        what = one.detail or (f"turn {one.turn}" if one.turn else "")
+        lines.append(f"  {show_time(one.due, '%Y-%m-%d %H:%M')}: {one.state}, {what}")
+    return "\n".join(lines)

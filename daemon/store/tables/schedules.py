@@ -1,0 +1,109 @@
+"""Schedules, and each time that one was due (A16)."""
+
+from datetime import datetime
+
+from daemon.core import value
+from daemon.core.trust import Label
+from daemon.store.tables.base import Get, Insert, List, RowMapper, Table, Value
+
+
+@value
+class ScheduleRow:
+    """Work that begins by itself. `due` is the next time, `fires_at` that time with its jitter;
+    None when there is none. `session` is the conversation that is told and asked.
+
+    origin: config, owner, model. misfire: what becomes of times that passed while nothing ran:
+    once, all, skip. state: active, paused, over, removed. `label` is that of what made it.
+    """
+
+    id: str
+    name: str
+    origin: str
+    rule: str
+    zone: str
+    prompt: str
+    session: str
+    sender: str
+    role: str
+    label: Label
+    turn: str
+    made_at: datetime
+    agent: str = "default"
+    misfire: str = "once"
+    oneshot: bool = False
+    jitter_s: int = 0
+    until: datetime | None = None
+    condition: str = ""
+    state: str = "active"
+    due: datetime | None = None
+    fires_at: datetime | None = None
+
+
+@value
+class OccurrenceRow:
+    """One time that a schedule was due; `key` names it, whatever happens to clocks and zones.
+    state: fired (`turn` began), skipped (`detail` says why).
+    """
+
+    schedule: str
+    key: str
+    due: datetime
+    at: datetime
+    state: str
+    turn: str = ""
+    detail: str = ""
+
+
+SCHEDULES = RowMapper(ScheduleRow, "schedules")
+REPLACE = """ON CONFLICT (id) DO UPDATE SET name = excluded.name, rule = excluded.rule, zone =
+    excluded.zone, prompt = excluded.prompt, session = excluded.session, agent = excluded.agent,
+    misfire = excluded.misfire, oneshot = excluded.oneshot, jitter_s = excluded.jitter_s, until =
+    excluded.until, condition = excluded.condition, label = excluded.label, made_at =
+    excluded.made_at, state = excluded.state, due = excluded.due, fires_at = excluded.fires_at"""
+OCCURRENCES = RowMapper(OccurrenceRow, "occurrences")
+UNFINISHED = """SELECT COUNT(*) FROM occurrences JOIN inbox ON inbox.turn = occurrences.turn
+    WHERE occurrences.schedule = ? AND inbox.state IN ('new', 'taken')"""
+
+
+class ScheduleTables(Table):
+    """The schedules and occurrences tables."""
+
+    put_schedule = Insert(SCHEDULES, REPLACE)
+    """Insert, or bring up what stands there. Raises Conflict for a name that is taken."""
+
+    get_schedule = Get[[str], ScheduleRow](SCHEDULES, "WHERE id = ?")
+
+    find_schedule = Get[[str, str], ScheduleRow](
+        SCHEDULES, "WHERE (name = ? OR id = ?) AND state <> 'removed'"
+    )
+
+    list_schedules = List[[], ScheduleRow](SCHEDULES, "WHERE state <> 'removed' ORDER BY n")
+    """Those that were not removed, oldest first."""
+
+    list_due_schedules = List[[datetime], ScheduleRow](
+        SCHEDULES, "WHERE state = 'active' AND fires_at <= ? ORDER BY fires_at, n LIMIT 100"
+    )
+
+    get_next_fire = Value[[], int | None](
+        "SELECT MIN(fires_at) FROM schedules WHERE state = 'active'"
+    )
+    """Microseconds since 1970 of what comes next."""
+
+    def add_occurrence(self, row: OccurrenceRow) -> bool:
+        """False when this time of the schedule is there already."""
+        return self._insert(OCCURRENCES, "ON CONFLICT (schedule, key) DO NOTHING", row)
+
+    get_occurrence = Get[[str, str], OccurrenceRow](OCCURRENCES, "WHERE schedule = ? AND key = ?")
+
+    list_occurrences = List[[str, int], OccurrenceRow](
+        OCCURRENCES, "WHERE schedule = ? ORDER BY n DESC LIMIT ?"
+    )
+    """The latest first."""
+
+    count_unfinished_runs = Value[[str], int](UNFINISHED)
+
+    get_usual_cost = Value[[], float | None](
+        "SELECT AVG(usd) FROM"
+        " (SELECT usd FROM turns WHERE state = 'ended' ORDER BY n DESC LIMIT 20)"
+    )
+    """USD of one of the latest turns; None where none has a price."""

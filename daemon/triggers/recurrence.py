@@ -1,0 +1,242 @@
+"""When a schedule is due: once, at an interval, or by a cron expression in a time zone. Pure.
+
+A cron expression is about the time that the clock on the wall shows. Each such time is due once:
+where the clock goes back, at its first pass; where the clock jumps over it, at the end of the jump.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from daemon.core import value
+from daemon.core.errors import UsageError
+
+INTERVAL = re.compile(r"every\s+(?:(\d{1,6})\s*)?([a-z]+)", re.IGNORECASE)
+UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
+UNITS |= {"d": 86400, "day": 86400, "w": 604800, "week": 604800}
+LEAST_INTERVAL = timedelta(minutes=1)
+WORD = r"(?:\d{1,7}|[a-z]{3})"
+PART = rf"(?:\*|{WORD}(?:-{WORD})?)(?:/[1-9]\d{{0,3}})?"
+FIELD = re.compile(rf"{PART}(?:,{PART}){{0,99}}")
+NICKNAMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+MINUTE = timedelta(minutes=1)
+SHOWN_RUNS, MONTH, MOST_COUNTED = 3, timedelta(days=30), 500
+MAX_CHARS = 200
+YEARS_AHEAD = 9  # the 29th of February may be eight years away
+EXPECTED = (
+    'expected a time such as "2026-12-24T18:00", "every 2h", or a cron expression of five fields'
+    ' such as "0 8 * * 1-5" (minute, hour, day, month, weekday; 0 and 7 are Sunday)'
+)
+
+
+class BadRule(UsageError):
+    """A rule or a zone that cannot be used; the message says what was expected."""
+
+
+@value
+class Due:
+    """One occurrence. `key` names it whatever happens to clocks and zones: of a cron rule the time
+    on the wall, so that a time that comes again is the same occurrence.
+    """
+
+    at: datetime
+    key: str
+
+
+@value
+class Recurrence:
+    """A rule as it was read: `text` is its canonical form, `at` the instant of a single one,
+    `every` the interval, `start` what intervals are counted from.
+    """
+
+    kind: Literal["once", "interval", "cron"]
+    text: str
+    zone: str
+    at: datetime | None = None
+    every: timedelta = timedelta()
+    start: datetime | None = None
+
+    def next_due(self, after: datetime) -> Due | None:
+        """The first occurrence later than this instant; None when there is none."""
+        if self.kind == "once":
+            return Due(self.at, "once") if self.at and self.at > after else None
+        if self.kind == "interval":
+            start = self.start or after
+            steps = max(1, (after - start) // self.every + 1)
+            at = start + steps * self.every
+            return Due(at, at.astimezone(UTC).isoformat())
+        return _next_cron(self.text, ZoneInfo(self.zone), after)
+
+
+def load_zone(name: str) -> ZoneInfo:
+    """Raises BadRule for a zone that is not known here."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise BadRule(
+            f"there is no time zone {name[:100]!r}; expected a name such as"
+            ' "Europe/Berlin" or "UTC"'
+        ) from error
+
+
+def parse_rule(text: str, zone: str, start: datetime) -> Recurrence:
+    """A rule in a time zone; `start` is when it was made, which intervals count from. Raises
+    BadRule.
+    """
+    if len(text) > MAX_CHARS:
+        raise BadRule(f"a rule of {len(text)} characters: {EXPECTED}, in {MAX_CHARS} characters")
+    place, words = load_zone(zone), " ".join(text.split())
+    if found := INTERVAL.fullmatch(words):
+        return _parse_interval(found, zone, start)
+    words = NICKNAMES.get(words.lower(), words)
+    if len(words.split(" ")) == 5:
+        words = words.lower()
+        _check_cron(words, start)
+        return Recurrence("cron", words, zone)
+    try:
+        at = datetime.fromisoformat(words)
+    except ValueError as error:
+        raise BadRule(f"{text!r} is no time: {EXPECTED}") from error
+    if at.tzinfo is None:
+        at = to_instant(at, place)
+    return Recurrence("once", at.astimezone(place).isoformat(), zone, at=at.astimezone(UTC))
+
+
+def _parse_interval(found: re.Match[str], zone: str, start: datetime) -> Recurrence:
+    unit = found[2].lower()
+    seconds = UNITS.get(unit) or UNITS.get(unit.removesuffix("s"))
+    if seconds is None:
+        raise BadRule(f"{found[0]!r}: the unit {found[2]!r} is not known: {EXPECTED}")
+    every = timedelta(seconds=int(found[1] or 1) * seconds)
+    if not LEAST_INTERVAL <= every <= timedelta(days=3660):
+        raise BadRule(f"{found[0]!r}: expected an interval between one minute and ten years")
+    return Recurrence("interval", found[0].lower(), zone, every=every, start=start)
+
+
+def to_instant(wall: datetime, zone: ZoneInfo) -> datetime:
+    """The instant when the clock on the wall of this zone shows this time: its first pass, or the
+    end of the jump over it.
+    """
+    at = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    if at.astimezone(zone).replace(tzinfo=None) == wall:
+        return at
+    low, high = wall.replace(tzinfo=zone, fold=1).astimezone(UTC), at  # it jumps between them
+    offset = low.astimezone(zone).utcoffset()
+    while high - low > timedelta(seconds=1):
+        middle = low + (high - low) / 2
+        if middle.astimezone(zone).utcoffset() == offset:
+            low = middle
+        else:
+            high = middle
+    return high.replace(microsecond=0)
+
+
+def _next_cron(words: str, zone: ZoneInfo, after: datetime) -> Due | None:
+    local = after.astimezone(zone).replace(tzinfo=None)
+    # The clock may have gone back: times that were due before `after` come again and are left out.
+    wall: datetime | None = local
+    while wall is not None:
+        wall = _next_wall(words, wall)
+        if wall is not None and (at := to_instant(wall, zone)) > after:
+            return Due(at, at.astimezone(zone).replace(tzinfo=None).isoformat(timespec="minutes"))
+    return None
+
+
+def _next_wall(words: str, after: datetime) -> datetime | None:
+    """The first time later than this one that fits, as if no clock ever jumped."""
+    start = after.replace(second=0, microsecond=0) + MINUTE
+    limit = f"{start.year}-{min(start.year + YEARS_AHEAD, 9999)}"
+    now = start.replace(tzinfo=UTC)
+    found = [trigger.get_next_fire_time(None, now) for trigger in _triggers(words, limit)]
+    times = [one.replace(tzinfo=None) for one in found if one]
+    return min(times, default=None)
+
+
+@lru_cache(maxsize=4096)
+def _triggers(words: str, years: str):
+    """Of a day of the month and a weekday, either is enough, as in cron."""
+    from apscheduler.triggers.cron import CronTrigger  # lazy: 50 ms
+
+    minute, hour, day, month, weekday = words.split(" ")
+    base = {"minute": minute, "hour": hour, "month": month, "year": years, "timezone": UTC}
+    days = [{"day": day}] if day != "*" or weekday == "*" else []
+    if weekday != "*":
+        days.append({"day_of_week": _weekdays(weekday)})
+    return [CronTrigger(**base, **one) for one in days]
+
+
+def _weekdays(field: str) -> str:
+    """Weekdays as names, for numbers mean other days in APScheduler."""
+    found = set[int]()
+    for part in field.split(","):
+        span, _, step = part.partition("/")
+        first, _, last = span.partition("-")
+        if span == "*":
+            low, high = 0, 6
+        else:
+            low = _weekday(first)
+            high = _weekday(last) if last else 6 if step else low
+            high += 7 if high < low else 0
+        found |= {number % 7 for number in range(low, high + 1, int(step or 1))}
+    return ",".join(WEEKDAYS[number] for number in sorted(found))
+
+
+def _weekday(word: str) -> int:
+    if word.isdecimal() and int(word) <= 7:
+        return int(word)
+    if word not in WEEKDAYS:
+        raise ValueError(f"{word!r} is no weekday")
+    return WEEKDAYS.index(word)
+
+
+def _check_cron(words: str, start: datetime) -> None:
+    fields = words.split(" ")
+    names = ("minute", "hour", "day", "month", "weekday")
+    for name, field in zip(names, fields, strict=True):
+        if not FIELD.fullmatch(field):
+            raise BadRule(f"{words!r}: the field {name} is {field!r}: {EXPECTED}")
+    try:
+        wall = _next_wall(words, start.replace(tzinfo=None))
+    except (ValueError, TypeError, IndexError) as error:
+        raise BadRule(f"{words!r}: {error}: {EXPECTED}") from error
+    if wall is None:
+        raise BadRule(f"{words!r} is never due: no such day comes in {YEARS_AHEAD} years")
+
+
+def list_runs(rule: Recurrence, now: datetime, most: int) -> Iterator[datetime]:
+    """The next due times, at most so many."""
+    due = rule.next_due(now)
+    while due and most > 0:
+        yield due.at
+        due, most = rule.next_due(due.at), most - 1
+
+
+def describe_runs(rule: Recurrence, now: datetime, usd_per_run: float | None) -> str:
+    """The next three runs, how often that is in a month, and what it may cost."""
+    zone = load_zone(rule.zone)
+    times = [at.astimezone(zone) for at in list_runs(rule, now, SHOWN_RUNS)]
+    if not times:
+        return "This time lies in the past."
+    shown = ", ".join(f"{at:%a %Y-%m-%d %H:%M} {at.tzname()}" for at in times)
+    if rule.kind == "once":
+        return f"It runs once: {shown} ({rule.zone})."
+    found = [at for at in list_runs(rule, now, MOST_COUNTED) if at <= now + MONTH]
+    count = float(len(found))
+    if len(found) == MOST_COUNTED:
+        count = MONTH / (found[-1] - now) * MOST_COUNTED
+    cost = ""
+    if usd_per_run is not None:
+        cost = f", about ${usd_per_run * count:.2f}; a turn has lately cost ${usd_per_run:.4f}"
+    return f"The next runs: {shown} ({rule.zone}).\nAbout {count:.0f} in 30 days{cost}."

@@ -1,0 +1,455 @@
+"""Work that begins by itself at its time (A16). The journal and our clock decide what is due.
+
+An occurrence, the message that begins its turn, and the next due time are one transaction: whatever
+restarts or clock jumps happen, each occurrence begins one turn.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from daemon.access.chat_ids import NOTICE
+from daemon.core import value
+from daemon.core.clock import Clock
+from daemon.core.errors import StoreUnavailable, UsageError
+from daemon.core.ids import NewId, parse_session_id
+from daemon.core.rows import SCHEDULE_CHANNEL, InboxRow, OutboxRow, SessionRow
+from daemon.core.trust import OWNER_NAME, Label
+from daemon.store.journal import Store, Tx
+from daemon.store.tables.base import from_db
+from daemon.store.tables.schedules import OccurrenceRow, ScheduleRow
+from daemon.triggers.config import ScheduleTask
+from daemon.triggers.recurrence import (
+    BadRule,
+    Due,
+    Recurrence,
+    describe_runs,
+    load_zone,
+    parse_rule,
+)
+
+if TYPE_CHECKING:
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+log = logging.getLogger(__name__)
+CONFIG, SECTION = "config", "[[scheduler.tasks]]"
+WAKE_S = 1
+MOST_JITTER_S = 86_400
+GRACE = timedelta(minutes=1)
+LATE = timedelta(minutes=10)
+BACKWARDS = timedelta(seconds=30)
+BATCH, SHOWN = 100, 10
+VERBS = ("pause", "resume", "remove")
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+WORD = re.compile(r"[A-Za-z0-9]+")
+STILL_AT_WORK = "the run before is still at work"
+MISSED = "it was due while the daemon was not running"
+LATE_TEXT = "\n\n(This was due at {due}; it runs now, {late} later.)"
+BROKEN_RULE = (
+    "The schedule {name} is paused: {error}. Nothing else of it was changed; remove it, or set it"
+    " anew."
+)
+
+
+@value
+class ScheduleOrder:
+    """What somebody wants done, and when (`rule`, in `zone`; "" for the owner's). `session` is told
+    and asked. `label` is that of what orders it, `turn` the turn of the model that did, "" for a
+    person. `name` "" is one made from the task; `until` an ISO time, "" for no end.
+    """
+
+    rule: str
+    prompt: str
+    session: str
+    name: str = ""
+    zone: str = ""
+    sender: str = OWNER_NAME
+    role: str = OWNER_NAME
+    label: Label = Label.TRUSTED
+    origin: str = "owner"
+    turn: str = ""
+    agent: str = "default"
+    misfire: str = "once"
+    oneshot: bool = False
+    jitter_s: int = 0
+    until: str = ""
+    condition: str = ""
+
+
+def _from_order(order: ScheduleOrder, name: str, now: datetime) -> ScheduleRow:
+    given = {one.name: getattr(order, one.name) for one in fields(order)}
+    given["until"] = parse_until(order.until, order.zone)
+    return ScheduleRow(id=name, made_at=now, **given)
+
+
+def _from_task(task: ScheduleTask, session: str, zone: str) -> ScheduleOrder:
+    given = task.model_dump(exclude={"schedule", "paused", "session", "zone"})
+    where = {"session": task.session or session, "zone": task.zone or zone}
+    return ScheduleOrder(rule=task.schedule, origin=CONFIG, **where, **given)
+
+
+def parse_until(text: str, zone: str) -> datetime | None:
+    """The instant of an ISO time in this zone; None for "". Raises BadRule."""
+    if not text:
+        return None
+    try:
+        return parse_rule(text, zone, datetime.now(UTC)).at
+    except BadRule as error:
+        raise BadRule(f"until: {error}") from error
+
+
+def _describe(row: ScheduleRow) -> ScheduleRow:
+    """What its owner set, without what became of it."""
+    return replace(row, id="", made_at=datetime.min, state="", due=None, fires_at=None)
+
+
+def show_schedule(row: ScheduleRow) -> dict[str, object]:
+    """As JSON; its times as ISO instants."""
+    told = {one.name: getattr(row, one.name) for one in fields(row)}
+    return {k: one.isoformat() if isinstance(one, datetime) else one for k, one in told.items()}
+
+
+def make_name(prompt: str, taken: Collection[str]) -> str:
+    """A name from the first words that no other schedule has."""
+    words = "-".join(WORD.findall(prompt.lower())[:4])[:40] or "task"
+    numbered = (f"{words}-{number}" for number in range(2, len(taken) + 3))
+    return next(name for name in (words, *numbered) if name not in taken)
+
+
+def check_order(order: ScheduleOrder) -> None:
+    """Raises UsageError for what cannot be scheduled."""
+    if not order.prompt.strip():
+        raise UsageError("the task is empty; say what is to be done then")
+    if not NAME.fullmatch(order.name):
+        raise UsageError(
+            f"{order.name!r} is no name; expected letters, digits, '_', '-', '.', at most 64"
+        )
+    if order.misfire not in ("once", "all", "skip"):
+        raise UsageError(f"misfire: found {order.misfire!r}, expected once, all or skip")
+    if not 0 <= order.jitter_s <= MOST_JITTER_S:
+        raise UsageError(f"jitter: found {order.jitter_s}, expected 0 to {MOST_JITTER_S} seconds")
+
+
+def recurrence_of(row: ScheduleRow) -> Recurrence:
+    """Raises BadRule, where a zone is not known any more."""
+    return parse_rule(row.rule, row.zone, row.made_at)
+
+
+def plan_next(
+    row: ScheduleRow, after: datetime, chance: Callable[[int], float], known: Callable[[str], bool]
+) -> ScheduleRow:
+    """The row with its first due time after this instant that was not taken before; over where
+    there is none. Raises BadRule.
+    """
+    rule = recurrence_of(row)
+    due = rule.next_due(after)
+    while due and known(due.key):
+        due = rule.next_due(due.at)
+    if due is None or (row.until and due.at > row.until):
+        return replace(row, due=None, fires_at=None, state="over")
+    delay = timedelta(seconds=chance(row.jitter_s)) if row.jitter_s else timedelta()
+    return replace(row, due=due.at, fires_at=due.at + delay)
+
+
+def list_passed(row: ScheduleRow, now: datetime) -> list[Due]:
+    """The due times that have come by now and are to be looked at: the first, or with `all` each of
+    them, at most BATCH. Raises BadRule.
+    """
+    if row.due is None:
+        return []
+    rule, found = recurrence_of(row), list[Due]()
+    due = rule.next_due(row.due - timedelta(microseconds=1))
+    while due and due.at <= now and len(found) < BATCH:
+        found.append(due)
+        if row.misfire != "all" or row.oneshot:
+            break
+        due = rule.next_due(due.at)
+    return found
+
+
+@dataclass(slots=True)
+class ScheduleEngine:
+    """The one owner of what fires, once it is started. `chance` gives seconds of jitter below its
+    argument; `zone` is the owner's; `usd_per_run` what a turn has lately cost.
+    """
+
+    store: Store
+    deliver: Callable[[SessionRow, InboxRow], None]
+    clock: Clock
+    new_id: NewId
+    chance: Callable[[int], float]
+    zone: str = "UTC"
+    usd_per_run: float | None = None
+    _started: bool = False
+    _next: datetime | None = None
+    _seen: datetime | None = None
+    _waker: "AsyncIOScheduler | None" = None
+
+    async def sync(self, tasks: Sequence[ScheduleTask], session: str) -> None:
+        """Bring the table up to the config. `session` is told where a task names none."""
+        rows = await self.list_all()
+        if tasks or any(row.origin == CONFIG for row in rows):
+            await self.store.write(lambda tx: self._sync(tx, tasks, session))
+        await self._look()
+
+    async def start(self) -> None:
+        """What is due fires from now on; what was missed, at once."""
+        self._started = True
+        await self.store.write(lambda tx: self._plan_all(tx, self.clock.now()))
+        await self._look()
+        await self.tick()
+
+    async def tick(self) -> None:
+        """Fire what is due by now; after a jump of the clock backwards, plan anew."""
+        now = self.clock.now()
+        before, self._seen = self._seen, now
+        with suppress(StoreUnavailable):  # what is due stays due
+            if before and now < before - BACKWARDS:
+                await self.store.write(lambda tx: self._plan_all(tx, now))
+                await self._look()
+            while self._next and self._next <= now:
+                fired = await self.store.write(lambda tx: self._fire(tx, now))
+                for session, row in fired:
+                    self.deliver(session, row)
+                await self._look()
+
+    async def list_all(self) -> list[ScheduleRow]:
+        """All but removed ones, oldest first."""
+        return await self.store.read(lambda tx: tx.list_schedules())
+
+    async def find(self, name: str) -> tuple[ScheduleRow, list[OccurrenceRow]] | None:
+        """The schedule of this name or id, and its latest times."""
+
+        def look(tx: Tx) -> tuple[ScheduleRow, list[OccurrenceRow]] | None:
+            row = tx.find_schedule(name, name)
+            return (row, tx.list_occurrences(row.id, SHOWN)) if row else None
+
+        return await self.store.read(look)
+
+    async def find_root(self, session: str) -> str:
+        """The conversation that is told of what this session sets to work."""
+        row = await self.store.read(lambda tx: tx.get_session(session))
+        return (row.root or row.id) if row else session
+
+    async def add(self, order: ScheduleOrder, name: str = "") -> ScheduleRow:
+        """It is in the journal when this returns; the same `name` again is the same schedule.
+        Raises UsageError.
+        """
+        now = self.clock.now()
+        if name and (known := await self.store.read(lambda tx: tx.get_schedule(name))):
+            return known
+        rule = parse_rule(order.rule, order.zone or self.zone, now)
+        taken = {one.name for one in await self.list_all()}
+        order = replace(
+            order,
+            name=order.name or make_name(order.prompt, taken),
+            rule=rule.text,
+            zone=rule.zone,
+        )
+        check_order(order)
+        row = self._plan(_from_order(order, name or self.new_id(), now), now)
+        if row.due is None:
+            raise UsageError(f"{order.rule!r} lies in the past; nothing was scheduled")
+
+        def save(tx: Tx) -> None:
+            if tx.find_schedule(row.name, row.name):
+                raise UsageError(
+                    f"there is a schedule {row.name!r} already; nothing was changed. Remove that"
+                    " one first, or choose another name"
+                )
+            tx.put_schedule(row)
+
+        await self.store.write(save)
+        await self._look()
+        return row
+
+    def describe(self, row: ScheduleRow) -> str:
+        """Its next runs, and what they may cost."""
+        return describe_runs(recurrence_of(row), self.clock.now(), self.usd_per_run)
+
+    async def change(self, name: str, verb: str) -> ScheduleRow | None:
+        """run, pause, resume or remove the schedule of this name or id; None for no such one.
+        Raises UsageError.
+        """
+        now = self.clock.now()
+        if verb == "run":
+            return await self._run_now(name)
+        if verb not in VERBS:
+            raise UsageError(f"{verb!r} is unknown; expected one of run, {', '.join(VERBS)}")
+
+        def work(tx: Tx) -> ScheduleRow | None:
+            row = tx.find_schedule(name, name)
+            if row is None:
+                return None
+            if verb == "resume" and row.state == "paused":
+                row = self._plan(replace(row, state="active"), now, tx)
+            elif verb == "resume":
+                raise UsageError(f"the schedule {row.name} is not paused; nothing was changed")
+            else:
+                state = "paused" if verb == "pause" else "removed"
+                if verb == "pause" and row.state != "active":
+                    raise UsageError(f"the schedule {row.name} is {row.state}; nothing was changed")
+                row = replace(row, state=state, due=None, fires_at=None)
+            tx.put_schedule(row)
+            return row
+
+        changed = await self.store.write(work)
+        await self._look()
+        return changed
+
+    async def _run_now(self, name: str) -> ScheduleRow | None:
+        """One more run of the schedule, at once."""
+        now = self.clock.now()
+
+        def work(tx: Tx) -> tuple[ScheduleRow, tuple[SessionRow, InboxRow] | None] | None:
+            row = tx.find_schedule(name, name)
+            due = Due(now, f"by hand {now.isoformat()}")
+            return (row, self._begin(tx, row, due, now)) if row else None
+
+        found = await self.store.write(work)
+        if found and found[1] and self._started:
+            self.deliver(*found[1])
+        return found[0] if found else None
+
+    async def aclose(self) -> None:
+        """Nothing fires any more."""
+        if self._waker:
+            self._waker.shutdown(wait=False)
+
+    def _sync(self, tx: Tx, tasks: Sequence[ScheduleTask], session: str) -> None:
+        """The tasks of the config are schedules of its own: new ones are planned, changed ones
+        anew, those that it names no more are removed. All others keep what they had.
+        """
+        now, wanted = self.clock.now(), {task.name: task for task in tasks}
+        for row in tx.list_schedules():
+            if row.origin == CONFIG and row.name not in wanted:
+                tx.put_schedule(replace(row, state="removed", due=None, fires_at=None))
+        for task in tasks:
+            known = tx.find_schedule(task.name, task.name)
+            order = _from_task(task, session, self.zone)
+            if known and known.origin != CONFIG:
+                text = f"{SECTION}: {task.name!r} is not used, for a schedule has that name already"
+                log.warning(text)
+                self._tell(tx, known, f"{text}; remove one of them.", now)
+                continue
+            row = _from_order(order, known.id if known else self.new_id(), now)
+            if known and _describe(known) == _describe(row) and not task.paused:
+                row = replace(known, state="active") if known.state == "paused" else known
+                if row.due or row.state == "over":
+                    continue
+            if task.paused:
+                tx.put_schedule(replace(row, state="paused"))
+            else:
+                tx.put_schedule(self._plan(row, now, tx))
+
+    def _tell(self, tx: Tx, row: ScheduleRow, text: str, now: datetime) -> None:
+        told = tx.get_session(row.session)
+        if told is None:
+            log.warning("nobody to tell yet: schedule %s: %s", row.name, text)
+            return
+        body = f"[{SCHEDULE_CHANNEL} {row.name}] {text}"
+        key = f"{NOTICE}{self.new_id()}"
+        tx.post_delivery(OutboxRow(key, -1, told.id, told.channel, told.chat, "notice", body, now))
+
+    def _plan(self, row: ScheduleRow, now: datetime, tx: Tx | None = None) -> ScheduleRow:
+        def known(key: str) -> bool:
+            return bool(tx and tx.get_occurrence(row.id, key))
+
+        return plan_next(row, now, self.chance, known)
+
+    def _plan_all(self, tx: Tx, now: datetime) -> None:
+        for row in tx.list_schedules():
+            if row.state == "active" and row.due and row.due > now:
+                with suppress(BadRule):
+                    tx.put_schedule(self._plan(row, now, tx))
+
+    async def _look(self) -> None:
+        """When the next one fires; from the first schedule on, somebody wakes us."""
+        found, self.usd_per_run = await self.store.read(
+            lambda tx: (tx.get_next_fire(), tx.get_usual_cost())
+        )
+        self._next = None if found is None else from_db(found)
+        if self._next and self._started and self._waker is None:
+            from apscheduler.schedulers.asyncio import AsyncIOScheduler  # lazy: 50 ms
+
+            logging.getLogger("apscheduler").setLevel(logging.WARNING)
+            waker = self._waker = AsyncIOScheduler(timezone="UTC")
+            wake = {"seconds": WAKE_S, "max_instances": 1, "coalesce": True}
+            waker.add_job(self.tick, "interval", misfire_grace_time=None, **wake)
+            waker.start()
+
+    def _fire(self, tx: Tx, now: datetime) -> list[tuple[SessionRow, InboxRow]]:
+        begun = list[tuple[SessionRow, InboxRow]]()
+        for row in tx.list_due_schedules(now):
+            try:
+                begun += self._fire_one(tx, row, now)
+            except BadRule as error:
+                text = BROKEN_RULE.format(name=row.name, error=error)
+                tx.put_schedule(replace(row, state="paused", due=None, fires_at=None))
+                self._tell(tx, row, text, now)
+        return begun
+
+    def _fire_one(
+        self, tx: Tx, row: ScheduleRow, now: datetime
+    ) -> Iterator[tuple[SessionRow, InboxRow]]:
+        passed = list_passed(row, now)
+        for due in passed:
+            why = ""
+            if row.misfire == "skip" and now - due.at > GRACE + timedelta(seconds=row.jitter_s):
+                why = MISSED
+            elif row.misfire != "all" and tx.count_unfinished_runs(row.id):
+                why = STILL_AT_WORK
+            if why:
+                skipped = OccurrenceRow(row.id, due.key, due.at, now, "skipped", detail=why)
+                if tx.add_occurrence(skipped) and why == STILL_AT_WORK:
+                    self._tell(tx, row, f"It was left out: {why}.", now)
+            elif begun := self._begin(tx, row, due, now):
+                yield begun
+        done = row.oneshot or not passed
+        after = passed[-1].at if row.misfire == "all" and passed else now
+        tx.put_schedule(
+            replace(row, due=None, fires_at=None, state="over")
+            if done
+            else self._plan(row, after, tx)
+        )
+
+    def _begin(
+        self, tx: Tx, row: ScheduleRow, due: Due, now: datetime
+    ) -> tuple[SessionRow, InboxRow] | None:
+        """The occurrence with its session and message; None where it is there already."""
+        turn, session = self.new_id(), f"{SCHEDULE_CHANNEL}_{uuid4()}"
+        if not tx.add_occurrence(OccurrenceRow(row.id, due.key, due.at, now, "fired", turn)):
+            return None
+        body = row.prompt
+        if now - due.at > LATE + timedelta(seconds=row.jitter_s):
+            late = timedelta(seconds=round((now - due.at).total_seconds()))
+            when = due.at.astimezone(load_zone(row.zone)).strftime("%Y-%m-%d %H:%M")
+            body += LATE_TEXT.format(due=when, late=late)
+        own = SessionRow(
+            session, SCHEDULE_CHANNEL, row.name, row.label, now, agent=row.agent, root=row.session
+        )
+        message = InboxRow(
+            id=self.new_id(),
+            channel=SCHEDULE_CHANNEL,
+            account=row.id,
+            external_id=due.key,
+            session=session,
+            sender=row.sender,
+            body=body,
+            label=row.label,
+            turn=turn,
+            received_at=now,
+            role=row.role,
+        )
+        if tx.accept_input(message).id != message.id:
+            return None
+        if row.session and tx.get_session(row.session) is None:
+            where = parse_session_id(row.session)
+            tx.put_session(SessionRow(row.session, *where, Label.TRUSTED, now))
+        tx.put_session(own)
+        return own, message

@@ -1,0 +1,137 @@
+"""When a schedule is due, over all zones and changes of the clock (A16, issue 12)."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from zoneinfo import ZoneInfo, available_timezones
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.triggers.recurrence import BadRule, describe_runs, list_runs, parse_rule, to_instant
+
+NOW = datetime(2026, 3, 28, tzinfo=UTC)
+ZONES = sorted(name for name in available_timezones() if "/" in name and "posix" not in name)
+CRONS = (
+    "30 2 * * *",
+    "*/30 * * * *",
+    "0 0 * * *",
+    "15 1-3 * * 0,6",
+    "59 23 1,15 * *",
+    "0 8 * * mon-fri",
+)
+
+
+def runs(rule: str, zone: str, after: datetime, most: int) -> list[str]:
+    found = list_runs(parse_rule(rule, zone, after), after, most)
+    return [at.astimezone(ZoneInfo(zone)).strftime("%m-%d %H:%M") for at in found]
+
+
+@pytest.mark.parametrize(
+    ("rule", "zone", "after", "expected"),
+    [
+        ("30 2 * * *", "Europe/Berlin", "2026-03-28", ["03-28 02:30", "03-29 03:00", "03-30 02:30"]),
+        ("*/30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", ["03-29 03:00", "03-30 02:00", "03-30 02:30"]),
+        ("30 2 * * *", "Europe/Berlin", "2026-10-24", ["10-24 02:30", "10-25 02:30", "10-26 02:30"]),
+        ("0 8 * * 1-5", "America/New_York", "2026-03-28", ["03-30 08:00", "03-31 08:00", "04-01 08:00"]),
+        ("0 0 13 * 5", "UTC", "2026-03-28", ["04-03 00:00", "04-10 00:00", "04-13 00:00"]),
+        ("0 9 * * 7", "UTC", "2026-03-28", ["03-29 09:00", "04-05 09:00", "04-12 09:00"]),
+        ("0 9 * * fri-mon", "UTC", "2026-03-30T10:00", ["04-03 09:00", "04-04 09:00", "04-05 09:00"]),
+        ("30 0 * * *", "Africa/Cairo", "2026-04-23", ["04-24 01:00", "04-25 00:30", "04-26 00:30"]),
+        ("@daily", "Pacific/Apia", "2011-12-29T11:00", ["12-31 00:00", "01-01 00:00", "01-02 00:00"]),
+        ("every 90 minutes", "UTC", "2026-03-28", ["03-28 01:30", "03-28 03:00", "03-28 04:30"]),
+        ("2026-03-29T02:30", "Europe/Berlin", "2026-03-28", ["03-29 03:00"]),
+    ],
+)  # fmt: skip
+def test_a_rule_is_due_when_the_clock_on_the_wall_says_so(
+    rule: str, zone: str, after: str, expected: list[str]
+) -> None:
+    assert runs(rule, zone, datetime.fromisoformat(after).replace(tzinfo=UTC), 3) == expected
+
+
+@given(
+    st.sampled_from(CRONS),
+    st.sampled_from(ZONES),
+    st.datetimes(datetime(1996, 1, 1), datetime(2035, 1, 1), timezones=st.just(UTC)),
+)
+def test_each_time_on_the_wall_is_due_once_and_in_order(
+    words: str, zone: str, after: datetime
+) -> None:
+    rule, at, keys, instants = parse_rule(words, zone, after), after, list[str](), list[datetime]()
+    for _ in range(60):
+        due = rule.next_due(at)
+        assert due
+        keys.append(due.key)
+        instants.append(due.at)
+        assert due.key == due.at.astimezone(ZoneInfo(zone)).strftime("%Y-%m-%dT%H:%M")
+        at = due.at
+    assert len(set(keys)) == len(keys)
+    assert all(a < b for a, b in pairwise(instants))
+
+
+@given(
+    st.sampled_from(ZONES),
+    st.datetimes(datetime(1996, 1, 1), datetime(2035, 1, 1), timezones=st.just(UTC)),
+)
+def test_a_daily_rule_is_due_on_every_day_that_there_is(zone: str, after: datetime) -> None:
+    place = ZoneInfo(zone)
+    days = [
+        at.astimezone(place).date()
+        for at in list_runs(parse_rule("30 2 * * *", zone, after), after, 40)
+    ]
+    for one, two in pairwise(days):
+        missing = [one + timedelta(days=n) for n in range(1, (two - one).days)]
+        for (
+            day
+        ) in missing:  # whole days that a zone left out, when it changed sides of the date line
+            noon = datetime(day.year, day.month, day.day, 12)
+            assert to_instant(noon, place).astimezone(place).date() != day
+
+
+def test_an_interval_does_not_drift_whenever_it_is_asked() -> None:
+    rule = parse_rule("every 7 minutes", "UTC", NOW)
+    later = NOW + timedelta(days=3, seconds=17)
+    due = rule.next_due(later)
+    assert due and (due.at - NOW) % timedelta(minutes=7) == timedelta()
+    assert timedelta() < due.at - later <= timedelta(minutes=7)
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ("0 0 31 2 *", "never due"),
+        ("61 * * * *", "61"),
+        ("* * * *", "five fields"),
+        ("every 5 parsecs", "'parsecs'"),
+        ("every 1 second", "one minute"),
+        ("0 0 * * foo", "no weekday"),
+        ("0 0 * * 8", "no weekday"),
+        ("0 0 1 foo *", "month"),
+        ("*/0 * * * *", "minute"),
+        ("tomorrow", "expected a time"),
+        ("last fri * * *", "expected"),
+        ("0 0 last * *", "expected"),
+        ("x" * 100_000, "expected a time"),
+        ("0 0 1" + ",1" * 50_000 + " * *", "200 characters"),
+    ],
+)
+def test_a_rule_that_cannot_be_used_says_what_is_expected(rule: str, says: str) -> None:
+    with pytest.raises(BadRule) as error:
+        parse_rule(rule, "UTC", NOW)
+    assert says in str(error.value) and len(str(error.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "zone", ["Mars/Olympus", "../../etc/passwd", "/etc/passwd", "", "x" * 10_000]
+)
+def test_an_unknown_zone_is_named(zone: str) -> None:
+    with pytest.raises(BadRule, match="no time zone"):
+        parse_rule("@daily", zone, NOW)
+
+
+def test_the_next_runs_and_their_cost_are_told() -> None:
+    told = describe_runs(parse_rule("0 8 * * *", "Europe/Berlin", NOW), NOW, 0.02)
+    assert "Sat 2026-03-28 08:00 CET, Sun 2026-03-29 08:00 CEST" in told
+    assert "About 30 in 30 days, about $0.60" in told
+    often = describe_runs(parse_rule("* * * * *", "UTC", NOW), NOW, None)
+    assert "About 43200 in 30 days." in often
