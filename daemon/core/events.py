@@ -86,8 +86,8 @@ class ToolRetried:
 class ToolFinished:
     """The one result of a call. `offers` are tools that the model may use from now on (find_tools);
     `repeat_of` is the call whose result this is, when the same thing was asked again and not run
-    again. `owned`: nobody but the owner wrote what it shows. `public`: it shows nothing of the
-    owner's. `records`: JSON of the owner's own records that it lists.
+    again. `owned`: nobody but the owner wrote what it shows. `public`: it shows nothing of theirs.
+    `records`: JSON of their own records that it lists. `holds`: what files that it shows may hold.
     """
 
     call_id: str
@@ -105,6 +105,7 @@ class ToolFinished:
     owned: bool = True
     public: bool = False
     records: str = ""
+    holds: tuple[str, ...] = ()
 
 
 @value
@@ -212,9 +213,7 @@ class Consulted:
 
 @value
 class MemoryHit:
-    """A memory that the turn was given, by id, so that replay can give it again. `owned`: the
-    owner's, not somebody else's.
-    """
+    """A memory that the turn was given, by id, for replay. `owned`: it is the owner's."""
 
     id: str
     text: str

@@ -47,6 +47,7 @@ class SourcedText:
     `changes`: that call may have changed something. `owned`: the owner said it, or it came up in
     what they asked for; words and requests of other people are not theirs. `private`: it shows
     something of the owner's that is no public page. `records`: JSON of the owner's own records.
+    `holds`: private sources that it may show by way of a file.
     """
 
     text: str
@@ -57,6 +58,7 @@ class SourcedText:
     owned: bool = True
     private: bool = False
     records: str = ""
+    holds: tuple[str, ...] = ()
 
 
 @value
@@ -142,6 +144,7 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
                 owned and event.owned and event.outcome in (Outcome.OK, Outcome.REJECTED),
                 not event.public,
                 event.records if owned else "",
+                event.holds,
             )
         case HistoryCompressed(summary=summary) if summary:
             yield SourcedText(summary, Origin.OTHER, event.label, private=True)
@@ -199,12 +202,14 @@ def find_taint(recorded: Sequence[RecordedEvent]) -> TaintSource | None:
 
 
 def list_private_sources(recorded: Sequence[RecordedEvent]) -> list[str]:
-    """What a turn was shown of the owner's own: memory, and the tools whose results show it."""
+    """What a turn was shown of the owner's own: memory, the tools whose results show it, and what
+    files may hold of it.
+    """
     found: dict[str, None] = {}
     for entry in recorded:
         event = entry.event
         if isinstance(event, UserSaid) and event.memories:
             found["memory"] = None
         if isinstance(event, ToolFinished) and not event.public:
-            found[event.tool] = None
+            found |= dict.fromkeys((event.tool, *event.holds))
     return list(found)

@@ -266,7 +266,8 @@ class LabelScope(StrEnum):
 @value
 class FileLabel:
     """The label of a place in the workspace, and the turn that gave it. Where there is a `digest`,
-    a good label is for this content alone.
+    a good label is for this content alone. `holds`: private sources that were read, unordered,
+    before it was written.
     """
 
     path: AnyPath
@@ -274,6 +275,7 @@ class FileLabel:
     turn: str
     scope: LabelScope = LabelScope.FILE
     digest: str = ""
+    holds: tuple[str, ...] = ()
 
 
 @value

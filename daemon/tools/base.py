@@ -38,7 +38,8 @@ class ToolOutput:
     `seconds` is the time it worked, where that is less than it took, because it waited for a
     person. `from_owner` is False for what another person wrote, however trusted: no argument may
     stand on it. `public`: it shows nothing of the owner's; None for what the tool's metadata say.
-    `records`: JSON of the owner's own records that it lists.
+    `records`: JSON of the owner's own records that it lists. `holds`: private sources that what it
+    shows may hold, by way of a file.
     """
 
     text: str
@@ -51,6 +52,7 @@ class ToolOutput:
     from_owner: bool = True
     public: bool | None = None
     records: str = ""
+    holds: tuple[str, ...] = ()
 
 
 @value
@@ -59,7 +61,7 @@ class ToolContext:
     commits. `check_address` is asked about every address that the call is led to beyond the one
     that was judged, such as a redirect's, before anything is sent there; raises ToolError.
     `check_content` is for the last moment before something runs: raises ToolError if it is not
-    what was allowed any more.
+    what was allowed any more. `carries`: the private sources that what it writes may hold.
     """
 
     session_id: str
@@ -71,6 +73,7 @@ class ToolContext:
     record_event: Callable[[Event], Awaitable[None]]
     check_address: Callable[[str], Awaitable[None]]
     check_content: Callable[[], Awaitable[None]]
+    carries: tuple[str, ...] = ()
 
 
 Arguments = Mapping[str, object]

@@ -363,6 +363,7 @@ class _TurnRun:
             owned=output.from_owner,
             public=meta.public if output.public is None else output.public,
             records=records,
+            holds=output.holds,
         )
         now = executor.clock.now()
         for event in (*(executor.redactor.redact_value(one) for one in output.events), result):
@@ -398,6 +399,7 @@ class _TurnRun:
             self._record_event,
             check_address,
             check_content,
+            executor.gate.list_carried(turn, call, self.setting) if self.untrusted else (),
         )
         while True:
             attempt, scope = attempt + 1, asyncio.timeout(meta.timeout_s)

@@ -9,7 +9,7 @@ from daemon.store.tables.base import Insert, List, RowMapper, Table
 
 LABELS = RowMapper(FileLabel, "file_labels")
 REPLACE_LABEL = """ON CONFLICT (path) DO UPDATE SET label = excluded.label, turn = excluded.turn,
-    scope = excluded.scope, digest = excluded.digest"""
+    scope = excluded.scope, digest = excluded.digest, holds = excluded.holds"""
 VERSIONS = RowMapper(FileVersion, "file_versions")
 REPLACE_VERSION = "ON CONFLICT (name) DO UPDATE SET undone = excluded.undone"
 COMMANDS = RowMapper(RunningCommand, "running_commands")

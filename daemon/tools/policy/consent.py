@@ -7,7 +7,7 @@ Whose value it is (provenance) is another question: "never write to bob@example.
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import pairwise
 
@@ -16,7 +16,12 @@ from daemon.core.disguise import normalize
 from daemon.core.trust import Effect
 from daemon.tools.policy.provenance import NamedValue, iter_values, text_holds
 from daemon.tools.policy.stemming import word_set
-from daemon.tools.policy.text_values import is_mail, parse_number, parse_web_address
+from daemon.tools.policy.text_values import (
+    find_dates,
+    is_mail,
+    parse_number,
+    parse_web_address,
+)
 
 PURPOSE = "consent"
 MAX_WORDS_CHARS = 6000
@@ -138,10 +143,62 @@ TOWARDS = word_set("""
 """)
 FROM = word_set("from of about like von aus uber du des depuis del da dal di do dos van uit z ze o")
 INTO = word_set("into as als in nach dans sous en como come em naar do jako")
+# Beside those of orders, words that tell nothing: greetings, questions, what is asked for.
+ORDINARY = word_set("""
+    i me my mine myself we us our he she it its they them their a an the this that these those there
+    here who whom whose which how where why what's is are was were be been am do does did have has
+    had i'd i'll i'm let's as but so too also again more less much many some any all both each every
+    first last next new other same such only even still already yet today tomorrow yesterday now
+    soon later time day week up out off over down back about because than good well nice great fine
+    hi hello hey dear morning evening thanks thank cheers ok okay yes yeah sure right go ahead
+    should shall may might must know think say says said mean means ask tells told give like likes
+    love loves prefer prefers matter matters want wants help try use word words sentence sentences
+    line lines page pages link links site website web article text texts file files note notes
+    notebook list lists summary point points short shorter brief briefly long longer detail details
+    weather inbox mailbox calendar contract result results question questions user owner one two
+    three important interesting
+    ich mir mich mein meine wir uns er sie es ihr der die das den dem ein eine einen einem ist sind
+    war wie wer wo warum welche welcher welches noch mal auch mehr nur schon hier heute morgen
+    gestern gut danke ja ok seite text datei zusammenfassung kurz was steht da drin
+    je j'ai mes mon ma il elle le la les un une des est sont ce cette qui quoi comment ou pourquoi
+    quel quelle encore aussi plus bonjour merci oui page texte fichier resume bref dit
+    yo mi mis el ella lo los las una es son esto esta quien que como donde cual otra mas tambien
+    hola gracias si pagina texto archivo resumen breve dice hoy manana
+    io mio mia lui lei il gli uno questo questa chi cosa dove quale ancora anche piu ciao grazie
+    pagina testo file riassunto dice oggi domani
+    eu meu minha ele ela isso este quem onde qual ainda tambem mais ola obrigado obrigada sim pagina
+    arquivo resumo diz hoje amanha
+    ik mijn wij hij zij het een is zijn dit dat wie waar waarom welke nog ook meer hallo bedankt ja
+    pagina tekst bestand samenvatting zegt vandaag morgen
+    ja moj moja on ona to ta ten jest sa kto gdzie dlaczego jaki jeszcze tez wiecej czesc dzieki tak
+    strona tekst plik podsumowanie mowi dzis jutro
+""")
 SENTENCES = re.compile(r"(?<=[.!?…])\s+|[\n;]+")
 EDGES = "¿¡.,;:!?()[]{}<>\"'“”‘’«»`*_#…"
 ENDINGS = (".", "!", "?")
+MAX_SAID = 6  # which of the owner's words each value is tells something, too
+WHOLE_DATE = re.compile(r"(?:(?P<year>\d{4})-\d\d-\d\d)?(?:(?:^|[T ])\d\d:\d\d)?")
+FILE_NAME = re.compile(r"(?:[\w-]+/)*[\w-]+\.[A-Za-z]\w{0,4}")
 QUOTED = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“")
+
+
+_TELLING_NOTHING = ORDINARY.union(
+    WRITE, READ, ME, NEGATIONS, CONDITIONS, TIMES, LEADS, WISHES, THAT, PLEASE, POLITE, MAIL_NOUNS,
+    SAID_TO, TOWARDS, FROM, INTO,
+)  # fmt: skip
+
+
+def list_telling(text: str, ordered: Sequence[str] = ()) -> Iterator[str]:
+    """The words of a message that could tell somebody something: no web or mail address or file's
+    name, nor any word that an order has too.
+    """
+    known = {_plain(word) for order in ordered for word in order.split()}
+    for word in text.split():
+        plain = _plain(word)
+        if plain and plain not in _TELLING_NOTHING and plain not in known:
+            bare = word.strip(EDGES)
+            if not (leads_outside(bare) or FILE_NAME.fullmatch(bare)):
+                yield plain
 
 
 @value
@@ -412,12 +469,20 @@ def holds_all(
     arguments: Mapping[str, object], critical: Sequence[str] | None, orders: Sequence[str]
 ) -> bool:
     """Whatever else the call sends stands whole in the owner's own words, letter for letter: how it
-    is written could tell something, too.
+    is written could tell something, too. Dates and times may be written as services want them.
     """
     whole = "\n".join(orders)
     others = [part for name, part in arguments.items() if critical is None or name not in critical]
     leaves = [str(leaf).strip() for part in others for _, leaf in iter_values(part, "")]
-    return sum(map(len, leaves)) <= len(whole) and all(_stands_in(whole, leaf) for leaf in leaves)
+    if len(leaves) > MAX_SAID or sum(map(len, leaves)) > len(whole):
+        return False
+    return all(_stands_in(whole, leaf) or _is_said_date(whole, leaf) for leaf in leaves)
+
+
+def _is_said_date(whole: str, leaf: str) -> bool:
+    """A date or time of the words, with their year, as services want it."""
+    found = WHOLE_DATE.fullmatch(leaf)
+    return bool(found and (found["year"] or "") in whole and find_dates(whole).holds(leaf))
 
 
 def _stands_in(whole: str, leaf: str) -> bool:

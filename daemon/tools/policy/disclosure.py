@@ -7,12 +7,13 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from daemon.core import value
 from daemon.core.provenance import Origin, SourcedText, TrustContext
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import Arguments, Tool, ToolError
-from daemon.tools.calls import parse_arguments
+from daemon.tools.calls import args_hash, parse_arguments
 from daemon.tools.policy import consent
 from daemon.tools.policy.provenance import Evidence, iter_values
 from daemon.tools.policy.stemming import list_stems, stem, word_set
@@ -29,6 +30,7 @@ from daemon.tools.web.guard import parse_address
 SECOND_LEVELS = frozenset(["ac", "co", "com", "edu", "gob", "gov", "ltd", "ne", "net", "or", "org"])
 WORD = re.compile(r"\w+")
 EARLIER = "what this chat read before"
+SAID = "what you said earlier in this chat"
 MEMORY = "memory"
 MINE = word_set("""
     my our mein meine meinen meiner meinem meines unser unsere unseren unserer mon ma mes notre nos
@@ -39,6 +41,11 @@ IT = word_set("""
     it them this these those summary answer result es dies dieses zusammenfassung ergebnis ceci cela
     ca resume resultat esto resumen respuesta resultado questo riassunto risultato isso isto resumo
     dit het samenvatting podsumowanie wynik
+""")
+REWORDS = word_set("""
+    sum summarise summarize explain translate analyse analyze describe extract fass fasse erklare
+    ubersetze resume resumer explique traduis resumir explica traduce riassumi spiega traduci resuma
+    traduz vat vertaal podsumuj wyjasnij przetlumacz up compare count
 """)
 MIN_ORDER_WORDS = 5
 AGAIN_BITS = 3.0  # GET or HEAD, and one of four headers Accept
@@ -191,6 +198,7 @@ def list_sources(
     """
     foreign: list[str] = []
     named: list[str] = []
+    clean = set[str]()
     shown = [
         text
         for text in texts
@@ -198,8 +206,15 @@ def list_sources(
         and not _was_looked_up(text, values, words)
         and not _is_receipt(text, words.registry)
     ]
-    if any(text.origin is not Origin.RESULT for text in shown):
+    said = [one.text for one in words.texts]
+    if any(
+        text.origin is not Origin.RESULT
+        and (text.origin is not Origin.MEMORY or any(consent.list_telling(text.text, said)))
+        for text in shown
+    ):
         foreign.append(MEMORY)
+    for source in dict.fromkeys(one for text in shown for one in text.holds):
+        (named if _is_named(source, words) else foreign).append(source)
     private = {text.tool for text in shown if text.origin is Origin.RESULT}
     for text in texts:
         tainted = tainted or is_strange(text)
@@ -210,7 +225,10 @@ def list_sources(
         except ToolError:
             continue
         source, known = name_source(words.registry.get(text.tool), arguments, words, text.tool)
-        (named if known or not tainted else foreign).append(source)
+        call = args_hash(text.tool, arguments)
+        if not tainted:
+            clean.add(call)  # made again, it shows what it showed
+        (named if known or call in clean else foreign).append(source)
     return foreign, named
 
 
@@ -226,6 +244,13 @@ def name_source(
         return ", ".join(paths), all(words.is_owners("path", path, tool.name) for path in paths)
     source = tool.name if tool else name
     return source, bool(_kinds_of(source) & _list_claimed(words.texts))
+
+
+def _is_named(source: str, words: Evidence) -> bool:
+    """By its path, or by what a tool's records are; of what a file may hold."""
+    if words.registry.get(source):
+        return bool(_kinds_of(source) & _list_claimed(words.texts))
+    return all(words.is_owners("path", one, "read_file") for one in source.split(", "))
 
 
 def _was_looked_up(text: SourcedText, values: Sequence[str], words: Evidence) -> bool:
@@ -263,17 +288,37 @@ def find_leaks(
     """
     tainted = tainted or any(map(is_strange, setting.earlier))
     foreign, named = list_sources((*setting.work, *texts), orders, values, tainted=tainted)
+    said = [text for text in setting.earlier if is_owners_word(text)]
+    if said and _refers_back(orders.texts):
+        orders = replace(orders, texts=[*said[-1:], *orders.texts])
+    if tells_unnamed(said, orders.texts):
+        foreign.insert(0, SAID)
     earlier = list_earlier(setting)
     if not any(text.private for text in earlier):
         return foreign, named
     if tainted or any(map(is_strange, (*setting.work, *texts))):
-        if not IT.isdisjoint(_words(" ".join(text.text for text in orders.texts))):
-            said = [text for text in setting.earlier if is_owners_word(text)]
-            orders = replace(orders, texts=[*said[-1:], *orders.texts])
         unnamed, known = list_sources(earlier, orders, values, tainted=True)
         return [*([EARLIER] if unnamed else []), *foreign], [*known, *named]
     before, known = list_sources(earlier, everything, values, tainted=False)
     return [*before, *foreign], [*known, *named]
+
+
+def tells_unnamed(said: Sequence[SourcedText], orders: Sequence[SourcedText] = ()) -> bool:
+    """One of these messages tells something that the orders neither repeat nor name ("my rent")."""
+    words = [order.text for order in orders]
+    named = {
+        stem(noun) for text in map(_words, words) for word, noun in pairwise(text) if word in MINE
+    }
+    return any(
+        told and named.isdisjoint(map(stem, told))
+        for told in (list(consent.list_telling(text.text, words)) for text in said)
+    )
+
+
+def _refers_back(orders: Sequence[SourcedText]) -> bool:
+    """ "Send it to bob", and nothing else to be read first that could be meant."""
+    words = _words(" ".join(text.text for text in orders))
+    return not IT.isdisjoint(words) and (READ - REWORDS).isdisjoint(words)
 
 
 def _list_claimed(texts: Sequence[SourcedText]) -> frozenset[str]:

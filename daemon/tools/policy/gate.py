@@ -206,6 +206,17 @@ class PolicyGate:
             reason = f"{reason}; {tool.meta.warning}"
         return decision, reason
 
+    def list_carried(
+        self, turn: Turn, call: AdmittedCall, setting: TrustContext
+    ) -> tuple[str, ...]:
+        """The private sources that a tainted call may put into a file, unordered."""
+        if call.changes_nothing or not (call.tool.meta.paths or call.effect is Effect.DESTRUCTIVE):
+            return ()
+        from daemon.tools.policy.tainted_call import TaintedCall  # lazy: rarely used
+
+        case = self._collect_facts(turn, call, setting)
+        return tuple(TaintedCall(self, turn, call, setting, case).list_carried())
+
     def _collect_facts(self, turn: Turn, call: AdmittedCall, setting: TrustContext) -> PolicyInput:
         """What needs no look at the texts of the conversation."""
         tool, arguments, spec = call.tool, call.arguments, turn.spec

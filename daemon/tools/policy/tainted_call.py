@@ -15,6 +15,8 @@ from daemon.core.turn import Turn
 from daemon.tools.calls import AdmittedCall
 from daemon.tools.policy import consent
 from daemon.tools.policy.disclosure import (
+    EARLIER,
+    SAID,
     Cost,
     find_leaks,
     find_orders,
@@ -210,36 +212,52 @@ class TaintedCall:
         """
         if self.gate.judge(case)[0] is not Decision.ALLOW:
             return case  # it is asked about anyway
-        tool, arguments = self.call.tool, self.call.arguments
+        tool = self.call.tool
         orders = find_orders(self.setting, texts)
-        said = _as_said(orders)
-        spoken = [text for text in evidence.texts if is_owners_word(text)]
+        foreign, named = self._find_leaks(evidence, texts, orders)
+        deed, exact = self._build_deed(case, evidence, orders, named)
+        why = ""
+        if not consent.find_order(deed, orders):
+            why = NOT_SAID
+        elif (
+            foreign
+            and (case.effect is Effect.EGRESS or tool.meta.source)
+            and (not deed.to_self or await self._is_shared())
+        ):
+            goes = ", ".join(dict.fromkeys(foreign))
+            why = f"what you did not order may go along: {goes}"
+        elif ask:
+            why = await self._ask_model(deed, exact, orders)
+        return replace(case, unordered=why)
+
+    def _find_leaks(
+        self, evidence: Evidence, texts: Sequence[SourcedText], orders: Sequence[str]
+    ) -> tuple[list[str], list[str]]:
+        """The private sources that may go along unordered, and those that the orders name."""
+        arguments, critical = self.call.arguments, self.call.tool.meta.critical
         foreign, named = find_leaks(
             self.setting,
             texts,
-            replace(evidence, texts=said),
-            replace(evidence, texts=spoken),
-            [str(found) for _, found in consent.named_values(arguments, tool.meta.critical)],
+            replace(evidence, texts=_as_said(orders)),
+            replace(evidence, texts=[text for text in evidence.texts if is_owners_word(text)]),
+            [str(found) for _, found in consent.named_values(arguments, critical)],
             tainted=any(
                 isinstance(one.event, ModelAsked) and one.event.label is Label.UNTRUSTED
                 for one in self.turn.events
             ),
         )
-        deed, exact = self._build_deed(case, evidence, orders, named)
-        if consent.holds_all(arguments, tool.meta.critical, orders):
-            foreign = []  # nothing goes along that the owner did not say
-        why = ""
-        if not consent.find_order(deed, orders):
-            why = NOT_SAID
-        elif (
-            case.effect is Effect.EGRESS
-            and foreign
-            and (not deed.to_self or await self._is_shared())
-        ):
-            why = f"you did not order to send what is in {', '.join(dict.fromkeys(foreign))}"
-        elif ask:
-            why = await self._ask_model(deed, exact, orders)
-        return replace(case, unordered=why)
+        if consent.holds_all(arguments, critical, orders):
+            return [], named  # nothing goes along that the owner did not say
+        return foreign, named
+
+    def list_carried(self) -> list[str]:
+        """The private sources that what the call writes may hold, though no order names them."""
+        texts = collect_texts(self.turn)
+        whole = (*list_earlier(self.setting), *self.setting.work, *texts)
+        evidence = Evidence(whole, self.gate.registry, self.gate.contacts())
+        foreign, _ = self._find_leaks(evidence, texts, find_orders(self.setting, texts))
+        here = f"what was said and read in {self.turn.session}"
+        return [here if one in (SAID, EARLIER) else one for one in foreign]
 
     async def _ask_model(
         self, deed: consent.Deed, exact: Sequence[NamedValue], orders: Sequence[str]

@@ -7,7 +7,7 @@ its output is untrusted, and so is what it changed. What a trusted command leave
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,13 @@ from daemon.core.rows import FileLabel, LabelScope, RunningCommand
 from daemon.core.trust import Label
 from daemon.tools.base import ToolContext
 from daemon.tools.workspace.file_store import FileStore
-from daemon.tools.workspace.labels import CommandStart, FileLabels, Folders, file_clock_ns
+from daemon.tools.workspace.labels import (
+    CommandStart,
+    FileLabels,
+    Folders,
+    file_clock_ns,
+    merge_held,
+)
 
 MAX_ENTRIES, MAX_KNOWN = 200_000, 5_000
 TICK_NS = 20_000_000
@@ -91,12 +97,21 @@ class CommandEffects:
         the command continues in the background.
         """
         trusted = not context.untrusted_source and label is Label.TRUSTED
-        return await self.end(began, context.turn.id, trusted=trusted, final=final)
+        carries = context.carries
+        return await self.end(began, context.turn.id, trusted=trusted, final=final, carries=carries)
 
     async def end(
-        self, began: CommandStart, turn: str, *, trusted: bool, final: bool = True
+        self,
+        began: CommandStart,
+        turn: str,
+        *,
+        trusted: bool,
+        final: bool = True,
+        carries: Iterable[str] = (),
     ) -> Label:
-        """The same for what has no context of a call."""
+        """The same for what has no context of a call. `carries`: private sources that what began it
+        may have put into files.
+        """
         labels, files = self.files.labels, self.files
         # A clock that was set back meanwhile hides nothing.
         reckoned = self.wall_ns() - int((self.monotonic() - began.monotonic) * 1e9)
@@ -113,7 +128,7 @@ class CommandEffects:
                 added = await asyncio.to_thread(lambda: [*label_known(snapshot, now, turn)])
             else:
                 self._distrust(began)
-                changes = label_changes(snapshot, since, began.folders, now, turn)
+                changes = label_changes(snapshot, since, began.folders, now, turn, carries)
                 added = await asyncio.to_thread(lambda: [*changes])
             await labels.save(added, [began.name] if final else [])
             if final:
@@ -225,20 +240,23 @@ def label_changes(
     folders: Folders | None,
     labels: FileLabels,
     turn: str,
+    carries: Iterable[str] = (),
 ) -> Iterator[FileLabel]:
     """The labels that a command leaves, given what is there now and where folders were before.
 
     Files with a new stamp are labelled, and names of new folders. A moved folder takes the labels
     in it along: the stamps of files in it do not tell. Where nobody knows what was moved, and
-    something is untrusted, everything in a changed folder counts.
+    something is untrusted, everything in a changed folder counts. What it changed may hold what any
+    file did.
     """
+    holds = merge_held((carries, *(one.holds for one in labels.entries)))
     entries, unreadable = snapshot
     trees = [*unreadable]
     for entry in entries:
         path, changed = entry.path, entry.changed_ns >= since_ns
         if not entry.folder:
             if changed and not labels.is_same(path):
-                yield FileLabel(path, Label.UNTRUSTED, turn)
+                yield FileLabel(path, Label.UNTRUSTED, turn, holds=holds)
         elif folders is None:
             if changed and labels.has_foreign:
                 trees.append(path)
@@ -254,7 +272,7 @@ def label_changes(
                 if labels.find_folder_label(former) is Label.UNTRUSTED:
                     trees.append(path)
     for place in trees:
-        yield FileLabel(place, Label.UNTRUSTED, turn, LabelScope.TREE)
+        yield FileLabel(place, Label.UNTRUSTED, turn, LabelScope.TREE, holds=holds)
 
 
 def scan(root: Path, max_entries: int = MAX_ENTRIES) -> Snapshot:

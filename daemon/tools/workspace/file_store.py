@@ -23,7 +23,7 @@ from daemon.store.journal import Store, Tx
 from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.signature import tool
 from daemon.tools.workspace.fs import PendingWrite, Workspace, explain_os_errors
-from daemon.tools.workspace.labels import NO_FILE, FileLabels, hash_content
+from daemon.tools.workspace.labels import NO_FILE, FileLabels, hash_content, merge_held
 
 MAX_HISTORY_BYTES = 175_000_000  # at most 25 more are added until the next look
 MAX_RECORDS = 5_000
@@ -38,19 +38,24 @@ Edit = Callable[[bytes | None], bytes | None]
 
 @value
 class ChangeAuthor:
-    """A call of a turn, or the owner with /undo. `label`: how far their texts are trusted."""
+    """A call of a turn, or the owner with /undo. `label`: how far their texts are trusted;
+    `carries`: the private sources that may be in these.
+    """
 
     session: str
     turn: str
     call_id: str
     label: Label
     undoes: str = ""
+    carries: tuple[str, ...] = ()
 
     @classmethod
     def from_context(cls, context: ToolContext) -> Self:
         """The call that runs."""
         label = Label.UNTRUSTED if context.untrusted_source else Label.TRUSTED
-        return cls(context.session_id, context.turn.id, context.call_id, label)
+        return cls(
+            context.session_id, context.turn.id, context.call_id, label, carries=context.carries
+        )
 
 
 def count_expired(
@@ -103,8 +108,12 @@ class FileStore:
         await files._prune()
         return files
 
-    async def read(self, path: str, convert: Callable[[bytes], T]) -> tuple[T, Label]:
-        """What `convert`, in a thread, makes of the file's content, and its label."""
+    async def read(
+        self, path: str, convert: Callable[[bytes], T]
+    ) -> tuple[T, Label, tuple[str, ...]]:
+        """What `convert`, in a thread, makes of the file's content, its label, and what private
+        sources it may hold.
+        """
         place = self.workspace.normalize(path)
         async with self.lock:
 
@@ -113,7 +122,8 @@ class FileStore:
                 return convert(data), hash_content(data)
 
             result, digest = await asyncio.to_thread(look)
-            return result, await self.labels.label_of(place, digest)
+            label = await self.labels.label_of(place, digest)
+            return result, label, self.labels.list_held([place])
 
     async def write(
         self,
@@ -156,7 +166,8 @@ class FileStore:
                     added: list[FileLabel] = []
                     if after is Label.UNTRUSTED:  # the names of created folders are text, too
                         added = labels.label_new_names(pending.created, author.turn)
-                        added.append(FileLabel(place, after, author.turn))
+                        holds = merge_held((author.carries, labels.list_held([place])))
+                        added.append(FileLabel(place, after, author.turn, holds=holds))
                     elif not labels.by_folded or labels.needs_row(place):
                         added.append(FileLabel(place, after, author.turn, digest=digest))
                     await self._commit(pending, version, added)
@@ -354,7 +365,8 @@ async def copy_file(files: FileStore, context: ToolContext, path: str, to: str) 
     """Copy a file within the workspace, or one that came with a message (inbox/...) into it,
     so that commands can read it.
     """
-    data, label = await files.read(path, bytes)
+    data, label, holds = await files.read(path, bytes)
     author = ChangeAuthor.from_context(context)
-    await files.write(to, lambda old: data, replace(author, label=author.label.join_with(label)))
+    label, carries = author.label.join_with(label), (*author.carries, *holds)
+    await files.write(to, lambda old: data, replace(author, label=label, carries=carries))
     return f"copied {len(data)} bytes to {to}"

@@ -22,6 +22,7 @@ from daemon.tools.shell.process import exchange
 from daemon.tools.signature import tool
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.fs import READ_FLAGS, open_regular
+from daemon.tools.workspace.labels import merge_held
 
 MAX_SEARCH_FILES = 5_000
 MAX_SEARCH_BYTES = 8_000_000
@@ -133,12 +134,12 @@ async def read_file(files: FileStore, path: str, offset: int = 1, limit: int = 0
     """Read a text file of the workspace; offset and limit count lines."""
     space = files.workspace.max_chars - PAGE_RESERVE
     convert = partial(_format_page, path=path, offset=max(offset, 1), limit=limit, space=space)
-    text, label = await files.read(path, convert)
+    text, label, holds = await files.read(path, convert)
     if label is Label.UNTRUSTED and files.labels.is_unknown(
         place := files.workspace.normalize(path)
     ):
         text += f"\n[{place} is not known to be yours: /trust {place}]"
-    return ToolOutput(text, label=label)
+    return ToolOutput(text, label=label, holds=holds)
 
 
 @tool(effect=Effect.READ, parallel=True, paths=("path",))
@@ -180,7 +181,9 @@ async def search_files(
         lines.append(f"[the first {MAX_SEARCH_HITS}; there may be more]")
     if truncated:
         lines.append("[too many files: not all were searched; give a path]")
-    return ToolOutput("\n".join(lines) or f"no line holds {pattern!r}", label=label)
+    text = "\n".join(lines) or f"no line holds {pattern!r}"
+    holds = merge_held(one.list_held(paths) for one in (before, after))
+    return ToolOutput(text, label=label, holds=holds)
 
 
 def _format_page(data: bytes, path: str, offset: int, limit: int, space: int) -> str:

@@ -22,6 +22,7 @@ UNTRUSTED, TRUSTED = Label.UNTRUSTED, Label.TRUSTED
 CLOCK_REALTIME_COARSE = 5
 SETTLED_NS = 100_000_000  # a file that changed this recently may change again without a sign
 MAX_DIGESTS = 100_000
+MAX_HELD, MORE_HELD = 20, "more"
 Folders = Mapping[tuple[int, int], str]
 
 
@@ -48,6 +49,12 @@ def file_clock_ns() -> int:
 def hash_content(data: bytes | None) -> str:
     """NO_FILE for None."""
     return NO_FILE if data is None else sha256(data).hexdigest()
+
+
+def merge_held(parts: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """What files may hold together; of many, not all are named."""
+    found = sorted({one for part in parts for one in part} - {MORE_HELD})
+    return (*found[:MAX_HELD], MORE_HELD) if len(found) > MAX_HELD else tuple(found)
 
 
 class FileLabels:
@@ -161,6 +168,16 @@ class FileLabels:
             for one in self.by_folded.get(_casefold_path(name), {}).values()
             if one.scope is not LabelScope.NAME and (one.path == name or one.label is UNTRUSTED)
         ]
+
+    def list_held(self, names: Iterable[str]) -> tuple[str, ...]:
+        """What these may hold of private sources that were read before they were written."""
+        rows = (
+            one.holds
+            for name in names
+            for place in _list_ancestors(_casefold_path(name))
+            for one in self.by_folded.get(place, {}).values()
+        )
+        return merge_held(rows)
 
     def find_folder_label(self, name: str) -> Label:
         """That of the nearest folder with a label for everything in it, unless a repository of its
