@@ -48,7 +48,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/commands": 9_960,
     "daemon/core": 17_400,
     "daemon/gateway": 4_790,
-    "daemon/http": 7_110,
+    "daemon/http": 7_370,
     "daemon/loops": 5_050,
     "daemon/ops": 5_630,
     "daemon/outbox": 8_970,
@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/settings": 7_990,
     "daemon/store": 11_080,
     "daemon/tools": 88_390,
-    "daemon/triggers": 7_260,
+    "daemon/triggers": 9_870,
     "memory": 2_450,
 }
 TOP_LEVEL = {

@@ -153,7 +153,8 @@ def build_app(
 ) -> web.Application:
     """The application, for the holders of tokens: the owner, users, and senders of events."""
     people = {user.token: user.person for user in users}
-    authenticator = Authenticator(token, monotonic, people, events.tokens if events else {})
+    senders = (events.tokens, events.events.config.signed) if events else ({}, ())
+    authenticator = Authenticator(token, monotonic, people, *senders)
     guard = web.middleware(partial(_guard, authenticator))
     app = web.Application(middlewares=[guard], client_max_size=BODY_LIMIT)
     app[BUSY], app[OPEN] = set(), Counter()

@@ -4,7 +4,7 @@ address asks of the person (C9): every route names the right that it needs.
 
 import hmac
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from urllib.parse import SplitResult, urlsplit
@@ -88,7 +88,8 @@ WINDOW_S = 60.0
 
 @dataclass(slots=True)
 class Authenticator:
-    """`people` by their tokens, tokens of `senders` of events by their names.
+    """`people` by their tokens, tokens of `senders` of events by their names; names of those that
+    sign.
 
     Only wrong tokens are limited: the right one always works, so that an old script cannot lock its
     owner out.
@@ -98,6 +99,7 @@ class Authenticator:
     monotonic: Callable[[], float]
     people: Mapping[str, Person] = field(default_factory=dict, repr=False)
     senders: Mapping[str, str] = field(default_factory=dict, repr=False)
+    signed: Collection[str] = ()
     _wrong: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_WRONG_TOKENS))
 
     def __post_init__(self) -> None:
@@ -125,13 +127,16 @@ class Authenticator:
             raise HttpError(403, "forbidden", "pages of other sites may not use the daemon")
         if request.path == HEALTH:
             return
+        resource = request.match_info.route.resource
+        is_event = resource is not None and resource.canonical == EVENTS_PATH
+        if is_event and request.match_info["name"] in self.signed:
+            return  # its signature is over the body, which is read later
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             message = "expected the header: Authorization: Bearer TOKEN"
             raise HttpError(401, "unauthorized", message)
-        resource = request.match_info.route.resource
-        if resource is not None and resource.canonical == EVENTS_PATH:
+        if is_event:
             # only the token of this name counts; the response does not say which names exist
             known = self.senders.get(request.match_info["name"], "")
             if not (_tokens_match(token, known or self.token) and known):

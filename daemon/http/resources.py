@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 from inspect import signature
 from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs
 
 from aiohttp import web
 from pydantic import ConfigDict, Field, StringConstraints
@@ -49,6 +50,7 @@ from daemon.http.responses import (
 )
 from daemon.triggers.events import EventTrigger
 from daemon.triggers.schedules import ScheduleOrder
+from daemon.triggers.signatures import BadSignature
 
 REFUSALS = {
     LoopAction.STOP: "has ended already",
@@ -385,11 +387,33 @@ class EventEndpoint:
         self.events.check_rate(name)
         raw = await read_raw_body(request, EVENT_LIMIT)
         try:
-            payload = from_json(raw, allow_inf_nan=False)
+            key = self.events.verify(name, request.headers, raw) or key
+            payload = from_json(unwrap(request.content_type, raw), allow_inf_nan=False)
+            if challenge := find_challenge(payload):
+                return json_response({"challenge": challenge})
+            if not self.events.is_meant(name, payload):
+                return json_response({"left_out": "the filter of this event does not mean it"})
             receipt = await self.events.accept(name, payload, len(raw), key or "")
+        except BadSignature as error:
+            raise HttpError(401, "unauthorized", f"{error}; nothing was accepted") from error
         except ValueError as error:
             raise invalid(f"body: is not JSON: {error}") from error
         return json_response({"session": receipt.session, "turn": receipt.turn}, 202)
+
+
+def unwrap(content_type: str, raw: bytes) -> bytes:
+    """The JSON of a form with the field `payload`, as GitHub and Slack may send it."""
+    if content_type != "application/x-www-form-urlencoded":
+        return raw
+    fields = parse_qs(raw.decode("utf-8", "replace"), max_num_fields=100)
+    return fields.get("payload", [""])[0].encode()
+
+
+def find_challenge(payload: object) -> str:
+    """What Slack sends once, to see whether somebody listens who knows the secret; "" for none."""
+    if isinstance(payload, dict) and payload.get("type") == "url_verification":
+        return str(payload.get("challenge", ""))[:200]
+    return ""
 
 
 HANDLERS: Mapping[str, Handler] = {

@@ -2,18 +2,23 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from daemon.core.errors import UsageError
 from daemon.core.ids import parse_session_id
 from daemon.core.rows import HTTP_ROOT
+from daemon.triggers.filters import parse_filter
 from daemon.triggers.recurrence import load_zone, parse_rule
+from daemon.triggers.signatures import SignedConfig
 
 NOTIFY_CHANNELS = ("terminal", "web", "telegram", "slack", "discord")
 EVENT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 PRINTABLE = re.compile(r"[ -~]+")
+
+
+Named = TypeVar("Named")
 
 
 def _check_notify(notify: str) -> str:
@@ -27,7 +32,7 @@ def _check_notify(notify: str) -> str:
     )
 
 
-def _check_names(named: dict[str, str]) -> dict[str, str]:
+def _check_names(named: dict[str, Named]) -> dict[str, Named]:
     for name in named:
         if not EVENT_NAME.fullmatch(name):
             rule = "expected letters, digits, '_', '-', '.', at most 64"
@@ -43,6 +48,19 @@ def _check_tokens(tokens: dict[str, str]) -> dict[str, str]:
     if len(set(tokens.values())) < len(tokens):
         raise ValueError("two names have the same token; expected one of its own for each")
     return tokens
+
+
+def _check_filters(filters: dict[str, str]) -> dict[str, str]:
+    for name, text in filters.items():
+        try:
+            parse_filter(text)
+        except UsageError as error:
+            raise ValueError(f"{name}: {error}") from error
+    return filters
+
+
+def _check_sessions(sessions: dict[str, str]) -> dict[str, str]:
+    return {name: _check_notify(session) for name, session in sessions.items()}
 
 
 ByEventName = Annotated[dict[str, str], AfterValidator(_check_names)]
@@ -70,12 +88,32 @@ class EventsConfig(BaseModel):
     prompts: ByEventName = Field(
         default_factory=dict, description='what to do with it, by name: { "github" = "Sum it up." }'
     )
+    signed: Annotated[dict[str, SignedConfig], AfterValidator(_check_names)] = Field(
+        default_factory=dict,
+        description="senders that sign what they send, by name, instead of a token",
+    )
+    when: Annotated[ByEventName, AfterValidator(_check_filters)] = Field(
+        default_factory=dict,
+        description='which events count, by name, decided without a model: { "github" ='
+        " \"payload.action == 'opened'\" }; the others are taken and forgotten",
+    )
+    sessions: Annotated[ByEventName, AfterValidator(_check_sessions)] = Field(
+        default_factory=dict,
+        description="by name: the conversation that is told and asked, instead of `notify`",
+    )
 
     @model_validator(mode="after")
-    def _check_prompts(self) -> "EventsConfig":
-        if stray := sorted(self.prompts.keys() - self.tokens):
-            rule = "expected a name of [events.tokens]"
-            raise ValueError(f"prompts has {stray[0]!r}, which has no token; {rule}")
+    def _check_each_has_a_sender(self) -> "EventsConfig":
+        if both := sorted(self.tokens.keys() & self.signed.keys()):
+            raise ValueError(f"{both[0]!r} has a token and is signed; expected one of them")
+        for key, named in (
+            ("prompts", self.prompts),
+            ("when", self.when),
+            ("sessions", self.sessions),
+        ):
+            if stray := sorted(named.keys() - self.tokens.keys() - self.signed.keys()):
+                rule = "expected a name of [events.tokens] or [events.signed]"
+                raise ValueError(f"{key} has {stray[0]!r}, which has no token; {rule}")
         return self
 
 
