@@ -237,7 +237,7 @@ class Daemon(ToolOwner):
         Loading an embedded model stops the whole process for two or three seconds: better when
         the daemon is ready than during a conversation. A message that comes meanwhile goes next.
         """
-        await self.trust.ask_once(self._tell_owner)
+        await self.trust.ask_once(self.notifier.post_notice)
         for kind in FIRST_EVENTS:
             with suppress(UnreadableEvent):
                 await asyncio.to_thread(decode, kind, SCHEMA, "{}")
@@ -253,9 +253,6 @@ class Daemon(ToolOwner):
 
     def _is_channel_up(self, channel: str) -> bool:
         return channel in self.channel_states and self.channel_states[channel].up.is_set()
-
-    async def _tell_owner(self, notice: str) -> bool:
-        return await self.store.write(lambda tx: self.notifier.post_notice(tx, notice))
 
     async def _describe_state(self) -> list[str]:
         channels = [f"Channel {state.describe()}" for state in self.channel_states.values()]

@@ -3,13 +3,14 @@
 import asyncio
 import stat
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.errors import UsageError
 from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label
+from daemon.store.journal import Tx
 from daemon.tools.base import ToolError
 from daemon.tools.workspace.command_effects import CommandEffects, Snapshot
 from daemon.tools.workspace.labels import FileLabels
@@ -54,11 +55,22 @@ class TrustCommands:
             " /trust . trusts them all, /trust PATH some."
         )
 
-    async def ask_once(self, tell: Callable[[str], Awaitable[bool]]) -> None:
-        """Say it the first time that a HOME has such files, when there is somebody to tell."""
+    async def ask_once(self, post_notice: Callable[[Tx, str], bool]) -> None:
+        """Say it the first time that a HOME has such files, when there is somebody to tell. That it
+        was said is written with it.
+        """
         labels = self.effects.files.labels
-        if "" not in labels.by_folded and (notice := await self.describe()) and await tell(notice):
-            await labels.save([ASKED])
+        if "" in labels.by_folded or not (notice := await self.describe()):
+            return
+
+        def tell(tx: Tx) -> bool:
+            told = post_notice(tx, notice)
+            if told:
+                tx.put_files([ASKED])
+            return told
+
+        if await labels.store.write(tell):
+            labels.add([ASKED])
 
     async def _label(self, path: str, label: Label) -> str:
         files, labels = self.effects.files, self.effects.files.labels
