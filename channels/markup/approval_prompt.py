@@ -40,6 +40,7 @@ def approval_prompt(
     """The question in markdown, at most some 3,000 characters. What is left out of the middle of
     long arguments is counted.
     """
+    local = expires.astimezone()
     given, name = _arguments_text(arguments), shorten_line(escape_invisible(tool), TOOL)
     suspicious = find_suspicious(f"{given}\n{preview}")
     warnings = [UNTRUSTED_INPUT] * outside
@@ -53,7 +54,7 @@ def approval_prompt(
         _code_block(given, ARGUMENTS) if given.strip() else "It is given nothing.",
         _code_block(preview, PREVIEW, lang) if preview else "",
         "\n".join(f"⚠️ {escape_markdown(line)}" for line in warnings),
-        f"It can be answered until {expires:%d %b %H:%M} UTC.",
+        f"It can be answered until {local:%d %b %H:%M} {local.tzname()}.",
     ]
     return "\n\n".join(filter(None, parts))
 

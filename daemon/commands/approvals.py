@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from daemon.commands.registry import CommandCall
 from daemon.core import value
+from daemon.core.clock import show_time
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 from daemon.core.rows import (
@@ -236,7 +237,7 @@ def _render_bounds(row: GrantRow) -> str:
     """Such as "3 times more until 20 Feb 2026 09:00 UTC"."""
     uses = {None: "", 1: "once more"}.get(row.uses_left, f"{row.uses_left} times more")
     where = f"on {make_visible(row.paths)}" if row.paths else ""
-    until = f"until {row.expires:%d %b %Y %H:%M} UTC" if row.expires else ""
+    until = f"until {show_time(row.expires, '%d %b %Y %H:%M')}" if row.expires else ""
     return " ".join(filter(None, (uses, where, until)))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from channels.base import Channel, ChannelError, Host, RateLimit, RetryLater, Revoked
 from channels.message import Address
 from channels.transport import Backoff
-from daemon.core.clock import Clock
+from daemon.core.clock import Clock, show_time
 from daemon.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -22,6 +22,7 @@ SILENT_S, FAILING_S = 75.0, 15.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 REFUSED_PAUSE, LONGEST_REFUSED = 30.0, 600.0
 LOOK_EVERY_S = 5.0
+SECONDS = "%d %b %H:%M:%S"
 TELL_AFTER_S = 300.0
 CLOSE_S = 5.0
 
@@ -158,7 +159,7 @@ class ChannelState:
         if not self.refused and self.down_for <= self.failing_s:
             return ""
         why = self.why or f"the platform has not answered for {self.down_for:.0f} s"
-        return f"{self.name}: {why} (since {self.heard_at:%d %b %H:%M:%S} UTC)"
+        return f"{self.name}: {why} (since {show_time(self.heard_at, SECONDS)})"
 
     def describe(self) -> str:
         """How it is, in one line for a person."""
@@ -166,7 +167,7 @@ class ChannelState:
             return f"down: {trouble}"
         if not self.up.is_set():
             return f"{self.name}: connecting ({self.why})"
-        return f"{self.name}: connected, last heard {self.heard_at:%d %b %H:%M:%S} UTC"
+        return f"{self.name}: connected, last heard {show_time(self.heard_at, SECONDS)}"
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from channels.markup.sanitize import escape_invisible, find_suspicious
 from daemon.agent.system_questions import parse_system_question
 from daemon.core import value
-from daemon.core.clock import Clock
+from daemon.core.clock import Clock, show_time
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer, ApprovalAsked
 from daemon.core.ids import NewId
@@ -182,7 +182,7 @@ def render_approval(row: ApprovalRow, session: str, *, whole: bool = False) -> s
     """The tool, its effect, where the question comes from, exactly what would be done, and
     warnings.
     """
-    terms = [row.effect.value, f"until {row.expires:%d %b %H:%M} UTC"]
+    terms = [row.effect.value, f"until {show_time(row.expires)}"]
     if row.session != session:
         terms.append(f"asked by {make_visible(row.session)}")
     most = 0 if whole else MAX_CHARS

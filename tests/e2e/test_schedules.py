@@ -273,3 +273,17 @@ async def test_whenever_it_is_killed_each_occurrence_is_one_turn(tmp_path: Path)
 
 def wall(at: datetime) -> str:
     return at.astimezone(ZoneInfo("Europe/Berlin")).strftime("%Y-%m-%dT%H:%M")
+
+
+async def test_all_times_that_are_shown_are_those_of_the_owners_zone(tmp_path: Path) -> None:
+    async with house(tmp_path, '[general]\ntimezone = "Asia/Kathmandu"\n') as it, it.up() as daemon:
+        it.model.script(calls(("shell", {"command": "touch x"})), says("ok"))
+        turn = await daemon.begin("touch x")
+        await daemon.until(turn, "approval.asked")
+        shown = await daemon.post("/v1/messages", text="/approve show 1")
+        assert "until 27 Mar 11:50 +0545" in str(shown["reply"])
+        await daemon.post(f"/v1/runs/{turn}/reject", call_id="1.0")
+        it.model.script(calls(("current_time", {})), says("ok"))
+        run = await daemon.ask("what is the time?", "other")
+        [call] = await daemon.calls_of(str(run["turn"]))
+        assert "Friday, 2026-03-27 11:45" in str(call["result"])
