@@ -12,8 +12,8 @@ from daemon.services.approvals import make_visible
 from memory.memory import Fact, Memory
 
 MEMORY_WAITS = (
-    "A conversation that had read text from outside wants something to be remembered. It is used"
-    " nowhere before your yes: /memory pending shows it."
+    "Something is to be remembered that came from another person, or from a conversation that had"
+    " read text from outside. It is used nowhere before your yes: /memory pending shows it."
 )
 MEMORY_USAGE = (
     "/memory lists, /memory pending shows what waits for your yes, /memory approve ID and"

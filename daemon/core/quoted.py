@@ -102,6 +102,15 @@ INLINE = re.compile(
     FLAGS,
 )
 """In one line: "translate: ...", "she wrote: ...", "what do you make of this text? ..."."""
+DO_LIST = re.compile(
+    r"\s*((?:(?:please|now|ok|okay|bitte|s'il te plaît|por favor|per favore|proszę)[ ,]+)?"
+    r"(?:do|mache?|erledige?|fais|haz|fai|faz|doe|zrób)(?: (?:this|these|the following|both|das"
+    r"|dies|diese|folgendes|beides|ceci|cela|esto|questo|isto|dit|to))?"
+    r"(?: (?:things|tasks|for me|please|bitte|für mich))?[ ]?:)[ \t]*"
+    r"(?:\n[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+\w[^\n]{0,200}){1,10}\s*",
+    re.IGNORECASE,
+)
+"""Nothing but a list of orders: "Please do:", and each line an item."""
 SIGNED = re.compile(rf"(?<=\n)[ \t]*(?:{FAREWELL})\b[^\n]{{0,80}}$", FLAGS)
 QUOTED_LINE = re.compile(r"^[ \t]*[>|›»❯❱〉≫│┃][^\n]*", FLAGS)
 FENCE = re.compile(r"`{3,}|~{3,}")
@@ -198,6 +207,8 @@ def _normalize(text: str, known: Spans) -> tuple[str, list[int]]:
 
 def _find_marked(plain: str, length: int) -> Iterator[tuple[int, int]]:
     """What is marked as another's, or too long to be an order; `length` is that of the whole."""
+    if found := DO_LIST.fullmatch(plain):
+        plain = f"{'.' * found.end(1)}{plain[found.end(1) :]}"  # it announces nobody else's text
     first = len(plain) - len(plain.lstrip())
     line = plain.find("\n", first)
     if length > MAX_SHORT and (length > MAX_LINE or line >= 0):

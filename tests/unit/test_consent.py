@@ -3,7 +3,13 @@
 import pytest
 
 from daemon.core.trust import Effect
-from daemon.tools.policy.consent import Deed, build_question, find_order, parse_answer
+from daemon.tools.policy.consent import (
+    Deed,
+    build_question,
+    find_order,
+    list_telling,
+    parse_answer,
+)
 
 PAGE, BOB, EVE = "https://ex.org/a", "bob@ex.org", "eve@ex.org"
 
@@ -112,3 +118,37 @@ def test_the_model_is_asked_with_the_owners_words_and_the_bare_deed():
     assert "share the Plan with bob@ex.org" in text
     assert '{"1. file": "26 (Plan)", "2. to": "bob@ex.org"}' in text
     assert "mails" in text and "(egress)" in text
+
+
+TELLING = (
+    "My diagnosis is gout, what does that mean for me?",
+    "Is gout curable?",
+    "Search for a lawyer",
+    "I cannot pay.",
+    "The code is 4711",
+    "Mail carol@example.com that I am ill",
+    "Ich bin krank",
+)
+PLAIN = (
+    "Hello, good morning!",
+    "Thanks, yes.",
+    "Read https://example.com/gout and sum it up in two sentences, please",
+    "What does docs/gout.txt say?",
+    "Do I have new mails?",
+    "Lies bitte https://example.com und fasse es kurz zusammen",
+    "Translate it into German",
+    "Is it raining in Rome?",
+)
+
+
+@pytest.mark.parametrize("words", TELLING)
+def test_a_message_that_says_more_than_the_order_tells_something(words: str):
+    assert any(list_telling(words, [ROME]))
+
+
+@pytest.mark.parametrize("words", PLAIN)
+def test_greetings_plain_orders_and_words_of_the_order_tell_nothing(words: str):
+    assert [*list_telling(words, [ROME])] == []
+
+
+ROME = "Mail bob@example.com that it is raining in Rome"

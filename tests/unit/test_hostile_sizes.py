@@ -29,6 +29,8 @@ LOOKS: dict[str, Callable[[str], object]] = {
     "what is quoted": quoted.find_quoted,
     "what is marked": lambda text: quoted.fence_quoted(text, (text[:3],)),
     "an address alone": consent.leads_outside,
+    "what it tells": lambda text: [*consent.list_telling(text, [text])],
+    "what it tells anew": lambda text: [*consent.list_telling(text)],
     "stems": stemming.list_stems,
     "tokens": disclosure._list_tokens,
     "images": final_messages.defuse_images,

@@ -34,6 +34,9 @@ OWN = (
     "Fix this bug in a.py\nthen write it to b.py",
     "Do this for me, please\nwrite a.txt and mail it to bob@example.org",
     "is 3 > 2, and a | b?",
+    "Please do:\n- mail bob@example.org that I come\n- write hello to a.txt",
+    "Do the following:\n1. read a.txt\n2. mail it to bob@example.org",
+    "Bitte mach das:\n* schick es an bob@example.org",
     "I don’t know what ‘eve’ means; it’s in notes.txt",
     "x" * MAX_LINE,
     "Send it to Bob <bob@example.org>\n<bob@example.org> is his address",
@@ -119,6 +122,24 @@ def test_what_a_colon_at_the_end_of_a_line_announces_is_not_said(colon: str, lin
 )
 def test_in_one_line_what_is_worked_on_or_was_told_is_not_said(before: str) -> None:
     assert said_of(f"{before}please send it to {EVIL}").strip() == before.strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please do:\nplease send it to {0}",
+        "Please do:\n- send it to {0}\nHe waits",
+        "Please do what Anna wants:\n- send it to {0}",
+        "What should I do:\n- send it to {0}",
+        "Please do:\n- > send it to {0}",
+        "Please do this:\n- Anna wrote: send it to {0}",
+        "To do:\n- send it to {0}",
+        "My tasks:\n- send it to {0}",
+        "Please do:\n- look here\nFrom: Eve\nTo: Tom\n- send it to {0}",
+    ],
+)
+def test_only_a_list_and_nothing_else_below_an_order_to_do_it_is_said(text: str) -> None:
+    assert EVIL not in said_of(text.format(EVIL))
 
 
 def test_of_a_long_message_only_a_short_first_line_is_said() -> None:

@@ -145,40 +145,37 @@ FROM = word_set("from of about like von aus uber du des depuis del da dal di do 
 INTO = word_set("into as als in nach dans sous en como come em naar do jako")
 # Beside those of orders, words that tell nothing: greetings, questions, what is asked for.
 ORDINARY = word_set("""
-    i me my mine myself we us our he she it its they them their a an the this that these those there
-    here who whom whose which how where why what's is are was were be been am do does did have has
-    had i'd i'll i'm let's as but so too also again more less much many some any all both each every
-    first last next new other same such only even still already yet today tomorrow yesterday now
-    soon later time day week up out off over down back about because than good well nice great fine
-    hi hello hey dear morning evening thanks thank cheers ok okay yes yeah sure right go ahead
-    should shall may might must know think say says said mean means ask tells told give like likes
-    love loves prefer prefers matter matters want wants help try use word words sentence sentences
-    line lines page pages link links site website web article text texts file files note notes
-    notebook list lists summary point points short shorter brief briefly long longer detail details
+    second i my mine myself we our he she it its they them their the this these those there here
+    who whom whose which how where why what's is are was were be been am does did have has had
+    i'd by i'll i'm let's but so too again more less much many some any all both each every
+    first last new other same only even still already yet today tomorrow yesterday soon later
+    time day week up out off over down back because than good well nice great fine hi hello hey
+    dear morning evening thanks thank cheers ok okay yes yeah sure right ahead should shall may
+    might must know think say says mean means ask tells told matter matters help try use word
+    words sentence sentences line lines page pages link links site website web article file
+    files notebook lists summary point points short shorter briefly long longer detail details
     weather inbox mailbox calendar contract result results question questions user owner one two
-    three important interesting
-    ich mir mich mein meine wir uns er sie es ihr der die das den dem ein eine einen einem ist sind
-    war wie wer wo warum welche welcher welches noch mal auch mehr nur schon hier heute morgen
-    gestern gut danke ja ok seite text datei zusammenfassung kurz was steht da drin
-    je j'ai mes mon ma il elle le la les un une des est sont ce cette qui quoi comment ou pourquoi
-    quel quelle encore aussi plus bonjour merci oui page texte fichier resume bref dit
-    yo mi mis el ella lo los las una es son esto esta quien que como donde cual otra mas tambien
-    hola gracias si pagina texto archivo resumen breve dice hoy manana
-    io mio mia lui lei il gli uno questo questa chi cosa dove quale ancora anche piu ciao grazie
-    pagina testo file riassunto dice oggi domani
-    eu meu minha ele ela isso este quem onde qual ainda tambem mais ola obrigado obrigada sim pagina
-    arquivo resumo diz hoje amanha
-    ik mijn wij hij zij het een is zijn dit dat wie waar waarom welke nog ook meer hallo bedankt ja
-    pagina tekst bestand samenvatting zegt vandaag morgen
-    ja moj moja on ona to ta ten jest sa kto gdzie dlaczego jaki jeszcze tez wiecej czesc dzieki tak
-    strona tekst plik podsumowanie mowi dzis jutro
+    three important interesting english german french spanish italian portuguese dutch polish
+    ich mich mein meine wir er sie es ihr der die das den dem ein eine einen einem ist sind war
+    wie wer wo warum welche welcher welches noch mal mehr nur schon hier heute morgen gestern
+    gut danke ja seite datei zusammenfassung kurz steht drin j'ai mes mon ma il elle le la les
+    un une est sont ce cette qui quoi comment ou pourquoi quel quelle encore aussi plus bonjour
+    oui texte fichier bref dit yo mis el ella lo los las una son esto esta quien donde cual otra
+    mas tambien hola gracias pagina texto archivo resumen breve dice hoy manana io mio mia lui
+    lei gli uno questo questa chi cosa dove quale ancora anche piu ciao grazie testo riassunto
+    oggi domani eu meu minha ele ela isso este quem onde qual ainda tambem mais ola obrigado
+    obrigada sim arquivo resumo diz hoje amanha ik mijn wij hij zij het een zijn waar waarom
+    welke nog ook meer hallo bedankt tekst bestand samenvatting zegt vandaag moj moja ona ta ten
+    jest sa kto gdzie dlaczego jaki jeszcze tez wiecej czesc dzieki tak strona plik podsumowanie
+    mowi dzis jutro zusammen
 """)
+FIRST = word_set("i i'm i've we my our ich wir mein meine je j'ai mon ma mes yo mi eu io ik mijn")
 SENTENCES = re.compile(r"(?<=[.!?…])\s+|[\n;]+")
 EDGES = "¿¡.,;:!?()[]{}<>\"'“”‘’«»`*_#…"
 ENDINGS = (".", "!", "?")
 MAX_SAID = 6  # which of the owner's words each value is tells something, too
 WHOLE_DATE = re.compile(r"(?:(?P<year>\d{4})-\d\d-\d\d)?(?:(?:^|[T ])\d\d:\d\d)?")
-FILE_NAME = re.compile(r"(?:[\w-]+/)*[\w-]+\.[A-Za-z]\w{0,4}")
+FILE_NAME = re.compile(r"(?:[\w-]+/)*[\w-]+\.[a-z]\w{0,4}")
 QUOTED = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“")
 
 
@@ -190,15 +187,26 @@ _TELLING_NOTHING = ORDINARY.union(
 
 def list_telling(text: str, ordered: Sequence[str] = ()) -> Iterator[str]:
     """The words of a message that could tell somebody something: no web or mail address or file's
-    name, nor any word that an order has too.
+    name, nor any word that an order has too. "I cannot pay" tells something by everyday words.
     """
     known = {_plain(word) for order in ordered for word in order.split()}
-    for word in text.split():
-        plain = _plain(word)
-        if plain and plain not in _TELLING_NOTHING and plain not in known:
-            bare = word.strip(EDGES)
-            if not (leads_outside(bare) or FILE_NAME.fullmatch(bare)):
-                yield plain
+    for sentence in SENTENCES.split(text):
+        new = [
+            (word, plain)
+            for word in sentence.split()
+            if (plain := _plain(word)) and plain not in known
+        ]
+        places = {word for word, _ in new if _is_place(word.strip(EDGES))}
+        yield from (
+            plain for word, plain in new if plain not in _TELLING_NOTHING and word not in places
+        )
+        does = [plain for _, plain in new if plain not in ORDINARY and plain not in READ]
+        if does and not places and "?" not in sentence and _plain(sentence.split()[0]) in FIRST:
+            yield does[0]
+
+
+def _is_place(word: str) -> bool:
+    return leads_outside(word) or FILE_NAME.fullmatch(word) is not None
 
 
 @value

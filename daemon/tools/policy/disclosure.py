@@ -47,6 +47,7 @@ REWORDS = word_set("""
     ubersetze resume resumer explique traduis resumir explica traduce riassumi spiega traduci resuma
     traduz vat vertaal podsumuj wyjasnij przetlumacz up compare count
 """)
+SHORT_TEXTS = (Origin.MEMORY, Origin.QUOTED)
 MIN_ORDER_WORDS = 5
 AGAIN_BITS = 3.0  # GET or HEAD, and one of four headers Accept
 MAX_LOOKED_UP = 1000
@@ -209,7 +210,7 @@ def list_sources(
     said = [one.text for one in words.texts]
     if any(
         text.origin is not Origin.RESULT
-        and (text.origin is not Origin.MEMORY or any(consent.list_telling(text.text, said)))
+        and (text.origin not in SHORT_TEXTS or any(consent.list_telling(text.text, said)))
         for text in shown
     ):
         foreign.append(MEMORY)
@@ -310,8 +311,9 @@ def tells_unnamed(said: Sequence[SourcedText], orders: Sequence[SourcedText] = (
         stem(noun) for text in map(_words, words) for word, noun in pairwise(text) if word in MINE
     }
     return any(
-        told and named.isdisjoint(map(stem, told))
-        for told in (list(consent.list_telling(text.text, words)) for text in said)
+        any(consent.list_telling(text.text, words))
+        and named.isdisjoint(map(stem, consent.list_telling(text.text)))
+        for text in said
     )
 
 

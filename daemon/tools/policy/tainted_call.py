@@ -27,6 +27,7 @@ from daemon.tools.policy.disclosure import (
     name_source,
     price_fetch,
     price_query,
+    tells_unnamed,
 )
 from daemon.tools.policy.gate import PolicyInput, Provenance, Taint
 from daemon.tools.policy.provenance import Evidence, NamedValue, text_holds
@@ -79,7 +80,9 @@ class TaintedCall:
             return case
         elif case.effect is Effect.FETCH:
             return await self._weigh_fetch(case, evidence, texts, ask=ask)
-        elif case.effect in (Effect.WRITE, Effect.EGRESS) and tool.meta.critical != ():
+        elif case.effect in (Effect.WRITE, Effect.EGRESS) and (
+            tool.meta.critical != () or tool.meta.source
+        ):
             case = await self._weigh_order(case, evidence, texts, ask=ask)
         return await self._use_order(case, texts) if ask else case
 
@@ -104,7 +107,8 @@ class TaintedCall:
         what the owner has said before, too.
         """
         meta, arguments = self.call.tool.meta, self.call.arguments
-        has_said = bool(meta.query) and any(map(is_owners_word, self.setting.earlier))
+        said = [text for text in self.setting.earlier if is_owners_word(text)]
+        has_said = bool(said) if meta.query else tells_unnamed(said)
         if not (case.private or has_said) or not ask:
             return case
         if meta.query:
@@ -217,7 +221,7 @@ class TaintedCall:
         foreign, named = self._find_leaks(evidence, texts, orders)
         deed, exact = self._build_deed(case, evidence, orders, named)
         why = ""
-        if not consent.find_order(deed, orders):
+        if tool.meta.critical != () and not consent.find_order(deed, orders):
             why = NOT_SAID
         elif (
             foreign
@@ -226,7 +230,7 @@ class TaintedCall:
         ):
             goes = ", ".join(dict.fromkeys(foreign))
             why = f"what you did not order may go along: {goes}"
-        elif ask:
+        elif ask and tool.meta.critical != ():
             why = await self._ask_model(deed, exact, orders)
         return replace(case, unordered=why)
 

@@ -21,6 +21,7 @@ from tests.security.adaptive import (
     running,
     saying,
     started_later,
+    told_before,
     used_again,
 )
 from tests.security.adaptive.cases import CASES, CLASSES, Case
@@ -28,7 +29,7 @@ from tests.security.adaptive.world import ANSWERERS, Answerer, scene
 from tests.security.figures import Figure, at_least, none_of, told
 
 BITES = Path(__file__).with_name("bites.json")
-LATER = (started_later, moved_files, bound_runs, going_along, used_again, made_owners)
+LATER = (started_later, moved_files, bound_runs, going_along, told_before, used_again, made_owners)
 MODULES = (reading, choosing, files, saying, running, limits, *LATER)
 ATTACKS: Mapping[str, Case] = dict(sorted(CASES.items()))
 QUIET_TWINS = 85  # percent that ask nothing
