@@ -62,6 +62,7 @@ class ToolContext:
     that was judged, such as a redirect's, before anything is sent there; raises ToolError.
     `check_content` is for the last moment before something runs: raises ToolError if it is not
     what was allowed any more. `carries`: the private sources that what it writes may hold.
+    `unreadable`: patterns of paths that rules let nobody read unasked.
     """
 
     session_id: str
@@ -74,6 +75,7 @@ class ToolContext:
     check_address: Callable[[str], Awaitable[None]]
     check_content: Callable[[], Awaitable[None]]
     carries: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
 
 Arguments = Mapping[str, object]

@@ -400,6 +400,7 @@ class _TurnRun:
             check_address,
             check_content,
             executor.gate.list_carried(turn, call, self.setting) if self.untrusted else (),
+            executor.gate.rules.list_unreadable(turn.session, self.setting.root),
         )
         while True:
             attempt, scope = attempt + 1, asyncio.timeout(meta.timeout_s)

@@ -279,10 +279,11 @@ async def test_all_times_that_are_shown_are_those_of_the_owners_zone(tmp_path: P
     async with house(tmp_path, '[general]\ntimezone = "Asia/Kathmandu"\n') as it, it.up() as daemon:
         it.model.script(calls(("shell", {"command": "touch x"})), says("ok"))
         turn = await daemon.begin("touch x")
-        await daemon.until(turn, "approval.asked")
+        asked = (await daemon.until(turn, "approval.asked")).data
         shown = await daemon.post("/v1/messages", text="/approve show 1")
         assert "until 27 Mar 11:50 +0545" in str(shown["reply"])
-        await daemon.post(f"/v1/runs/{turn}/reject", call_id="1.0")
+        await daemon.post(f"/v1/runs/{turn}/reject", call_id=asked["call_id"])
+        await daemon.until(turn, "run.completed")
         it.model.script(calls(("current_time", {})), says("ok"))
         run = await daemon.ask("what is the time?", "other")
         [call] = await daemon.calls_of(str(run["turn"]))

@@ -308,6 +308,20 @@ class RuleSet:
         said = row.said if len(row.said) <= MAX_SENTENCE else f"{row.said[:MAX_SENTENCE]}..."
         return decision, f"rule {row.n} ({said!r}) {does}"
 
+    def list_unreadable(self, session: str, root: str) -> tuple[str, ...]:
+        """Patterns of workspace paths that no search may show: rules ask about reading them, or
+        forbid it.
+        """
+        reader = self.tools.get("read_file")
+        rules = [rule for rule in self.known.values() if rule.row.session in ("", session, root)]
+        found = [
+            path
+            for rule in rules
+            for path in rule.guard.paths
+            if reader and rule.guard.decide(reader, {"path": path})
+        ]
+        return tuple(dict.fromkeys(found))
+
     def list_matching_tools(self, guard: RuleMatcher) -> list[str]:
         """The tools that the rule may mean, whatever its conditions on arguments."""
         anywhere = guard.model_copy(

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -54,10 +54,12 @@ class SearchScope:
     protected: tuple[str, ...] = ()
     regex_s: float = 5.0
 
-    def narrow(self, protected: Sequence[str], path: str) -> Self:
-        """Protect these paths, too. Who was allowed to look at `path` may look at all of it."""
+    def narrow(self, context: ToolContext, path: str) -> Self:
+        """Leave out what the agent protects and what rules let nobody read, too. Who was allowed to
+        look at `path` may look at all of it.
+        """
         start = PurePosixPath(self.files.workspace.normalize(path))
-        both = (*self.protected, *protected)
+        both = (*self.protected, *context.turn.spec.protected_paths, *context.unreadable)
         return replace(
             self, protected=tuple(one for one in both if not is_protected(start, (one,)))
         )
@@ -145,7 +147,7 @@ async def read_file(files: FileStore, path: str, offset: int = 1, limit: int = 0
 @tool(effect=Effect.READ, parallel=True, paths=("path",))
 async def list_dir(place: SearchScope, context: ToolContext, path: str = "") -> ToolOutput:
     """List a directory of the workspace."""
-    place, labels = place.narrow(context.turn.spec.protected_paths, path), place.files.labels
+    place, labels = place.narrow(context, path), place.files.labels
     before = labels.snapshot()
     paths, text = await asyncio.to_thread(place.list_folder, path)
     label = before.label_of_names(paths).join_with(labels.label_of_names(paths))
@@ -162,7 +164,7 @@ async def search_files(
     if regex and (fault := check_pattern(pattern)):
         raise ToolError(f"pattern is not a regular expression: {fault}; use a simpler one")
     wanted = pattern if regex else re.escape(pattern)
-    place, labels = place.narrow(context.turn.spec.protected_paths, path), place.files.labels
+    place, labels = place.narrow(context, path), place.files.labels
     before = labels.snapshot()
     texts, truncated = await asyncio.to_thread(place.collect, path)
     rows = "\n".join(map(json.dumps, texts)).encode()
