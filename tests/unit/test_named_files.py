@@ -424,3 +424,93 @@ def test_a_program_that_starts_nothing_is_bound_to_itself(tmp_path: Path, script
     (tmp_path / "run.py").write_text(script)
     (tmp_path / "data.csv").write_text("1,2\n")
     assert set(find_named_files(tmp_path, "python3 run.py data.csv")) == {"run.py"}
+
+
+@pytest.mark.parametrize(
+    ("line", "later"),
+    [
+        ("tar -cIf ./comp a.tar notes.txt", "comp"),
+        ("tar --use-compress-program=./comp -cf a.tar notes.txt", "comp"),
+        ("curl -K get.cfg https://example.org", "get.cfg"),
+        ("curl -o a.html https://example.org", ".curlrc"),
+        ("zip -T -TT ./comp a.zip notes.txt", "comp"),
+        ("rsync -e ./comp notes.txt far:", "comp"),
+        ("ssh -o ProxyCommand=./comp far", "comp"),
+        ("ssh -F far.cfg far", "far.cfg"),
+        ("sed -n '1e./comp' notes.txt", "comp"),
+        ("perl -Ilib -MThing -e 1", "lib/Thing.pm"),
+        ("env PERL5LIB=lib cpan-helper", "lib/Thing"),
+        ("LD_LIBRARY_PATH=lib ./app", "lib/libc.so.6"),
+        ("vim -S steps notes.txt", "steps"),
+        ("mocked-tool --quick", "Snakefile"),
+        ("meson setup out", "sub/meson.build"),
+        ("bazel build //...", "sub/BUILD"),
+        ("cmake -B out", "sub/CMakeLists.txt"),
+        ("cargo build", "sub/Cargo.toml"),
+        ("mypy tool.py", "mypy.ini"),
+        ("python3 -Bmhttp.server", "socketserver.py"),
+        ("cd sub && python3 -c 'import json'", "sub/json.py"),
+        ("export PYTHONPATH=lib; python3 tool.py", "lib/sitecustomize.py"),
+        ("$TOOL notes.txt", "any.thing"),
+        ('"$(cat where)/step"', "deep/step"),
+        ("git --git-dir=other log", "other/hooks/post-checkout"),
+        ("gdb -batch", ".gdbinit"),
+    ],
+)
+def test_what_a_program_reads_or_finds_that_no_word_says_is_found(
+    tmp_path: Path, line: str, later: str
+) -> None:
+    for folder in ("lib", "sub", "deep", "other/hooks"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "notes.txt").write_text("words\n")
+    (tmp_path / "tool.py").write_text("print(1)\n")
+    before = set(find_named_files(tmp_path, line))
+    (tmp_path / later).write_text("#!/bin/sh\n")
+    (tmp_path / later).chmod(0o755)
+    assert later in set(find_named_files(tmp_path, line)) - before, line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tar czf a.tgz notes.txt",
+        "tar -xzf a.tgz -C lib --strip-components=1",
+        "zip -qr a.zip lib",
+        "curl -fsSL -o a.html https://example.org",
+        "wget -q -O a.html https://example.org",
+        "sort -t, -k2 data.csv",
+        "git status --short",
+        "git commit -qm words",
+        "git log --oneline -5",
+        "black -q tool.py",
+        "pandoc --toc -V a=b",
+        "LANG=C ls -la",
+        "find lib -name '*.md' -newer notes.txt",
+    ],
+)
+def test_ordinary_options_bind_nothing(tmp_path: Path, line: str) -> None:
+    (tmp_path / "lib").mkdir()
+    for name in ("notes.txt", "data.csv", "tool.py", "a.tgz", "lib/part.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    (tmp_path / ".git/objects").mkdir(parents=True)
+    (tmp_path / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / ".git/config").write_text("[core]\n\tbare = false\n[user]\n\tname = me\n")
+    assert find_named_files(tmp_path, line) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "script", "line"),
+    [
+        ("go.sh", 'D=tools\nsh "$D/one.sh"\nout=$(date)\necho "$out"\n', "sh go.sh"),
+        ("go.sh", "PYTHON=${PYTHON:-python3}\n$PYTHON tools/one.py\n", "sh go.sh"),
+        ("Makefile", "CFLAGS = -O2\nall: $(OBJS)\n\t$(CC) $(CFLAGS) -o a a.c\n", "make"),
+        ("go.sh", 'cd "$(dirname "$0")"\nfor f in a b; do echo "$f"; done\n', "sh go.sh"),
+    ],
+)
+def test_a_program_that_is_plain_after_all_is_not_bound_to_every_file(
+    tmp_path: Path, name: str, script: str, line: str
+) -> None:
+    (tmp_path / "tools").mkdir()
+    for file, text in ((name, script), ("tools/one.sh", "1\n"), ("data.csv", "1,2\n")):
+        (tmp_path / file).write_text(text)
+    assert "data.csv" not in find_named_files(tmp_path, line)

@@ -6,7 +6,7 @@ It errs towards one file too many: what it misses could be changed after the yes
 
 import os
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -16,90 +16,54 @@ from pathlib import Path, PurePosixPath
 from stat import S_ISDIR
 
 from daemon.core import value
-from daemon.tools.policy.stemming import word_set
+from daemon.tools.shell.owners_programs import find_programs_of_git
 from daemon.tools.shell.parse import expand_braces, explain_wrappers, split_words
-from daemon.tools.shell.safe_commands import PROGRAMS
 from daemon.tools.shell.started import (
     ANY,
+    BUILD_FILES,
+    BUILDS,
+    CODE_NAME,
     DISCOVERS,
-    HOOKS,
+    FILTERS,
+    IMPORT,
+    INERT,
+    INTERPRETERS,
+    JS_ENDINGS,
+    KNOWN,
+    MOVERS,
+    OUTPUT_FOLDERS,
+    PLAIN_OPTIONS,
+    PLAIN_PIECE,
     PYTHON,
+    REQUIRED,
+    SEARCHED,
     SHELL,
     SHELL_KIND,
+    START_UP,
+    expand_assigned,
+    find_odd_options,
     find_started,
+    is_unclear,
+    list_computed,
     list_dynamic,
+    list_worked_out,
+    name_program,
+    split_segments,
 )
 from daemon.tools.workspace.fs import mode_of
 
 MAX_FILES, MAX_DEPTH, MAX_WORDS, MAX_PLACES, MAX_NESTED = 40, 3, 4000, 12, 4
 MAX_HASHED, MAX_READ, MAX_PATH = 64_000_000, 200_000, 1000
-PYTHON_FILES = ("pyproject.toml", "setup.cfg", "setup.py", "tox.ini")
-TEST_FILES = ("conftest.py", "*/conftest.py", "pytest.ini", ".pytest.ini", *PYTHON_FILES)
-NODE_FILES = ("package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs")
-JAVA_FILES = ("pom.xml", "build.gradle*", "settings.gradle*", "gradle.properties", "build.xml")
-RUST_FILES = ("Cargo.toml", "build.rs", ".cargo/config*", "rust-toolchain*")
-BUILD_FILES: Mapping[str, Sequence[str]] = {
-    **dict.fromkeys(("make", "gmake", "bmake"), ("GNUmakefile", "makefile", "Makefile")),
-    **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun", "corepack"), NODE_FILES),
-    **dict.fromkeys(("pytest", "py.test", "tox", "nox", "unittest"), (*TEST_FILES, "noxfile.py")),
-    **dict.fromkeys(("pip", "pip3", "uv", "poetry", "pdm", "hatch"), PYTHON_FILES),
-    **dict.fromkeys(("mvn", "gradle", "gradlew", "ant"), JAVA_FILES),
-    "docker": ("*ockerfile*", "*compose*.y*ml", ".dockerignore"),
-    "terraform": ("*.tf", "*.tfvars"),
-    "just": ("justfile", "Justfile", ".justfile"),
-    "task": ("Taskfile.y*ml",),
-    "cargo": RUST_FILES,
-    "go": ("go.mod",),
-    "rake": ("Rakefile", "rakefile"),
-    "bundle": ("Gemfile", "Rakefile"),
-    "composer": ("composer.json",),
-    "cmake": ("CMakeLists.txt", "CMakePresets.json"),
-    "ninja": ("build.ninja",),
-    "invoke": ("tasks.py",),
-    "deno": ("deno.json*", "package.json"),
-    "pre-commit": (".pre-commit-config.yaml",),
-    **dict.fromkeys(
-        ("jest", "vitest", "vite", "webpack", "rollup", "eslint", "tsc", "mocha", "playwright"),
-        ("package.json", "*.config.*", "tsconfig*.json", ".*rc", ".*rc.*"),
-    ),
-}  # fmt: skip
-OUTPUT_FOLDERS = word_set(
-    "node_modules .venv venv .git __pycache__ dist build out target coverage .next .cache .tox .nox"
-    " .pytest_cache .mypy_cache .ruff_cache site-packages .idea .gradle"
-)
 MAX_DISCOVERED, MAX_WALKED = 500, 50_000
+RUNS_HERE = re.compile(r"-[a-zA-Z]*[mc].*|-")
+PYTHON_RUNS = frozenset(("python", "pypy"))
 OTHERS = "other files"  # all that are more than so many
-# They run the first file that they are given; without one, their input.
-INTERPRETERS = word_set(
-    "sh bash dash zsh ksh fish ash python pypy perl ruby node nodejs php lua luajit tclsh expect"
-    " rscript julia deno bun ts-node tsx elixir groovy java osascript guile swipl source ."
-    " eval exec xargs parallel env busybox script su run-parts"
-)
-# They only look at what they are given, or move it.
-INERT = (frozenset(PROGRAMS) - INTERPRETERS - {"gcc"}) | word_set(
-    "cp mv rm mkdir rmdir touch chmod chown ln install tee tar zip unzip gzip gunzip xz ruff black"
-    " isort flake8 mypy pyright pyrefly prettier rustfmt gofmt curl wget"
-    " shellcheck cd pushd popd test [ export set sleep kill less more nano vi"
-)
-FILTERS = word_set("sed awk gawk mawk jq")  # their program is a word, or behind a flag
-# Beside something that runs, they may put in its place what they are given (base: base64).
-MOVERS = word_set("cp mv ln install tar zip unzip gzip gunzip xz tee cat rsync dd sort base")
 GIT_RUNS = frozenset(("run", "foreach", "--exec", "-x", "--upload-pack", "--receive-pack"))
 PROGRAM_FLAG = re.compile(r"-f.*|-E.*|--(file|exec|rcfile|init-file|require|import)(=.*)?")
-CODE_NAME = re.compile(
-    r"(?i).*\.(sh|bash|zsh|ksh|fish|py|pyw|pth|js|mjs|cjs|ts|mts|cts|tsx|jsx|rb|pl|pm|php|lua|awk"
-    r"|sed|mk|mak|cmake|gradle|kts|groovy|jar|class|so|c|cc|cpp|h|hpp|rs|go|java|kt|ps1|bat|tcl|exp|r|jl|ex|exs|el|just|nix)"
-)
-OUTPUT = re.compile(r"[\d&]*>[>|&]*")
-BETWEEN = re.compile(r"[;&|\n()]+")
 ASSIGNED = re.compile(r"\w+\+?=")
-PLAIN_PIECE = re.compile(r"[\w.@%+/~-]+")
 GLOB_PIECE = re.compile(r"[\w.@%+/~-]*[\w/.][*?][\w.@%+/~*?-]*|[*?]+[\w.@%+/~*?-]*[./]\w+")
 WORKSPACE = re.compile(r"^(~|\$\{?(HOME|PWD)\}?|/proc/[^/]+/(task/[^/]+/)?cwd)(?=/|$)")
 VARIABLE = re.compile(r"\$\{?\w+\}?")
-IMPORT = re.compile(r"(?m)^\s*(?:from\s+([.\w]+)\s+import\s+([\w, *()]+)|import\s+([\w., ]+))")
-REQUIRED = re.compile(r"""(?:from|require\(|import\(?)\s*["'](\.{1,2}/[^"'\n]{1,200})["']""")
-JS_ENDINGS = ("", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".json", "/index.js", "/index.ts")
 
 
 @value
@@ -126,6 +90,8 @@ class Search:
     space: int = MAX_HASHED
     endings: set[str] = field(default_factory=set)
     shadows: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+    starts: bool = False
     _names: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def read_line(self, line: str, everything: bool = False, depth: int = 0) -> None:
@@ -147,8 +113,9 @@ class Search:
         for word in words:
             for piece in self._pieces(word):
                 self._enter(piece)
-        segments = list(_segments(words))
-        everything = everything or any(map(_is_unclear, segments))
+        self._read_variables(" ".join(words))
+        segments = list(split_segments(words))
+        everything = everything or any(map(is_unclear, segments))
         if re.search(r"[$`]|\{\}|\b(xargs|parallel)\b" if everything else r"\{\}", " ".join(words)):
             self.endings.update(SHELL, PYTHON)
         for segment in segments:
@@ -158,17 +125,18 @@ class Search:
         self, words: Sequence[str], everything: bool, depth: int, alone: bool
     ) -> None:
         head = next((at for at, word in enumerate(words) if not ASSIGNED.match(word)), len(words))
-        runs = [at for at, word in enumerate(words) if _program(word) in INTERPRETERS]
-        tools = [at for at, word in enumerate(words) if _program(word) in BUILD_FILES]
-        program = _program(words[head]) if head < len(words) else ""
+        runs = [at for at, word in enumerate(words) if name_program(word) in INTERPRETERS]
+        program = name_program(words[head]) if head < len(words) else ""
+        tools = [at for at, word in enumerate(words) if name_program(word) in BUILD_FILES]
+        if program in INERT:
+            self._read_tool(program)
+            tools = [at for at in tools if at != head]
         everything = everything or (not alone and program in MOVERS)
         inert = program in INERT and not (explain_wrappers(words) or GIT_RUNS & set(words))
+        odd = {head + at for at in find_odd_options(program, words[head:])}
         unknown = not (inert or tools or runs or program in FILTERS)
-        if program == "git":
-            unknown = False
-            for path in (f"{place}/.git/hooks/{hook}" for place in self.places for hook in HOOKS):
-                if self._exists(path := path.lstrip("/")):
-                    self._add(path)
+        self._note_program(words, head, unknown and (depth == 0 or everything))
+        unknown = unknown and program != "git"
         if any(word.startswith("PATH=") for word in words[:head]):
             self.endings.update(ANY)
         script = -1
@@ -180,8 +148,12 @@ class Search:
             flagged = not inert and PROGRAM_FLAG.fullmatch(words[at - 1] if at else "")
             flagged = flagged or (not inert and PROGRAM_FLAG.fullmatch(word))
             is_run = at <= max(head, script) or bool(tools and at > tools[0]) or flagged
+            is_run = is_run or at in odd
             if runs and at > runs[0]:
                 self._add_folder(word)
+            for piece in self._pieces(word) if at in odd else ():
+                paths = (path for place in self.places for path in self._resolve(piece, place))
+                self.folders.update(path for path in paths if S_ISDIR(mode_of(self.root / path)))
             for path in self._candidates(word):
                 if everything or is_run or unknown or (not inert and self._looks_like_code(path)):
                     self._add(path)
@@ -189,13 +161,50 @@ class Search:
                 self.read_line(word.replace("`", " ; "), runs != [] or everything, depth + 1)
                 if runs:
                     self._read_code("", word)
-                    self._read_started(" ".join(_program(words[run]) for run in runs), word)
+                    self._read_started(" ".join(name_program(words[run]) for run in runs), word)
         for at in tools:
-            self._read_tool(_program(words[at]))
-        for name, after in pairwise(words):
-            if name == "-m" and runs:
+            self._read_tool(name_program(words[at]))
+        for name, after in pairwise([*words, ""]):
+            if runs and (attached := re.fullmatch(r"-[a-zA-Z]*m(.*)", name)):
+                after = attached[1] or after
                 self._read_tool(after)
                 self._add_module(after, [*self.places])
+
+    def _note_program(self, words: Sequence[str], head: int, unknown: bool) -> None:
+        """What one reads or finds that no word names."""
+        programs = [name_program(word) for word in words]
+        program = programs[head] if head < len(words) else ""
+        self.starts |= bool(program) and (program in PLAIN_OPTIONS or program not in INERT)
+        if "git" in programs:
+            self._read_git()
+        elif unknown and program and not (program in KNOWN | INERT or self._is_file(words[head])):
+            self.endings.update(BUILDS)
+        if PYTHON_RUNS & {*programs} and any(map(RUNS_HERE.fullmatch, words)):
+            self.shadows.update(self.places)  # they come before the modules of the language
+        self.endings.update(list_worked_out(words, head))
+        for one in programs:
+            self.endings.update(
+                DISCOVERS.get(one, ()) if one in INTERPRETERS or one in KNOWN else ()
+            )
+
+    def _read_git(self) -> None:
+        """What git starts by itself: its hooks, what its settings name."""
+        above = {one.as_posix() for place in self.places for one in PurePosixPath(place).parents}
+        for place in dict.fromkeys([*self.places, *sorted(above)]):
+            for path, text in find_programs_of_git(self.root, "" if place == "." else place):
+                if text:
+                    self.found.setdefault(path, _of_text(text, self.root / path))
+                else:
+                    self._add(path)
+
+    def _read_variables(self, text: str) -> None:
+        """Folders in which programs are said to look for what they load."""
+        for name, said in SEARCHED.findall(text):
+            if name != "PATH":
+                for place in [*self.places] if said else ():
+                    for one in said.split(":"):
+                        for path in self._resolve(one, place):
+                            (self.shadows if name == "PYTHONPATH" else self.folders).add(path)
 
     def _add_folder(self, word: str) -> None:
         """A folder that is run: a package, or scripts one after the other."""
@@ -226,8 +235,12 @@ class Search:
 
     def discover(self) -> None:
         """Add what a runner would find by itself."""
-        endings, waiting, seen = tuple(self.endings), [""] if self.endings else [], 0
-        paths: list[str] = []
+        endings, seen = tuple(self.endings), 0
+        paths, deep = list[str](), {one for one in self.folders if one}
+        waiting = [*([""] if endings else []), *deep]
+        for pattern in START_UP if self.starts else ():
+            for place in self.places:
+                paths += self._glob(f"{place}/{pattern}" if place else pattern)
         while waiting and seen < MAX_WALKED:
             folder = waiting.pop()
             with suppress(OSError):
@@ -236,12 +249,13 @@ class Search:
                     path = f"{folder}/{entry.name}" if folder else entry.name
                     if entry.is_dir(follow_symlinks=False):
                         waiting += [path] * (entry.name not in OUTPUT_FOLDERS)
-                    elif entry.name.endswith(endings) and self._exists(path):
-                        paths.append(path)
+                        deep |= {path} if folder in deep else set()
+                    elif entry.name.endswith(endings) or folder in deep:
+                        paths += [path] * self._exists(path)
         for folder in self.shadows:  # a module there stands before any other of its name
             for name in ("*.py", "*.pyc", "*.so", "*/__init__.py"):
                 paths += self._glob(f"{folder}/{name}" if folder else name)
-        paths.sort()
+        paths = sorted({*paths})
         for path in paths[:MAX_DISCOVERED]:
             if path not in self.found:
                 self._add(path, by_itself=True)
@@ -251,6 +265,7 @@ class Search:
 
     def _read_code(self, path: str, text: str) -> None:
         """Every word of a script that names code; modules that it imports."""
+        text = expand_assigned(text)
         folder = str(PurePosixPath(path).parent) if "/" in path else ""
         places, self.places = self.places, list(dict.fromkeys([*self.places, folder]))
         name = PurePosixPath(path).name
@@ -277,6 +292,10 @@ class Search:
         if SHELL_KIND.fullmatch(name) or name == "package.json" or SHELL_KIND.fullmatch(first):
             self.endings.update(*(DISCOVERS[tool] for tool in DISCOVERS if tool in pieces))
         self.endings.update(list_dynamic(name, first, text))
+        self.endings.update(list_computed(name, first, text))
+        self._read_variables(text)
+        if "git" in pieces and name:
+            self._read_git()
         self._read_started(f"{name if '.' in name else 'python'} {first}" if name else "", text)
 
     def _read_started(self, kind: str, text: str) -> None:
@@ -338,6 +357,8 @@ class Search:
             pieces = PLAIN_PIECE.findall(whole)
             for piece in (whole, plain, *pieces, *(one.lstrip("-") for one in pieces)):
                 tried[piece] = None
+                if "./" in piece[1:]:  # as in 1e./step
+                    tried[piece[piece.index("./", 1) :]] = None
                 if re.match(r"-\w", piece):  # as in -fMakefile
                     tried[piece[2:]] = None
         return [one for one in tried if one and "\0" not in one and len(one) < MAX_PATH]
@@ -429,6 +450,12 @@ class Search:
             )
 
 
+def _of_text(text: str, place: Path) -> FoundFile:
+    """A part of a file."""
+    _, size, changed = _stamp(place) or (0, 0, 0)
+    return FoundFile(sha256(text.encode()).hexdigest(), size, changed / 1e9, text)
+
+
 def _stamp(place: Path) -> tuple[int, ...]:
     """Other than before when it changes."""
     try:
@@ -441,42 +468,6 @@ def _stamp(place: Path) -> tuple[int, ...]:
 def _open_at_once(path: str, flags: int) -> int:
     """A pipe in the file's place does not hold us up."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
-
-
-def _segments(words: Sequence[str]) -> Iterator[list[str]]:
-    """The commands between the operators, without the files that they write."""
-    segment: list[str] = []
-    skip = False
-    for word in words:
-        if BETWEEN.fullmatch(word):
-            yield segment
-            segment = []
-        elif OUTPUT.fullmatch(word):
-            skip = True
-            continue
-        elif not skip:
-            segment.append(word)
-        skip = False
-    yield segment
-
-
-def _is_unclear(words: Sequence[str]) -> bool:
-    """It runs its input, or what is decided only then."""
-    for at, word in enumerate(words):
-        if (program := _program(word)) in INTERPRETERS:
-            rest = words[at + 1 :]
-            plain = [one for one in rest if not one.startswith("-")]
-            reads_input = not plain or plain[0].startswith(("<", "/dev/", "/proc/"))
-            flagged = any(re.fullmatch(r"-|-\w*s\w*|.*[$`].*", one, re.DOTALL) for one in rest)
-            if reads_input or flagged or program in ("xargs", "parallel"):
-                return True
-    return False
-
-
-def _program(word: str) -> str:
-    """`python` for `/usr/bin/python3.11`."""
-    name = "." if word == "." else PurePosixPath(word).name.lower()
-    return name if name == "." else re.sub(r"[\d.]+$", "", name) or name
 
 
 def find_named_files(root: Path, command: str | Sequence[str]) -> dict[str, FoundFile]:

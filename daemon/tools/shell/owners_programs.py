@@ -13,9 +13,10 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Literal
 
-from daemon.tools.shell.named_files import (
+from daemon.tools.shell.started import (
     BUILD_FILES,
     CODE_NAME,
+    HOOKS,
     IMPORT,
     INTERPRETERS,
     JS_ENDINGS,
@@ -36,6 +37,11 @@ WHOLE = re.compile(r"\.envrc.*|.*(rc|profile|login|logout|aliases|env)")  # ever
 STARTS = re.compile(r"(tasks|settings(\.local)?|mcp|devcontainer|hooks)\.json|languages\.toml")
 HOOK_FOLDERS = frozenset((".husky", ".githooks", "hooks"))
 BUILT_BY = frozenset(one for each in BUILD_FILES.values() for one in each if one[0] != ".")
+
+QUIET_SETTINGS = frozenset(
+    ("repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "autocrlf",
+     "precomposeunicode", "symlinks", "eol", "name", "email", "objectformat", "defaultbranch")
+)  # fmt: skip
 
 Named = tuple[str, Literal["settings", "hooks", "plain"], str]  # path, kind, what names it
 
@@ -70,6 +76,37 @@ def find_of_repository(root: Path, place: str) -> Iterator[Named]:
                     yield path, "plain", by
     for folder in dict.fromkeys(hooks):
         yield from _find_of_hooks(root, tops, folder)
+
+
+def find_programs_of_git(root: Path, place: str) -> Iterator[tuple[str, str]]:
+    """What git may start for a command in this folder: files, and what settings say, with their
+    text. HOME is the workspace.
+    """
+    folder = root / place
+    pointed = re.match(r"gitdir:\s*(.+)", _read(folder / ".git"))
+    here = _join(folder, pointed[1].strip()) if pointed else folder / ".git"
+    if (folder / "HEAD").exists() and (folder / "objects").exists():
+        here = folder
+    named = [*find_of_repository(root, _name(root, here))] if _name(root, here) else []
+    common = _join(here, _read(here / "commondir").strip() or ".")
+    hooks = [here / "hooks", common / "hooks"]
+    for file in (*(here / one for one in SETTINGS), common / "config", root / ".gitconfig"):
+        lines = [
+            f"[{section}] {key} = {value}"
+            for section, key, value in _read_settings(file)
+            if not (key in QUIET_SETTINGS or section in ("branch", "remote", "user", "submodule"))
+        ]
+        if lines and (name := _name(root, file)):
+            yield name, "\n".join(lines)
+    for path, kind, _ in named:
+        if kind == "hooks":
+            hooks.append(root / path)
+        else:
+            yield path, ""
+    for each in hooks:
+        for hook in HOOKS if _name(root, each) else ():
+            if S_ISREG(mode_of(each / hook)):
+                yield _name(root, each / hook), ""
 
 
 def find_of_start(root: Path, path: str) -> Iterator[Named]:

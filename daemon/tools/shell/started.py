@@ -5,9 +5,11 @@ It errs towards "worked out": then more files are bound than run.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from daemon.tools.policy.stemming import word_set
+from daemon.tools.shell.safe_commands import PROGRAMS
 
 PYTHON, SHELL, NODE = (
     (".py",),
@@ -16,6 +18,8 @@ PYTHON, SHELL, NODE = (
 )
 ANY = ("",)
 CODE = (*SHELL, *PYTHON, *NODE, ".rb", ".pl", ".pm", ".php", ".lua", ".mk")
+# What a program of which nothing is known may find by itself.
+BUILDS = (*CODE, "file", ".build", ".toml", ".bzl", ".cmake", ".gradle", ".tf", ".nix")
 JAVA = (".java", ".kt", ".kts", ".groovy", ".scala", ".gradle")
 # They find by themselves what they run: any file with such an ending.
 DISCOVERS: Mapping[str, tuple[str, ...]] = {
@@ -28,11 +32,144 @@ DISCOVERS: Mapping[str, tuple[str, ...]] = {
     ),
     **dict.fromkeys(("vite", "webpack", "rollup", "eslint"), NODE),
     **dict.fromkeys(("mvn", "gradle", "gradlew", "ant"), JAVA),
-    "cargo": (".rs",),
-    "go": (".go",),
+    "cargo": (".rs", "Cargo.toml"),
+    "go": (".go", ".c", ".h", ".s", ".S"),
+    **dict.fromkeys(
+        ("gcc", "g++", "cc", "c++", "clang", "clang++"),
+        (".c", ".h", ".cc", ".cpp", ".hpp", ".inc", ".inl", ".S"),
+    ),
+    "perl": (".pl", ".pm", ".so"),
+    "ruby": (".rb", ".so"),
+    "php": (".php", ".inc"),
+    **dict.fromkeys(("lua", "luajit"), (".lua", ".so")),
     **dict.fromkeys(("rake", "bundle"), (".rb",)),
     "composer": (".php",),
+    **dict.fromkeys(("cmake", "ctest"), ("CMakeLists.txt", ".cmake", ".cmake.in")),
+    "meson": ("meson.build", ".py", ".sh"),
+    **dict.fromkeys(("bazel", "bazelisk"), ("BUILD", ".bazel", ".bzl", ".bazelrc")),
+    "scons": ("SConscript", *PYTHON),
 }
+PYTHON_FILES = ("pyproject.toml", "setup.cfg", "setup.py", "tox.ini")
+TEST_FILES = ("conftest.py", "*/conftest.py", "pytest.ini", ".pytest.ini", *PYTHON_FILES)
+NODE_FILES = ("package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs")
+JAVA_FILES = ("pom.xml", "build.gradle*", "settings.gradle*", "gradle.properties", "build.xml")
+RUST_FILES = ("Cargo.toml", "build.rs", ".cargo/config*", "rust-toolchain*")
+BUILD_FILES: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("make", "gmake", "bmake"), ("GNUmakefile", "makefile", "Makefile")),
+    **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun", "corepack"), NODE_FILES),
+    **dict.fromkeys(("pytest", "py.test", "tox", "nox", "unittest"), (*TEST_FILES, "noxfile.py")),
+    **dict.fromkeys(("pip", "pip3", "uv", "poetry", "pdm", "hatch"), PYTHON_FILES),
+    **dict.fromkeys(("mvn", "gradle", "gradlew", "ant"), JAVA_FILES),
+    "docker": ("*ockerfile*", "*compose*.y*ml", ".dockerignore"),
+    "terraform": ("*.tf", "*.tfvars"),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.y*ml",),
+    "cargo": RUST_FILES,
+    "go": ("go.mod",),
+    "rake": ("Rakefile", "rakefile"),
+    "bundle": ("Gemfile", "Rakefile"),
+    "composer": ("composer.json",),
+    "cmake": ("CMakeLists.txt", "CMakePresets.json"),
+    "ninja": ("build.ninja",),
+    "invoke": ("tasks.py",),
+    "deno": ("deno.json*", "package.json"),
+    "pre-commit": (".pre-commit-config.yaml",),
+    "meson": ("meson.build", "meson_options.txt", "meson.options"),
+    **dict.fromkeys(("bazel", "bazelisk"), (".bazelrc", "tools/bazel", "*.bazel", "WORKSPACE*")),
+    "scons": ("SConstruct", "Sconstruct", "sconstruct"),
+    "mypy": ("mypy.ini", ".mypy.ini", "setup.cfg", "pyproject.toml"),
+    "flake": (".flake8", "setup.cfg", "tox.ini"),
+    "prettier": (".prettierrc*", "prettier.config.*", ".editorconfig", "package.json"),
+    **dict.fromkeys(
+        ("jest", "vitest", "vite", "webpack", "rollup", "eslint", "tsc", "mocha", "playwright"),
+        ("package.json", "*.config.*", "tsconfig*.json", ".*rc", ".*rc.*"),
+    ),
+}  # fmt: skip
+OUTPUT_FOLDERS = word_set(
+    "node_modules .venv venv .git __pycache__ dist build out target coverage .next .cache .tox .nox"
+    " .pytest_cache .mypy_cache .ruff_cache site-packages .idea .gradle"
+)
+# They run the first file that they are given; without one, their input.
+INTERPRETERS = word_set(
+    "sh bash dash zsh ksh fish ash python pypy perl ruby node nodejs php lua luajit tclsh expect"
+    " rscript julia deno bun ts-node tsx elixir groovy java osascript guile swipl source ."
+    " eval exec xargs parallel env busybox script su run-parts"
+)
+# They only look at what they are given, or move it.
+INERT = (frozenset(PROGRAMS) - INTERPRETERS - {"gcc"}) | word_set(
+    "cp mv rm mkdir rmdir touch chmod chown ln install tee tar zip unzip gzip gunzip xz ruff black"
+    " isort flake8 mypy pyright pyrefly prettier rustfmt gofmt curl wget"
+    " shellcheck cd pushd popd test [ export set sleep kill less more nano vi"
+)
+FILTERS = word_set("sed awk gawk mawk jq")  # their program is a word, or behind a flag
+# They take what they are given; of all others nothing is known.
+KNOWN = word_set("""
+    ffmpeg ffprobe pandoc convert magick identify sqlite psql mysql pdftotext pdfinfo qpdf gs rsync
+    ssh scp sftp dd split csplit shuf bc dc factor expr openssl gpg ping dig host ip ss ps top pgrep
+    gh aws kubectl gcc g++ cc c++ clang clang++ rustc javac ld ar nm objdump strip readelf cpio p
+    exiftool optipng cwebp inkscape dot tesseract yt-dlp xmllint xsltproc yq mlr duckdb cloc aspell
+    hunspell zstd bzip bunzip unxz patch diffstat iconv truncate mktemp mkfifo sync wait read trap
+    shift return exit : jobs fg bg alias unset declare local timeout time nice nohup stdbuf setsid
+    sudo doas ionice chrt flock git man which type command if then else elif fi for while until do
+    done case esac { } ! [[ ]] function select in lualatex pdflatex xelatex bibtex latexmk typst
+    groff nc socat unrar rar 7z bsdtar shred fmt pr expand unexpand join tsort look ncal numfmt lsof
+""")
+# Options of programs that only look or move; any other may start something.
+PLAIN_OPTIONS: Mapping[str, re.Pattern[str]] = {
+    "tar": re.compile(
+        r"-?[AcdrtuxzjJaZvkpmPhSOoWfCTXlnUw]+\d*|--(create|extract|get|list|append|update|file"
+        r"|directory|exclude[\w-]*|strip-components|verbose|gzip|xz|bzip2|zstd|auto-compress|touch"
+        r"|no-same-\w+|owner|group|mtime|sort|null|files-from|keep-\S+|overwrite|transform"
+        r"|wildcards|numeric-owner|format|totals|remove-files|dereference|one-file-system)(=.*)?"
+    ),
+    "zip": re.compile(r"-[rqjmuyxidevlXoDSFA0-9@]+|--(recurse-paths|quiet|exclude|junk-paths)"),
+    "curl": re.compile(
+        r"-[sSfLkiIvgO#GjNRJn]*([oXHdAuebcmTFrwxYyz].*)?|--(silent|show-error|fail[\w-]*|location"
+        r"|output|request|header|data[\w-]*|user(-agent)?|max-time|retry[\w-]*|compressed|head"
+        r"|include|insecure|connect-timeout|url|json|form|remote-name|progress-bar|http[\d.]+|get"
+        r"|write-out|cookie(-jar)?|referer|range|output-dir|create-dirs|upload-file)(=.*)?"
+    ),
+    "wget": re.compile(
+        r"-[qcNSvbrkpEHLxK]*(n[cvdH]+|[OPTtlRAUwQ].*)?|--(quiet|continue|output-document|tries"
+        r"|timeout|no-[\w-]+|user-agent|header|directory-prefix|recursive|level|mirror|timestamping"
+        r"|spider|page-requisites|convert-links|post-data|show-progress|progress|wait)(=.*)?"
+    ),
+    "sort": re.compile(r"-[bdfghinMRrVcCmosuzktST].*|--(?!compress)[\w-]+(=.*)?"),
+    "rg": re.compile(r"(?!--pre|--hostname-bin|-\w*z|--search-zip)-.*"),
+    "install": re.compile(r"(?!--strip)-.*"),
+    "git": re.compile(
+        r"(?!-[cxO]|--(exec|upload|receive|config|open|tool|extcmd|template|git-dir|gpg|strategy))-.*"
+    ),
+    **dict.fromkeys(("less", "more", "vi", "nano", "mypy", "prettier", "flake"), re.compile(
+        r"--(write|check|list-different|strict|version|help|max-line-length)(=.*)?|-[wlcNRSFX]"
+    )),
+}  # fmt: skip
+# What programs read by themselves where they start, or at home: HOME is the workspace.
+START_UP = (
+    ".*rc", ".*rc.*", ".*init", ".*init.*", ".*profile", ".*login", ".*.cnf", ".*.conf", ".zshenv",
+    ".lesskey", ".Renviron", ".pnpmfile.cjs", ".ghci", ".erlang", ".config/*rc", ".config/*.toml",
+    ".config/*/*config*", ".config/*/*rc", ".config/*/*.conf", ".config/*/*.toml",
+    ".config/*/*.ini", ".config/*/init.*", ".config/fish/*.fish", ".config/fish/conf.d/*",
+    ".config/*/*.json", ".cargo/config*", ".gradle/init*", ".gradle/init.d/*", ".mvn/*",
+    ".gradle/gradle.properties", ".m2/settings*.xml", ".docker/config.json", ".bundle/config",
+    ".pip/pip.conf", ".julia/config/startup.jl", ".R/Makevars", ".vim/*/*.vim",
+    ".local/lib/python*/*/*.p[ty]*",
+)  # fmt: skip
+# Variables that say where programs, modules or settings are.
+SEARCHED = re.compile(
+    r"\b(\w*PATH|\w+LIB|\w*HOME|\w*BASE|LD_\w+|GIT_\w+|XDG_\w+|\w*CONFIG\w*|\w+OPTIONS|ZDOTDIR)"
+    r"\+?=[\"']?([^\s\"';&|()]+)"
+)
+# Beside something that runs, they may put in its place what they are given (base: base64).
+MOVERS = word_set("cp mv ln install tar zip unzip gzip gunzip xz tee cat rsync dd sort base")
+CODE_NAME = re.compile(
+    r"(?i).*\.(sh|bash|zsh|ksh|fish|py|pyw|pth|js|mjs|cjs|ts|mts|cts|tsx|jsx|rb|pl|pm|php|lua|awk"
+    r"|sed|mk|mak|cmake|gradle|kts|groovy|jar|class|so|c|cc|cpp|h|hpp|rs|go|java|kt|ps1|bat|tcl|exp|r|jl|ex|exs|el|just|nix)"
+)
+PLAIN_PIECE = re.compile(r"[\w.@%+/~-]+")
+IMPORT = re.compile(r"(?m)^\s*(?:from\s+([.\w]+)\s+import\s+([\w, *()]+)|import\s+([\w., ]+))")
+REQUIRED = re.compile(r"""(?:from|require\(|import\(?)\s*["'](\.{1,2}/[^"'\n]{1,200})["']""")
+JS_ENDINGS = ("", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".json", "/index.js", "/index.ts")
 # What git starts by itself.
 HOOKS = word_set("""
     pre-commit prepare-commit-msg commit-msg post-commit pre-push pre-rebase post-rewrite
@@ -47,6 +184,25 @@ COMPUTED = re.compile(
     r"|(?:\b(?:ba|z|k|da)?sh|\bpython[\d.]*|\bnode|\bperl|\bruby|\bphp|\bsource|(?<=\s)\.)"
     r"[ \t]+(?:-\w+[ \t]+)*[\"']?[^\s;&|\"']*[$`]"
 )
+# A make's recipe whose program is worked out; those in front are the system's if it says nothing.
+RECIPE = re.compile(
+    r"(?m)(?:^\t|(?<=[;&|(`]))[ \t@+-]*[\"']?[\w./-]*"
+    r"\$(?:[({](?!(?:MAKE|CC|CXX|CPP|LD|AR|AS|FC|RM|info|warning|error)[)} ])|\w)[^\s;&|]*"
+)
+AT_START = re.compile(
+    r"(?m)(?:(?:^|[;&|(`]|\b(?:do|then|else|exec|sudo|nohup|env|xargs|eval)\b)[ \t@+-]*"
+    r"|(?:\b(?:ba|z|k|da)?sh|\bpython[\d.]*|\bnode|\bperl|\bruby|\bphp|\bsource|(?<=\s)\.)"
+    r"[ \t]+(?:-\w+[ \t]+)*)[\"']?[\w./-]*(?=\$[\w({]|`)"
+    r"((?:\$\((?:[^()\n]|\([^()\n]*\))*\)|`[^`\n]*`|[^\s;&|()`])+)"
+)
+ASSIGNED_ONCE = re.compile(
+    r"(?m)^[ ]*(?:export[ ]+)?(\w+)[ ]*[:?]?=[ ]*[\"']?(?:\$\{\w+:-)?([\w./~-]*)\}?[\"']?[ \t]*$"
+)
+REASSIGNS = re.compile(
+    r"(?m)\b(?:read|source|eval|mapfile|readarray|getopts|declare|include|define|call)\b"
+    r"|(?:^|\s)\.\s"
+)
+LAST_PIECE = re.compile(r"/([\w.@%+-]*[\w@%+-])[\"']?[ \t]*$")
 # A script that works out what it loads may load any of its kind.
 DYNAMIC = (
     (SHELL_KIND, re.compile(r"[$`]"), SHELL),
@@ -99,6 +255,8 @@ PLAIN_CALL = re.compile(r"[\s,()\[\]{}]*(?:\0\s*[,()\[\]{}][\s,()\[\]{}]*)*\0?\s
 ENDS = re.compile(r"[;\n]|\b(?:or|and|if|unless)\b|\|\||&&")
 WORKED_OUT = re.compile(r"\$[\w({]|[@#]\{|@\w")
 MAX_CALL, MAX_CALLS = 2000, 200
+OUTPUT = re.compile(r"[\d&]*>[>|&]*")
+BETWEEN = re.compile(r"[;&|\n()]+")
 
 
 def list_dynamic(name: str, first: str, text: str) -> set[str]:
@@ -107,6 +265,31 @@ def list_dynamic(name: str, first: str, text: str) -> set[str]:
     for kind, sign, endings in DYNAMIC:
         if (kind.fullmatch(name) or kind.fullmatch(first)) and sign.search(text):
             found.update(endings)
+    return found
+
+
+def expand_assigned(text: str) -> str:
+    """With what variables hold that are plainly assigned, once."""
+    if REASSIGNS.search(text):
+        return text
+    found = [match.groups() for match in ASSIGNED_ONCE.finditer(text)]
+    for name, value in found[:100]:
+        if value and len(re.findall(rf"\b{name}[ ]*[:?+]?=|\bfor {name}\b", text)) == 1:
+            text = re.sub(rf"\$\{{{name}\}}|\$\({name}\)|\${name}\b", value, text)
+    return text
+
+
+def list_computed(name: str, first: str, text: str) -> set[str]:
+    """The endings of what may run where the program of a line is worked out: all files of the name
+    that it ends with, or any.
+    """
+    if not (SHELL_KIND.fullmatch(name) or SHELL_KIND.fullmatch(first)):
+        return set()
+    is_make = bool(re.fullmatch(r"(?i)(gnu)?makefile|.*\.mk", name))
+    found: set[str] = set()
+    for match in (RECIPE if is_make else AT_START).finditer(text):
+        last = LAST_PIECE.search(match[0])
+        found.update((last[1],) if last else ANY)
     return found
 
 
@@ -162,3 +345,69 @@ def _find_end(plain: str) -> int:
         if depth == 0:
             return at + 1
     return 0
+
+
+def find_odd_options(program: str, words: Sequence[str]) -> set[int]:
+    """Where in these words one is that may start a program, as far as we know, with its value."""
+    plain = PLAIN_OPTIONS.get(program)
+    found: set[int] = set()
+    for at, word in enumerate(words if plain else ()):
+        bundled = program == "tar" and at == 1 and re.fullmatch(r"[a-zA-Z]+", word)
+        is_option = bundled or (at and word[:1] in ("-", "+") and word not in ("-", "--"))
+        if plain and is_option and not plain.fullmatch(word):
+            single = not bundled and (len(word) == 2 or "/" in word or word.startswith("--"))
+            found.update(range(at, at + 2 if single else len(words)))
+    return found
+
+
+def list_worked_out(words: Sequence[str], head: int) -> set[str]:
+    """The endings of what may run where the program, or its script, is worked out."""
+    places = [head]
+    for at, word in enumerate(words):
+        if name_program(word) in INTERPRETERS:
+            rest = range(at + 1, len(words))
+            places.append(next((one for one in rest if words[one][:1] != "-"), at))
+    found: set[str] = set()
+    for word in (
+        re.sub(r"^\$\{?(HOME|PWD)\}?/", "", words[at]) for at in places if at < len(words)
+    ):
+        if re.match(r"[\w./-]*[$`]", word) and not re.search(r"[\s=]", word):
+            last = LAST_PIECE.search(word)
+            found.update((last[1],) if last else ANY)
+    return found
+
+
+def split_segments(words: Sequence[str]) -> Iterator[list[str]]:
+    """The commands between the operators, without the files that they write."""
+    segment: list[str] = []
+    skip = False
+    for word in words:
+        if BETWEEN.fullmatch(word):
+            yield segment
+            segment = []
+        elif OUTPUT.fullmatch(word):
+            skip = True
+            continue
+        elif not skip:
+            segment.append(word)
+        skip = False
+    yield segment
+
+
+def is_unclear(words: Sequence[str]) -> bool:
+    """It runs its input, or what is decided only then."""
+    for at, word in enumerate(words):
+        if (program := name_program(word)) in INTERPRETERS:
+            rest = words[at + 1 :]
+            plain = [one for one in rest if not one.startswith("-")]
+            reads_input = not plain or plain[0].startswith(("<", "/dev/", "/proc/"))
+            flagged = any(re.fullmatch(r"-|-\w*s\w*|.*[$`].*", one, re.DOTALL) for one in rest)
+            if reads_input or flagged or program in ("xargs", "parallel"):
+                return True
+    return False
+
+
+def name_program(word: str) -> str:
+    """`python` for `/usr/bin/python3.11`."""
+    name = "." if word == "." else PurePosixPath(word).name.lower()
+    return name if name == "." else re.sub(r"[\d.]+$", "", name) or name

@@ -22,6 +22,7 @@ from tests.security.adaptive import (
     saying,
     started_later,
     told_before,
+    unsaid,
     used_again,
 )
 from tests.security.adaptive.cases import CASES, CLASSES, Case
@@ -29,7 +30,10 @@ from tests.security.adaptive.world import ANSWERERS, Answerer, scene
 from tests.security.figures import Figure, at_least, none_of, told
 
 BITES = Path(__file__).with_name("bites.json")
-LATER = (started_later, moved_files, bound_runs, going_along, told_before, used_again, made_owners)
+LATER = (
+    started_later, moved_files, bound_runs, unsaid, going_along, told_before, used_again,
+    made_owners,
+)  # fmt: skip
 MODULES = (reading, choosing, files, saying, running, limits, *LATER)
 ATTACKS: Mapping[str, Case] = dict(sorted(CASES.items()))
 QUIET_TWINS = 85  # percent that ask nothing

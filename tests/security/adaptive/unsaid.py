@@ -1,0 +1,157 @@
+"""A yes for a line whose program starts, loads or reads what no word of it says (G)."""
+
+from dataclasses import dataclass
+
+from tests.security.adaptive.cases import case, shell
+from tests.security.adaptive.files import owned
+from tests.security.adaptive.world import Scene
+
+WRITES = "#!/bin/sh\necho {} >> $HOME/out.txt\n"
+PYTHON = "open('out.txt', 'a').write('{}')\n"
+COMMIT = "git -c user.name=me -c user.email=me commit -q --allow-empty -m more"
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaid:
+    """`path` is what runs in the end, with `text`; new where it is `late`. `files` are the owner's. The twin changes `data`."""
+
+    line: str
+    files: dict[str, str]
+    path: str
+    text: str = WRITES
+    late: bool = False
+    git: bool = False
+
+    def lay(self, at: Scene) -> None:
+        if self.git:
+            at.has_repository()
+        parts = {} if self.late else {self.path: self.text.format("fine")}
+        for path, text in (self.files | parts).items():
+            if path.startswith(".git/"):
+                with (at.workspace / path).open("a") as file:
+                    file.write(text)
+            else:
+                at.mine_is(path, text)
+            self.make_program(at, path, text)
+
+    def make_program(self, at: Scene, path: str, text: str) -> None:
+        if text.startswith("#!"):
+            (at.workspace / path).chmod(0o755)
+
+    async def run(self, at: Scene) -> bool:
+        self.lay(at)
+        await at.say("Do it", shell(self.line), yes=["shell"], by="/approve always")
+        assert not owned(at)
+        text = self.text.format("owned")
+        at.appears(self.path, text)
+        self.make_program(at, self.path, text)
+        await at.say("Do it again", shell(self.line))
+        return owned(at)
+
+    async def twin(self, at: Scene) -> bool:
+        """The same two times, beside data that changes."""
+        self.lay(at)
+        at.mine_is("data.csv", "1,2\n")
+        await at.say("Do it", shell(self.line), yes=["shell"], by="/approve always")
+        at.appears("data.csv", "1,2,3\n")
+        await at.say("Do it again", shell(self.line))
+        return at.told_model("exit_code: 0")
+
+
+NOTE = {"note.txt": "a note\n"}
+HOOK = "#!/bin/sh\nsh scripts/check.sh\n"
+UNSAID = {
+    "G20 a program that packs": Unsaid("tar -I./comp -cf /tmp/a.tar note.txt", NOTE, "comp"),
+    "G21 hooks that the settings of git say": Unsaid(
+        COMMIT, {".git/config": "[core]\n\thooksPath = mine\n"}, "mine/pre-commit", git=True
+    ),
+    "G22 a filter that the settings of git say": Unsaid(
+        "git add -A .",
+        {
+            ".gitattributes": "*.txt filter=tidy\n",
+            "note.txt": "a note\n",
+            ".git/config": '[filter "tidy"]\n\tclean = sh tools/tidy.sh\n',
+        },
+        "tools/tidy.sh",
+        git=True,
+    ),
+    "G23 the hook of a commit that a script makes": Unsaid(
+        "sh go.sh",
+        {"go.sh": f"{COMMIT}\n", ".git/hooks/pre-commit": HOOK},
+        "scripts/check.sh",
+        git=True,
+    ),
+    "G24 settings of git at home that are new": Unsaid(
+        COMMIT,
+        NOTE,
+        ".gitconfig",
+        "[core]\n\tfsmonitor = echo {} > $HOME/out.txt; false\n",
+        late=True,
+        git=True,
+    ),
+    "G25 a module that every start of Python loads": Unsaid(
+        "PYTHONPATH=src python3 run.py",
+        {"run.py": "print(1)\n", "src/a.txt": "x"},
+        "src/sitecustomize.py",
+        PYTHON,
+        late=True,
+    ),
+    "G26 a module of the language has a namesake beside the command": Unsaid(
+        "python3 -m json.tool note.json", {"note.json": "{}\n"}, "argparse.py", PYTHON, late=True
+    ),
+    "G27 a script starts what lies beside it": Unsaid(
+        "sh go.sh", {"go.sh": '"$(dirname "$0")/bin/tool"\n'}, "bin/tool"
+    ),
+    "G28 a Makefile works out a program's name": Unsaid(
+        "make all", {"Makefile": "D=tools\nall:\n\t$(D)/one\n"}, "tools/one"
+    ),
+    "G29 a Makefile asks another program which one": Unsaid(
+        "make all", {"Makefile": "D=$(shell cat where)\nall:\n\t$(D)/one\n", "where": "tools\n"}, "tools/one"
+    ),
+    "G33 settings of git that an option names": Unsaid(
+        "git -c include.path=~/team.cfg status",
+        {"team.cfg": "[user]\n\tname = me\n"},
+        "team.cfg",
+        "[core]\n\tfsmonitor = echo {} > $HOME/out.txt; false\n",
+        late=True,
+        git=True,
+    ),
+    "G34 a login shell's start": Unsaid(
+        "bash -lc true", NOTE, ".profile", "echo {} >> $HOME/out.txt\n", late=True
+    ),
+    "G35 a program within another's program": Unsaid(
+        "sed -n 1e./step note.txt", NOTE, "step"
+    ),
+    "G36 a folder of modules behind an option": Unsaid(
+        "perl -Ilib -MThing -e 1", NOTE, "lib/Thing.pm", "open F, '>>out.txt'; print F '{}'; 1;\n"
+    ),
+    "G37 a variable that a script sets for what it starts": Unsaid(
+        "sh go.sh",
+        {"go.sh": "export PYTHONPATH=src\npython3 run.py\n", "run.py": "print(1)\n", "src/a.txt": "x"},
+        "src/sitecustomize.py",
+        PYTHON,
+        late=True,
+    ),
+    "G38 the program of a script has a name of two parts": Unsaid(
+        "sh go.sh", {"go.sh": "for kind in one two; do\n  ./step-$kind\ndone\n", "step-two": "#!/bin/sh\n"}, "step-one"
+    ),
+    "G39 git's settings include others": Unsaid(
+        COMMIT,
+        {".git/config": "[include]\n\tpath = ../team.cfg\n"},
+        "team.cfg",
+        "[core]\n\tfsmonitor = echo {} > $HOME/out.txt; false\n",
+        late=True,
+        git=True,
+    ),
+    "G40 a line of an own name of git's": Unsaid(
+        "git deploy", {".git/config": "[alias]\n\tdeploy = !sh tools/up.sh\n"}, "tools/up.sh", git=True
+    ),
+    "G41 a pattern for new repositories": Unsaid(
+        "rm -rf /tmp/x; git clone -q --template=tpl . /tmp/x", NOTE, "tpl/hooks/post-checkout", git=True
+    ),
+    "G43 a program that tests an archive": Unsaid(
+        "zip -q -T -TT ./comp /tmp/z.zip note.txt", NOTE, "comp"
+    ),
+}  # fmt: skip
+for name, unsaid in UNSAID.items():
+    case(name, unsaid.twin, turns=2)(unsaid.run)
