@@ -164,3 +164,24 @@ async def test_a_protected_file_or_folder_that_a_command_renames_stays_protected
         assert SECRET not in await runs(it, "grep", "-r", "the-key", ".")
         assert SECRET not in await runs(it, tool="search_files", pattern="the-key")
         assert "plain words" in await runs(it, tool="read_file", path="plain.txt")
+
+
+async def test_a_new_file_in_the_place_of_a_protected_one_that_is_gone_is_read(
+    tmp_path: Path, model: FakeOpenAI, place: Path
+) -> None:
+    """A file system gives the number of a removed file to the next one."""
+    async with living(tmp_path, model, CONFIG) as it:
+        assert await runs(it, "ls")  # the protected file is known from now on
+        number = (place / ".env").stat().st_ino
+        line = "rm .env; for n in 1 2 3 4 5 6 7 8; do echo plain > n$n; done"
+        model.script(calls(("shell", {"command": line})), says("done"))
+        turn = await it.say("tidy up")
+        await it.until(turn, "run.suspended")
+        await it.command("/approve")
+        await it.settled(turn)
+        (place / "touched").write_text("x")
+        for n in range(1, 9):
+            path = f"n{n}"
+            same = (place / path).stat().st_ino == number
+            assert "plain" in await runs(it, tool="read_file", path=path), same
+        assert "n8" in await runs(it, tool="search_files", pattern="plain")

@@ -3,9 +3,11 @@
 A walk finds them when a command is about to run unasked: in its sandbox they are hidden.
 """
 
+import fcntl
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,8 +19,10 @@ from daemon.tools.base import ToolError
 from daemon.tools.calls import is_protected
 from daemon.tools.workspace.fs import casefold_name
 
-Identity = tuple[int, int, int]
-IDENTITY: Callable[[os.stat_result], Identity] = attrgetter("st_dev", "st_ino", "st_mtime_ns")
+Inode = tuple[int, int]
+INODE: Callable[[os.stat_result], Inode] = attrgetter("st_dev", "st_ino")
+LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+GET_GENERATION = 0x80087601  # FS_IOC_GETVERSION: another number for each use of an inode
 MAX_ENTRIES = 500_000
 SKIPPED = ".git/objects"  # git's own names, compressed; what prints from there is judged by git
 
@@ -26,12 +30,12 @@ SKIPPED = ".git/objects"  # git's own names, compressed; what prints from there 
 @dataclass(slots=True)
 class ProtectedFiles:
     """What matches `patterns` in the workspace `root`, and what did when it was last looked for:
-    whatever it, or a folder above it, is called by now.
+    whatever it, or a folder above it, is called by now. `known`: the generation of each inode.
     """
 
     root: Path
     patterns: Sequence[str] = ()
-    known: set[Identity] = field(default_factory=set)
+    known: dict[Inode, int] = field(default_factory=dict)
 
     def find(self) -> list[Path]:
         """Every protected file and folder, what one of them leads to as a link, and other names of
@@ -40,7 +44,7 @@ class ProtectedFiles:
         parts = [PurePosixPath(casefold_name(one)).parts[-1:] for one in self.patterns]
         names = re.compile("|".join(translate(part[0]) for part in parts if part) or "(?!)")
         found: list[Path] = []
-        inodes: set[Identity] = set()
+        inodes: dict[Inode, int] = {}
         linked = False
         for entry in _walk(self.root, names, self.patterns):
             place, real = Path(entry.path), Path(os.path.realpath(entry.path))
@@ -51,21 +55,24 @@ class ProtectedFiles:
             for one in (real, *real.rglob("*")) if inside else ():
                 with suppress(OSError):
                     info = one.stat(follow_symlinks=False)
-                    inodes.add(IDENTITY(info))
+                    inodes[INODE(info)] = _find_generation(one)
                     linked = linked or (info.st_nlink > 1 and stat.S_ISREG(info.st_mode))
         wanted, self.known = self.known | inodes, inodes
         if linked or len(wanted) > len(inodes):
             for entry in _walk(self.root, None, ()):
                 with suppress(OSError):
-                    if (identity := IDENTITY(entry.stat(follow_symlinks=False))) in wanted:
-                        found.append(Path(entry.path))
-                        self.known.add(identity)
+                    inode, place = INODE(entry.stat(follow_symlinks=False)), Path(entry.path)
+                    if inode in wanted and _is_same(place, wanted[inode]):
+                        found.append(place)
+                        self.known[inode] = wanted[inode]
         return list(dict.fromkeys(place for place in found if place.exists()))
 
     def is_disguised(self, path: str, info: os.stat_result) -> bool:
         """A protected file by another name."""
-        named = is_protected(PurePosixPath(path), self.patterns)
-        return not named and IDENTITY(info) in self.known
+        generation = self.known.get(INODE(info))
+        if generation is None or is_protected(PurePosixPath(path), self.patterns):
+            return False
+        return _is_same(self.root / path, generation)
 
     def leads_astray(self, path: str) -> bool:
         """What stands here is no more than a name for what is protected or outside, or has further
@@ -87,6 +94,26 @@ class ProtectedFiles:
         has_names = info.st_nlink > 1 and stat.S_ISREG(info.st_mode)
         is_named = is_protected(PurePosixPath(inside), self.patterns)
         return in_git or is_named or has_names or self.is_disguised(inside, info)
+
+
+def _find_generation(place: Path) -> int:
+    """0 where the file system has none, or it cannot be looked at."""
+    try:
+        handle = os.open(place, LOOK)
+    except OSError:
+        return 0
+    try:
+        found = fcntl.ioctl(handle, GET_GENERATION, bytes(8))
+        return int.from_bytes(found, sys.byteorder)
+    except OSError:
+        return 0
+    finally:
+        os.close(handle)
+
+
+def _is_same(place: Path, generation: int) -> bool:
+    """The inode was not given to another file since."""
+    return generation == 0 or _find_generation(place) in (0, generation)
 
 
 def _walk(
