@@ -305,7 +305,7 @@ def find_leaks(
 
 
 def tells_unnamed(said: Sequence[SourcedText], orders: Sequence[SourcedText] = ()) -> bool:
-    """One of these messages tells something that the orders neither repeat nor name ("my rent")."""
+    """One of the owner's messages tells what the orders neither repeat nor name ("my rent")."""
     words = [order.text for order in orders]
     named = {
         stem(noun) for text in map(_words, words) for word, noun in pairwise(text) if word in MINE
@@ -313,6 +313,16 @@ def tells_unnamed(said: Sequence[SourcedText], orders: Sequence[SourcedText] = (
     return any(
         any(consent.list_telling(text.text, words))
         and named.isdisjoint(map(stem, consent.list_telling(text.text)))
+        for text in said
+        if is_owners_word(text)
+    )
+
+
+def tells_of_self(texts: Sequence[SourcedText]) -> bool:
+    """The owner speaks of themselves in it ("my diagnosis"), and says more than everyday words."""
+    said = [text.text for text in texts if is_owners_word(text)]
+    return any(
+        not (MINE | consent.FIRST).isdisjoint(_words(text)) and any(consent.list_telling(text))
         for text in said
     )
 

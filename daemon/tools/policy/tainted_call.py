@@ -27,6 +27,7 @@ from daemon.tools.policy.disclosure import (
     name_source,
     price_fetch,
     price_query,
+    tells_of_self,
     tells_unnamed,
 )
 from daemon.tools.policy.gate import PolicyInput, Provenance, Taint
@@ -107,9 +108,8 @@ class TaintedCall:
         what the owner has said before, too.
         """
         meta, arguments = self.call.tool.meta, self.call.arguments
-        said = [text for text in self.setting.earlier if is_owners_word(text)]
-        has_said = bool(said) if meta.query else tells_unnamed(said)
-        if not (case.private or has_said) or not ask:
+        has_said = meta.query and any(map(is_owners_word, self.setting.earlier))
+        if not (case.private or has_said or self._has_told(texts)) or not ask:
             return case
         if meta.query:
             query = str(arguments.get(meta.query) or "")
@@ -125,10 +125,14 @@ class TaintedCall:
             return replace(case, excess=await self._count(cost))
         return case
 
+    def _has_told(self, texts: Sequence[SourcedText]) -> bool:
+        """The owner has: in an earlier message, or of themselves in this one."""
+        return tells_unnamed(self.setting.earlier) or tells_of_self(texts)
+
     async def count_redirect(self, url: str) -> str:
         """A fetch is led on to this address: why that is too much, or ""."""
         texts = collect_texts(self.turn)
-        if not is_private(self.setting, texts):
+        if not (is_private(self.setting, texts) or self._has_told(texts)):
             return ""
         whole = (*self.setting.earlier, *self.setting.work, *texts)
         cost = price_fetch(url, Evidence(whole, self.gate.registry, self.gate.contacts()))

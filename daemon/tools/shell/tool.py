@@ -111,7 +111,8 @@ class BackgroundJob:
         unread, self.unread = self.unread, HeadTail(self.unread.limit)
         news = unread.text(max_chars - STATE_CHARS, self.stream, ended=done)
         text = f"{self.id}: {state}\n{news or '(nothing new)'}".rstrip()
-        return ToolOutput(text, exit_code=self.exit_code, label=self.label)
+        holds = self.before.holds if self.before else ()
+        return ToolOutput(text, exit_code=self.exit_code, label=self.label, holds=holds)
 
 
 @dataclass(slots=True)
@@ -385,7 +386,8 @@ async def shell(
             label = await effects.finish(before, context, label=label)
     late = f" (timed out after {config.timeout_s:g} s; it was killed)" if ran.timed_out else ""
     text = f"exit_code: {ran.exit_code}{late}\n{ran.output}\n{note}\n{proxy.report()}".rstrip()
-    return ToolOutput(text, is_error=ran.exit_code != 0, exit_code=ran.exit_code, label=label)
+    code, holds = ran.exit_code, before.holds if before else ()
+    return ToolOutput(text, is_error=code != 0, exit_code=code, label=label, holds=holds)
 
 
 def shell_tool(terminal: Shell) -> Tool:

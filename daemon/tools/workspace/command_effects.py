@@ -71,7 +71,8 @@ class CommandEffects:
         row = RunningCommand(name, at, turn, clean and not self.files.labels.at_work)
         await self.files.store.write(lambda tx: tx.add_running_command(row))
         folders = {entry.inode: entry.path for entry in snapshot[0] if entry.folder}
-        self.running[name] = started = CommandStart(name, at, began, folders, clean)
+        held = merge_held(one.holds for one in self.files.labels.entries)
+        self.running[name] = started = CommandStart(name, at, began, folders, clean, held)
         if not clean:
             self._distrust(started)
         elif self.files.labels.at_work:
@@ -128,7 +129,9 @@ class CommandEffects:
                 added = await asyncio.to_thread(lambda: [*label_known(snapshot, now, turn)])
             else:
                 self._distrust(began)
-                changes = label_changes(snapshot, since, began.folders, now, turn, carries)
+                changes = label_changes(
+                    snapshot, since, began.folders, now, turn, (*carries, *began.holds)
+                )
                 added = await asyncio.to_thread(lambda: [*changes])
             await labels.save(added, [began.name] if final else [])
             if final:

@@ -29,7 +29,7 @@ Folders = Mapping[tuple[int, int], str]
 @value
 class CommandStart:
     """Something that can change files is at work. `folders` were there when it began; `clean`: what
-    began it is trusted, and all that it could read then.
+    began it is trusted, and all that it could read then. `holds`: what any file may have held.
     """
 
     name: str
@@ -37,6 +37,7 @@ class CommandStart:
     monotonic: float
     folders: Folders
     clean: bool = False
+    holds: tuple[str, ...] = ()
 
 
 def file_clock_ns() -> int:
