@@ -128,6 +128,7 @@ TELLING = (
     "The code is 4711",
     "Mail carol@example.com that I am ill",
     "Ich bin krank",
+    "I have rain in Rome to thank for it.",
 )
 PLAIN = (
     "Hello, good morning!",

@@ -16,12 +16,7 @@ from daemon.core.disguise import normalize
 from daemon.core.trust import Effect
 from daemon.tools.policy.provenance import NamedValue, iter_values, text_holds
 from daemon.tools.policy.stemming import word_set
-from daemon.tools.policy.text_values import (
-    find_dates,
-    is_mail,
-    parse_number,
-    parse_web_address,
-)
+from daemon.tools.policy.text_values import is_mail, parse_number, parse_web_address
 
 PURPOSE = "consent"
 MAX_WORDS_CHARS = 6000
@@ -169,12 +164,12 @@ ORDINARY = word_set("""
     jest sa kto gdzie dlaczego jaki jeszcze tez wiecej czesc dzieki tak strona plik podsumowanie
     mowi dzis jutro zusammen
 """)
-FIRST = word_set("i i'm i've we my our ich wir mein meine je j'ai mon ma mes yo mi eu io ik mijn")
+FIRST = word_set(
+    "i i'm i've we my our ich wir mein meine je j'ai mon ma mes yo mi eu io ik mijn user"
+)
+SHALL = word_set("i shall will i'll we ich werde je yo eu io ik zal")
 SENTENCES = re.compile(r"(?<=[.!?…])\s+|[\n;]+")
 EDGES = "¿¡.,;:!?()[]{}<>\"'“”‘’«»`*_#…"
-ENDINGS = (".", "!", "?")
-MAX_SAID = 6  # which of the owner's words each value is tells something, too
-WHOLE_DATE = re.compile(r"(?:(?P<year>\d{4})-\d\d-\d\d)?(?:(?:^|[T ])\d\d:\d\d)?")
 FILE_NAME = re.compile(r"(?:[\w-]+/)*[\w-]+\.[a-z]\w{0,4}")
 QUOTED = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“")
 
@@ -187,22 +182,25 @@ _TELLING_NOTHING = ORDINARY.union(
 
 def list_telling(text: str, ordered: Sequence[str] = ()) -> Iterator[str]:
     """The words of a message that could tell somebody something: no web or mail address or file's
-    name, nor any word that an order has too. "I cannot pay" tells something by everyday words.
+    name, nor any word that an order has too. "I cannot pay" tells something by everyday words, and
+    so does "I have gout" beside an order to read about gout.
     """
     known = {_plain(word) for order in ordered for word in order.split()}
     for sentence in SENTENCES.split(text):
-        new = [
-            (word, plain)
-            for word in sentence.split()
-            if (plain := _plain(word)) and plain not in known
-        ]
-        places = {word for word, _ in new if _is_place(word.strip(EDGES))}
-        yield from (
-            plain for word, plain in new if plain not in _TELLING_NOTHING and word not in places
-        )
-        does = [plain for _, plain in new if plain not in ORDINARY and plain not in READ]
-        if does and not places and "?" not in sentence and _plain(sentence.split()[0]) in FIRST:
-            yield does[0]
+        words = [(word, plain) for word in sentence.split() if (plain := _plain(word))]
+        places = {word for word, _ in words if _is_place(word.strip(EDGES))}
+        new = [plain for word, plain in words if plain not in known and word not in places]
+        yield from (plain for plain in new if plain not in _TELLING_NOTHING)
+        says = any(plain not in ORDINARY and plain not in READ for _, plain in words)
+        if (
+            says
+            and not places
+            and "?" not in sentence
+            and not FIRST.isdisjoint(
+                plain for _, plain in words[: 2 if words[0][1] == "the" else 1]
+            )
+        ):
+            yield from (plain for plain in new if plain not in SHALL)
 
 
 def _is_place(word: str) -> bool:
@@ -471,30 +469,3 @@ def _normal(found: str | float) -> str:
         return str(float(number))
     address = None if is_mail(text) else parse_web_address(text)
     return address.host + address.rest if address else text
-
-
-def holds_all(
-    arguments: Mapping[str, object], critical: Sequence[str] | None, orders: Sequence[str]
-) -> bool:
-    """Whatever else the call sends stands whole in the owner's own words, letter for letter: how it
-    is written could tell something, too. Dates and times may be written as services want them.
-    """
-    whole = "\n".join(orders)
-    others = [part for name, part in arguments.items() if critical is None or name not in critical]
-    leaves = [str(leaf).strip() for part in others for _, leaf in iter_values(part, "")]
-    if len(leaves) > MAX_SAID or sum(map(len, leaves)) > len(whole):
-        return False
-    return all(_stands_in(whole, leaf) or _is_said_date(whole, leaf) for leaf in leaves)
-
-
-def _is_said_date(whole: str, leaf: str) -> bool:
-    """A date or time of the words, with their year, as services want it."""
-    found = WHOLE_DATE.fullmatch(leaf)
-    return bool(found and (found["year"] or "") in whole and find_dates(whole).holds(leaf))
-
-
-def _stands_in(whole: str, leaf: str) -> bool:
-    """As it is, but for the first letter's case and one sign at its end."""
-    plain = leaf.removesuffix(leaf[-1]) if leaf[-1:] in ENDINGS else leaf
-    forms = "|".join(re.escape(one + plain[1:]) for one in {plain[:1].lower(), plain[:1].upper()})
-    return bool(re.search(rf"(?<!\w)(?:{forms})(?!\w)", whole))

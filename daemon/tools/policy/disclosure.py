@@ -5,7 +5,7 @@ Choosing among addresses carries information, so fetches have a budget of bits.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -22,6 +22,7 @@ from daemon.tools.policy.text_values import (
     TOOL_VERBS,
     WebAddress,
     find_addresses,
+    find_dates,
     parse_web_address,
 )
 from daemon.tools.registry import ToolRegistry
@@ -55,6 +56,9 @@ MAX_LEFT_OUT = 4
 MAX_RECEIPT = 200
 READ = consent.READ - {"go"}
 SEARCH_TOOL = "web_search"
+ENDINGS = (".", "!", "?")
+MAX_SAID = 6  # which of the owner's words each value is tells something, too
+WHOLE_DATE = re.compile(r"(?:(?P<year>\d{4})-\d\d-\d\d)?(?:(?:^|[T ])\d\d:\d\d)?")
 
 
 @value
@@ -352,3 +356,30 @@ def _kinds_of(tool: str) -> frozenset[str]:
 
 def _words(text: str) -> list[str]:
     return [word.casefold() for word in WORD.findall(text)]
+
+
+def holds_all(
+    arguments: Mapping[str, object], critical: Sequence[str] | None, orders: Sequence[str]
+) -> bool:
+    """Whatever else the call sends stands whole in the owner's own words, letter for letter: how it
+    is written could tell something, too. Dates and times may be written as services want them.
+    """
+    whole = "\n".join(orders)
+    others = [part for name, part in arguments.items() if critical is None or name not in critical]
+    leaves = [str(leaf).strip() for part in others for _, leaf in iter_values(part, "")]
+    if len(leaves) > MAX_SAID or sum(map(len, leaves)) > len(whole):
+        return False
+    return all(_stands_in(whole, leaf) or _is_said_date(whole, leaf) for leaf in leaves)
+
+
+def _is_said_date(whole: str, leaf: str) -> bool:
+    """A date or time of the words, with their year, as services want it."""
+    found = WHOLE_DATE.fullmatch(leaf)
+    return bool(found and (found["year"] or "") in whole and find_dates(whole).holds(leaf))
+
+
+def _stands_in(whole: str, leaf: str) -> bool:
+    """As it is, but for the first letter's case and one sign at its end."""
+    plain = leaf.removesuffix(leaf[-1]) if leaf[-1:] in ENDINGS else leaf
+    forms = "|".join(re.escape(one + plain[1:]) for one in {plain[:1].lower(), plain[:1].upper()})
+    return bool(re.search(rf"(?<!\w)(?:{forms})(?!\w)", whole))

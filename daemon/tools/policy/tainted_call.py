@@ -20,6 +20,7 @@ from daemon.tools.policy.disclosure import (
     Cost,
     find_leaks,
     find_orders,
+    holds_all,
     is_owners_word,
     is_private,
     list_earlier,
@@ -254,7 +255,7 @@ class TaintedCall:
                 for one in self.turn.events
             ),
         )
-        if consent.holds_all(arguments, critical, orders):
+        if holds_all(arguments, critical, orders):
             return [], named  # nothing goes along that the owner did not say
         return foreign, named
 
