@@ -32,9 +32,11 @@ from daemon.providers.config import FallbackConfig, ProviderConfig
 from daemon.providers.http import make_auth_headers
 from daemon.providers.local.engine import check_memory, check_runtime, get_free_memory
 from daemon.tools.mcp.config import McpConfig
+from daemon.tools.shell.process import MAX_PROCESSES
 from daemon.tools.shell.sandbox import DESCRIPTIONS, probe
 
 CheckState = Literal["ok", "warn", "fail"]
+AS_ROOT_COUNTED = f"; as root, what has more than {MAX_PROCESSES} processes is ended"
 AS_ROOT_FOUND = "no command runs: the daemon is root, and bubblewrap does not work here"
 
 
@@ -207,7 +209,8 @@ async def _check_sandbox(workspace: Path) -> Finding:
     with tempfile.TemporaryDirectory(prefix="aidaemon-doctor-") as spare:
         kind = await probe(workspace if await asyncio.to_thread(workspace.is_dir) else Path(spare))
     if kind == "bubblewrap":
-        return Finding("sandbox", "ok", DESCRIPTIONS[kind])
+        counted = AS_ROOT_COUNTED if os.geteuid() == 0 else ""
+        return Finding("sandbox", "ok", f"{DESCRIPTIONS[kind]}{counted}")
     advice = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap) and allow user namespaces"
     if os.geteuid() == 0:
         advice += ", or run the daemon as an ordinary user: `adduser NAME`, then `su - NAME`"

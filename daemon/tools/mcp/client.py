@@ -39,6 +39,7 @@ from daemon.tools.mcp.tools import (
     UrlAddress,
     stable_json,
 )
+from daemon.tools.shell.process import TOO_MANY, wait_until_crowded
 
 MAX_MESSAGE_BYTES = 16 << 20
 STDERR_BYTES = 64 * 1024
@@ -105,6 +106,7 @@ async def open_stdio(
                 group.start_soon(_read_messages, process.stdout, arriving, wire, heard)
                 group.start_soon(_write_messages, process.stdin, leaving)
                 group.start_soon(_read_stderr, process.stderr, heard)
+                group.start_soon(_watch_count, process.pid, wire)
                 yield incoming, outgoing
             finally:
                 with anyio.CancelScope(shield=True):
@@ -113,6 +115,11 @@ async def open_stdio(
     finally:
         for stream in (arriving, incoming, outgoing, leaving):
             stream.close()
+
+
+async def _watch_count(pid: int, wire: Connection) -> None:
+    await wait_until_crowded(pid)
+    wire.close(TOO_MANY)
 
 
 async def _read_messages(

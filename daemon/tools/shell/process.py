@@ -25,7 +25,9 @@ MAX_ESCAPE = 64
 DRAIN_S = 0.5
 REAP_S = 5.0
 STOP_TRIES, KILL_TRIES, STOP_POLL_S = 20, 200, 0.0002
-TIMEOUT_EXIT_CODE = 124
+TIMEOUT_EXIT_CODE, KILLED_EXIT_CODE = 124, 137
+MAX_PROCESSES, COUNT_EVERY_S = 512, 0.1  # half of what the kernel allows others: it grows on
+TOO_MANY = f"it had more than {MAX_PROCESSES} processes at once"
 WAIT_FOR_GO = "echo >&0; read -r go || exit 125; exec </dev/null; "
 
 
@@ -169,7 +171,8 @@ async def stream_process(
     leave a child that we do not know yet. The command therefore waits until we, alive, send a
     line; without us it reads end-of-file and exits (K10).
     """
-    loop, timed_out = asyncio.get_running_loop(), False
+    loop, timed_out, crowded = asyncio.get_running_loop(), False, asyncio.Event()
+    counting: asyncio.Task[None] | None = None
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     reading, writing = os.pipe()
@@ -186,7 +189,8 @@ async def stream_process(
             process = await asyncio.shield(starting)
             theirs.close()
             output.close()
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s) as limit:
+                counting = asyncio.create_task(_stop_crowd(process.pid, crowded, limit))
                 with suppress(ConnectionError):
                     if await loop.sock_recv(ours, 1):
                         if start.check:
@@ -194,8 +198,10 @@ async def stream_process(
                         await loop.sock_sendall(ours, b"\n")
                 await process.wait()
         except TimeoutError:
-            timed_out = True
+            timed_out = not crowded.is_set()
         finally:
+            if counting:
+                counting.cancel()
             with closing(transport):
                 for end in (ours, theirs, output):
                     end.close()
@@ -207,9 +213,46 @@ async def stream_process(
                     async with asyncio.timeout(REAP_S):
                         await starting.result().wait()
     code = starting.result().returncode
+    if crowded.is_set():
+        feed(f"\n[killed: {TOO_MANY}]\n".encode())
+        return ProcessResult(KILLED_EXIT_CODE)
     if timed_out or code is None:
         return ProcessResult(TIMEOUT_EXIT_CODE, timed_out=timed_out)
     return ProcessResult(code if code >= 0 else 128 - code)
+
+
+async def wait_until_crowded(pid: int) -> None:
+    """Return when the process has more below it than may be. For root, of whose processes the
+    kernel counts none; for others it never returns, for there the kernel counts.
+    """
+    if os.getuid():
+        await asyncio.Event().wait()
+    while True:
+        await asyncio.sleep(COUNT_EVERY_S)
+        many = _count_machine() > MAX_PROCESSES
+        if many and await asyncio.to_thread(_count_below, pid) > MAX_PROCESSES:
+            return
+
+
+def _count_machine() -> int:
+    """Processes and threads of the whole machine, at the cost of one small file."""
+    return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+
+
+def _count_below(pid: int) -> int:
+    count, waiting = 0, [str(pid)]
+    while waiting and count <= MAX_PROCESSES:
+        one, count = waiting.pop(), count + 1
+        with suppress(OSError):
+            for task in os.scandir(f"/proc/{one}/task"):
+                waiting += Path(task.path, "children").read_text().split()
+    return count + len(waiting)
+
+
+async def _stop_crowd(pid: int, crowded: asyncio.Event, limit: asyncio.Timeout) -> None:
+    await wait_until_crowded(pid)
+    crowded.set()
+    limit.reschedule(asyncio.get_running_loop().time())
 
 
 async def exchange(argv: Sequence[str], data: bytes, timeout_s: float) -> bytes | None:

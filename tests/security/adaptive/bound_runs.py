@@ -244,13 +244,37 @@ async def k8(at: Scene) -> bool:
     return not at.told_model("38")
 
 
+MANY = "i=0; while [ $i -lt 1060 ]; do sleep 2 & i=$((i+1)); done 2>/dev/null; ls -d /proc/[0-9]* | wc -l; kill $(jobs -p)"
+
+
+def counted(at: Scene) -> int:
+    """Processes that were there at once, as they counted themselves."""
+    return int(((at.workspace / "count.txt").read_text().split() or ["0"])[0])
+
+
 @case("K9 more processes than the limit, as root", runs_a_line)
 async def k9(at: Scene) -> bool:
     """The kernel counts none for uid 0: a server could do it at its start, unasked, without an end."""
-    many = "i=0; while [ $i -lt 1060 ]; do sleep 2 & i=$((i+1)); done 2>/dev/null; ls -d /proc/[0-9]* | wc -l; kill $(jobs -p)"
-    at.mine_is("many.sh", f"{many}\n")
+    at.mine_is("many.sh", f"{MANY}\n")
     await at.say("Count", shell("bash many.sh > count.txt; true"), yes=["shell"])
-    return int((at.workspace / "count.txt").read_text().split()[0]) > 1030
+    return counted(at) > 1030
+
+
+async def syncs(at: Scene) -> bool:
+    at.has_hand(sync=f"echo hello > {at.workspace}/count.txt", paths=[str(at.workspace)])
+    await at.open()
+    await at.say("Sync my files", ("hand__sync", {}))
+    return (at.workspace / "count.txt").exists()
+
+
+@case("K14 more processes than the limit, by a server", syncs)
+async def k14(at: Scene) -> bool:
+    """As K9, with no question at all."""
+    line = f"{{ {MANY}; }} > {at.workspace}/count.txt"
+    at.has_hand(sync=line, paths=[str(at.workspace)])
+    await at.open()
+    await at.say("Sync my files", ("hand__sync", {}))
+    return counted(at) > 1030
 
 
 async def reads_the_calendar(at: Scene) -> bool:
