@@ -62,7 +62,8 @@ class ToolContext:
     that was judged, such as a redirect's, before anything is sent there; raises ToolError.
     `check_content` is for the last moment before something runs: raises ToolError if it is not
     what was allowed any more. `carries`: the private sources that what it writes may hold.
-    `unreadable`: patterns of paths that rules let nobody read unasked.
+    `unreadable`: patterns of paths that rules let nobody read unasked. `bound`: files of the
+    workspace would run, which nobody may change meanwhile.
     """
 
     session_id: str
@@ -76,6 +77,7 @@ class ToolContext:
     check_content: Callable[[], Awaitable[None]]
     carries: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
+    bound: bool = False
 
 
 Arguments = Mapping[str, object]

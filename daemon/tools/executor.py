@@ -401,6 +401,7 @@ class _TurnRun:
             check_content,
             executor.gate.list_carried(turn, call, self.setting) if self.untrusted else (),
             executor.gate.rules.list_unreadable(turn.session, self.setting.root),
+            bool(call.content.key),
         )
         while True:
             attempt, scope = attempt + 1, asyncio.timeout(meta.timeout_s)

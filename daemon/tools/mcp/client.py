@@ -102,6 +102,7 @@ async def open_stdio(
         async with anyio.create_task_group() as group:
             try:
                 process = await asyncio.shield(starting)
+                place.started(process.pid)
                 assert process.stdin and process.stdout and process.stderr
                 group.start_soon(_read_messages, process.stdout, arriving, wire, heard)
                 group.start_soon(_write_messages, process.stdin, leaving)

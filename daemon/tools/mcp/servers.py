@@ -7,9 +7,10 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ from daemon.tools.mcp.tools import (
 )
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.network import NetworkProxy
-from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Sandbox
+from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Sandbox, Writer
 from daemon.tools.workspace.command_effects import CommandEffects
 
 if TYPE_CHECKING:
@@ -165,20 +166,24 @@ class McpServer:
         manager = self.manager
         try:
             async with self._open_network() as proxy:
-                address = await asyncio.to_thread(
-                    server_address,
-                    self.name,
-                    self.config,
-                    manager.sandbox,
-                    manager.folder / self.name,
-                    proxy,
-                )
+                folder = manager.folder / self.name
+                make_address = partial(
+                    asyncio.to_thread, server_address, self.name, self.config, manager.sandbox,
+                    folder, proxy,
+                )  # fmt: skip
+                address = await make_address()
                 self._program = await self._admit_program()
-                async with (
-                    self._watch_files(),
-                    manager.connect(address, self._changed.set, self._log_stderr) as session,
-                ):
-                    return await self._serve_session(session)
+                async with self._watch_files() as writer:
+                    if writer:
+                        address = await make_address()  # what is there by now
+                        assert isinstance(address, ProcessAddress)
+                        address = replace(address, started=partial(setattr, writer, "pid"))
+                    async with manager.connect(
+                        address, self._changed.set, self._log_stderr
+                    ) as session:
+                        if writer:
+                            writer.ready.set()
+                        return await self._serve_session(session)
         except AidaemonError as error:
             return str(error)
         except Exception as error:  # the border of a server: it breaks only its own connection
@@ -212,14 +217,19 @@ class McpServer:
     def _log_refused(self, line: str) -> None:
         log.warning("MCP server %s: %s", self.name, line)
 
-    def _watch_files(self) -> AbstractAsyncContextManager[None]:
-        """What it can write in the workspace is not the owner's."""
-        root, config, effects = self.manager.sandbox.workspace, self.config, self.manager.effects
-        places = [Path(path).expanduser().resolve() for path in config.paths]
-        reaches = any(one.is_relative_to(root) or root.is_relative_to(one) for one in places)
-        if effects and not config.url and reaches:
-            return effects.watch_server()
-        return nullcontext()
+    @asynccontextmanager
+    async def _watch_files(self) -> AsyncIterator[Writer | None]:
+        """What it can write in the workspace is not the owner's, and does not change what runs."""
+        sandbox, config, effects = self.manager.sandbox, self.config, self.manager.effects
+        if not effects or not _reaches(config, sandbox.workspace):
+            yield None
+            return
+        async with effects.watch_server():
+            if config.sandbox == "off":
+                yield None
+                return
+            async with sandbox.writers.join(self.name) as writer:
+                yield writer
 
     def _log_stderr(self, line: str) -> None:
         log.info("MCP server %s says: %s", self.name, sanitize_line(line, 500))
@@ -378,6 +388,12 @@ def server_address(
         proxy=proxy,
     )
     return ProcessAddress(tuple(argv), env, str(folder), fds)
+
+
+def _reaches(config: McpConfig, root: Path) -> bool:
+    """Whether its paths and this folder have something in common."""
+    places = [Path(path).expanduser().resolve() for path in config.paths if not config.url]
+    return any(one.is_relative_to(root) or root.is_relative_to(one) for one in places)
 
 
 def _pin_command(config: McpConfig) -> ToolPin:

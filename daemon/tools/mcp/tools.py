@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from hashlib import sha256
 
 from daemon.core import value
@@ -89,6 +89,7 @@ class ProcessAddress:
     env: Mapping[str, str]
     cwd: str
     fds: tuple[int, ...] = ()
+    started: Callable[[int], object] = field(default=str, compare=False)  # gets its process's id
 
 
 @value

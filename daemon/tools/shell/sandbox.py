@@ -8,17 +8,18 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import field
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from daemon.core import value
+from daemon.core.clock import run_to_completion
 from daemon.tools.base import ToolError
-from daemon.tools.shell import landlock
+from daemon.tools.shell import landlock, remount
 from daemon.tools.shell.deferred import (
     CommandWatch,
     Quarantine,
@@ -33,7 +34,14 @@ from daemon.tools.shell.network import (
     open_proxy,
     parse_domains,
 )
-from daemon.tools.shell.process import WAIT_FOR_GO, Check, ProcessResult, SandboxKind, run_process
+from daemon.tools.shell.process import (
+    WAIT_FOR_GO,
+    Check,
+    ProcessResult,
+    SandboxKind,
+    exchange,
+    run_process,
+)
 from daemon.tools.web.guard import AddressGuard
 
 SandboxChoice = Literal["auto", "bubblewrap"]
@@ -57,6 +65,12 @@ OOM_FIRST = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; "
 # Only where the limit counts the processes in the sandbox alone, and the shell knows how.
 PROCESS_LIMIT = "ulimit -u 1024 2>/dev/null || ulimit -p 1024 2>/dev/null; "
 PROBE_S = 5.0
+REMOUNT_S, START_S = 10.0, 20.0
+WRITES_THERE = (
+    "Not run: the MCP server {} may write in the workspace, so it could change what this command"
+    " runs after it was looked at, and {}. Nothing was lost. {}"
+)
+ADVICE = "Take the workspace out of the server's paths, or try again when it is done."
 # The id in the sandbox of a daemon that runs as root: no capability, and nobody's name.
 NOBODY = "65534"
 HIDDEN_PROC = ("keys", "key-users", "kcore", "kallsyms")
@@ -75,6 +89,103 @@ DESCRIPTIONS = {
 }
 
 
+@dataclass(slots=True, eq=False)
+class Writer:
+    """A server that may write in the workspace; `pid` is 0 until it has started to its end."""
+
+    name: str
+    pid: int = 0
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    closed: bytes = b""  # what is read-only for it now
+
+
+@dataclass(slots=True, eq=False)
+class Writers:
+    """All of them. While a command runs whose yes is for files, they only read in the workspace."""
+
+    workspace: Path
+    running: list[Writer] = field(default_factory=list)
+    holds: int = 0
+    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def join(self, name: str) -> AsyncIterator[Writer]:
+        """Before one starts: it waits for commands that must not see it write."""
+        while self.holds:
+            self.free.clear()
+            await self.free.wait()
+        writer = Writer(name)
+        self.running.append(writer)
+        try:
+            yield writer
+        finally:
+            self.running.remove(writer)
+            writer.ready.set()
+
+    @asynccontextmanager
+    async def hold(self, kind: SandboxKind) -> AsyncIterator[None]:
+        """For one command. Raises ToolError where one of them could write all the same."""
+        self.holds += 1
+        try:
+            for writer in [*self.running]:
+                await self._close(writer, kind)
+            yield
+        finally:
+            await run_to_completion(self._end())
+
+    async def _close(self, writer: Writer, kind: SandboxKind) -> None:
+        if kind != "bubblewrap":
+            raise ToolError(WRITES_THERE.format(writer.name, NEEDS_BUBBLEWRAP, ADVICE))
+        try:
+            async with asyncio.timeout(START_S):
+                await writer.ready.wait()
+        except TimeoutError:
+            why = "it is still starting"
+            raise ToolError(WRITES_THERE.format(writer.name, why, ADVICE)) from None
+        async with self.changing:
+            if writer in self.running and not writer.closed:
+                writer.closed = await self._find(writer)
+                if not await self._change(writer, "ro") and writer in self.running:
+                    await self._change(writer, "rw")
+                    writer.closed = b""
+                    why = "it cannot be kept from that: it has a file there open for writing"
+                    raise ToolError(WRITES_THERE.format(writer.name, why, ADVICE))
+
+    async def _end(self) -> None:
+        async with self.changing:
+            self.holds -= 1
+            for writer in [*self.running] * (not self.holds):
+                if writer.closed and await self._change(writer, "rw"):
+                    writer.closed = b""
+            if not self.holds:
+                self.free.set()
+
+    async def _find(self, writer: Writer) -> bytes:
+        """Its mounts in the workspace."""
+        inner = await asyncio.to_thread(_find_inner, writer.pid)
+        words = [sys.executable, "-I", "-S", remount.__file__, "find", inner, str(self.workspace)]
+        return await exchange(words, b"", REMOUNT_S) or b""
+
+    async def _change(self, writer: Writer, what: str) -> bool:
+        inner = await asyncio.to_thread(_find_inner, writer.pid)
+        words = [sys.executable, "-I", "-S", remount.__file__, what, inner, writer.closed.decode()]
+        return bool(inner and writer.closed) and await exchange(words, b"", REMOUNT_S) is not None
+
+
+def _find_inner(pid: int) -> str:
+    """The first process inside the sandbox that this one waits for; "" where it has gone."""
+    with suppress(OSError):
+        own = Path("/proc/self/ns/mnt").stat().st_ino
+        waiting = [str(pid)]
+        while waiting:
+            one = waiting.pop()
+            if Path(f"/proc/{one}/ns/mnt").stat().st_ino != own:
+                return one
+            waiting += Path(f"/proc/{one}/task/{one}/children").read_text().split()
+    return ""
+
+
 @value
 class Sandbox:
     """Builds command lines that run inside the sandbox; only `workspace` is writable there."""
@@ -84,6 +195,7 @@ class Sandbox:
     refusal: str = ""  # why nothing runs here at all
     quarantine: Quarantine | None = None
     guard: AddressGuard = field(default_factory=AddressGuard, compare=False, repr=False)
+    writers: Writers = field(default_factory=lambda: Writers(Path()), compare=False, repr=False)
 
     @classmethod
     async def open(
@@ -96,7 +208,8 @@ class Sandbox:
         kept = Quarantine(root, quarantine, closed) if quarantine else None
         if kept:
             await asyncio.to_thread(kept.recover)
-        return cls(root, kind, "" if closed else refusal, kept, guard or AddressGuard())
+        refused = "" if closed else refusal
+        return cls(root, kind, refused, kept, guard or AddressGuard(), Writers(root))
 
     async def begin(self, name: str) -> CommandWatch:
         """Before a command: what is there that runs later, outside; "" is for one that only
@@ -121,6 +234,15 @@ class Sandbox:
         """Raises ToolError where a command cannot have the network by domain."""
         if parse_domains(domains) and self.kind != "bubblewrap":
             raise ToolError(f"{NEEDS_BUBBLEWRAP}.")
+
+    @asynccontextmanager
+    async def open_for(
+        self, bound: bool, domains: Sequence[str], check: CheckAddress
+    ) -> AsyncIterator[NetworkProxy]:
+        """What is around one command: its network, and `bound`, servers that only read."""
+        held = self.writers.hold(self.kind) if bound else nullcontext()
+        async with held, self.open_proxy(domains, check) as proxy:
+            yield proxy
 
     def open_proxy(
         self,

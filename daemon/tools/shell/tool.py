@@ -360,7 +360,7 @@ async def shell(
     label = Label.UNTRUSTED if foreign else Label.TRUSTED
     await terminal.check_idle(given, context)
     watch = await terminal.begin(given)
-    opening = sandbox.open_proxy(domains or (), context.check_address)
+    opening = sandbox.open_for(context.bound, domains or (), context.check_address)
     launch = Launch(opening, partial(sandbox.wrap, words, network, hidden, watch))
     if background:
         job = await terminal.background.start(launch, terminal, context, label, watch)
