@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from daemon.core.clock import Clock
+from daemon.core.clock import Clock, run_to_completion
 from daemon.core.errors import AidaemonError, ConfigError
 from daemon.tools.base import ToolOutput
 from daemon.tools.mcp.config import McpConfig
@@ -46,6 +46,7 @@ from daemon.tools.mcp.tools import (
     sanitize_line,
 )
 from daemon.tools.registry import ToolRegistry
+from daemon.tools.shell.deferred import CommandWatch
 from daemon.tools.shell.network import NetworkProxy
 from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Sandbox, Writer
 from daemon.tools.workspace.command_effects import CommandEffects
@@ -67,6 +68,7 @@ STEADY_S = 60.0
 WAIT_SESSION_S = 10.0
 REFRESH_EVERY_S = 1.0
 NOTIFY_EVERY_S = 600.0
+SET_ASIDE_EVERY_S = 10.0
 
 
 def load_client() -> Connect:
@@ -145,6 +147,9 @@ class McpServer:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _refresh_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _notified_at: float = -NOTIFY_EVERY_S
+    _first: CommandWatch | None = None
+    _watched: CommandWatch | None = None
+    _aside_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self) -> None:
         """Connect, again and again, until cancelled."""
@@ -228,8 +233,42 @@ class McpServer:
             if config.sandbox == "off":
                 yield None
                 return
-            async with sandbox.writers.join(self.name) as writer:
+            async with sandbox.writers.join(self.name) as writer, self._set_aside_meanwhile():
                 yield writer
+
+    @asynccontextmanager
+    async def _set_aside_meanwhile(self) -> AsyncIterator[None]:
+        """What it leaves in the workspace that would run later is set aside, and its owner told."""
+        quarantine = self.manager.sandbox.quarantine
+        if quarantine is None:
+            yield
+            return
+        self._first = self._watched = await asyncio.to_thread(quarantine.begin_server)
+        watching = asyncio.create_task(self._set_aside_later())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await run_to_completion(self._set_aside())
+            await asyncio.to_thread(quarantine.forget, self._watched)
+            self._first = self._watched = None
+
+    async def _set_aside_later(self) -> None:
+        while True:
+            await self.manager.sleep(SET_ASIDE_EVERY_S)
+            await self._set_aside()
+
+    async def _set_aside(self) -> str:
+        """What was set aside, in words."""
+        quarantine = self.manager.sandbox.quarantine
+        async with self._aside_lock:
+            if not (quarantine and self._watched and self._first):
+                return ""
+            check = asyncio.to_thread(quarantine.check_server, self._watched, self._first)
+            said, self._watched = await run_to_completion(check)
+        if said:
+            await self.manager.notify(f"The MCP server {self.name} wrote in the workspace. {said}")
+        return said
 
     def _log_stderr(self, line: str) -> None:
         log.info("MCP server %s says: %s", self.name, sanitize_line(line, 500))
@@ -329,7 +368,9 @@ class McpServer:
                 await self._refresh_if_changed(session)
                 if self._listing and tool not in self._listing.usable:
                     raise ToolChanged(describe_disabled(self.name, tool.name))
-                return await session.call_tool(tool.name, arguments)
+                output = await session.call_tool(tool.name, arguments)
+                said = await self._set_aside()
+                return replace(output, text=f"{output.text}\n{said}") if said else output
             except NotSent:
                 self._drop_session(session)
                 if was_tried:

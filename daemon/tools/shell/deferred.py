@@ -5,6 +5,7 @@ What is there when a command starts is closed to it. What it leaves is set aside
 or at the daemon's next start; nothing is lost.
 """
 
+import logging
 import math
 import os
 import re
@@ -13,8 +14,11 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
+from threading import Lock
 from typing import Literal
 from urllib.parse import quote, unquote
 
@@ -64,6 +68,8 @@ TOO_MANY = (
     " out of the workspace."
 )
 LENT, KEPT, NOTE = "lent", "kept", ".running.json"
+SERVER, TOUCHED_S = "server-", 30.0
+log = logging.getLogger(__name__)
 SECTION = re.compile(r"\[([a-zA-Z]+)(?: \"([^\"\\\n]*)\")?\]\s*")
 SETTING = re.compile(r"\s*([a-zA-Z]+) ?= ?([^\"\\#;\n]*)")
 # What the list of a rebase may hold when a command has ended: nothing that starts a program.
@@ -237,9 +243,33 @@ class Quarantine:
     root: Path
     folder: Path
     closed: bool
+    lock: Lock = field(default_factory=Lock, compare=False, repr=False)
 
     def begin(self, name: str) -> CommandWatch:
         """Before a command."""
+        with self.lock:
+            return self._begin(name)
+
+    def begin_server(self) -> CommandWatch:
+        """Before a server that may write in the workspace as long as it lives."""
+        return replace(self, closed=False).begin(f"{SERVER}{token_hex(4)}")
+
+    def check_server(self, watch: CommandWatch, first: CommandWatch) -> tuple[str, CommandWatch]:
+        """While it lives, and when it has ended: what was set aside, in words, and what to compare
+        with from now on. What was there at `first` is closed to it. While a command is at work
+        nothing is done, for that is looked at when the command has ended.
+        """
+        with self.lock:
+            if any(not note.name.startswith(SERVER) for note in self.folder.glob(f"*{NOTE}")):
+                return "", watch
+            if self._find_now(watch) == watch.before:
+                (self.folder / f"{watch.name}{NOTE}").touch()  # see `recover`
+                return "", watch
+            own = replace(self, closed=False)
+            said = own.end(watch, first.before if self.closed else {})
+            return said, own._begin(f"{SERVER}{token_hex(4)}")
+
+    def _begin(self, name: str) -> CommandWatch:
         watch = CommandWatch(name, find_deferred(self.root))
         for one in watch.before.values():
             if one.kind in OPEN or (not self.closed and one.kind not in ("repository", "socket")):
@@ -262,8 +292,10 @@ class Quarantine:
                 with hold(self.folder, lent) as at:
                     move_held(at, to)
 
-    def end(self, watch: CommandWatch) -> str:
-        """Set aside what came meanwhile and put back what was changed; in words."""
+    def end(self, watch: CommandWatch, first: Mapping[str, Deferred] | None = None) -> str:
+        """Set aside what came meanwhile and put back what was changed; in words. `first`: what was
+        closed to a server.
+        """
         if not watch.name:
             return ""
         folder = self.folder / watch.name
@@ -276,7 +308,10 @@ class Quarantine:
             with suppress(OSError):
                 if one and one.by and not then and one.by not in watch.before:
                     continue  # what names it is new itself
-                if one and _identify(one) not in known and not self._is_closed(one, then):
+                if first is not None:
+                    then = first.get(path)
+                closed = self._is_closed(one, then, first is not None) if one else False
+                if one and _identify(one) not in known and not closed:
                     with hold(self.root, path) as at:
                         taken += self._take(one, folder, at, kept if was_kept else None)
                         if was_kept and one.kind != "steps" and not at.exists():
@@ -296,15 +331,33 @@ class Quarantine:
                     now[path] = _stamp(self.root, path, one.kind, one.by)
         return now
 
-    def recover(self) -> None:
-        """Do what an earlier daemon could not, which was killed while commands ran."""
-        for note in sorted(self.folder.glob(f"*{NOTE}")):
-            self.end(WATCH.validate_json(note.read_bytes()))
+    def forget(self, watch: CommandWatch) -> None:
+        """A server has ended, and what it left was looked at."""
+        shutil.rmtree(self.folder / watch.name / KEPT, ignore_errors=True)
+        (self.folder / f"{watch.name}{NOTE}").unlink(missing_ok=True)
 
-    def _is_closed(self, one: Deferred, then: Deferred | None) -> bool:
+    def recover(self) -> None:
+        """Do what an earlier daemon could not, which was killed while commands or servers ran.
+
+        What came after that daemon had died is nobody's but the owner's: the note of a server is
+        touched as long as it lives.
+        """
+        for note in sorted(self.folder.glob(f"*{NOTE}")):
+            watch, died = WATCH.validate_json(note.read_bytes()), note.stat().st_mtime + TOUCHED_S
+            if note.name.startswith(SERVER):
+                later = {
+                    path: one
+                    for path, one in self._find_now(watch).items()
+                    if _changed_at(self.root / path) > died
+                }
+                watch = replace(watch, before={**watch.before, **later})
+            if said := self.end(watch):
+                log.warning("after a crash: %s", said)
+
+    def _is_closed(self, one: Deferred, then: Deferred | None, to_server: bool) -> bool:
         """Its owner changed it, because a command could not."""
         same = then is not None and then.identity == one.identity
-        return same and self.closed and one.kind not in OPEN and not one.is_linked
+        return same and (self.closed or to_server) and one.kind not in OPEN and not one.is_linked
 
     def _take(self, one: Deferred, folder: Path, at: Held, kept: Path | None) -> Iterator[str]:
         """A line for what was moved, and where it lies."""
@@ -368,6 +421,11 @@ def clean_steps(place: Held, kept: Path | None) -> str | None:
     lines = place.read().split("\n")
     fine = [line for line in lines if STEP.fullmatch(line) or line in before]
     return "\n".join(fine) if fine != lines else None
+
+
+def _changed_at(place: Path) -> float:
+    """When anything in it was last changed."""
+    return max(one.lstat().st_ctime for one in (place, *place.rglob("*")))
 
 
 def _only_paths(place: Held) -> bool:
