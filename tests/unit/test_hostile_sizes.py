@@ -14,6 +14,7 @@ from daemon.agent.termination import conditions, loop_detection
 from daemon.core import disguise, quoted
 from daemon.core.redaction import TOO_PACKED, Redactor
 from daemon.tools.policy import consent, disclosure, stemming, text_values
+from daemon.tools.shell import started
 from daemon.tools.web import search
 
 SECRETS = {"a-long-value-of-mine-4711": "api"}
@@ -39,6 +40,12 @@ LOOKS: dict[str, Callable[[str], object]] = {
     "repetitions": loop_detection.find_repeated_passage,
     "a search's markup": search._strip_markup,
     "markdown": parse.parse_blocks,
+    "what a script sets": lambda text: started.SET.findall(started.expand_assigned(text)),
+    "what a script works out": lambda text: started.list_computed("a.sh", "", text),
+    "what a script takes in": lambda text: started.INCLUDED.findall(
+        text + started.EACH.sub("", text)
+    ),
+    "what a Makefile works out": lambda text: started.list_computed("Makefile", "", text),
     "messages": lambda text: split_message(text, telegram._to_html, 4096),
 }
 UNITS = (
@@ -46,7 +53,8 @@ UNITS = (
     "%", "&", "&#", "=", "=41", "9", "1,", ".", "-", "@", "a@", "a.", "\"", "'", "“", "‘", "„", "«",
     "“a", ">", "> a\n", "# a\n", "- a\n", "a\n", "a\n\n", " \n", "\n ", "|a", "1. ", "12:30 ",
     "jan 1 ", "http://", "https://a ", "from: ", "I have ", "\u0301", "\u0345\u0334", "\u200b", "é",
-    "{\"a\":", "[1,", "\x1b[",
+    "{\"a\":", "[1,", "\x1b[", "$", "$(", "${a", "a=", "CONFIG_", "a=1\n", "sh -a ", "; ./", "./a/", " -exec ",
+    "cd ", "include ", "set --",
 )  # fmt: skip
 SHAPES: dict[str, Callable[[int], str]] = {
     **{repr(unit): lambda size, unit=unit: (unit * size)[:size] for unit in UNITS},

@@ -17,19 +17,24 @@ from stat import S_ISDIR
 
 from daemon.core import value
 from daemon.tools.shell.owners_programs import find_programs_of_git
-from daemon.tools.shell.parse import expand_braces, explain_wrappers, split_words
+from daemon.tools.shell.parse import explain_wrappers, split_words
 from daemon.tools.shell.started import (
     ANY,
     BUILD_FILES,
     BUILDS,
     CODE_NAME,
     DISCOVERS,
+    EACH,
     FILTERS,
     IMPORT,
+    INCLUDED,
     INERT,
     INTERPRETERS,
     JS_ENDINGS,
     KNOWN,
+    LOADED,
+    LOADS,
+    MADE_INTO,
     MOVERS,
     OUTPUT_FOLDERS,
     PLAIN_OPTIONS,
@@ -37,6 +42,7 @@ from daemon.tools.shell.started import (
     PYTHON,
     REQUIRED,
     SEARCHED,
+    SET,
     SHELL,
     SHELL_KIND,
     START_UP,
@@ -46,6 +52,7 @@ from daemon.tools.shell.started import (
     is_unclear,
     list_computed,
     list_dynamic,
+    list_pieces,
     list_worked_out,
     name_program,
     split_segments,
@@ -53,7 +60,7 @@ from daemon.tools.shell.started import (
 from daemon.tools.workspace.fs import mode_of
 
 MAX_FILES, MAX_DEPTH, MAX_WORDS, MAX_PLACES, MAX_NESTED = 40, 3, 4000, 12, 4
-MAX_HASHED, MAX_READ, MAX_PATH = 64_000_000, 200_000, 1000
+MAX_HASHED, MAX_READ = 64_000_000, 200_000
 MAX_DISCOVERED, MAX_WALKED = 500, 50_000
 RUNS_HERE = re.compile(r"-[a-zA-Z]*[mc].*|-")
 PYTHON_RUNS = frozenset(("python", "pypy"))
@@ -63,7 +70,6 @@ PROGRAM_FLAG = re.compile(r"-f.*|-E.*|--(file|exec|rcfile|init-file|require|impo
 ASSIGNED = re.compile(r"\w+\+?=")
 GLOB_PIECE = re.compile(r"[\w.@%+/~-]*[\w/.][*?][\w.@%+/~*?-]*|[*?]+[\w.@%+/~*?-]*[./]\w+")
 WORKSPACE = re.compile(r"^(~|\$\{?(HOME|PWD)\}?|/proc/[^/]+/(task/[^/]+/)?cwd)(?=/|$)")
-VARIABLE = re.compile(r"\$\{?\w+\}?")
 
 
 @value
@@ -111,7 +117,7 @@ class Search:
     def read_words(self, words: Sequence[str], everything: bool = False, depth: int = 0) -> None:
         """The same for words, operators among them."""
         for word in words:
-            for piece in self._pieces(word):
+            for piece in list_pieces(word):
                 self._enter(piece)
         self._read_variables(" ".join(words))
         segments = list(split_segments(words))
@@ -139,6 +145,7 @@ class Search:
         unknown = unknown and program != "git"
         if any(word.startswith("PATH=") for word in words[:head]):
             self.endings.update(ANY)
+        each = EACH.search(" ".join(words))
         script = -1
         for at in runs:  # up to the first file after it that is no flag's
             files = (j for j in range(at + 1, len(words)) if self._is_file(words[j]))
@@ -151,9 +158,8 @@ class Search:
             is_run = is_run or at in odd
             if runs and at > runs[0]:
                 self._add_folder(word)
-            for piece in self._pieces(word) if at in odd else ():
-                paths = (path for place in self.places for path in self._resolve(piece, place))
-                self.folders.update(path for path in paths if S_ISDIR(mode_of(self.root / path)))
+            if at in odd or each:
+                self._note_folders(word)
             for path in self._candidates(word):
                 if everything or is_run or unknown or (not inert and self._looks_like_code(path)):
                     self._add(path)
@@ -199,12 +205,25 @@ class Search:
 
     def _read_variables(self, text: str) -> None:
         """Folders in which programs are said to look for what they load."""
-        for name, said in SEARCHED.findall(text):
-            if name != "PATH":
-                for place in [*self.places] if said else ():
-                    for one in said.split(":"):
+        for name, said in dict.fromkeys(SET.findall(text)):
+            if name != "PATH" and SEARCHED.fullmatch(name):
+                for place in self.places:
+                    for one in re.split("[:=]", said):
                         for path in self._resolve(one, place):
-                            (self.shadows if name == "PYTHONPATH" else self.folders).add(path)
+                            self._note_place(name, path)
+
+    def _note_place(self, name: str, path: str) -> None:
+        if path and self._exists(path):
+            self._add(path)
+        else:  # it may come
+            (self.shadows if name == "PYTHONPATH" else self.folders).add(path)
+
+    def _note_folders(self, word: str) -> None:
+        """All that lies there may run."""
+        for piece in list_pieces(word):
+            for path in (path for place in self.places for path in self._resolve(piece, place)):
+                if S_ISDIR(mode_of(self.root / path)):
+                    (self.folders if path else self.endings).update((path,))
 
     def _add_folder(self, word: str) -> None:
         """A folder that is run: a package, or scripts one after the other."""
@@ -276,6 +295,14 @@ class Search:
                     self._add(one)
             if name == "package.json" or SHELL_KIND.fullmatch(name) or "sh" in text[:20]:
                 self._enter(piece)
+        said = [one or other for one, other in INCLUDED.findall(text)]
+        said += [one for line in MADE_INTO.findall(text) for one in line.split()]
+        if LOADS.search(text):
+            self.endings.update(LOADED)
+            said += list(pieces)[:MAX_WORDS]
+        for one in said:
+            for found in self._candidates(one):
+                self._add(found)
         for tool in [*self.tools]:
             self._read_tool(tool)
         self._note_runners(name, text, pieces)
@@ -341,27 +368,13 @@ class Search:
 
     def _candidates(self, word: str) -> Iterator[str]:
         """The files of the workspace that a word, or a part of it, may name."""
-        for piece in self._pieces(word):
+        for piece in list_pieces(word):
             for place in self.places:
                 for path in self._resolve(piece, place):
                     if any(sign in path for sign in "*?["):
                         yield from self._glob(path)
                     elif self._exists(path):
                         yield path
-
-    def _pieces(self, word: str) -> list[str]:
-        """The parts of a word that may be a path."""
-        tried: dict[str, None] = {}
-        for whole in expand_braces(word):
-            plain = VARIABLE.sub("", whole).lstrip("/") if "$" in whole else whole
-            pieces = PLAIN_PIECE.findall(whole)
-            for piece in (whole, plain, *pieces, *(one.lstrip("-") for one in pieces)):
-                tried[piece] = None
-                if "./" in piece[1:]:  # as in 1e./step
-                    tried[piece[piece.index("./", 1) :]] = None
-                if re.match(r"-\w", piece):  # as in -fMakefile
-                    tried[piece[2:]] = None
-        return [one for one in tried if one and "\0" not in one and len(one) < MAX_PATH]
 
     def _resolve(self, word: str, place: str) -> Iterator[str]:
         """The path in the workspace, if it is one; HOME is the workspace for a command."""

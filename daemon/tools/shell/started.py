@@ -5,10 +5,12 @@ It errs towards "worked out": then more files are bound than run.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from daemon.tools.policy.stemming import word_set
+from daemon.tools.shell.parse import expand_braces
 from daemon.tools.shell.safe_commands import PROGRAMS
 
 PYTHON, SHELL, NODE = (
@@ -156,9 +158,10 @@ START_UP = (
     ".local/lib/python*/*/*.p[ty]*",
 )  # fmt: skip
 # Variables that say where programs, modules or settings are.
+SET = re.compile(r"\b(\w{1,80})\+?=[\"']?([^\s\"';&|()]+)")
 SEARCHED = re.compile(
-    r"\b(\w*PATH|\w+LIB|\w*HOME|\w*BASE|LD_\w+|GIT_\w+|XDG_\w+|\w*CONFIG\w*|\w+OPTIONS|ZDOTDIR)"
-    r"\+?=[\"']?([^\s\"';&|()]+)"
+    r"\w*PATH|\w+LIB|\w*HOME|\w*BASE|LD_\w+|GIT_\w+|XDG_\w+|\w*CONFIG\w*|\w+OPTIONS|ZDOTDIR"
+    r"|\w*ENV|\w*EDITOR|\w*PAGER|\w*SHELL|\w*STARTUP|\w+OPTS?|\w*ASKPASS|\w+_COMMAND|\w*BROWSER"
 )
 # Beside something that runs, they may put in its place what they are given (base: base64).
 MOVERS = word_set("cp mv ln install tar zip unzip gzip gunzip xz tee cat rsync dd sort base")
@@ -169,7 +172,19 @@ CODE_NAME = re.compile(
 PLAIN_PIECE = re.compile(r"[\w.@%+/~-]+")
 IMPORT = re.compile(r"(?m)^\s*(?:from\s+([.\w]+)\s+import\s+([\w, *()]+)|import\s+([\w., ]+))")
 REQUIRED = re.compile(r"""(?:from|require\(|import\(?)\s*["'](\.{1,2}/[^"'\n]{1,200})["']""")
-JS_ENDINGS = ("", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".json", "/index.js", "/index.ts")
+JS_ENDINGS = (
+    "",
+    "/package.json",
+    ".node",
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".ts",
+    ".tsx",
+    ".json",
+    "/index.js",
+    "/index.ts",
+)
 # What git starts by itself.
 HOOKS = word_set("""
     pre-commit prepare-commit-msg commit-msg post-commit pre-push pre-rebase post-rewrite
@@ -184,20 +199,40 @@ COMPUTED = re.compile(
     r"|(?:\b(?:ba|z|k|da)?sh|\bpython[\d.]*|\bnode|\bperl|\bruby|\bphp|\bsource|(?<=\s)\.)"
     r"[ \t]+(?:-\w+[ \t]+)*[\"']?[^\s;&|\"']*[$`]"
 )
+# What a text of a program takes in as a part of it, under any name.
+INCLUDED = re.compile(
+    r"(?:#[ \t]{0,9}include|\b(?:include!?|include_once|require|require_once|require_relative|load"
+    r"|do|dofile|loadfile))[ \t]{0,9}\(?[ \t]{0,9}[\"']([^\"'\n]{1,200})[\"']"
+    r"|\"(?:main|module|bin|browser|default|node)\"[ ]{0,9}:[ ]{0,9}\"([^\"\n]{1,200})\""
+)
+MADE_INTO = re.compile(r"(?m)^[ ]{0,9}[-s]?include[ \t]+(\S.{0,500})")  # of a Makefile
+# Data that is a program for who reads it.
+LOADED = (".pkl", ".pickle", ".bin", ".joblib", ".dat", ".ini", ".cfg", ".conf", ".yaml", ".yml")
+LOADS = re.compile(
+    r"\b(?:pickle|marshal|shelve|dill|joblib|Unpickler|fileConfig|unserialize|Storable|Marshal"
+    r"|yaml\.(?:unsafe_|full_)?load|YAML\.(?:unsafe_)?load)\b"
+)
+MOVES = re.compile(r"(?:\b(?:cd|pushd)|-C)[ \t]{1,9}[\"']?[^\s;&|$`*]{0,200}[$`*]")
+BESIDE = re.compile(
+    r"(?<![\w/])\./(?:[\w.+-]+/)*([\w.+-]+)|\b(?:sh|bash|python\d?|node)[ ]+([\w.+-]+)"
+)
+SETS_WORDS = re.compile(r"\bset[ \t]+--[^\n]{0,200}[$`]")
 # A make's recipe whose program is worked out; those in front are the system's if it says nothing.
 RECIPE = re.compile(
-    r"(?m)(?:^\t|(?<=[;&|(`]))[ \t@+-]*[\"']?[\w./-]*"
+    r"(?m)(?:^\t|(?<=[;&|(`]))[ \t@+-]{0,40}[\"']?[\w./-]{0,200}"
     r"\$(?:[({](?!(?:MAKE|CC|CXX|CPP|LD|AR|AS|FC|RM|info|warning|error)[)} ])|\w)[^\s;&|]*"
 )
 AT_START = re.compile(
-    r"(?m)(?:(?:^|[;&|(`]|\b(?:do|then|else|exec|sudo|nohup|env|xargs|eval)\b)[ \t@+-]*"
+    r"(?m)(?:(?:^|[;&|(`]|\b(?:do|then|else|exec|sudo|nohup|env|xargs|eval)\b)[ \t@+-]{0,40}"
     r"|(?:\b(?:ba|z|k|da)?sh|\bpython[\d.]*|\bnode|\bperl|\bruby|\bphp|\bsource|(?<=\s)\.)"
-    r"[ \t]+(?:-\w+[ \t]+)*)[\"']?[\w./-]*(?=\$[\w({]|`)"
-    r"((?:\$\((?:[^()\n]|\([^()\n]*\))*\)|`[^`\n]*`|[^\s;&|()`])+)"
+    r"[ \t]{1,9}(?:-\w{1,40}[ \t]{1,9}){0,20})[\"']?[\w./-]{0,200}(?=\$[\w({]|`)"
+    r"((?:\$\((?:[^()\n]|\([^()\n]{0,200}\)){0,400}\)|`[^`\n]{0,400}`|[^\s;&|()`]){1,400})"
 )
 ASSIGNED_ONCE = re.compile(
     r"(?m)^[ ]*(?:export[ ]+)?(\w+)[ ]*[:?]?=[ ]*[\"']?(?:\$\{\w+:-)?([\w./~-]*)\}?[\"']?[ \t]*$"
 )
+SETS = re.compile(r"\b(\w{1,80})[ ]{0,9}[:?+]?=|\bfor (\w{1,80})\b")
+USED = re.compile(r"\$(?:\{(\w{1,80})\}|\((\w{1,80})\)|(\w{1,80}))")
 REASSIGNS = re.compile(
     r"(?m)\b(?:read|source|eval|mapfile|readarray|getopts|declare|include|define|call)\b"
     r"|(?:^|\s)\.\s"
@@ -254,7 +289,11 @@ CONSTANT_PROGRAMS = (("sys.executable", "'python'"), ("process.execPath", "'node
 PLAIN_CALL = re.compile(r"[\s,()\[\]{}]*(?:\0\s*[,()\[\]{}][\s,()\[\]{}]*)*\0?\s*")
 ENDS = re.compile(r"[;\n]|\b(?:or|and|if|unless)\b|\|\||&&")
 WORKED_OUT = re.compile(r"\$[\w({]|[@#]\{|@\w")
-MAX_CALL, MAX_CALLS = 2000, 200
+MAX_CALL, MAX_CALLS, MAX_PATH = 2000, 200, 1000
+VARIABLE = re.compile(r"\$\{?\w+\}?")
+EACH = re.compile(
+    r" -(?:exec|execdir|ok|okdir) (?:\{|(?:\S*/)?(?:env|sh|bash|python[\d.]*|node|perl) )"
+)
 OUTPUT = re.compile(r"[\d&]*>[>|&]*")
 BETWEEN = re.compile(r"[;&|\n()]+")
 
@@ -272,11 +311,9 @@ def expand_assigned(text: str) -> str:
     """With what variables hold that are plainly assigned, once."""
     if REASSIGNS.search(text):
         return text
-    found = [match.groups() for match in ASSIGNED_ONCE.finditer(text)]
-    for name, value in found[:100]:
-        if value and len(re.findall(rf"\b{name}[ ]*[:?+]?=|\bfor {name}\b", text)) == 1:
-            text = re.sub(rf"\$\{{{name}\}}|\$\({name}\)|\${name}\b", value, text)
-    return text
+    times = Counter(name or loop for name, loop in SETS.findall(text))
+    plain = {name: said for name, said in ASSIGNED_ONCE.findall(text) if times[name] == 1 and said}
+    return USED.sub(lambda found: plain.get(found[1] or found[2] or found[3], found[0]), text)
 
 
 def list_computed(name: str, first: str, text: str) -> set[str]:
@@ -290,6 +327,12 @@ def list_computed(name: str, first: str, text: str) -> set[str]:
     for match in (RECIPE if is_make else AT_START).finditer(text):
         last = LAST_PIECE.search(match[0])
         found.update((last[1],) if last else ANY)
+    if MOVES.search(text):
+        found.update(one or other for one, other in BESIDE.findall(text))
+    if SETS_WORDS.search(text):
+        found.update(ANY)
+    if is_make and MADE_INTO.search(text):
+        found.update((".mk", ".d", ".inc"))
     return found
 
 
@@ -411,3 +454,18 @@ def name_program(word: str) -> str:
     """`python` for `/usr/bin/python3.11`."""
     name = "." if word == "." else PurePosixPath(word).name.lower()
     return name if name == "." else re.sub(r"[\d.]+$", "", name) or name
+
+
+def list_pieces(word: str) -> list[str]:
+    """The parts of a word that may be a path."""
+    tried: dict[str, None] = {}
+    for whole in expand_braces(word):
+        plain = VARIABLE.sub("", whole).lstrip("/") if "$" in whole else whole
+        pieces = PLAIN_PIECE.findall(whole)
+        for piece in (whole, plain, *pieces, *(one.lstrip("-") for one in pieces)):
+            tried[piece] = None
+            if "./" in piece[1:]:  # as in 1e./step
+                tried[piece[piece.index("./", 1) :]] = None
+            if re.match(r"-\w", piece):  # as in -fMakefile
+                tried[piece[2:]] = None
+    return [one for one in tried if one and "\0" not in one and len(one) < MAX_PATH]

@@ -152,6 +152,61 @@ UNSAID = {
     "G43 a program that tests an archive": Unsaid(
         "zip -q -T -TT ./comp /tmp/z.zip note.txt", NOTE, "comp"
     ),
+    "G48 settings that a program makes into calls": Unsaid(
+        "python3 run.py",
+        {"run.py": "import logging.config\nlogging.config.fileConfig('log.txt')\n"},
+        "log.txt",
+        "[loggers]\nkeys=root\n[handlers]\nkeys=h\n[formatters]\nkeys=\n[logger_root]\nhandlers=h\n[handler_h]\n"
+        "class=FileHandler\nargs=(open('out.txt','a').write('{}') and 'x.log',)\n",
+    ),
+    "G49 data that calls what it names": Unsaid(
+        "python3 run.py",
+        {"run.py": "import pickle\npickle.load(open('data.bin', 'rb'))\n"},
+        "data.bin",
+        "cos\nsystem\n(S'echo {} > out.txt'\ntR.",
+    ),
+    "G50 what a Makefile takes in if it is there": Unsaid(
+        "make -j2 all",
+        {"Makefile": "-include *.more\nall:\n\t@true\n"},
+        "x.more",
+        "all: y\ny:\n\techo {} > out.txt\n",
+        late=True,
+    ),
+    "G51 each program of a folder": Unsaid(
+        "find jobs -type f -exec {} \\;", {"jobs/a": "#!/bin/sh\n"}, "jobs/b", late=True
+    ),
+    "G52 a part of a program without an ending": Unsaid(
+        "perl run.pl", {"run.pl": "do './part';\n"}, "part", "open F, '>>out.txt'; print F '{}'; 1;\n"
+    ),
+    "G53 the program of the same name in each folder": Unsaid(
+        "sh go.sh",
+        {"go.sh": "for d in */; do (cd $d && ./run); done\n", "a/run": "#!/bin/sh\n"},
+        "b/run",
+    ),
+    "G54 words of a file become a command": Unsaid(
+        "sh go.sh",
+        {"go.sh": 'set -- $(cat list)\n"$@"\n', "list": "sh part\n"},
+        "part",
+        "echo {} > out.txt\n",
+    ),
+    "G55 a program is made of a text and run": Unsaid(
+        "gcc -o /tmp/own a.c && /tmp/own",
+        {"a.c": '#include <stdio.h>\n#include "part.txt"\n'},
+        "part.txt",
+        'int main(){{FILE*f=fopen("out.txt","a");fputs("{}",f);return 0;}}\n',
+    ),
+    "G56 a package says what is its main file": Unsaid(
+        "node -e \"require('./lib')\"",
+        {"lib/package.json": '{"main": "real"}'},
+        "lib/real",
+        "require('fs').writeFileSync('out.txt', '{}')\n",
+    ),
+    "G57 the start of a shell that a script names": Unsaid(
+        "sh go.sh",
+        {"go.sh": "export BASH_ENV=setup\nbash -c true\n"},
+        "setup",
+        "echo {} > out.txt\n",
+    ),
 }  # fmt: skip
 for name, unsaid in UNSAID.items():
     case(name, unsaid.twin, turns=2)(unsaid.run)
