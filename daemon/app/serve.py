@@ -65,7 +65,9 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
     config = daemon.config.http
     token = get_http_token(config, SecretStore(paths.secrets))
     senders = daemon.config.events
-    events = EventEndpoint(daemon.triggers, senders.tokens) if senders.enabled else None
+    events = (
+        EventEndpoint(daemon.triggers, senders.tokens, senders.signed) if senders.enabled else None
+    )
     server = HttpServer(config, build_app(daemon.client, token, users=config.users, events=events))
     url = await server.start()
     try:

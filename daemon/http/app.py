@@ -153,7 +153,7 @@ def build_app(
 ) -> web.Application:
     """The application, for the holders of tokens: the owner, users, and senders of events."""
     people = {user.token: user.person for user in users}
-    senders = (events.tokens, events.events.config.signed) if events else ({}, ())
+    senders = (events.tokens, events.signed) if events else ({}, ())
     authenticator = Authenticator(token, monotonic, people, *senders)
     guard = web.middleware(partial(_guard, authenticator))
     app = web.Application(middlewares=[guard], client_max_size=BODY_LIMIT)

@@ -3,7 +3,7 @@ questions, agents, loops (C8), health and events.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field
 from datetime import timedelta
 from functools import partial
@@ -368,11 +368,12 @@ async def get_health(client: DaemonClient, request: web.Request) -> web.Response
 @value
 class EventEndpoint:
     """POST /v1/events/{name}: untrusted JSON (A13, A16). `tokens`: by name of the sender; they open
-    nothing else.
+    nothing else. `signed`: names whose events are signed.
     """
 
     events: EventTrigger
     tokens: Mapping[str, str] = field(repr=False)
+    signed: Collection[str] = ()
 
     async def post_event(self, request: web.Request) -> web.Response:
         """202 once the event is on disk; the same Idempotency-Key gets the same response, whatever
