@@ -136,7 +136,8 @@ class Writers:
 
     async def _close(self, writer: Writer, kind: SandboxKind) -> None:
         if kind != "bubblewrap":
-            raise ToolError(WRITES_THERE.format(writer.name, NEEDS_BUBBLEWRAP, ADVICE))
+            why = "only bubblewrap, which does not work here, could keep it from that"
+            raise ToolError(WRITES_THERE.format(writer.name, why, ADVICE))
         try:
             async with asyncio.timeout(START_S):
                 await writer.ready.wait()

@@ -360,7 +360,8 @@ async def shell(
     label = Label.UNTRUSTED if foreign else Label.TRUSTED
     await terminal.check_idle(given, context)
     watch = await terminal.begin(given)
-    opening = sandbox.open_for(context.bound, domains or (), context.check_address)
+    bound = context.bound and not terminal.safe_commands(given)
+    opening = sandbox.open_for(bound, domains or (), context.check_address)
     launch = Launch(opening, partial(sandbox.wrap, words, network, hidden, watch))
     if background:
         job = await terminal.background.start(launch, terminal, context, label, watch)
