@@ -412,6 +412,15 @@ def test_of_very_many_files_the_last_one_counts_too(tmp_path: Path) -> None:
     assert {one for one in after if after[one].digest != before[one].digest} == {"other files"}
 
 
+def test_of_very_many_tests_that_a_runner_finds_the_last_one_counts_too(tmp_path: Path) -> None:
+    for number in range(MAX_DISCOVERED + 3):
+        (tmp_path / f"test_{number:04}.py").write_text("one")
+    before = find_named_files(tmp_path, "pytest -q")
+    (tmp_path / f"test_{MAX_DISCOVERED + 2:04}.py").write_text("another")
+    after = find_named_files(tmp_path, "pytest -q")
+    assert {one for one in after if after[one].digest != before[one].digest} == {"other files"}
+
+
 @pytest.mark.parametrize(
     "script",
     [

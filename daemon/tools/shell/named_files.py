@@ -278,7 +278,7 @@ class Search:
         for path in paths[:MAX_DISCOVERED]:
             if path not in self.found:
                 self._add(path, by_itself=True)
-        if ANY[0] in self.endings and (rest := paths[MAX_DISCOVERED:]):
+        if (rest := paths[MAX_DISCOVERED:]) or seen >= MAX_WALKED:
             stamps = repr([_stamp(self.root / path) for path in rest])
             self.found[OTHERS] = FoundFile(sha256(stamps.encode()).hexdigest(), 0, 0)
 
