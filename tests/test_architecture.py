@@ -45,7 +45,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/app": 10_090,
     "daemon/cli": 24_180,
     "daemon/client": 9_870,
-    "daemon/commands": 9_960,
+    "daemon/commands": 10_060,
     "daemon/core": 17_400,
     "daemon/gateway": 4_790,
     "daemon/http": 7_370,
@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_000,
     "daemon/settings": 7_990,
     "daemon/store": 11_080,
-    "daemon/tools": 95_750,
+    "daemon/tools": 96_600,
     "daemon/triggers": 9_870,
     "memory": 2_450,
 }

@@ -11,8 +11,10 @@ from daemon.core.errors import UsageError
 from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label
 from daemon.store.journal import Tx
+from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolError
 from daemon.tools.workspace.command_effects import CommandEffects, Snapshot
+from daemon.tools.workspace.foreign import list_keys
 from daemon.tools.workspace.labels import FileLabels
 
 SHOWN = 8
@@ -98,7 +100,13 @@ class TrustCommands:
             await labels.remove(below)
             scope = LabelScope.TREE if is_folder else LabelScope.FILE
             digest = "" if is_folder else await asyncio.to_thread(labels.hash_file, place)
-            await labels.save([FileLabel(place, label, "owner", scope, digest)])
+            foreign: list[ForeignContent] = []
+            if label is Label.TRUSTED:
+                keys = await asyncio.to_thread(list_foreign_below, snapshot, labels, place, nested)
+                await labels.forget_foreign(keys)
+            elif not is_folder:
+                foreign = labels.foreign.find_new([labels.hold(place)], "owner", ())
+            await labels.save([FileLabel(place, label, "owner", scope, digest)], foreign=foreign)
             if is_folder and label is Label.TRUSTED:
                 now = labels.snapshot()
                 await labels.save(
@@ -146,6 +154,22 @@ def list_suspects(
         and labels.find_label(entry.path) is Label.UNTRUSTED
         and (digest := labels.hash_file(entry.path))
     ]
+
+
+def list_foreign_below(
+    snapshot: Snapshot, labels: FileLabels, place: str, nested: Sequence[str]
+) -> set[str]:
+    """Which of the contents of strangers lie there, and are the owner's now. In a thread."""
+    foreign = labels.foreign
+    held = (
+        labels.hold(entry.path)
+        for entry in snapshot[0]
+        if entry.size in foreign.sizes
+        and _is_below(entry.path, place)
+        and not any(_is_below(entry.path, one) for one in nested)
+    )
+    keys = {key for one in held for key in list_keys(one.path, one.digest)}
+    return keys & foreign.by_key.keys()
 
 
 def _is_below(path: str, place: str) -> bool:

@@ -4,19 +4,33 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
+from daemon.core import value
 from daemon.core.rows import FileLabel, FileVersion, RunningCommand
 from daemon.store.tables.base import Insert, List, RowMapper, Table
+
+
+@value
+class ForeignContent:
+    """What a stranger's file held. `key`: its digest, of a tiny one together with its path; `turn`
+    brought it, "" for a server.
+    """
+
+    key: str
+    size: int
+    turn: str
+
 
 LABELS = RowMapper(FileLabel, "file_labels")
 REPLACE_LABEL = """ON CONFLICT (path) DO UPDATE SET label = excluded.label, turn = excluded.turn,
     scope = excluded.scope, digest = excluded.digest, holds = excluded.holds"""
+FOREIGN = RowMapper(ForeignContent, "foreign_contents")
 VERSIONS = RowMapper(FileVersion, "file_versions")
 REPLACE_VERSION = "ON CONFLICT (name) DO UPDATE SET undone = excluded.undone"
 COMMANDS = RowMapper(RunningCommand, "running_commands")
 
 
 class FileTables(Table):
-    """The file_labels, file_versions and running_commands tables."""
+    """The file_labels, foreign_contents, file_versions and running_commands tables."""
 
     list_file_labels = List[[], FileLabel](LABELS, "ORDER BY path")
 
@@ -33,6 +47,18 @@ class FileTables(Table):
     def remove_file_labels(self, paths: Iterable[str]) -> None:
         for path in paths:
             self._run("DELETE FROM file_labels WHERE path = ?", json.dumps(path))
+
+    list_foreign_contents = List[[], ForeignContent](FOREIGN, "ORDER BY rowid")
+    """Oldest first."""
+
+    def change_foreign_contents(
+        self, added: Iterable[ForeignContent] = (), removed: Iterable[str] = ()
+    ) -> None:
+        """What is known stays as it is."""
+        for one in added:
+            self._insert(FOREIGN, "ON CONFLICT (key) DO NOTHING", one)
+        for key in removed:
+            self._run("DELETE FROM foreign_contents WHERE key = ?", key)
 
     list_file_versions = List[[], FileVersion](VERSIONS, "ORDER BY name")
     """Changes of files, oldest first."""

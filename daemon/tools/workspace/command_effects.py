@@ -16,6 +16,7 @@ from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.rows import FileLabel, LabelScope, RunningCommand
 from daemon.core.trust import Label
+from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolContext
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.labels import (
@@ -26,19 +27,22 @@ from daemon.tools.workspace.labels import (
     merge_held,
 )
 
-MAX_ENTRIES, MAX_KNOWN = 200_000, 5_000
+MAX_ENTRIES, MAX_KNOWN, MAX_FOREIGN, MAX_HASHED = 200_000, 5_000, 5_000, 64_000_000
 TICK_NS = 20_000_000
 Snapshot = tuple["list[ScannedEntry]", list[str]]  # all that is there, and unreadable folders
 
 
 @value
 class ScannedEntry:
-    """`changed_ns`: when it was last written, renamed or made, by the machine's clock."""
+    """`changed_ns`: when it was last written, renamed or made, by the machine's clock. `size`: of
+    an ordinary file, else -1.
+    """
 
     path: str
     folder: bool
     inode: tuple[int, int]
     changed_ns: int
+    size: int = -1
 
 
 @dataclass(slots=True)
@@ -125,6 +129,7 @@ class CommandEffects:
                 own_ns = None if crossed else since  # beside something else, nothing is its own
                 clean = not await self._find_foreign(snapshot, own_ns)
             now = labels.snapshot()
+            foreign: list[ForeignContent] = []
             if clean:
                 added = await asyncio.to_thread(lambda: [*label_known(snapshot, now, turn)])
             else:
@@ -133,7 +138,8 @@ class CommandEffects:
                     snapshot, since, began.folders, now, turn, (*carries, *began.holds)
                 )
                 added = await asyncio.to_thread(lambda: [*changes])
-            await labels.save(added, [began.name] if final else [])
+                foreign = await asyncio.to_thread(list_foreign, snapshot, since, added, now, turn)
+            await labels.save(added, [began.name] if final else [], foreign)
             if final:
                 labels.at_work.pop(began.name, None)
                 self.running.pop(began.name, None)
@@ -178,6 +184,7 @@ class CommandEffects:
             return
         snapshot = await self.scan()
         clean = all(row.clean for row in rows)
+        foreign: list[ForeignContent] = []
         if clean and not await self._find_foreign(snapshot, rows[0].at_ns):
             changes = [*label_known(snapshot, labels, rows[0].turn)]
         else:
@@ -186,7 +193,11 @@ class CommandEffects:
                 for row in rows
                 for change in label_changes(snapshot, row.at_ns, None, labels, row.turn)
             ]
-        await labels.save(changes, [row.name for row in rows])
+            since = min(row.at_ns for row in rows)
+            foreign = await asyncio.to_thread(
+                list_foreign, snapshot, since, changes, labels.snapshot(), rows[0].turn
+            )
+        await labels.save(changes, [row.name for row in rows], foreign)
 
     async def scan(self) -> Snapshot:
         """Everything in the workspace."""
@@ -204,7 +215,8 @@ class CommandEffects:
 def find_foreign(snapshot: Snapshot, labels: FileLabels, own_ns: int | None = None) -> str:
     """A file that is not known to be trusted; empty where there is none. In a thread.
 
-    What changed since `own_ns` has just been made by what is trusted, unless it has a bad label.
+    What changed since `own_ns` has just been made by what is trusted, unless it has a bad label or
+    holds what a stranger's file held.
     """
     entries, unreadable = snapshot
     if unreadable:
@@ -213,7 +225,8 @@ def find_foreign(snapshot: Snapshot, labels: FileLabels, own_ns: int | None = No
         if entry.folder:
             continue
         is_own = own_ns is not None and entry.changed_ns >= own_ns
-        if is_own and not labels.needs_cleaning(entry.path):
+        has_bad = labels.needs_cleaning(entry.path) or labels.is_foreign(entry.path)
+        if is_own and not has_bad:
             continue
         if labels.find_label(entry.path) is Label.UNTRUSTED:
             return entry.path
@@ -278,6 +291,36 @@ def label_changes(
         yield FileLabel(place, Label.UNTRUSTED, turn, LabelScope.TREE, holds=holds)
 
 
+def list_foreign(
+    snapshot: Snapshot, since_ns: int, added: Iterable[FileLabel], labels: FileLabels, turn: str
+) -> list[ForeignContent]:
+    """What the files with these bad labels hold, unless a file of the owner's that did not change
+    since holds it, too. In a thread.
+    """
+    bad = [one for one in added if one.label is Label.UNTRUSTED]
+    names = {one.path for one in bad if one.scope is LabelScope.FILE}
+    trees = tuple(one.path and f"{one.path}/" for one in bad if one.scope is LabelScope.TREE)
+    found = [
+        entry
+        for entry in snapshot[0]
+        if 0 <= entry.size <= MAX_HASHED
+        and (entry.path in names or entry.path.startswith(trees))
+        and "/.git/" not in f"/{entry.path}"
+    ]
+    found.sort(key=lambda one: -one.path.count("/"))  # of too many, the deepest are left out
+    held = [labels.hold(entry.path) for entry in found[-MAX_FOREIGN:]]
+    sizes, bad_paths = {one.size for one in held}, {entry.path for entry in found}
+    own = {
+        labels.hash_file(entry.path)
+        for entry in snapshot[0]
+        if entry.size in sizes
+        and entry.changed_ns < since_ns
+        and entry.path not in bad_paths
+        and labels.find_label(entry.path) is Label.TRUSTED
+    }
+    return labels.find_new_foreign((one for one in held if one.digest not in own), turn)
+
+
 def scan(root: Path, max_entries: int = MAX_ENTRIES) -> Snapshot:
     """Everything in the workspace, without following links; "" for too much. In a thread."""
     found: list[ScannedEntry] = []
@@ -291,7 +334,8 @@ def scan(root: Path, max_entries: int = MAX_ENTRIES) -> Snapshot:
                         info = entry.stat(follow_symlinks=False)
                         path = f"{place}/{entry.name}" if place else entry.name
                         inode, is_folder = (info.st_dev, info.st_ino), stat.S_ISDIR(info.st_mode)
-                        found.append(ScannedEntry(path, is_folder, inode, info.st_ctime_ns))
+                        size = info.st_size if stat.S_ISREG(info.st_mode) else -1
+                        found.append(ScannedEntry(path, is_folder, inode, info.st_ctime_ns, size))
                         folders += [path] * is_folder
         except FileNotFoundError:
             continue

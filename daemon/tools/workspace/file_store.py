@@ -20,8 +20,10 @@ from daemon.core.rows import FileLabel, FileVersion
 from daemon.core.trust import Effect, Label
 from daemon.settings.paths import write_private_file
 from daemon.store.journal import Store, Tx
+from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.signature import tool
+from daemon.tools.workspace.foreign import ForeignContents, Held
 from daemon.tools.workspace.fs import PendingWrite, Workspace, explain_os_errors
 from daemon.tools.workspace.labels import NO_FILE, FileLabels, hash_content, merge_held
 
@@ -98,13 +100,16 @@ class FileStore:
     ) -> Self:
         """With the journal's rows; contents of versions lie in `folder`."""
 
-        def look(tx: Tx) -> tuple[list[FileVersion], list[FileLabel]]:
-            return tx.list_file_versions(), tx.list_file_labels()
+        def look(tx: Tx) -> tuple[list[FileVersion], FileLabels]:
+            foreign = ForeignContents(tx.list_foreign_contents())
+            labels = FileLabels(workspace, store, tx.list_file_labels(), foreign)
+            return tx.list_file_versions(), labels
 
         versions, labels = await store.read(look)
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
         by_name = {version.name: version for version in versions}
-        files = cls(workspace, folder, store, now, by_name, FileLabels(workspace, store, labels))
+        files = cls(workspace, folder, store, now, by_name, labels)
+        await labels.note_old()
         await files._prune()
         return files
 
@@ -123,6 +128,8 @@ class FileStore:
 
             result, digest = await asyncio.to_thread(look)
             label = await self.labels.label_of(place, digest)
+            if label is Label.TRUSTED:
+                self.labels.foreign.note_own(digest)
             return result, label, self.labels.list_held([place])
 
     async def write(
@@ -152,7 +159,9 @@ class FileStore:
                 )
                 place, before, digest = pending.place, Label.TRUSTED, hash_content(new)
                 if pending.old is not None:
-                    before = await labels.label_of(place, hash_content(pending.old))
+                    before = await labels.label_of(place, former := hash_content(pending.old))
+                    if before is Label.TRUSTED:
+                        labels.foreign.note_own(former)
                 elif labels.by_folded and labels.find_own(place):
                     await labels.remove([place])
                 after = author.label if whole else author.label.join_with(before)
@@ -164,13 +173,16 @@ class FileStore:
                         author.undoes,
                     )  # fmt: skip
                     added: list[FileLabel] = []
+                    foreign: list[ForeignContent] = []
                     if after is Label.UNTRUSTED:  # the names of created folders are text, too
                         added = labels.label_new_names(pending.created, author.turn)
                         holds = merge_held((author.carries, labels.list_held([place])))
                         added.append(FileLabel(place, after, author.turn, holds=holds))
-                    elif not labels.by_folded or labels.needs_row(place):
+                        held = Held.of(place, digest, new or b"")
+                        foreign = labels.find_new_foreign([held], author.turn)
+                    elif not labels.needs_cleaning(place) and labels.needs_row(place, digest):
                         added.append(FileLabel(place, after, author.turn, digest=digest))
-                    await self._commit(pending, version, added)
+                    await self._commit(pending, version, added, foreign)
             if after is Label.TRUSTED and (new is None or before is not after):
                 await labels.set_trusted(place, digest, author.turn)
             if self._unpruned_bytes >= PRUNE_AFTER_BYTES:
@@ -200,18 +212,25 @@ class FileStore:
         return pending, new
 
     async def _commit(
-        self, pending: PendingWrite, version: FileVersion, added: list[FileLabel]
+        self,
+        pending: PendingWrite,
+        version: FileVersion,
+        added: list[FileLabel],
+        foreign: list[ForeignContent],
     ) -> None:
         """The record first, then the change."""
+        surplus = self.labels.foreign.list_surplus(foreign)
 
         def record(tx: Tx) -> None:
             tx.put_files(added, [version])
+            tx.change_foreign_contents(foreign, surplus)
 
         await self.store.write(record)
         self.versions[version.name] = version
         self._unpruned_bytes += version.size + PRUNE_AFTER_BYTES // PRUNE_AFTER
         if added:
             self.labels.add(added)
+        self.labels.foreign.change(foreign, surplus)
         try:
             await asyncio.to_thread(pending.commit)
         except (OSError, ToolError):

@@ -150,7 +150,10 @@ async def list_dir(place: SearchScope, context: ToolContext, path: str = "") -> 
     place, labels = place.narrow(context, path), place.files.labels
     before = labels.snapshot()
     paths, text = await asyncio.to_thread(place.list_folder, path)
-    label = before.label_of_names(paths).join_with(labels.label_of_names(paths))
+    after = labels.snapshot()
+    label = await asyncio.to_thread(
+        lambda: join_all(one.label_of_names(paths) for one in (before, after))
+    )
     return ToolOutput(text, label=label)
 
 

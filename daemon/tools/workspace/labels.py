@@ -2,23 +2,27 @@
 
 Known is what trusted turns wrote, by its hash, and what the owner trusts. The trust of a folder is
 for what lies in it, but not for a repository of its own below it, nor for what changes while
-something at work is not trusted.
+something at work is not trusted, nor for what a stranger's file held.
 """
 
+import asyncio
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import file_digest, sha256
 
 from daemon.core import value
 from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label, join_all
 from daemon.store.journal import Store, Tx
+from daemon.store.tables.file_state import ForeignContent
+from daemon.tools.workspace.foreign import TINY, ForeignContents, Held
 from daemon.tools.workspace.fs import READ_FLAGS, Workspace, casefold_name
 
 NO_FILE = ""
-UNTRUSTED, TRUSTED = Label.UNTRUSTED, Label.TRUSTED
+UNTRUSTED, TRUSTED, FILE = Label.UNTRUSTED, Label.TRUSTED, LabelScope.FILE
 CLOCK_REALTIME_COARSE = 5
 SETTLED_NS = 100_000_000  # a file that changed this recently may change again without a sign
 MAX_DIGESTS = 100_000
@@ -66,8 +70,15 @@ class FileLabels:
     inode, size and stamps.
     """
 
-    def __init__(self, workspace: Workspace, store: Store, rows: Iterable[FileLabel]) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        store: Store,
+        rows: Iterable[FileLabel],
+        foreign: ForeignContents | None = None,
+    ) -> None:
         self.workspace, self.store = workspace, store
+        self.foreign = foreign or ForeignContents(())
         self.by_folded: dict[str, dict[str, FileLabel]] = {}
         self.at_work: dict[str, CommandStart] = {}
         self.digests: dict[tuple[int, ...], str] = {}
@@ -80,7 +91,7 @@ class FileLabels:
 
     def snapshot(self) -> "FileLabels":
         """The labels of now: what is read next may be overwritten before it is asked about."""
-        copy = FileLabels(self.workspace, self.store, self.entries)
+        copy = FileLabels(self.workspace, self.store, self.entries, self.foreign)
         copy.at_work, copy.digests = dict(self.at_work), self.digests
         return copy
 
@@ -126,21 +137,56 @@ class FileLabels:
 
     async def set_trusted(self, name: str, digest: str, turn: str) -> None:
         """Trusted text replaces the whole file, or it is removed."""
-        if digest == NO_FILE or self.is_covered(name):
+        if digest == NO_FILE or not self.needs_row(name, digest):
             await self.remove([name])
         else:
             await self.save([FileLabel(name, TRUSTED, turn, digest=digest)])
 
-    async def save(self, labels: Sequence[FileLabel], ended: Sequence[str] = ()) -> None:
+    async def save(
+        self,
+        labels: Sequence[FileLabel],
+        ended: Sequence[str] = (),
+        foreign: Sequence[ForeignContent] = (),
+    ) -> None:
         """On disk when this returns, and that these commands ended."""
+        surplus = self.foreign.list_surplus(foreign)
 
         def record(tx: Tx) -> None:
             tx.put_files(labels)
+            tx.change_foreign_contents(foreign, surplus)
             tx.remove_running_commands(ended)
 
-        if labels or ended:
+        if labels or ended or foreign:
             await self.store.write(record)
             self.add(labels)
+            self.foreign.change(foreign, surplus)
+
+    def find_new_foreign(self, held: Iterable[Held], turn: str) -> list[ForeignContent]:
+        """Rows for what strangers' files hold, unless it is known as the owner's, too."""
+        own = {one.digest for one in self.entries if one.label is TRUSTED} | self.foreign.own.keys()
+        return self.foreign.find_new(held, turn, own)
+
+    def hold(self, name: str) -> Held:
+        """What stands there. In a thread."""
+        with suppress(OSError), os.fdopen(os.open(self.workspace.root / name, READ_FLAGS)) as file:
+            info = os.fstat(file.fileno())
+            if stat.S_ISREG(info.st_mode):
+                head = os.read(file.fileno(), TINY)
+                return Held(name, self.hash_file(name), info.st_size, head)
+        return Held(name, NO_FILE, 0, b"")
+
+    async def note_old(self) -> None:
+        """What files hold now that have had a bad label since before this was noted."""
+        bad = [one.path for one in self.entries if one.label is UNTRUSTED and one.scope is FILE]
+        if bad and not self.foreign.by_key:
+            held = await asyncio.to_thread(lambda: [*map(self.hold, bad)])
+            await self.save((), foreign=self.find_new_foreign(held, ""))
+
+    async def forget_foreign(self, keys: Collection[str]) -> None:
+        """The owner says that these contents are theirs."""
+        if keys:
+            await self.store.write(lambda tx: tx.change_foreign_contents(removed=keys))
+            self.foreign.change((), keys)
 
     def add(self, labels: Iterable[FileLabel]) -> None:
         """The journal has them."""
@@ -200,7 +246,20 @@ class FileLabels:
             return UNTRUSTED
         if own and own[0].digest in (NO_FILE, digest or self.hash_file(name)):
             return TRUSTED
-        return UNTRUSTED if self._is_suspect(name) else self.find_folder_label(name)
+        if self._is_suspect(name) or self.find_folder_label(name) is UNTRUSTED:
+            return UNTRUSTED
+        return UNTRUSTED if self.is_foreign(name, digest) else TRUSTED
+
+    def is_foreign(self, name: str, digest: str = "") -> bool:
+        """A stranger's file held this; without a digest, what stands on the disk."""
+        if not digest and self.foreign.sizes:
+            try:
+                info = os.lstat(self.workspace.root / name)
+            except (OSError, ValueError):
+                return False
+            if stat.S_ISREG(info.st_mode) and info.st_size in self.foreign.sizes:
+                digest = self.hash_file(name)
+        return bool(digest) and self.foreign.has(name, digest)
 
     def is_unknown(self, name: str) -> bool:
         """Nothing bad is known of this file, either."""
@@ -210,7 +269,7 @@ class FileLabels:
         trees = (self.by_folded.get(one, {}) for one in _list_ancestors(_casefold_path(name)))
         above = (one.scope is LabelScope.TREE and one.label is UNTRUSTED
                  for group in trees for one in group.values())  # fmt: skip
-        return not any(bad) and not any(above)
+        return not any(bad) and not any(above) and not self.is_foreign(name)
 
     def needs_cleaning(self, name: str) -> bool:
         """It has a bad label of its own, which stays until a trusted text stands there."""
@@ -228,16 +287,10 @@ class FileLabels:
         bad = (one.label is UNTRUSTED for one in self.entries)
         return root is None or root.scope is not LabelScope.TREE or any(bad)
 
-    def needs_row(self, name: str) -> bool:
-        """What a trusted turn writes there is known by a label of its own, set together with it.
-
-        Where a bad one stands, it stays until the text is there.
-        """
-        return not self.needs_cleaning(name) and not self.is_covered(name)
-
-    def is_covered(self, name: str) -> bool:
-        """The trust of a folder is enough for what the daemon writes there now."""
-        return not self.at_work and self.find_folder_label(name) is TRUSTED
+    def needs_row(self, name: str, digest: str) -> bool:
+        """The trust of a folder is not enough for what a trusted turn writes there now."""
+        covered = not self.at_work and self.find_folder_label(name) is TRUSTED
+        return not covered or self.is_foreign(name, digest)
 
     def _is_suspect(self, name: str) -> bool:
         """It changed, or a folder above it came, while something at work is not trusted."""
