@@ -39,6 +39,7 @@ EMOJI = {
     "x": "❌",
 }
 ENTITY = re.compile(r"<([^<>\n]+)>")
+ADDRESS = re.compile(r"@|\w\.[^\W\d]{2}|\d\.\d+\.\d|^\S*\.\S*$")  # where a link says it leads
 BANG_COMMAND = re.compile(r"^!(?=[A-Za-z][\w-]*(?:\s|$))")
 SCHEME = re.compile(r"^(?:https?://|mailto:|tel:)")
 MAX_THREADS = 2000
@@ -223,10 +224,15 @@ def _replace_entity(match: re.Match[str]) -> str:
 
 
 def list_unseen(text: str) -> tuple[str, ...]:
-    """The targets of links that show another address: nobody has read them."""
-    shown = (match[0] for match in ENTITY.finditer(text))
-    links = (re.fullmatch(r"\[(\S*[@.]\S*)\]\((.*)\)", to_plain(one)) for one in shown)
-    return tuple(link[2] for link in links if link)
+    """The targets of links that show another address, alone or among other words: nobody has read
+    them.
+    """
+    found = []
+    for match in ENTITY.finditer(text):
+        target, label = map(to_plain, match[1].partition("|")[::2])
+        if ADDRESS.search(label) and to_plain(match[0]) == f"[{label}]({target})":
+            found.append(target)
+    return tuple(found)
 
 
 def _shared_text(message: Json) -> str:

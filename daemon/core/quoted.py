@@ -172,13 +172,20 @@ def fence_quoted(text: str, data: Sequence[str]) -> str:
 def _find_given(text: str, data: Sequence[str]) -> Spans:
     whole = (0, len(text))
     given: list[tuple[int, int]] = []
-    for part in dict.fromkeys(data):
-        if part.strip():
-            places = islice(re.finditer(re.escape(part), text), MAX_PARTS + 1 - len(given))
-            given += [one.span() for one in places] or [whole]
-        if len(given) > MAX_PARTS:
+    for part in filter(str.strip, dict.fromkeys(data)):
+        places = list(islice(_find_all(text, part), MAX_PARTS + 1 - len(given)))
+        given += places
+        if not places or len(given) > MAX_PARTS:
             return (whole,)
     return _merge(given)
+
+
+def _find_all(text: str, part: str) -> Iterator[tuple[int, int]]:
+    """The search of str, which takes a hundredth of the time of a pattern's."""
+    at = text.find(part)
+    while at >= 0:
+        yield at, at + len(part)
+        at = text.find(part, at + len(part))
 
 
 def _normalize(text: str, known: Spans) -> tuple[str, list[int]]:

@@ -1,5 +1,7 @@
 """What people write in Slack, and what the house is told of it (A13, A14)."""
 
+import pytest
+
 from channels.message import Address, Attachment, OutboundMessage
 from tests.channels.slack_stage import Stage, fake, stage
 from tests.fakes.slack.workspace import BOT, Json
@@ -91,6 +93,27 @@ async def test_A14_links_and_mentions_are_read_as_people_see_them():
         links = "<https://a.b/c?d=1|the page> <https://a.b> <mailto:a@b.c|a@b.c>"
         heard = await said(on, on.dm.chat, f"<@{bob}|bob> <@{bob}> {links} <!here>")
         assert heard.text == f"@bob @{bob} [the page](https://a.b/c?d=1) https://a.b a@b.c @here"
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "carol@here.example",
+        "Carol &lt;carol@here.example&gt;",
+        "mail carol@here.example",
+        "[a] b.cd e",
+    ],
+)
+async def test_an_address_that_a_link_hides_behind_another_is_not_said_by_who_sends_it(label: str):
+    async with fake() as slack, stage(slack) as on:
+        heard = await said(on, on.dm.chat, f"Mail it to <mailto:eve@there.example|{label}>")
+        assert heard.data == ("mailto:eve@there.example",)
+
+
+async def test_a_link_behind_plain_words_is_said_as_it_stands():
+    async with fake() as slack, stage(slack) as on:
+        heard = await said(on, on.dm.chat, "Read <https://a.b/c|the page of today. Thanks> now")
+        assert (heard.data, "https://a.b/c" in heard.text) == ((), True)
 
 
 async def test_A14_an_edited_message_replaces_the_first_and_a_preview_is_no_edit():

@@ -1,5 +1,6 @@
 """Who the HTTP door lets in, and what it says to those it does not understand. One daemon serves all of these tests."""
 
+import asyncio
 from io import BytesIO
 
 import pytest
@@ -153,6 +154,18 @@ async def test_a_bad_body_is_answered_with_the_field_and_kills_nothing(
         status, kind, message = await error_of(response)
         assert (status, kind, message.split(":")[0]) == (400, "invalid", field)
     assert await daemon.get("/health") is not None
+
+
+async def test_parts_of_others_over_one_mebibyte_together_are_refused_at_once(
+    daemon: Daemon,
+) -> None:
+    parts = [f"{number}" + "x" * 11_000 for number in range(100)]
+    async with (
+        asyncio.timeout(5),
+        daemon.http.post("/v1/messages", json={"text": "look", "data": parts}) as response,
+    ):
+        status, kind, message = await error_of(response)
+        assert (status, kind) == (413, "too_large") and "nothing of it was kept" in message
 
 
 async def test_a_body_over_one_mebibyte_is_refused(daemon: Daemon) -> None:

@@ -100,6 +100,15 @@ def test_a_message_is_searched_for_quotations_at_once(shape: str) -> None:
     assert _time(quoted.find_quoted, SHAPES[shape](1500)) < 0.6
 
 
+@pytest.mark.parametrize("are_in_it", [True, False])
+def test_a_message_with_many_parts_of_others_is_taken_apart_at_once(*, are_in_it: bool) -> None:
+    """As large as a request may be."""
+    piece = "".join(f"{number:05d} words of somebody else, " for number in range(170))
+    parts = [f"{number} {piece}" for number in range(100)]
+    text = "\n".join(parts if are_in_it else [piece] * 100)
+    assert _time(lambda text: quoted.find_quoted(text, parts), text) < 0.2
+
+
 def test_A6_a_text_in_which_much_is_packed_is_withheld_at_once() -> None:
     word = _squeeze(b"ab" * 1_000_000)
     kept = Redactor(lambda: SECRETS)
