@@ -45,6 +45,7 @@ LOOKS: dict[str, Callable[[str], object]] = {
     "what a script takes in": lambda text: started.INCLUDED.findall(
         text + started.EACH.sub("", text)
     ),
+    "what a script gives": lambda text: [*started.list_given("a.sh", "", text)],
     "what a Makefile works out": lambda text: started.list_computed("Makefile", "", text),
     "messages": lambda text: split_message(text, telegram._to_html, 4096),
 }
@@ -54,7 +55,7 @@ UNITS = (
     "“a", ">", "> a\n", "# a\n", "- a\n", "a\n", "a\n\n", " \n", "\n ", "|a", "1. ", "12:30 ",
     "jan 1 ", "http://", "https://a ", "from: ", "I have ", "\u0301", "\u0345\u0334", "\u200b", "é",
     "{\"a\":", "[1,", "\x1b[", "$", "$(", "${a", "a=", "CONFIG_", "a=1\n", "sh -a ", "; ./", "./a/", " -exec ",
-    "cd ", "include ", "set --",
+    "cd ", "include ", "set --", "sed ", "| sh", "sh <",
 )  # fmt: skip
 SHAPES: dict[str, Callable[[int], str]] = {
     **{repr(unit): lambda size, unit=unit: (unit * size)[:size] for unit in UNITS},

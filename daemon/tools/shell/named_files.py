@@ -52,6 +52,7 @@ from daemon.tools.shell.started import (
     is_unclear,
     list_computed,
     list_dynamic,
+    list_given,
     list_pieces,
     list_worked_out,
     name_program,
@@ -303,6 +304,9 @@ class Search:
         for one in said:
             for found in self._candidates(one):
                 self._add(found)
+        for words in list_given(name, text.partition("\n")[0], text):
+            for found in next(filter(None, ([*self._candidates(one)] for one in words)), ()):
+                self._add(found)
         for tool in [*self.tools]:
             self._read_tool(tool)
         self._note_runners(name, text, pieces)
@@ -318,8 +322,7 @@ class Search:
         first = text.partition("\n")[0]
         if SHELL_KIND.fullmatch(name) or name == "package.json" or SHELL_KIND.fullmatch(first):
             self.endings.update(*(DISCOVERS[tool] for tool in DISCOVERS if tool in pieces))
-        self.endings.update(list_dynamic(name, first, text))
-        self.endings.update(list_computed(name, first, text))
+        self.endings.update(list_dynamic(name, first, text), list_computed(name, first, text))
         self._read_variables(text)
         if "git" in pieces and name:
             self._read_git()

@@ -206,6 +206,17 @@ INCLUDED = re.compile(
     r"|\"(?:main|module|bin|browser|default|node)\"[ ]{0,9}:[ ]{0,9}\"([^\"\n]{1,200})\""
 )
 MADE_INTO = re.compile(r"(?m)^[ ]{0,9}[-s]?include[ \t]+(\S.{0,500})")  # of a Makefile
+# In a line of a script: what is a program for the one in front.
+READERS = r"(?:(?:ba|da|z|k)?sh|python[\d.]*|perl|ruby|node|php|lua|tclsh|Rscript|osascript)"
+GIVEN = re.compile(
+    rf"(?m)(?:(?:^|[\s;&|('\"`@])(?:{READERS}|source|\.)(?=[ \t])"
+    r"|\b(?:[gm]?awk|sed|g?make|jq|ssh|gdb)\b[^\n;&|]{0,200}?[ \t](?:-f|--file=?|-F|-x))"
+    r"[ \t]{0,9}([^\n;&|]{0,300})"
+)
+TAKES_INPUT = re.compile(
+    rf"\|[ \t]{{0,9}}(?:sudo )?(?:{READERS}|sqlite3|psql|mysql|bc|ed|at|xargs)\b"
+    rf"|\b(?:{READERS}|sqlite3|psql|mysql|bc|ed|at|xargs)\b[^\n|;&]{{0,200}}<"
+)
 # Data that is a program for who reads it.
 LOADED = (".pkl", ".pickle", ".bin", ".joblib", ".dat", ".ini", ".cfg", ".conf", ".yaml", ".yml")
 LOADS = re.compile(
@@ -334,6 +345,16 @@ def list_computed(name: str, first: str, text: str) -> set[str]:
     if is_make and MADE_INTO.search(text):
         found.update((".mk", ".d", ".inc"))
     return found
+
+
+def list_given(name: str, first: str, text: str) -> Iterator[list[str]]:
+    """Words of which the first that is a file runs, in a script for a shell."""
+    if SHELL_KIND.fullmatch(name) or SHELL_KIND.fullmatch(first) or name == "package.json":
+        for match in GIVEN.finditer(text):
+            yield [one for one in PLAIN_PIECE.findall(match[1]) if one[0] != "-"]
+        for line in text.split("\n"):
+            if TAKES_INPUT.search(line):
+                yield from ([one] for one in PLAIN_PIECE.findall(line[:MAX_CALL]))
 
 
 def find_started(kind: str, text: str) -> list[list[str]] | None:

@@ -207,6 +207,30 @@ UNSAID = {
         "setup",
         "echo {} > out.txt\n",
     ),
+    "G58 a package's test is a program without an ending": Unsaid(
+        "npm test --silent",
+        {"package.json": '{"scripts": {"test": "node ./scripts/x"}}'},
+        "scripts/x",
+        "require('fs').writeFileSync('out.txt', '{}')\n",
+    ),
+    "G59 what a script runs when it ends": Unsaid(
+        "sh go.sh", {"go.sh": "trap 'sh part' EXIT\n"}, "part", "echo {} > out.txt\n"
+    ),
+    "G60 what a script hands to a shell": Unsaid(
+        "sh go.sh", {"go.sh": "cat part | sh\n"}, "part", "echo {} > out.txt\n"
+    ),
+    "G61 what a shell in a script reads": Unsaid(
+        "sh go.sh", {"go.sh": "sh < part\n"}, "part", "echo {} > out.txt\n"
+    ),
+    "G62 the program of a program in a script": Unsaid(
+        "sh go.sh",
+        {"go.sh": "awk -f prog note.txt\n", "note.txt": "x\n"},
+        "prog",
+        'BEGIN {{ system("echo {} > out.txt") }}\n',
+    ),
+    "G63 the rules of a make in a script": Unsaid(
+        "sh go.sh", {"go.sh": "make -f rules all\n"}, "rules", "all:\n\techo {} > out.txt\n"
+    ),
 }  # fmt: skip
 for name, unsaid in UNSAID.items():
     case(name, unsaid.twin, turns=2)(unsaid.run)
