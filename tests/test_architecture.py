@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_000,
     "daemon/settings": 7_990,
     "daemon/store": 11_080,
-    "daemon/tools": 96_600,
+    "daemon/tools": 96_900,
     "daemon/triggers": 9_870,
     "memory": 2_450,
 }

@@ -4,7 +4,6 @@ A conversation checks and stops its own background commands; they end with the d
 """
 
 import asyncio
-import re
 import shlex
 import shutil
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ from daemon.tools.shell.parse import explain_wrappers, parse_line
 from daemon.tools.shell.process import HeadTail, Start, run_process, stream_process
 from daemon.tools.shell.safe_commands import SafeCommands
 from daemon.tools.shell.sandbox import SEARCH_PATH, Sandbox
+from daemon.tools.shell.unpacks import unpacks
 from daemon.tools.signature import bind, tool
 from daemon.tools.workspace.command_effects import CommandEffects, CommandStart
 from daemon.tools.workspace.protected import ProtectedFiles
@@ -220,13 +220,6 @@ BY_DOMAIN_NOTE = (
     "with the network, but only to {}: it can send there what it reads in the workspace"
 )
 EITHER_NETWORK = "give either domains (what it may reach) or network (all of it), not both"
-UNPACKS = re.compile(  # what is in an archive or comes from a repository is nobody's yet
-    r"\b(?:unzip|7z\w*|unrar|unar|bsdtar|cpio|shutil|zipfile|tarfile|jar\s+-?x)\b"
-    r"|\btar\b[^;&|]*(?:\s-[a-zA-Z]*x|--extract|--get)|\btar\s+[a-zA-Z]*x[a-zA-Z]*\s"
-    r"|\b(?:gunzip|unxz|bunzip2|patch|dpkg|zstd\s+-d|(?:gzip|xz|bzip2)\s+-\w*d|ar\s+-?x)\b"
-    r"|\bgit\b[^;&|]*\s(?:clone|pull|fetch|am|apply|submodule|bundle|switch|merge|cherry-pick"
-    r"|worktree\s+add|checkout(?!\s+(?:--|\.)(?:\s|$)))\b"
-)
 BACKGROUND_NOTE = "in the background: it continues after this answer, for at most {:g} minutes"
 NEEDS_BUBBLEWRAP = (
     "a background command needs bubblewrap, or it could outlive the daemon; run it without"
@@ -356,7 +349,8 @@ async def shell(
     terminal.check_domains(given)
     sandbox, config, effects = terminal.sandbox, terminal.config, terminal.effects
     hidden, words = await terminal.find_hidden(given), terminal.build_argv(given)
-    foreign = network or domains or sandbox.kind == "none" or UNPACKS.search(" ".join(words))
+    foreign = network or domains or sandbox.kind == "none"
+    foreign = foreign or await asyncio.to_thread(unpacks, sandbox.workspace, argv or command)
     label = Label.UNTRUSTED if foreign else Label.TRUSTED
     await terminal.check_idle(given, context)
     watch = await terminal.begin(given)
