@@ -1,6 +1,7 @@
 """Who the HTTP door lets in, and what it says to those it does not understand. One daemon serves all of these tests."""
 
 import asyncio
+import json
 from io import BytesIO
 
 import pytest
@@ -160,9 +161,10 @@ async def test_parts_of_others_over_one_mebibyte_together_are_refused_at_once(
     daemon: Daemon,
 ) -> None:
     parts = [f"{number}" + "x" * 11_000 for number in range(100)]
+    body = json.dumps({"text": "look", "data": parts}).encode()
     async with (
         asyncio.timeout(5),
-        daemon.http.post("/v1/messages", json={"text": "look", "data": parts}) as response,
+        daemon.http.post("/v1/messages", data=BytesIO(body)) as response,
     ):
         status, kind, message = await error_of(response)
         assert (status, kind) == (413, "too_large") and "nothing of it was kept" in message
