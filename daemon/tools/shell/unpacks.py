@@ -19,12 +19,11 @@ UNPACKS = re.compile(  # what is in an archive or comes from a repository is nob
 )
 NAMED_PROGRAM = re.compile(r"\$[({]?(TAR|UNZIP|GIT|GUNZIP)[)}]?", re.IGNORECASE)
 NO_COMMAND = re.compile(r"\bpatch\b(?!\s+-|[^|]*<)|^\s*#.*|\s#\s.*")  # a word of many programs
-BY_MODULE = re.compile(
-    r"unpack_archive\(|(?s:\b(?:tarfile|zipfile)\b.*\.extract(?:all)?\()|\bextractAll\w*\("
-)
+BY_MODULE = re.compile(r"unpack_archive\(|\.extract(?:all)?\(|\bextractAll\w*\(")
 RULE = re.compile(r"([\w./ -]+?)\s*::?(?!=)")
 CALLS_TOOL = re.compile(r"\b(?:make|npm|pnpm|yarn|just|task)\s+\S")
-MAX_CALLS, MAX_DEPTH = 20, 2
+MAX_CALLS, MAX_DEPTH = 12, 2
+PIECE, OVERLAP = 1000, 100  # of a long line: the time is in proportion to its length
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 
@@ -41,7 +40,7 @@ def unpacks(root: Path, command: str | Sequence[str], depth: int = 0) -> bool:
     rows = [row for path, text in found.items() for row in _list_rows(path, text, goals)]
     if any(UNPACKS.search(one) for row in rows for one in (row, row.lower())):
         return True
-    called = [row for row in rows if CALLS_TOOL.search(row)][:MAX_CALLS]
+    called = [*dict.fromkeys(row for row in rows if CALLS_TOOL.search(row))][:MAX_CALLS]
     return depth < MAX_DEPTH and any(unpacks(root, row, depth + 1) for row in called)
 
 
@@ -57,10 +56,12 @@ def _list_rows(path: str, text: str, goals: set[str]) -> list[str]:
         rows = [" ".join(words) for words in find_started(kind, text) or ()]
         for row in text.splitlines():
             rows.append(" ".join(one or other for one, other in TEXT.findall(row)))
-        rows += ["unzip"] * bool(BY_MODULE.search(text))
+        has_module = re.search(r"tarfile|zipfile|shutil|[zZ]ip", text)
+        rows += ["unzip"] * bool(has_module and BY_MODULE.search(text))
     else:
         rows = text.replace("\\\n", " ").splitlines()
-    return [NO_COMMAND.sub("", NAMED_PROGRAM.sub(r"\1", row)) for row in rows]
+    pieces = (row[at : at + PIECE] for row in rows for at in range(0, len(row), PIECE - OVERLAP))
+    return [NO_COMMAND.sub("", NAMED_PROGRAM.sub(r"\1", one)) for one in pieces]
 
 
 def _read_scripts(text: str) -> Mapping[str, str]:
@@ -76,7 +77,7 @@ def _read_rules(text: str) -> Mapping[str, str]:
     """What a Makefile does for each target; for "" what belongs to all."""
     rules, names = {"": ""}, [""]
     for line in text.replace("\\\n", " ").splitlines():
-        if line[:1] not in ("\t", " ", "#", "") and (rule := RULE.match(line)):
+        if line[:1] not in ("\t", " ", "#", "") and (rule := RULE.match(line[:PIECE])):
             names = rule[1].split()
         elif line[:1].strip():
             names = [""]
