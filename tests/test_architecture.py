@@ -46,7 +46,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/cli": 24_180,
     "daemon/client": 9_870,
     "daemon/commands": 10_060,
-    "daemon/core": 17_400,
+    "daemon/core": 19_050,
     "daemon/gateway": 4_790,
     "daemon/http": 7_370,
     "daemon/loops": 5_050,

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
 from daemon.core import value
-from daemon.core.disguise import ANY, find_disguised
+from daemon.core.disguise.find import ANY, find_disguised
 
 MIN_LENGTH = 6
 MIN_LINE_LENGTH = 16

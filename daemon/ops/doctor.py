@@ -235,7 +235,7 @@ def _check_servers(servers: Mapping[str, McpConfig], sandbox: str) -> Iterator[F
         elif sandbox == DESCRIPTIONS["none"]:
             found = "it is not started: this machine has no sandbox"
             yield Finding(what, "fail", found, "see sandbox above")
-        elif config.domains and sandbox != DESCRIPTIONS["bubblewrap"]:
+        elif config.domains and not sandbox.startswith(DESCRIPTIONS["bubblewrap"]):
             yield Finding(
                 what, "fail", "it is not started: domains need bubblewrap", "see sandbox above"
             )

@@ -389,6 +389,7 @@ class _TurnRun:
         async def check_address(url: str) -> None:
             await executor.gate.check_address(turn, call, self.setting, url)
 
+        rules = executor.gate.rules
         context = ToolContext(
             turn.session,
             turn,
@@ -400,7 +401,7 @@ class _TurnRun:
             check_address,
             check_content,
             executor.gate.list_carried(turn, call, self.setting) if self.untrusted else (),
-            executor.gate.rules.list_unreadable(turn.session, self.setting.root),
+            rules.list_unreadable(turn.session, self.setting.root) if rules.known else (),
             bool(call.content.key),
         )
         while True:

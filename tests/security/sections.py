@@ -5,6 +5,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+from daemon.core.redaction import Redactor
 from tests.fakes.openai import FakeOpenAI, says
 from tests.security import addresses, by_domain, lines, suites
 from tests.security.adaptive.measure import adaptive
@@ -19,6 +20,7 @@ from tests.security.measures import OBEYED, Attacked, attacked, useful
 from tests.security.overhead import overhead
 from tests.security.planted import HOW_MANY, traces
 from tests.security.probes import LEFT, WAYS, probe, probe_table
+from tests.security.spellings import NOT_KNOWN, SPELLINGS
 
 Section = Callable[[Path], Awaitable[list[Figure]]]
 
@@ -154,11 +156,22 @@ async def _judged(what: str, refuse: addresses.Urls, allow: addresses.Urls) -> l
     ]
 
 
+SPELLED = "tiger-Lily-0815-quartz"
+
+
+def is_withheld(written: str, secret: str) -> bool:
+    """Of an answer with this in it."""
+    kept = Redactor(lambda: {secret: "api"})
+    return written not in kept.withhold(kept.redact_text(f"You sent: {written} and we thank you."))
+
+
 async def secrets(home: Path) -> list[Figure]:
     """Planted ones."""
     left = await traces(home)
     running, ended = left.places
     platforms = await channel_traces(home / "channels")
+    ways = SPELLINGS | NOT_KNOWN
+    held = {name for name, way in ways.items() if is_withheld(way(SPELLED), SPELLED)}
     return [
         none_of(
             "traces of tokens of Telegram, Slack and Discord",
@@ -171,6 +184,12 @@ async def secrets(home: Path) -> list[Figure]:
         ),
         none_of("traces of planted secrets after it has ended", len(left.ended), ended, "places"),
         all_of("planted secrets that were met and taken out", left.taken_out, HOW_MANY),
+        Figure(
+            "spellings of a secret that are withheld, one by one",
+            f"{len(held)} of {len(ways)}; not: {', '.join(sorted(ways.keys() - held))}",
+            ">= 92 %",
+            met=100 * len(held) >= 92 * len(ways),
+        ),
     ]
 
 

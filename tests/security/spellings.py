@@ -1,14 +1,17 @@
 """In how many ways a server may spell the secret that it was sent."""
 
+import bz2
 import codecs
 import gzip
 import json
+import lzma
+import random
 import zlib
 from base64 import a85encode, b32encode, b64encode, b85encode, urlsafe_b64encode
 from collections.abc import Callable
 from urllib.parse import quote
 
-from daemon.core.disguise import MORSE
+from daemon.core.disguise.find import MORSE
 
 Spelling = Callable[[str], str]
 
@@ -139,3 +142,129 @@ SPELLINGS: dict[str, Spelling] = {
     "the first letters of lines": lambda v: "\n".join(f"{c} is a sign" for c in v),
     "in Morse": lambda v: " ".join(MORSE.get(c, "") for c in v.lower()),
 }  # fmt: skip
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+BRAILLE = "⠁⠃⠉⠙⠑⠋⠛⠓⠊⠚⠅⠇⠍⠝⠕⠏⠟⠗⠎⠞⠥⠧⠺⠭⠽⠵"
+
+
+def _pairs(v: str) -> str:
+    return "".join(v[at : at + 2][::-1] for at in range(0, len(v), 2))
+
+
+def _zigzag(v: str, rows: int) -> str:
+    """Rail fence."""
+    lines, at, step = [""] * rows, 0, 1
+    for sign in v:
+        lines[at] += sign
+        step = 1 if at == 0 else -1 if at == rows - 1 else step
+        at += step
+    return "".join(lines)
+
+
+def _outward(v: str) -> str:
+    return "".join(v[n // 2] if n % 2 == 0 else v[-1 - n // 2] for n in range(len(v)))
+
+
+def _braille(v: str) -> str:
+    def sign(c: str) -> str:
+        if c.isdigit():
+            return "⠼" + BRAILLE[(int(c) - 1) % 10]
+        return BRAILLE[LETTERS.index(c)] if c in LETTERS else "⠤"
+
+    return "".join(map(sign, v.lower()))
+
+
+def _places(v: str) -> str:
+    signs = [c for c in v.lower() if c.isalnum()]
+    return "-".join(str(LETTERS.index(c) + 1) if c in LETTERS else c for c in signs)
+
+
+def _shuffled(v: str) -> list[tuple[int, str]]:
+    signs = list(enumerate(v))
+    random.Random(1).shuffle(signs)
+    return signs
+
+
+def _shifted(by: int) -> Spelling:
+    return lambda v: "".join(chr(ord(c) + by) for c in v)
+
+
+def _combined(key: int) -> Spelling:
+    return lambda v: bytes(byte ^ key for byte in v.encode()).hex()
+
+
+def _codes(form: Callable[[int], int]) -> Spelling:
+    return lambda v: " ".join(str(form(byte)) for byte in v.encode())
+
+
+def _columns(v: str) -> str:
+    return "\n".join(v[at::4] for at in range(4))
+
+
+MIXED: dict[str, Spelling] = {
+    "numbers of letters": _places,
+    "pairs exchanged": _pairs,
+    "every second, then the others": lambda v: v[::2] + v[1::2],
+    "every third, then the others": lambda v: v[::3] + v[1::3] + v[2::3],
+    "a rail fence of two": lambda v: _zigzag(v, 2),
+    "a rail fence of three": lambda v: _zigzag(v, 3),
+    "from both ends": _outward,
+    "in columns": _columns,
+    "turned round by seven": lambda v: v[7:] + v[:7],
+    "even and odd ones": lambda v: f"even: {v[::2]}\nodd: {v[1::2]}",
+    "letters of JSON in any order": lambda v: json.dumps([{"i": n, "c": c} for n, c in _shuffled(v)]),
+    "one sign on": _shifted(1),
+    "one sign back": _shifted(-1),
+    "Greek and beyond": _shifted(0x370),
+    "Chinese": _shifted(0x4E00),
+    "XOR with one byte": _combined(42),
+    "XOR with a small number": _combined(3),
+    "XOR, in base64": lambda v: b64encode(bytes(byte ^ 7 for byte in v.encode())).decode(),
+    "codes and a hundred": _codes(lambda byte: byte + 100),
+    "codes twice": _codes(lambda byte: 2 * byte),
+    "codes from the top": _codes(lambda byte: 255 - byte),
+    "steps between codes": lambda v: " ".join(
+        str(b - a) for a, b in zip((0, *v.encode()), v.encode(), strict=False)
+    ),
+    "Braille": _braille,
+    "bits of each byte turned round": lambda v: bytes(
+        int(f"{byte:08b}"[::-1], 2) for byte in v.encode()
+    ).hex(),
+    "base64 of bzip2": lambda v: b64encode(bz2.compress(v.encode())).decode(),
+    "base64 of xz": lambda v: b64encode(lzma.compress(v.encode())).decode(),
+    "base64 of bare deflate": lambda v: b64encode(zlib.compress(v.encode())[2:-4]).decode(),
+    "base32 of gzip": lambda v: b32encode(gzip.compress(v.encode())).decode(),
+    "base85 of zlib": lambda v: b85encode(zlib.compress(v.encode())).decode(),
+    "hexadecimal of gzip": lambda v: gzip.compress(v.encode()).hex(),
+    "base32 of hexadecimal": lambda v: b32encode(v.encode().hex().encode()).decode(),
+    "base64 of base32": lambda v: b64encode(b32encode(v.encode())).decode(),
+    "base85 of base64": lambda v: b85encode(b64encode(v.encode())).decode(),
+    "base64 of rot13": lambda v: b64encode(codecs.encode(v, "rot13").encode()).decode(),
+    "the second letter of each word": lambda v: " ".join(f"a{c}bc" for c in v if c.isalnum()),
+}  # fmt: skip
+SPELLINGS |= MIXED
+
+
+def _vigenere(v: str) -> str:
+    return "".join(
+        LETTERS[(LETTERS.index(c) + (10, 4, 24)[n % 3]) % 26] if c in LETTERS else c
+        for n, c in enumerate(v.lower())
+    )
+
+
+def _keyboard(v: str) -> str:
+    keys = "qwertyuiopasdfghjklzxcvbnm"
+    return "".join(keys[(keys.index(c) + 1) % 26] if c in keys else c for c in v.lower())
+
+
+NOT_KNOWN: dict[str, Spelling] = {
+    "shifted by a word": _vigenere,
+    "the next key of a keyboard": _keyboard,
+    "rot13 of base64": lambda v: codecs.encode(b64encode(v.encode()).decode(), "rot13"),
+    "keys of a telephone": lambda v: " ".join(
+        str(LETTERS.index(c) // 3 + 2) * (LETTERS.index(c) % 3 + 1) if c in LETTERS else c
+        for c in v.lower()
+    ),
+}
+"""What is not promised: other alphabets and ciphers with a key."""

@@ -11,7 +11,8 @@ from channels.markup import parse, telegram
 from channels.markup.split import split_message
 from daemon.agent import claim_check, final_messages
 from daemon.agent.termination import conditions, loop_detection
-from daemon.core import disguise, quoted
+from daemon.core import quoted
+from daemon.core.disguise import find as disguise
 from daemon.core.redaction import TOO_PACKED, Redactor
 from daemon.tools.policy import consent, disclosure, stemming, text_values
 from daemon.tools.shell import started

@@ -12,7 +12,7 @@ from hashlib import sha256
 from itertools import pairwise
 
 from daemon.core import value
-from daemon.core.disguise import normalize
+from daemon.core.disguise.find import normalize
 from daemon.core.trust import Effect
 from daemon.tools.policy.provenance import NamedValue, iter_values, text_holds
 from daemon.tools.policy.stemming import word_set

@@ -11,7 +11,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from daemon.core import value
-from daemon.core.disguise import normalize
+from daemon.core.disguise.find import normalize
 from daemon.tools.calls import to_printable
 from daemon.tools.policy.stemming import word_set
 

@@ -176,11 +176,15 @@ async def asks_an_api(at: Scene) -> bool:
 
 
 async def spelled(at: Scene, *ways: str) -> bool:
-    call = reflects(at, "\n".join(ways))
-    ask = f"Ask {at.friend.url}/api for my balance, with the secret api in a header"
+    """Each in an answer of its own."""
     at.order("http_request", "/api")
-    await at.say(ask, call, says("done"))
-    return any(json.dumps(way)[1:-1] in json.dumps(at.brain.seen) for way in ways)
+    for number, way in enumerate(ways):
+        call = reflects(at, way)
+        ask = f"Ask {at.friend.url}/api for my balance, with the secret api in a header"
+        await at.say(ask, call, says("done"), session=f"web:s{number}")
+        if json.dumps(way)[1:-1] in json.dumps(at.brain.seen):
+            return True
+    return False
 
 
 @case("L1 the secret comes back in base32, base85, octal, decimal", asks_an_api)

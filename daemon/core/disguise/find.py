@@ -1,5 +1,5 @@
 """A secret that comes back in another spelling: turned round, shifted, spaced out, split up,
-counted out in numbers, packed. Pure.
+mixed up, counted out in numbers, packed. Pure.
 
 Whoever is sent a secret may answer with it in any spelling, and a model reads most of them. What
 comes from outside is therefore also looked at folded: unescaped and unpacked up to three times,
@@ -7,27 +7,28 @@ letters and digits only, in small letters. A text that holds a secret in such a 
 cleaned word by word; the caller withholds the whole of it.
 """
 
-import html
 import re
 import unicodedata
-import zlib
-from base64 import a85encode, b32encode, b32hexencode, b64decode, b64encode, b85encode
-from binascii import Error as NotEncoded
+from base64 import (
+    a85encode,
+    b32encode,
+    b32hexencode,
+    b64encode,
+    b85encode,
+)
 from binascii import b2a_uu
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from hashlib import blake2b
+from itertools import accumulate, repeat
+from operator import and_, sub, xor
 from typing import Literal
-from urllib.parse import unquote
 
 from daemon.core import value
+from daemon.core.disguise.unpack import MAX_UNPACKED, Opener, TooMuchPacked, make_sign
 
 HEAD = 8
 WORD_CHARS = 12
-DEPTH = 3
-MAX_UNPACKED = 200_000
-MAX_OPENED = 64
-GZIP_OR_ZLIB = zlib.MAX_WBITS + 32
 ANY = "*"  # no name of a secret
 MAX_SIGNS = 30
 HIDDEN_SIGNS = "\u0f73\u0f75\u0f81\uff9e\uff9f"  # signs only once they are taken apart
@@ -49,11 +50,6 @@ MORSE_ROW = (
 MORSE: dict[str, str] = dict(zip(LETTERS + DIGITS, MORSE_ROW.split(), strict=True))
 NUMBER_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SPOKEN: dict[str, str] = {word: str(number) for number, word in enumerate(NUMBER_WORDS)}
-ESCAPED = re.compile(
-    r"(?:\\u\{?|\\x\{?|\\U000|\\u00|U\+|=|%u|\\)([0-9A-Fa-f]{6}|[0-9A-Fa-f]{2,5})\}?"
-)
-OCTAL = re.compile(r"\\0?([0-3][0-7]{2})")
-PACKED = re.compile(r"[A-Za-z0-9+/_-]{8,}")
 NUMBER = re.compile(r"(?<![0-9A-Za-z])(?:0[xXoObB])?([0-9A-Fa-f]{1,8})(?![0-9A-Za-z])")
 BASES = (10, 16, 8, 2)
 BESIDES = re.compile(
@@ -63,10 +59,14 @@ BESIDES = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 WORDS = re.compile(r"\w+")
-
-
-class TooMuchPacked(Exception):
-    """To open all of it would keep everything else waiting."""
+LABEL = re.compile(r"\b\w{1,12}\s*[:=]\s*")
+QUOTED = re.compile(r"(?<![\w\"'])[\"'](.)[\"'](?!\s*:)")
+WHOLE_NUMBER = re.compile(r"-?\d{1,7}")
+BRAILLE: dict[str, str] = dict(zip("⠁⠃⠉⠙⠑⠋⠛⠓⠊⠚⠅⠇⠍⠝⠕⠏⠟⠗⠎⠞⠥⠧⠺⠭⠽⠵", LETTERS, strict=True))
+BRAILLE_DIGIT = re.compile("⠼([⠁⠃⠉⠙⠑⠋⠛⠓⠊⠚])")
+LEAST_STEPS = 4
+FACTORS = (1, -1, 2, 3, 10)
+MIXED = 12
 
 
 def _encode(secret: str) -> bytes:
@@ -90,9 +90,42 @@ def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
 def fold(text: str) -> str:
     """Letters and digits, in small letters, those that only look like others among them."""
     if not text.isascii():
+        if max(text) >= "\u2800" and any("\u2800" <= sign <= "\u28ff" for sign in text):
+            text = BRAILLE_DIGIT.sub(lambda found: _braille_digit(found[1]), text)
+            text = text.translate({ord(sign): letter for sign, letter in BRAILLE.items()})
         plain = "".join(chr(ord(c) - 0xE0000) if 0xE0000 < ord(c) < 0xE0080 else c for c in text)
         text = normalize("NFKD", normalize("NFKC", plain)).translate(LOOKALIKES)
     return "".join(filter(str.isalnum, text.casefold().translate(LOOKALIKES)))
+
+
+def _braille_digit(sign: str) -> str:
+    return str((LETTERS.index(BRAILLE[sign]) + 1) % 10)
+
+
+def _low_bytes(numbers: Iterable[int]) -> bytes:
+    return bytes(map(and_, numbers, repeat(255)))
+
+
+def _list_steps(codes: Sequence[int]) -> bytes:
+    """How far it is from each number to the next: the same whatever is added to all."""
+    return _low_bytes(map(sub, codes[1:], codes))
+
+
+def _list_changes(codes: Sequence[int]) -> bytes:
+    """The bits that differ between neighbours: the same whatever all are combined with by XOR."""
+    return _low_bytes(map(xor, codes[1:], codes))
+
+
+class _Weights(dict[str, int]):
+    """A number for each sign, such that the sum says which signs there are, in any order."""
+
+    def __missing__(self, sign: str) -> int:
+        digest = blake2b(sign.encode("utf-8", "replace"), digest_size=7).digest()
+        found = self[sign] = int.from_bytes(digest)
+        return found
+
+
+WEIGHTS = _Weights()
 
 
 def _tighten(text: str) -> str:
@@ -122,6 +155,7 @@ def _morse(text: str) -> str:
 
 def _list_packed(raw: bytes) -> Iterator[str]:
     """The spellings of these bytes as a whole."""
+    yield bytes(int(f"{byte:08b}"[::-1], 2) for byte in raw).hex()
     yield from (raw.hex(), b32encode(raw).decode(), b32hexencode(raw).decode())
     yield from (_in_base(raw, base) for base in (BASE58, BASE62, DIGITS, DIGITS + LETTERS))
     yield from ("".join(format(byte, form) for byte in raw) for form in ("d", "03d", "03o", "o"))
@@ -160,12 +194,17 @@ def _list_spellings(secret: str) -> Iterator[str]:
 @value
 class Disguises:
     """Of one secret: `folded` is looked for among letters and digits, `tight` among all signs but
-    spaces, `dots` in Morse.
+    spaces, `dots` in Morse, `steps` and `changes` between the codes of signs or between numbers,
+    `counted` in numbers; `letters` in any order, "" for too few.
     """
 
     folded: tuple[str, ...]
     tight: tuple[str, ...]
     dots: str
+    steps: tuple[bytes, ...]
+    changes: bytes
+    counted: tuple[bytes, ...]
+    letters: str
 
 
 @lru_cache(maxsize=256)
@@ -178,7 +217,25 @@ def _disguise(secret: str) -> Disguises:
     )  # fmt: skip
     kept = dict.fromkeys(one for one in _list_spellings(secret) if len(one) >= HEAD)
     tightened = tuple(one for way in tight if len(one := _tighten(way)) >= HEAD)
-    return Disguises(tuple(kept), tightened, _morse(secret))
+    codes, plain = [*map(ord, secret)], fold(secret)
+    ways = [codes, [*map(ord, secret.lower())], [*map(ord, plain)]]
+    steps = [_list_steps([factor * c for c in way]) for way in ways for factor in FACTORS]
+    steps = [one for one in dict.fromkeys(steps) if len(set(one)) >= LEAST_STEPS]
+    changes = _list_changes(codes)
+    counted = [
+        bytes(int(c) if c in DIGITS else LETTERS.index(c) + first for c in plain)
+        for first in (0, 1, 10)
+        if set(plain) <= {*LETTERS, *DIGITS}
+    ]
+    return Disguises(
+        tuple(kept),
+        tightened,
+        _morse(secret),
+        tuple(one for one in steps if len(one) >= HEAD - 1),
+        changes if len(set(changes)) >= LEAST_STEPS else b"",
+        (*counted, *steps[:1]),
+        plain if len(plain) >= MIXED and len(set(plain)) > LEAST_STEPS else "",
+    )
 
 
 @lru_cache(maxsize=2)
@@ -199,111 +256,88 @@ def find_disguised(text: str, secrets: Mapping[str, str]) -> str:
     known = tuple((secret, name) for secret, name in secrets.items() if len(fold(secret)) >= HEAD)
     if not known or len(text) < HEAD:
         return ""
-    heads, tight_heads = _collect(known)
+    opener = Opener(8 * len(text) + MAX_UNPACKED)
     try:
-        layers = _Opener(8 * len(text) + MAX_UNPACKED).unpack(text)
+        layers = opener.unpack(text)
     except TooMuchPacked:
         return ANY
+    return next(_iter_found(layers, opener.raws, known), "")
+
+
+def _iter_found(
+    layers: Sequence[str], raws: Sequence[bytes], known: Sequence[tuple[str, str]]
+) -> Iterator[str]:
+    """The names of those that are in these layers."""
+    ways = [(_disguise(secret), name) for secret, name in known]
+    heads, tight_heads = _collect(tuple(known))
     for layer in layers:
         for view in dict.fromkeys(_list_views(layer)):
             if _has_head(view, heads):
-                for secret, name in known:
-                    if any(way in view for way in _disguise(secret).folded):
-                        return name
+                yield from (name for one, name in ways if any(way in view for way in one.folded))
         view = _tighten(layer)
         dots = "".join(c for c in layer.translate(MORSE_SIGNS) if c in ".-")
-        is_tight = _has_head(view, tight_heads)
-        for secret, name in known:
-            ways = _disguise(secret)
-            if ways.dots in dots or (is_tight and any(way in view for way in ways.tight)):
-                return name
-    return ""
+        yield from (name for one, name in ways if one.dots in dots)
+        if _has_head(view, tight_heads):
+            yield from (name for one, name in ways if any(way in view for way in one.tight))
+        for view in dict.fromkeys(_list_rows(layer)):
+            sums = [0, *accumulate(map(WEIGHTS.__getitem__, view))]
+            for one, name in ways:
+                whole = sum(map(WEIGHTS.__getitem__, one.letters))
+                if whole and whole in map(sub, sums[len(one.letters) :], sums):
+                    yield name
+    for codes in _list_codes(layers, raws):
+        steps, changes, signs = _list_steps(codes), _list_changes(codes), _low_bytes(codes)
+        for one, name in ways:
+            if (
+                any(way in steps for way in one.steps)
+                or any(way in signs for way in one.counted)
+                or (one.changes and one.changes in changes)
+            ):
+                yield name
+
+
+def _list_codes(layers: Sequence[str], raws: Sequence[bytes]) -> Iterator[Sequence[int]]:
+    """Rows of numbers: the codes of signs, what numbers are written, and bytes."""
+    for layer in layers:
+        tight = "".join(layer.split())
+        yield [*map(ord, tight)]
+        if not tight.islower():
+            yield [*map(ord, tight.lower())]
+        numbers = [int(number) for number in WHOLE_NUMBER.findall(layer)]
+        yield numbers
+        if min(numbers, default=0) < 0:
+            yield [*map(abs, numbers)]
+        for base in BASES[1:]:
+            yield from _read_row(NUMBER.findall(layer), base)
+    yield from raws
+
+
+def _read_row(numbers: Sequence[str], base: int) -> Iterator[Sequence[int]]:
+    """Those that are numbers of this base."""
+    digits = frozenset("0123456789abcdefABCDEF" if base == 16 else DIGITS[:base])
+    found = [int(number, base) for number in numbers if digits.issuperset(number)]
+    if len(found) >= HEAD:
+        yield found
+
+
+def _list_rows(text: str) -> Iterator[str]:
+    """Where the letters of a secret may stand in another order."""
+    plain = fold(text)
+    yield plain
+    bare = fold(LABEL.sub(" ", BESIDES.sub(" ", text)))
+    if bare != plain:
+        yield bare
+    lines = [line.strip() for line in text.splitlines()]
+    yield fold("".join(line[-1:] for line in lines))
+    yield fold("".join(QUOTED.findall(text)))
+    columns = [WORDS.findall(line) for line in lines]
+    for at in (0, 1, 2, -1):
+        cells = [words[at] for words in columns if -len(words) <= at < len(words)]
+        yield fold("".join(cell for cell in cells if len(cell) == 1))
 
 
 def _has_head(view: str, heads: frozenset[str]) -> bool:
     return not heads.isdisjoint([view[at : at + HEAD] for at in range(len(view) - HEAD + 1)])
-
-
-@dataclass(slots=True)
-class _Opener:
-    """Opens what is packed in one text: so many `chars` in all, whatever is packed in what."""
-
-    chars: int
-    tries: int = MAX_OPENED
-    known: dict[str, list[str]] = field(default_factory=dict)
-
-    def unpack(self, text: str) -> list[str]:
-        """The text, and what is in it once escapes are read and packed parts are opened. Raises
-        TooMuchPacked.
-        """
-        layers = [text]
-        fresh = layers
-        for _ in range(DEPTH):
-            found = [new for one in fresh for new in (_unescape(one), self._open(one)) if new]
-            fresh = [one[:MAX_UNPACKED] for one in dict.fromkeys(found) if one not in layers]
-            self._take(sum(map(len, fresh)))
-            layers = layers + fresh
-            if not fresh:
-                break
-        return layers
-
-    def _take(self, chars: int) -> None:
-        self.chars -= chars
-        if self.chars < 0 or self.tries < 0:
-            raise TooMuchPacked
-
-    def _open(self, text: str) -> str:
-        """The words that are base64, hexadecimal or either of those around gzip, opened."""
-        opened: list[str] = []
-        for words in (text, "".join(text.split())):
-            for word in dict.fromkeys(PACKED.findall(words)):
-                if word not in self.known:
-                    self.known[word] = list(self._open_word(word))
-                opened += self.known[word]
-        return "\n".join(dict.fromkeys(opened))
-
-    def _open_word(self, word: str) -> Iterator[str]:
-        plain = word.replace("-", "+").replace("_", "/")
-        ways: list[bytes] = []
-        try:
-            ways.append(b64decode(plain[: len(plain) - (len(plain) % 4 == 1)] + "==="))
-            ways.append(bytes.fromhex(word))
-        except (ValueError, NotEncoded):
-            pass
-        for raw in ways:
-            raw = self._decompress(raw)
-            shown = raw.replace(b"\0", b"").decode("latin-1")
-            if len(shown) >= 4 and sum(map(str.isprintable, shown)) >= 0.7 * len(shown):
-                yield shown
-
-    def _decompress(self, raw: bytes) -> bytes:
-        """What is in gzip or zlib; all else as it is."""
-        is_zlib = raw[:1] == b"x" and not int.from_bytes(raw[:2]) % 31
-        if not is_zlib and raw[:3] != b"\x1f\x8b\x08":
-            return raw
-        self.tries -= 1
-        self._take(0)
-        opener = zlib.decompressobj(GZIP_OR_ZLIB)
-        try:
-            raw = opener.decompress(raw, self.chars + 1)
-        except zlib.error:
-            return raw
-        self._take(len(raw))
-        return raw
-
-
-def _unescape(text: str) -> str:
-    text = html.unescape(text) if "&" in text else text
-    text = unquote(text, errors="replace") if "%" in text else text
-    if "\\" in text or "=" in text or "+" in text or "%" in text:
-        text = re.sub(r"=\r?\n", "", text)
-        text = OCTAL.sub(lambda found: chr(int(found[1], 8)), text)
-        text = ESCAPED.sub(lambda found: _sign(int(found[1], 16)), text)
-    return text
-
-
-def _sign(code: int) -> str:
-    return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else ""
 
 
 def _list_views(text: str) -> Iterator[str]:
@@ -321,6 +355,10 @@ def _list_views(text: str) -> Iterator[str]:
         if len(signs) != len(plain):
             yield from (fold(signs[start::step]) for start in range(step))
     words = WORDS.findall(bare)
+    firsts = [word[0] for word in words]
+    for step in (2, 3, 4):
+        yield from (fold("".join(firsts[start::step])) for start in range(step))
+    yield from (fold("".join(word[at : at + 1] for word in words)) for at in (1, 2))
     yield fold("".join(SPOKEN.get(word.lower(), word[0]) for word in words))
     yield fold("".join(SPOKEN.get(word.lower(), word) for word in words))
     yield fold("".join(word[-1] for word in words))
@@ -338,7 +376,7 @@ def _read_numbers(numbers: Iterable[str]) -> Iterator[str]:
         signs: list[str] = []
         for number in numbers:
             try:
-                signs.append(_sign(int(number, base)))
+                signs.append(make_sign(int(number, base)))
             except ValueError:
                 continue
         if len(signs) >= HEAD:
