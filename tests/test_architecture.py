@@ -57,8 +57,8 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_000,
     "daemon/settings": 7_990,
     "daemon/store": 11_080,
-    "daemon/tools": 96_900,
-    "daemon/triggers": 9_870,
+    "daemon/tools": 98_860,
+    "daemon/triggers": 11_310,
     "memory": 2_450,
 }
 TOP_LEVEL = {

@@ -55,8 +55,11 @@ from daemon.tools.criteria_checks import CriteriaChecker
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.signature import bind
+from daemon.tools.web.client import WebClient
 from daemon.tools.workspace.inbox_folder import InboxFolder
+from daemon.triggers.conditions import ConditionChecker
 from daemon.triggers.events import EventTrigger
+from daemon.triggers.orders import list_tasks
 from daemon.triggers.schedule_tool import schedule_tool
 from daemon.triggers.schedules import ScheduleEngine
 from memory.memory import Memory
@@ -96,11 +99,19 @@ class Daemon(ToolOwner):
         memory.on_waiting = partial(self.notifier, MEMORY_WAITS)
         spawn = bind([spawn_agent], {SubagentManager: self.subagents})
         schedules = self.schedules = ScheduleEngine(
-            store, self._begin_scheduled, clock, self.new_id, partial(random.uniform, 0)
+            store,
+            self._begin_scheduled,
+            clock,
+            self.new_id,
+            partial(random.uniform, 0),
+            self.background,
         )
         self.stack.push_async_callback(schedules.aclose)
         own = [*spawn, *config_tools(self.runtime), schedule_tool(schedules, clock)]
         executor = await self.build_tools(memory, own)
+        schedules.conditions = ConditionChecker(
+            CriteriaChecker(self.sandbox, self.effects), WebClient(config.tools.http), self.files
+        )
         agents.set_tools(self.registry.names())
         sessions = self.sessions = SessionManager(
             store,
@@ -133,7 +144,7 @@ class Daemon(ToolOwner):
     async def _sync_schedules(self) -> None:
         config = self.config.scheduler
         self.schedules.zone = config.timezone or self.zone
-        await self.schedules.sync(config.tasks, config.session)
+        await self.schedules.sync(list_tasks(config), config.session)
 
     def _apply_config(self, config: Config) -> None:
         """After a reload: new turns use it."""

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace, paths: Paths) -> str:
     from daemon.app.connect import connect
-    from daemon.triggers.schedules import ScheduleOrder
+    from daemon.triggers.orders import ScheduleOrder
 
     async with connect(paths) as opened:
         client = opened.client

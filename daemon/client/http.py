@@ -32,7 +32,7 @@ from daemon.store.lock import LOCK_FILE, is_locked
 
 if TYPE_CHECKING:
     from daemon.core.rows import GrantBounds, LoopOrder
-    from daemon.triggers.schedules import ScheduleOrder
+    from daemon.triggers.orders import ScheduleOrder
 
 SEND = {
     "terminal": Endpoint("POST", "/v1/terminal/{session}/messages?stream={stream}", SendResult),

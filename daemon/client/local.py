@@ -35,7 +35,8 @@ from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService, name_question
 from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox, InboxMessage
-from daemon.triggers.schedules import ScheduleEngine, ScheduleOrder, show_schedule
+from daemon.triggers.orders import ScheduleOrder, show_schedule
+from daemon.triggers.schedules import ScheduleEngine
 from memory.memory import Memory
 
 END_STATES = ("ended", "quarantined")

@@ -17,7 +17,7 @@ from daemon.core.trust import OWNER, Answer, NewCode, PairedPerson, Person, Righ
 
 if TYPE_CHECKING:
     from daemon.core.rows import GrantBounds, LoopOrder
-    from daemon.triggers.schedules import ScheduleOrder
+    from daemon.triggers.orders import ScheduleOrder
 
 SESSION_NAME = re.compile(r"(?!\.{1,2}\Z)[^:/\x00-\x1f\x7f\ud800-\udfff]{1,100}")
 """The name of a session as a person gives it; it is a part of an address too, hence no ".."."""

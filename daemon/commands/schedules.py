@@ -10,7 +10,8 @@ from daemon.core.errors import UsageError
 from daemon.core.trust import Label
 from daemon.services.approvals import make_visible
 from daemon.store.tables.schedules import OccurrenceRow, ScheduleRow
-from daemon.triggers.schedules import ScheduleEngine, ScheduleOrder
+from daemon.triggers.orders import ScheduleOrder
+from daemon.triggers.schedules import ScheduleEngine
 
 USAGE = (
     '/schedule WHEN: TASK makes one, such as "/schedule every day 08:00: sum up the news",'

@@ -49,7 +49,7 @@ from daemon.http.responses import (
     read_raw_body,
 )
 from daemon.triggers.events import EventTrigger
-from daemon.triggers.schedules import ScheduleOrder
+from daemon.triggers.orders import ScheduleOrder
 from daemon.triggers.signatures import BadSignature
 
 REFUSALS = {

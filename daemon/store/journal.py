@@ -121,6 +121,7 @@ RELEASE_STEERING = f"""UPDATE inbox SET steers = '' WHERE {OPEN} AND state = 'ne
 FINISH_CHILD = "UPDATE children SET done = 1 WHERE turn = ?"
 
 
+NOTHING = "NOTHING"  # said by a run that was begun by itself and has nothing to say
 WOKEN_CHANNELS = (EVENT_CHANNEL, SCHEDULE_CHANNEL)
 
 
@@ -196,7 +197,7 @@ class Tx(
             return
         if told is not own:
             woken = session.startswith(tuple(f"{channel}_" for channel in WOKEN_CHANNELS))
-            if kind == "reply" and not woken:
+            if kind == "reply" and (not woken or body.strip(" .!").upper() == NOTHING):
                 return
             if kind in ("reply", "notice"):
                 kind = "notice"

@@ -22,6 +22,7 @@ from daemon.tools.workspace.fs import casefold_name
 
 MAX_PARALLEL = 8
 MAX_CHARS, SHOWN_CHARS = 4000, 200
+HEARTBEAT_FILE = "HEARTBEAT.md"  # what the assistant looks at by itself
 READ_EFFECTS = (Effect.READ, Effect.FETCH)
 RETRY_DELAYS = (0.5, 1.0, 2.0)
 WITHOUT_EFFECT = (Outcome.NOT_RUN, Outcome.REJECTED)

@@ -155,6 +155,11 @@ class ScheduleTask(BaseModel):
     )
     until: str = Field("", description='no run after this time: "2027-01-01T00:00"; empty: no end')
     paused: bool = Field(False, description="do not run it now")
+    condition: dict[str, str] = Field(
+        {},
+        description="looked at first, without a model; it runs if this command succeeds, the page"
+        ' at this address has changed, or this file is there: { file = "inbox.txt" }',
+    )
     agent: str = Field("default", description="the agent that does it")
 
     @model_validator(mode="after")
@@ -162,6 +167,8 @@ class ScheduleTask(BaseModel):
         try:
             for text in filter(None, (self.schedule, self.until)):
                 parse_rule(text, self.zone or "UTC", datetime.now(UTC))
+            if len(self.condition) > 1 or not {*self.condition} <= {"command", "url", "file"}:
+                raise UsageError("condition: expected one of command, url and file")
         except UsageError as error:
             raise ValueError(f"{self.name}: {error}") from error
         return self
@@ -176,11 +183,16 @@ class SchedulerConfig(BaseModel):
     session: Annotated[str, AfterValidator(_check_notify)] = Field(
         "terminal:main", description="the conversation that is told and asked"
     )
+    heartbeat: str = Field(
+        "",
+        description='how often the assistant looks at HEARTBEAT.md in the workspace, such as "every'
+        ' 30m", and does what is due; empty: never',
+    )
     tasks: tuple[ScheduleTask, ...] = Field((), description="the schedules")
 
     @model_validator(mode="after")
     def _check_names_differ(self) -> "SchedulerConfig":
-        names = [task.name for task in self.tasks]
+        names = [task.name for task in self.tasks] + ["heartbeat"] * bool(self.heartbeat)
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(
                 f"two tasks are named {twice[0]!r}; expected a name of its own for each"

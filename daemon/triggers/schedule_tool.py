@@ -12,8 +12,9 @@ from daemon.core.events import UserSaid
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import Arguments, Tool, ToolContext, ToolError
 from daemon.tools.signature import bind, tool
+from daemon.triggers.orders import ScheduleOrder
 from daemon.triggers.recurrence import Recurrence, describe_runs, parse_rule
-from daemon.triggers.schedules import ScheduleEngine, ScheduleOrder
+from daemon.triggers.schedules import ScheduleEngine
 
 
 @tool(effect=Effect.DESTRUCTIVE, critical=None, idempotent=True)

@@ -5,25 +5,34 @@ restarts or clock jumps happen, each occurrence begins one turn.
 """
 
 import logging
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from daemon.access.chat_ids import NOTICE
-from daemon.core import value
-from daemon.core.clock import Clock
+from daemon.core.clock import BackgroundTasks, Clock
 from daemon.core.errors import StoreUnavailable, UsageError
 from daemon.core.ids import NewId, parse_session_id
+from daemon.core.quoted import find_quoted
 from daemon.core.rows import SCHEDULE_CHANNEL, InboxRow, OutboxRow, SessionRow
-from daemon.core.trust import OWNER_NAME, Label
+from daemon.core.trust import Label
 from daemon.store.journal import Store, Tx
 from daemon.store.tables.base import from_db
 from daemon.store.tables.schedules import OccurrenceRow, ScheduleRow
+from daemon.triggers.conditions import ConditionChecker, Look
 from daemon.triggers.config import ScheduleTask
+from daemon.triggers.orders import (
+    CONFIG,
+    ScheduleOrder,
+    check_order,
+    describe_order,
+    make_name,
+    make_row,
+    order_of_task,
+)
 from daemon.triggers.recurrence import (
     BadRule,
     Due,
@@ -37,16 +46,15 @@ if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 log = logging.getLogger(__name__)
-CONFIG, SECTION = "config", "[[scheduler.tasks]]"
+SECTION = "[[scheduler.tasks]]"
 WAKE_S = 1
-MOST_JITTER_S = 86_400
 GRACE = timedelta(minutes=1)
 LATE = timedelta(minutes=10)
 BACKWARDS = timedelta(seconds=30)
 BATCH, SHOWN = 100, 10
+KEEP_LOOKS = timedelta(days=2)
+Fired = tuple[SessionRow, InboxRow] | OccurrenceRow
 VERBS = ("pause", "resume", "remove")
-NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-WORD = re.compile(r"[A-Za-z0-9]+")
 STILL_AT_WORK = "the run before is still at work"
 MISSED = "it was due while the daemon was not running"
 LATE_TEXT = "\n\n(This was due at {due}; it runs now, {late} later.)"
@@ -54,85 +62,6 @@ BROKEN_RULE = (
     "The schedule {name} is paused: {error}. Nothing else of it was changed; remove it, or set it"
     " anew."
 )
-
-
-@value
-class ScheduleOrder:
-    """What somebody wants done, and when (`rule`, in `zone`; "" for the owner's). `session` is told
-    and asked. `label` is that of what orders it, `turn` the turn of the model that did, "" for a
-    person. `name` "" is one made from the task; `until` an ISO time, "" for no end.
-    """
-
-    rule: str
-    prompt: str
-    session: str
-    name: str = ""
-    zone: str = ""
-    sender: str = OWNER_NAME
-    role: str = OWNER_NAME
-    label: Label = Label.TRUSTED
-    origin: str = "owner"
-    turn: str = ""
-    agent: str = "default"
-    misfire: str = "once"
-    oneshot: bool = False
-    jitter_s: int = 0
-    until: str = ""
-    condition: str = ""
-
-
-def _from_order(order: ScheduleOrder, name: str, now: datetime) -> ScheduleRow:
-    given = {one.name: getattr(order, one.name) for one in fields(order)}
-    given["until"] = parse_until(order.until, order.zone)
-    return ScheduleRow(id=name, made_at=now, **given)
-
-
-def _from_task(task: ScheduleTask, session: str, zone: str) -> ScheduleOrder:
-    given = task.model_dump(exclude={"schedule", "paused", "session", "zone"})
-    where = {"session": task.session or session, "zone": task.zone or zone}
-    return ScheduleOrder(rule=task.schedule, origin=CONFIG, **where, **given)
-
-
-def parse_until(text: str, zone: str) -> datetime | None:
-    """The instant of an ISO time in this zone; None for "". Raises BadRule."""
-    if not text:
-        return None
-    try:
-        return parse_rule(text, zone, datetime.now(UTC)).at
-    except BadRule as error:
-        raise BadRule(f"until: {error}") from error
-
-
-def _describe(row: ScheduleRow) -> ScheduleRow:
-    """What its owner set, without what became of it."""
-    return replace(row, id="", made_at=datetime.min, state="", due=None, fires_at=None)
-
-
-def show_schedule(row: ScheduleRow) -> dict[str, object]:
-    """As JSON; its times as ISO instants."""
-    told = {one.name: getattr(row, one.name) for one in fields(row)}
-    return {k: one.isoformat() if isinstance(one, datetime) else one for k, one in told.items()}
-
-
-def make_name(prompt: str, taken: Collection[str]) -> str:
-    """A name from the first words that no other schedule has."""
-    words = "-".join(WORD.findall(prompt.lower())[:4])[:40] or "task"
-    numbered = (f"{words}-{number}" for number in range(2, len(taken) + 3))
-    return next(name for name in (words, *numbered) if name not in taken)
-
-
-def check_order(order: ScheduleOrder) -> None:
-    """Raises UsageError for what cannot be scheduled."""
-    if not order.prompt.strip():
-        raise UsageError("the task is empty; say what is to be done then")
-    if not NAME.fullmatch(order.name):
-        raise UsageError(
-            f"{order.name!r} is no name; expected letters, digits, '_', '-', '.', at most 64"
-        )
-    if order.misfire not in ("once", "all", "skip"):
-        raise UsageError(f"misfire: found {order.misfire!r}, expected once, all or skip")
-    if not 0 <= order.jitter_s <= MOST_JITTER_S:
-        raise UsageError(f"jitter: found {order.jitter_s}, expected 0 to {MOST_JITTER_S} seconds")
 
 
 def recurrence_of(row: ScheduleRow) -> Recurrence:
@@ -183,6 +112,8 @@ class ScheduleEngine:
     clock: Clock
     new_id: NewId
     chance: Callable[[int], float]
+    background: BackgroundTasks
+    conditions: ConditionChecker = field(init=False)
     zone: str = "UTC"
     usd_per_run: float | None = None
     _started: bool = False
@@ -201,6 +132,8 @@ class ScheduleEngine:
         """What is due fires from now on; what was missed, at once."""
         self._started = True
         await self.store.write(lambda tx: self._plan_all(tx, self.clock.now()))
+        for one in await self.store.read(lambda tx: tx.list_checking()):
+            self._go_on(one)
         await self._look()
         await self.tick()
 
@@ -213,10 +146,41 @@ class ScheduleEngine:
                 await self.store.write(lambda tx: self._plan_all(tx, now))
                 await self._look()
             while self._next and self._next <= now:
-                fired = await self.store.write(lambda tx: self._fire(tx, now))
-                for session, row in fired:
-                    self.deliver(session, row)
+                for one in await self.store.write(lambda tx: self._fire(tx, now)):
+                    self._go_on(one)
                 await self._look()
+
+    def _go_on(self, fired: Fired) -> None:
+        """What is on disk now: a message is delivered, a condition looked at."""
+        if isinstance(fired, OccurrenceRow):
+            self.background.start(self._look_at(fired), f"condition of {fired.schedule}")
+        else:
+            self.deliver(*fired)
+
+    async def _look_at(self, one: OccurrenceRow) -> None:
+        """Look at the condition of an occurrence, and begin its turn if there is something new."""
+        row = await self.store.read(lambda tx: tx.get_schedule(one.schedule))
+        found = await self.conditions.look(row.condition, row.seen) if row else Look(False)
+        with suppress(StoreUnavailable):  # it is looked at again at the next start
+            begun = await self.store.write(lambda tx: self._settle(tx, one, found))
+            if begun:
+                self.deliver(*begun)
+
+    def _settle(
+        self, tx: Tx, one: OccurrenceRow, found: Look
+    ) -> tuple[SessionRow, InboxRow] | None:
+        row, now = tx.get_schedule(one.schedule), self.clock.now()
+        known = tx.get_occurrence(one.schedule, one.key)
+        if row is None or known is None or known.state != "checking":
+            return None
+        if found.trouble and found.trouble != row.trouble:
+            self._tell(tx, row, found.trouble, now)
+        tx.put_schedule(replace(row, seen=found.seen or row.seen, trouble=found.trouble))
+        if not found.is_new:
+            tx.set_occurrence("nothing new", "", row.id, one.key)
+            tx.forget_looks(row.id, now - KEEP_LOOKS)
+            return None
+        return self._begin(tx, row, Due(one.due, one.key), now, found)
 
     async def list_all(self) -> list[ScheduleRow]:
         """All but removed ones, oldest first."""
@@ -252,7 +216,7 @@ class ScheduleEngine:
             zone=rule.zone,
         )
         check_order(order)
-        row = self._plan(_from_order(order, name or self.new_id(), now), now)
+        row = self._plan(make_row(order, name or self.new_id(), now), now)
         if row.due is None:
             raise UsageError(f"{order.rule!r} lies in the past; nothing was scheduled")
 
@@ -331,14 +295,14 @@ class ScheduleEngine:
                 tx.put_schedule(replace(row, state="removed", due=None, fires_at=None))
         for task in tasks:
             known = tx.find_schedule(task.name, task.name)
-            order = _from_task(task, session, self.zone)
+            order = order_of_task(task, session, self.zone)
             if known and known.origin != CONFIG:
                 text = f"{SECTION}: {task.name!r} is not used, for a schedule has that name already"
                 log.warning(text)
                 self._tell(tx, known, f"{text}; remove one of them.", now)
                 continue
-            row = _from_order(order, known.id if known else self.new_id(), now)
-            if known and _describe(known) == _describe(row) and not task.paused:
+            row = make_row(order, known.id if known else self.new_id(), now)
+            if known and describe_order(known) == describe_order(row) and not task.paused:
                 row = replace(known, state="active") if known.state == "paused" else known
                 if row.due or row.state == "over":
                     continue
@@ -383,8 +347,8 @@ class ScheduleEngine:
             waker.add_job(self.tick, "interval", misfire_grace_time=None, **wake)
             waker.start()
 
-    def _fire(self, tx: Tx, now: datetime) -> list[tuple[SessionRow, InboxRow]]:
-        begun = list[tuple[SessionRow, InboxRow]]()
+    def _fire(self, tx: Tx, now: datetime) -> list[Fired]:
+        begun = list[Fired]()
         for row in tx.list_due_schedules(now):
             try:
                 begun += self._fire_one(tx, row, now)
@@ -394,9 +358,7 @@ class ScheduleEngine:
                 self._tell(tx, row, text, now)
         return begun
 
-    def _fire_one(
-        self, tx: Tx, row: ScheduleRow, now: datetime
-    ) -> Iterator[tuple[SessionRow, InboxRow]]:
+    def _fire_one(self, tx: Tx, row: ScheduleRow, now: datetime) -> Iterator[Fired]:
         passed = list_passed(row, now)
         for due in passed:
             why = ""
@@ -408,6 +370,10 @@ class ScheduleEngine:
                 skipped = OccurrenceRow(row.id, due.key, due.at, now, "skipped", detail=why)
                 if tx.add_occurrence(skipped) and why == STILL_AT_WORK:
                     self._tell(tx, row, f"It was left out: {why}.", now)
+            elif row.condition:
+                checking = OccurrenceRow(row.id, due.key, due.at, now, "checking")
+                if tx.add_occurrence(checking):
+                    yield checking
             elif begun := self._begin(tx, row, due, now):
                 yield begun
         done = row.oneshot or not passed
@@ -419,19 +385,27 @@ class ScheduleEngine:
         )
 
     def _begin(
-        self, tx: Tx, row: ScheduleRow, due: Due, now: datetime
+        self, tx: Tx, row: ScheduleRow, due: Due, now: datetime, found: Look | None = None
     ) -> tuple[SessionRow, InboxRow] | None:
-        """The occurrence with its session and message; None where it is there already."""
+        """The occurrence with its session and message; None where it is there already. `found`: its
+        condition was looked at.
+        """
         turn, session = self.new_id(), f"{SCHEDULE_CHANNEL}_{uuid4()}"
-        if not tx.add_occurrence(OccurrenceRow(row.id, due.key, due.at, now, "fired", turn)):
+        if found:
+            tx.set_occurrence("fired", turn, row.id, due.key)
+        elif not tx.add_occurrence(OccurrenceRow(row.id, due.key, due.at, now, "fired", turn)):
             return None
-        body = row.prompt
+        body, label, quoted = row.prompt, row.label, ""
+        if found and found.text:
+            label = label.join_with(found.label)
+            quoted = found.text if found.label is Label.UNTRUSTED else ""
+            body += f"\n\n{found.text}"
         if now - due.at > LATE + timedelta(seconds=row.jitter_s):
             late = timedelta(seconds=round((now - due.at).total_seconds()))
             when = due.at.astimezone(load_zone(row.zone)).strftime("%Y-%m-%d %H:%M")
             body += LATE_TEXT.format(due=when, late=late)
         own = SessionRow(
-            session, SCHEDULE_CHANNEL, row.name, row.label, now, agent=row.agent, root=row.session
+            session, SCHEDULE_CHANNEL, row.name, label, now, agent=row.agent, root=row.session
         )
         message = InboxRow(
             id=self.new_id(),
@@ -441,10 +415,11 @@ class ScheduleEngine:
             session=session,
             sender=row.sender,
             body=body,
-            label=row.label,
+            label=label,
             turn=turn,
             received_at=now,
             role=row.role,
+            quoted=find_quoted(body, [quoted]) if quoted else (),
         )
         if tx.accept_input(message).id != message.id:
             return None

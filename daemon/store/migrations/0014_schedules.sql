@@ -22,7 +22,9 @@ CREATE TABLE schedules (
     made_at   INTEGER NOT NULL,
     state     TEXT NOT NULL,
     due       INTEGER,
-    fires_at  INTEGER
+    fires_at  INTEGER,
+    seen      TEXT NOT NULL,
+    trouble   TEXT NOT NULL
 );
 CREATE UNIQUE INDEX schedules_by_name ON schedules (name) WHERE state <> 'removed';
 CREATE INDEX schedules_to_fire ON schedules (fires_at) WHERE state = 'active' AND fires_at IS NOT NULL;

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from daemon.core import value
 from daemon.core.trust import Label
-from daemon.store.tables.base import Get, Insert, List, RowMapper, Table, Value
+from daemon.store.tables.base import Get, Insert, List, RowMapper, Run, Table, Value
 
 
 @value
@@ -13,7 +13,8 @@ class ScheduleRow:
     None when there is none. `session` is the conversation that is told and asked.
 
     origin: config, owner, model. misfire: what becomes of times that passed while nothing ran:
-    once, all, skip. state: active, paused, over, removed. `label` is that of what made it.
+    once, all, skip. state: active, paused, over, removed. `label` is that of what made it. `seen`
+    and `trouble`: what its condition found the last time, and what was told of it.
     """
 
     id: str
@@ -37,12 +38,14 @@ class ScheduleRow:
     state: str = "active"
     due: datetime | None = None
     fires_at: datetime | None = None
+    seen: str = ""
+    trouble: str = ""
 
 
 @value
 class OccurrenceRow:
     """One time that a schedule was due; `key` names it, whatever happens to clocks and zones.
-    state: fired (`turn` began), skipped (`detail` says why).
+    state: checking (its condition), nothing new, fired (`turn` began), skipped (`detail` says why).
     """
 
     schedule: str
@@ -59,7 +62,8 @@ REPLACE = """ON CONFLICT (id) DO UPDATE SET name = excluded.name, rule = exclude
     excluded.zone, prompt = excluded.prompt, session = excluded.session, agent = excluded.agent,
     misfire = excluded.misfire, oneshot = excluded.oneshot, jitter_s = excluded.jitter_s, until =
     excluded.until, condition = excluded.condition, label = excluded.label, made_at =
-    excluded.made_at, state = excluded.state, due = excluded.due, fires_at = excluded.fires_at"""
+    excluded.made_at, state = excluded.state, due = excluded.due, fires_at = excluded.fires_at,
+    seen = excluded.seen, trouble = excluded.trouble"""
 OCCURRENCES = RowMapper(OccurrenceRow, "occurrences")
 UNFINISHED = """SELECT COUNT(*) FROM occurrences JOIN inbox ON inbox.turn = occurrences.turn
     WHERE occurrences.schedule = ? AND inbox.state IN ('new', 'taken')"""
@@ -99,6 +103,16 @@ class ScheduleTables(Table):
         OCCURRENCES, "WHERE schedule = ? ORDER BY n DESC LIMIT ?"
     )
     """The latest first."""
+
+    list_checking = List[[], OccurrenceRow](OCCURRENCES, "WHERE state = 'checking' ORDER BY n")
+
+    set_occurrence = Run[[str, str, str, str]](
+        "UPDATE occurrences SET state = ?, turn = ? WHERE schedule = ? AND key = ?"
+    )
+
+    forget_looks = Run[[str, datetime]](
+        "DELETE FROM occurrences WHERE schedule = ? AND due < ? AND state = 'nothing new'"
+    )
 
     count_unfinished_runs = Value[[str], int](UNFINISHED)
 

@@ -12,7 +12,13 @@ from daemon.core.provenance import TrustContext
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
 from daemon.tools.base import ToolError
-from daemon.tools.calls import READ_EFFECTS, AdmittedCall, args_hash, is_protected
+from daemon.tools.calls import (
+    HEARTBEAT_FILE,
+    READ_EFFECTS,
+    AdmittedCall,
+    args_hash,
+    is_protected,
+)
 from daemon.tools.policy.grants import GrantRequest, GrantStore, grantable_paths
 from daemon.tools.policy.rules import EFFECT_TEXT, STRICTNESS, RuleSet, Verdict
 from daemon.tools.registry import ToolRegistry
@@ -225,6 +231,8 @@ class PolicyGate:
         taint = Taint.READ_OUTSIDE_TEXT if turn.label is Label.UNTRUSTED else Taint.NONE
         if setting.session_label is Label.UNTRUSTED:
             taint = Taint.FROM_OUTSIDE
+        if taint is not Taint.NONE and call.effect not in READ_EFFECTS:
+            protected = (*protected, HEARTBEAT_FILE)
         return PolicyInput(
             effect=call.effect,
             taint=taint,

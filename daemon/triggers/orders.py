@@ -1,0 +1,119 @@
+"""What somebody wants done at its time, as a person, the model or the config says it; checked, and
+as the row of the journal. Pure.
+"""
+
+import re
+from collections.abc import Collection
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+
+from daemon.core import value
+from daemon.core.errors import UsageError
+from daemon.core.trust import OWNER_NAME, Label
+from daemon.store.tables.schedules import ScheduleRow
+from daemon.tools.calls import HEARTBEAT_FILE
+from daemon.triggers.conditions import HEARTBEAT_PROMPT, check_condition
+from daemon.triggers.config import SchedulerConfig, ScheduleTask
+from daemon.triggers.recurrence import BadRule, parse_rule
+
+CONFIG = "config"
+HEARTBEAT = "heartbeat"
+MOST_JITTER_S = 86_400
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+WORD = re.compile(r"[A-Za-z0-9]+")
+
+
+@value
+class ScheduleOrder:
+    """What somebody wants done, and when (`rule`, in `zone`; "" for the owner's). `session` is told
+    and asked. `label` is that of what orders it, `turn` the turn of the model that did, "" for a
+    person. `name` "" is one made from the task; `until` an ISO time, "" for no end.
+    """
+
+    rule: str
+    prompt: str
+    session: str
+    name: str = ""
+    zone: str = ""
+    sender: str = OWNER_NAME
+    role: str = OWNER_NAME
+    label: Label = Label.TRUSTED
+    origin: str = "owner"
+    turn: str = ""
+    agent: str = "default"
+    misfire: str = "once"
+    oneshot: bool = False
+    jitter_s: int = 0
+    until: str = ""
+    condition: str = ""
+
+
+def make_row(order: ScheduleOrder, name: str, now: datetime) -> ScheduleRow:
+    """The row of a new schedule, not planned yet. Raises BadRule."""
+    given = {one.name: getattr(order, one.name) for one in fields(order)}
+    given["until"] = parse_until(order.until, order.zone)
+    return ScheduleRow(id=name, made_at=now, **given)
+
+
+def list_tasks(config: SchedulerConfig) -> list[ScheduleTask]:
+    """Those of the config, and its heartbeat."""
+    if not config.heartbeat:
+        return [*config.tasks]
+    own = ScheduleTask(
+        name=HEARTBEAT,
+        schedule=config.heartbeat,
+        prompt=HEARTBEAT_PROMPT,
+        condition={"file": HEARTBEAT_FILE},
+    )
+    return [*config.tasks, own]
+
+
+def order_of_task(task: ScheduleTask, session: str, zone: str) -> ScheduleOrder:
+    """What the config orders; `session` and `zone` where the task names none. Raises UsageError."""
+    given = task.model_dump(exclude={"schedule", "paused", "session", "zone", "condition"})
+    given["condition"] = check_condition(task.condition)
+    where = {"session": task.session or session, "zone": task.zone or zone}
+    return ScheduleOrder(rule=task.schedule, origin=CONFIG, **where, **given)
+
+
+def parse_until(text: str, zone: str) -> datetime | None:
+    """The instant of an ISO time in this zone; None for "". Raises BadRule."""
+    if not text:
+        return None
+    try:
+        return parse_rule(text, zone, datetime.now(UTC)).at
+    except BadRule as error:
+        raise BadRule(f"until: {error}") from error
+
+
+def describe_order(row: ScheduleRow) -> ScheduleRow:
+    """What its owner set, without what became of it."""
+    own = {"id": "", "made_at": datetime.min, "state": "", "seen": "", "trouble": ""}
+    return replace(row, **own, due=None, fires_at=None)
+
+
+def show_schedule(row: ScheduleRow) -> dict[str, object]:
+    """As JSON; its times as ISO instants."""
+    told = {one.name: getattr(row, one.name) for one in fields(row)}
+    return {k: one.isoformat() if isinstance(one, datetime) else one for k, one in told.items()}
+
+
+def make_name(prompt: str, taken: Collection[str]) -> str:
+    """A name from the first words that no other schedule has."""
+    words = "-".join(WORD.findall(prompt.lower())[:4])[:40] or "task"
+    numbered = (f"{words}-{number}" for number in range(2, len(taken) + 3))
+    return next(name for name in (words, *numbered) if name not in taken)
+
+
+def check_order(order: ScheduleOrder) -> None:
+    """Raises UsageError for what cannot be scheduled."""
+    if not order.prompt.strip():
+        raise UsageError("the task is empty; say what is to be done then")
+    if not NAME.fullmatch(order.name):
+        raise UsageError(
+            f"{order.name!r} is no name; expected letters, digits, '_', '-', '.', at most 64"
+        )
+    if order.misfire not in ("once", "all", "skip"):
+        raise UsageError(f"misfire: found {order.misfire!r}, expected once, all or skip")
+    if not 0 <= order.jitter_s <= MOST_JITTER_S:
+        raise UsageError(f"jitter: found {order.jitter_s}, expected 0 to {MOST_JITTER_S} seconds")
