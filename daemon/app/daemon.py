@@ -98,20 +98,11 @@ class Daemon(ToolOwner):
         self.notifier = OwnerNotifier(store, clock, self.new_id, self._is_channel_up)
         memory.on_waiting = partial(self.notifier, MEMORY_WAITS)
         spawn = bind([spawn_agent], {SubagentManager: self.subagents})
-        schedules = self.schedules = ScheduleEngine(
-            store,
-            self._begin_scheduled,
-            clock,
-            self.new_id,
-            partial(random.uniform, 0),
-            self.background,
-        )
-        self.stack.push_async_callback(schedules.aclose)
-        own = [*spawn, *config_tools(self.runtime), schedule_tool(schedules, clock)]
+        self.schedules = self._make_schedules()
+        own = [*spawn, *config_tools(self.runtime), schedule_tool(self.schedules, clock)]
         executor = await self.build_tools(memory, own)
-        schedules.conditions = ConditionChecker(
-            CriteriaChecker(self.sandbox, self.effects), WebClient(config.tools.http), self.files
-        )
+        criteria, client = CriteriaChecker(self.sandbox, self.effects), WebClient(config.tools.http)
+        self.schedules.conditions = ConditionChecker(criteria, client, self.files)
         agents.set_tools(self.registry.names())
         sessions = self.sessions = SessionManager(
             store,
@@ -127,7 +118,7 @@ class Daemon(ToolOwner):
             store,
             sessions,
             agents,
-            CriteriaChecker(self.sandbox, self.effects),
+            criteria,
             clock,
             self.new_id,
             self.event_bus,
@@ -137,6 +128,19 @@ class Daemon(ToolOwner):
 
     async def _list_cited_turns(self) -> set[str]:
         return await self.memory.turns()
+
+    def _make_schedules(self) -> ScheduleEngine:
+        """Without its conditions, for it has a tool, and they need the tools' parts."""
+        made = ScheduleEngine(
+            self.store,
+            self._begin_scheduled,
+            self.clock,
+            self.new_id,
+            partial(random.uniform, 0),
+            self.background,
+        )
+        self.stack.push_async_callback(made.aclose)
+        return made
 
     def _begin_scheduled(self, session: SessionRow, row: InboxRow) -> None:
         self.sessions.deliver(session, row, stream=False)
