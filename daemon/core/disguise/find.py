@@ -32,6 +32,8 @@ WORD_CHARS = 12
 ANY = "*"  # no name of a secret
 MAX_SIGNS = 30
 HIDDEN_SIGNS = "\u0f73\u0f75\u0f81\uff9e\uff9f"  # signs only once they are taken apart
+NO_LETTERS = dict.fromkeys(map(ord, "—–―‘’‚“”„«»…·•→←⇒×÷≤≥≠§°´€£\u00a0\u202f"))
+LAST_COMBINING = 0x1F000
 LETTERS: str = "abcdefghijklmnopqrstuvwxyz"
 DIGITS: str = "0123456789"
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -73,12 +75,20 @@ def _encode(secret: str) -> bytes:
     return secret.encode("utf-8", "replace")
 
 
+@lru_cache
+def _combining() -> re.Pattern[str]:
+    found = (chr(code) for code in range(0x300, LAST_COMBINING) if unicodedata.combining(chr(code)))
+    return re.compile(f"[{''.join(map(re.escape, found))}{HIDDEN_SIGNS}]")
+
+
 def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
     """In this form, in linear time: of more than 30 combining signs in a row the rest is left out,
     for to put them in order takes time by the square of their number.
     """
     if text.isascii():
         return text
+    if not _combining().search(text):  # so are most
+        return unicodedata.normalize(form, text)
     kept, signs = list[str](), 0
     for char in text:
         signs = signs + 1 if unicodedata.combining(char) or char in HIDDEN_SIGNS else 0
@@ -89,11 +99,15 @@ def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
 
 def fold(text: str) -> str:
     """Letters and digits, in small letters, those that only look like others among them."""
-    if not text.isascii():
+    if not text.isascii() and not (text := text.translate(NO_LETTERS)).isascii():
         if max(text) >= "\u2800" and any("\u2800" <= sign <= "\u28ff" for sign in text):
             text = BRAILLE_DIGIT.sub(lambda found: _braille_digit(found[1]), text)
             text = text.translate({ord(sign): letter for sign, letter in BRAILLE.items()})
-        plain = "".join(chr(ord(c) - 0xE0000) if 0xE0000 < ord(c) < 0xE0080 else c for c in text)
+        plain = text
+        if max(text) > "\U000e0000":
+            plain = "".join(
+                chr(ord(c) - 0xE0000) if 0xE0000 < ord(c) < 0xE0080 else c for c in text
+            )
         text = normalize("NFKD", normalize("NFKC", plain)).translate(LOOKALIKES)
     return "".join(filter(str.isalnum, text.casefold().translate(LOOKALIKES)))
 
@@ -195,7 +209,7 @@ def _list_spellings(secret: str) -> Iterator[str]:
 class Disguises:
     """Of one secret: `folded` is looked for among letters and digits, `tight` among all signs but
     spaces, `dots` in Morse, `steps` and `changes` between the codes of signs or between numbers,
-    `counted` in numbers; `letters` in any order, "" for too few.
+    `counted` in numbers; `size` letters in any order weigh `whole`, 0 for too few.
     """
 
     folded: tuple[str, ...]
@@ -204,7 +218,8 @@ class Disguises:
     steps: tuple[bytes, ...]
     changes: bytes
     counted: tuple[bytes, ...]
-    letters: str
+    size: int
+    whole: int
 
 
 @lru_cache(maxsize=256)
@@ -234,7 +249,8 @@ def _disguise(secret: str) -> Disguises:
         tuple(one for one in steps if len(one) >= HEAD - 1),
         changes if len(set(changes)) >= LEAST_STEPS else b"",
         (*counted, *steps[:1]),
-        plain if len(plain) >= MIXED and len(set(plain)) > LEAST_STEPS else "",
+        len(plain) if len(plain) >= MIXED and len(set(plain)) > LEAST_STEPS else 0,
+        sum(map(WEIGHTS.__getitem__, plain)),
     )
 
 
@@ -270,6 +286,7 @@ def _iter_found(
     """The names of those that are in these layers."""
     ways = [(_disguise(secret), name) for secret, name in known]
     heads, tight_heads = _collect(tuple(known))
+    sizes = {one.size for one, _ in ways if one.size}
     for layer in layers:
         for view in dict.fromkeys(_list_views(layer)):
             if _has_head(view, heads):
@@ -281,10 +298,8 @@ def _iter_found(
             yield from (name for one, name in ways if any(way in view for way in one.tight))
         for view in dict.fromkeys(_list_rows(layer)):
             sums = [0, *accumulate(map(WEIGHTS.__getitem__, view))]
-            for one, name in ways:
-                whole = sum(map(WEIGHTS.__getitem__, one.letters))
-                if whole and whole in map(sub, sums[len(one.letters) :], sums):
-                    yield name
+            windows = {size: set(map(sub, sums[size:], sums)) for size in sizes}
+            yield from (name for one, name in ways if one.whole in windows.get(one.size, ()))
     for codes in _list_codes(layers, raws):
         steps, changes, signs = _list_steps(codes), _list_changes(codes), _low_bytes(codes)
         for one, name in ways:
@@ -309,7 +324,7 @@ def _list_codes(layers: Sequence[str], raws: Sequence[bytes]) -> Iterator[Sequen
             yield [*map(abs, numbers)]
         for base in BASES[1:]:
             yield from _read_row(NUMBER.findall(layer), base)
-    yield from raws
+    yield b"".join(raw for raw in raws if len(raw) >= HEAD)
 
 
 def _read_row(numbers: Sequence[str], base: int) -> Iterator[Sequence[int]]:

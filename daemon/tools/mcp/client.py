@@ -98,6 +98,7 @@ async def open_stdio(
             limit=MAX_MESSAGE_BYTES, stdin=PIPE, stdout=PIPE, stderr=PIPE, pass_fds=place.fds,
         )
     )  # fmt: skip
+    watching: asyncio.Task[None] | None = None  # none of the group's, which would wait for it
     try:
         async with anyio.create_task_group() as group:
             try:
@@ -107,9 +108,11 @@ async def open_stdio(
                 group.start_soon(_read_messages, process.stdout, arriving, wire, heard)
                 group.start_soon(_write_messages, process.stdin, leaving)
                 group.start_soon(_read_stderr, process.stderr, heard)
-                group.start_soon(_watch_count, process.pid, wire)
+                watching = asyncio.create_task(_watch_count(process.pid, wire))
                 yield incoming, outgoing
             finally:
+                if watching:
+                    watching.cancel()
                 with anyio.CancelScope(shield=True):
                     await run_to_completion(_end_process(starting))
                 group.cancel_scope.cancel()

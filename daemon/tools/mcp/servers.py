@@ -157,6 +157,9 @@ class McpServer:
         while True:
             began = clock.monotonic()
             self.problem = await self._connect_once()
+            task = asyncio.current_task()
+            if task and task.cancelling():  # a library may have swallowed it
+                raise asyncio.CancelledError
             if clock.monotonic() - began > STEADY_S:
                 failures = 0
             wait = RECONNECT_DELAYS[min(failures, len(RECONNECT_DELAYS) - 1)]

@@ -250,8 +250,8 @@ def _count_below(pid: int) -> int:
     while waiting and count <= MAX_PROCESSES:
         one, count = waiting.pop(), count + 1
         with suppress(OSError):
-            for task in os.scandir(f"/proc/{one}/task"):
-                waiting += Path(task.path, "children").read_text().split()
+            for task in Path(f"/proc/{one}/task").iterdir():
+                waiting += (task / "children").read_text().split()
     return count + len(waiting)
 
 

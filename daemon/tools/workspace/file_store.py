@@ -180,7 +180,9 @@ class FileStore:
                         added.append(FileLabel(place, after, author.turn, holds=holds))
                         held = Held.of(place, digest, new or b"")
                         foreign = labels.find_new_foreign([held], author.turn)
-                    elif not labels.needs_cleaning(place) and labels.needs_row(place, digest):
+                    elif not labels.by_folded or (
+                        not labels.needs_cleaning(place) and labels.needs_row(place, digest)
+                    ):
                         added.append(FileLabel(place, after, author.turn, digest=digest))
                     await self._commit(pending, version, added, foreign)
             if after is Label.TRUSTED and (new is None or before is not after):
@@ -219,18 +221,20 @@ class FileStore:
         foreign: list[ForeignContent],
     ) -> None:
         """The record first, then the change."""
-        surplus = self.labels.foreign.list_surplus(foreign)
+        surplus = self.labels.foreign.list_surplus(foreign) if foreign else []
 
         def record(tx: Tx) -> None:
             tx.put_files(added, [version])
-            tx.change_foreign_contents(foreign, surplus)
+            if foreign:
+                tx.change_foreign_contents(foreign, surplus)
 
         await self.store.write(record)
         self.versions[version.name] = version
         self._unpruned_bytes += version.size + PRUNE_AFTER_BYTES // PRUNE_AFTER
         if added:
             self.labels.add(added)
-        self.labels.foreign.change(foreign, surplus)
+        if foreign:
+            self.labels.foreign.change(foreign, surplus)
         try:
             await asyncio.to_thread(pending.commit)
         except (OSError, ToolError):
