@@ -2,7 +2,7 @@
 
 import random
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_a_page_with_20_secrets_is_looked_through_in_a_moment() -> None:
     names = {f"{chance.getrandbits(128):032x}": f"k{number}" for number in range(20)}
     kept, text = Redactor(lambda: names), (DOCS / "trust.md").read_text()[:8000]
     kept.withhold(text)
-    began = perf_counter()
+    began = process_time()
     for _ in range(5):
         kept.withhold(text)
-    assert (perf_counter() - began) / 5 < 0.1
+    assert (process_time() - began) / 5 < 0.1

@@ -82,9 +82,9 @@ class Opener:
             ways.append(b64decode(plain[: len(plain) - (len(plain) % 4 == 1)] + "==="))
         with suppress(ValueError, NotEncoded):
             ways.append(bytes.fromhex(word))
+        yield from self._show(ways, 0.7)
         with suppress(ValueError, NotEncoded):
-            ways.append(b32decode(word.upper() + "=" * (-len(word) % 8)))
-        yield from self._show(ways)
+            yield from self._show([b32decode(word.upper() + "=" * (-len(word) % 8))], 1.0)
 
     def _open_wide(self, word: str) -> Iterator[str]:
         """Base85, which uses most signs."""
@@ -92,15 +92,16 @@ class Opener:
         for decode in (b85decode, a85decode):
             with suppress(ValueError, NotEncoded):
                 ways.append(decode(word))
-        yield from self._show(ways)
+        yield from self._show(ways, 1.0)
 
-    def _show(self, ways: Iterable[bytes]) -> Iterator[str]:
+    def _show(self, ways: Iterable[bytes], least: float) -> Iterator[str]:
+        """As text, where that much of it can be printed."""
         for raw in ways:
             if len(raw) <= MAX_BARE:  # what is more is a picture, say
                 self.raws.append(raw)
             raw = self._decompress(raw) or raw
             shown = raw.replace(b"\0", b"").decode("latin-1")
-            if len(shown) >= 4 and sum(map(str.isprintable, shown)) >= 0.7 * len(shown):
+            if len(shown) >= 4 and sum(map(str.isprintable, shown)) >= least * len(shown):
                 yield shown
 
     def _decompress(self, raw: bytes) -> bytes:
