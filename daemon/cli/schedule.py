@@ -65,6 +65,4 @@ async def _run(args: argparse.Namespace, paths: Paths) -> str:
         reply = (await client.send(SESSION, words, stream=False)).reply
     if reply.startswith(UNKNOWN):
         raise AidaemonError(reply)
-    if args.action == "run" and not opened.remote:
-        return f"{reply}\nIt begins when the daemon runs: aidaemon run"
     return reply

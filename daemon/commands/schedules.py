@@ -75,7 +75,10 @@ class ScheduleCommands:
             return await self._show(name)
         if verb in DONE and name:
             row = await self.schedules.change(name, verb)
-            return f"{row.name} {DONE[verb]}.{_next(row)}" if row else _unknown(name)
+            if row is None:
+                return _unknown(name)
+            missing = self.schedules.missing if verb in ("run", "resume") else ""
+            return f"{row.name} {DONE[verb]}.{_next(row)}{missing}"
         return await self._add(call)
 
     async def _add(self, call: CommandCall) -> str:

@@ -55,6 +55,7 @@ BATCH, SHOWN = 100, 10
 KEEP_LOOKS = timedelta(days=2)
 Fired = tuple[SessionRow, InboxRow] | OccurrenceRow
 VERBS = ("pause", "resume", "remove")
+NOT_RUNNING = "It runs while the daemon does: aidaemon run"
 STILL_AT_WORK = "the run before is still at work"
 MISSED = "it was due while the daemon was not running"
 LATE_TEXT = "\n\n(This was due at {due}; it runs now, {late} later.)"
@@ -233,8 +234,14 @@ class ScheduleEngine:
         return row
 
     def describe(self, row: ScheduleRow) -> str:
-        """Its next runs, and what they may cost."""
-        return describe_runs(recurrence_of(row), self.clock.now(), self.usd_per_run)
+        """Its next runs, and what they may cost; what is missing for them."""
+        text = describe_runs(recurrence_of(row), self.clock.now(), self.usd_per_run)
+        return f"{text}{self.missing}"
+
+    @property
+    def missing(self) -> str:
+        """What is missing for anything to run; "" where the daemon serves."""
+        return "" if self._started else f"\n{NOT_RUNNING}"
 
     async def change(self, name: str, verb: str) -> ScheduleRow | None:
         """run, pause, resume or remove the schedule of this name or id; None for no such one.
