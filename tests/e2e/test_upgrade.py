@@ -18,11 +18,12 @@ import pytest
 from daemon.core.trust import Label, Stop
 from daemon.store.sqlite import SqliteStore
 from tests.fakes.command_line import aidaemon
-from tests.fakes.daemon_process import Daemon, running_daemon, scripted
+from tests.fakes.daemon_process import Daemon, Json, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, calls, says
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "home_4cb0a74"
 OF_AAD6A45 = FIXTURE.with_name("home_aad6a45")
+OF_E1F2531 = FIXTURE.with_name("home_e1f2531")
 WHILE_IT_WAITS = "2026-11-22T20:00:00+00:00"
 CONFIG = "[tools]\napproval_minutes = 43200\n[agent]\ncheck_claims = false\n"
 REPLIES = {"hello": "Hello, Ann.", "write one line into notes.txt": "I wrote notes.txt."}
@@ -234,3 +235,35 @@ async def test_what_was_trusted_bound_and_kept_aside_in_a_home_of_aad6a45_is_so_
     wanted = ("Dr. Adler", "eve@evil.example", "never run rm -rf /", "sh deploy.sh")
     assert [one in reply for one, reply in zip(wanted, replies, strict=True)] == [True] * 4, replies
     assert [file.name for file in (home / "quarantine").rglob("*") if file.is_file()] == [".envrc"]
+
+
+async def test_schedules_and_what_strangers_brought_of_a_home_of_e1f2531_are_known_still(
+    tmp_path: Path,
+) -> None:
+    home, clock = Path(shutil.copytree(OF_E1F2531, tmp_path / "home")), tmp_path / "clock"
+    clock.write_text("2026-11-25T06:59:00+00:00")
+    (home / "workspace" / "sum.txt").rename(home / "workspace" / "mine" / "sum.txt")  # by hand
+    env = {"AIDAEMON_TEST_CLOCK": str(clock)}
+    config = '[general]\ntimezone = "Europe/Berlin"\n'
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home, scripted(model.base_url, config), env) as daemon,
+    ):
+        model.otherwise(says("The news: nothing."))
+        rows = {str(one["name"]): one for one in await daemon.listed("/v1/schedules")}
+        assert {name: row["state"] for name, row in rows.items()} == {
+            "sum-up-the-news": "active",
+            "look-at-the-shop": "paused",
+        }
+        assert rows["sum-up-the-news"]["due"] == "2026-11-25T07:00:00+00:00"
+        clock.write_text("2026-11-25T07:00:10+00:00")
+        async with asyncio.timeout(30):
+            while len(await _list_news(daemon)) < 2:
+                await asyncio.sleep(0.05)
+        assert await _read_as(model, daemon, "mine/notes.txt", "own") == "trusted"
+        assert await _read_as(model, daemon, "mine/sum.txt", "moved") == "untrusted"
+
+
+async def _list_news(daemon: Daemon) -> list[Json]:
+    lines = await daemon.listed("/v1/runs")
+    return [one for one in lines if str(one["session"]).startswith("schedule_")]
