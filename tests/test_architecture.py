@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/settings": 7_990,
     "daemon/store": 11_080,
     "daemon/tools": 98_860,
-    "daemon/triggers": 11_310,
+    "daemon/triggers": 11_610,
     "memory": 2_450,
 }
 TOP_LEVEL = {

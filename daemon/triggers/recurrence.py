@@ -215,27 +215,37 @@ def _check_cron(words: str, start: datetime) -> None:
         raise BadRule(f"{words!r} is never due: no such day comes in {YEARS_AHEAD} years")
 
 
-def list_runs(rule: Recurrence, now: datetime, most: int) -> Iterator[datetime]:
-    """The next due times, at most so many."""
+def list_runs(
+    rule: Recurrence, now: datetime, most: int, until: datetime | None = None
+) -> Iterator[datetime]:
+    """The next due times, at most so many, and none later than `until`."""
     due = rule.next_due(now)
-    while due and most > 0:
+    while due and most > 0 and not (until and due.at > until):
         yield due.at
         due, most = rule.next_due(due.at), most - 1
 
 
-def describe_runs(rule: Recurrence, now: datetime, usd_per_run: float | None) -> str:
+def describe_runs(
+    rule: Recurrence,
+    now: datetime,
+    usd_per_run: float | None,
+    *,
+    once: bool = False,
+    until: datetime | None = None,
+) -> str:
     """The next three runs, how often that is in a month, and what it may cost."""
-    zone = load_zone(rule.zone)
-    times = [at.astimezone(zone) for at in list_runs(rule, now, SHOWN_RUNS)]
+    zone, most = load_zone(rule.zone), 1 if once else SHOWN_RUNS
+    times = [at.astimezone(zone) for at in list_runs(rule, now, most, until)]
     if not times:
         return "This time lies in the past."
     shown = ", ".join(f"{at:%a %Y-%m-%d %H:%M} {at.tzname()}" for at in times)
-    if rule.kind == "once":
+    if rule.kind == "once" or once:
         return f"It runs once: {shown} ({rule.zone})."
-    found = [at for at in list_runs(rule, now, MOST_COUNTED) if at <= now + MONTH]
+    end = min(until, now + MONTH) if until else now + MONTH
+    found = list(list_runs(rule, now, MOST_COUNTED, end))
     count = float(len(found))
     if len(found) == MOST_COUNTED:
-        count = MONTH / (found[-1] - now) * MOST_COUNTED
+        count = (end - now) / (found[-1] - now) * MOST_COUNTED
     cost = ""
     if usd_per_run is not None:
         cost = f", about ${usd_per_run * count:.2f}; a turn has lately cost ${usd_per_run:.4f}"

@@ -55,6 +55,11 @@ BATCH, SHOWN = 100, 10
 KEEP_LOOKS = timedelta(days=2)
 Fired = tuple[SessionRow, InboxRow] | OccurrenceRow
 VERBS = ("pause", "resume", "remove")
+MOST_MADE_UP = 500
+TOO_MANY_MISSED = (
+    f"{MOST_MADE_UP} missed runs were made up for, which are the most; those between then and now"
+    " are left out."
+)
 NOT_RUNNING = "It runs while the daemon does: aidaemon run"
 STILL_AT_WORK = "the run before is still at work"
 MISSED = "it was due while the daemon was not running"
@@ -102,6 +107,14 @@ def list_passed(row: ScheduleRow, now: datetime) -> list[Due]:
     return found
 
 
+def _open_root(tx: Tx, row: ScheduleRow, now: datetime) -> SessionRow | None:
+    """The conversation that is told; made where nothing was said in it yet."""
+    if row.session and tx.get_session(row.session) is None:
+        where = parse_session_id(row.session)
+        tx.put_session(SessionRow(row.session, *where, Label.TRUSTED, now))
+    return tx.get_session(row.session)
+
+
 @dataclass(slots=True)
 class ScheduleEngine:
     """The one owner of what fires, once it is started. `chance` gives seconds of jitter below its
@@ -117,6 +130,7 @@ class ScheduleEngine:
     conditions: ConditionChecker = field(init=False)
     zone: str = "UTC"
     usd_per_run: float | None = None
+    _made_up: dict[str, int] = field(default_factory=dict)
     _started: bool = False
     _next: datetime | None = None
     _seen: datetime | None = None
@@ -235,7 +249,8 @@ class ScheduleEngine:
 
     def describe(self, row: ScheduleRow) -> str:
         """Its next runs, and what they may cost; what is missing for them."""
-        text = describe_runs(recurrence_of(row), self.clock.now(), self.usd_per_run)
+        rule, now = recurrence_of(row), self.clock.now()
+        text = describe_runs(rule, now, self.usd_per_run, once=row.oneshot, until=row.until)
         return f"{text}{self.missing}"
 
     @property
@@ -319,7 +334,7 @@ class ScheduleEngine:
                 tx.put_schedule(self._plan(row, now, tx))
 
     def _tell(self, tx: Tx, row: ScheduleRow, text: str, now: datetime) -> None:
-        told = tx.get_session(row.session)
+        told = _open_root(tx, row, now)
         if told is None:
             log.warning("nobody to tell yet: schedule %s: %s", row.name, text)
             return
@@ -374,9 +389,10 @@ class ScheduleEngine:
             elif row.misfire != "all" and tx.count_unfinished_runs(row.id):
                 why = STILL_AT_WORK
             if why:
+                before = [one.detail for one in tx.list_occurrences(row.id, 1)]
                 skipped = OccurrenceRow(row.id, due.key, due.at, now, "skipped", detail=why)
-                if tx.add_occurrence(skipped) and why == STILL_AT_WORK:
-                    self._tell(tx, row, f"It was left out: {why}.", now)
+                if tx.add_occurrence(skipped) and why == STILL_AT_WORK and before != [why]:
+                    self._tell(tx, row, f"It was left out: {why}.", now)  # once, until it has ended
             elif row.condition:
                 checking = OccurrenceRow(row.id, due.key, due.at, now, "checking")
                 if tx.add_occurrence(checking):
@@ -385,11 +401,20 @@ class ScheduleEngine:
                 yield begun
         done = row.oneshot or not passed
         after = passed[-1].at if row.misfire == "all" and passed else now
+        if self._has_missed_too_many(row, passed, now):
+            self._tell(tx, row, TOO_MANY_MISSED, now)
+            after = now
         tx.put_schedule(
             replace(row, due=None, fires_at=None, state="over")
             if done
             else self._plan(row, after, tx)
         )
+
+    def _has_missed_too_many(self, row: ScheduleRow, passed: Sequence[Due], now: datetime) -> bool:
+        """Of `all` the times that passed while nothing ran, so many were made up for by now."""
+        late = sum(now - due.at > LATE for due in passed)
+        self._made_up[row.id] = self._made_up.get(row.id, 0) + late if late else 0
+        return self._made_up[row.id] >= MOST_MADE_UP
 
     def _begin(
         self, tx: Tx, row: ScheduleRow, due: Due, now: datetime, found: Look | None = None
@@ -430,8 +455,6 @@ class ScheduleEngine:
         )
         if tx.accept_input(message).id != message.id:
             return None
-        if row.session and tx.get_session(row.session) is None:
-            where = parse_session_id(row.session)
-            tx.put_session(SessionRow(row.session, *where, Label.TRUSTED, now))
+        _open_root(tx, row, now)
         tx.put_session(own)
         return own, message

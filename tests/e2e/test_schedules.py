@@ -149,6 +149,27 @@ async def test_a_run_that_is_still_at_work_is_not_joined_by_a_second(tmp_path: P
         await until(daemon, lambda lines: len(lines) == 2)
 
 
+async def test_of_very_many_missed_runs_the_first_five_hundred_are_made_up_for(
+    tmp_path: Path,
+) -> None:
+    more = "[limits]\nevents_per_minute = 0\n"
+    config = task(
+        "tick", "* * * * *", 'misfire = "all"\ncondition = { file = "never.txt" }\n' + more
+    )
+    async with house(tmp_path, config) as it:
+        async with it.up() as daemon:
+            await daemon.terminate()
+        it.at(START + timedelta(days=1))
+        async with it.up() as daemon, asyncio.timeout(60):
+            while not any("500 missed runs" in one for one in await told(daemon)):
+                await asyncio.sleep(0.05)
+            [row] = await daemon.listed("/v1/schedules")
+            assert row["due"] == "2026-03-28T06:01:00+00:00"
+            await daemon.terminate()
+    with closing(sqlite3.connect(it.home / "journal.db")) as file:
+        assert file.execute("SELECT COUNT(*) FROM occurrences").fetchone() == (500,)
+
+
 async def test_a_run_that_fails_is_told_as_failed(tmp_path: Path) -> None:
     async with house(tmp_path, task("news", "every 1h")) as it, it.up() as daemon:
         it.model.otherwise(fails(401))

@@ -135,3 +135,11 @@ def test_the_next_runs_and_their_cost_are_told() -> None:
     assert "About 30 in 30 days, about $0.60" in told
     often = describe_runs(parse_rule("* * * * *", "UTC", NOW), NOW, None)
     assert "About 43200 in 30 days." in often
+    rule = parse_rule("0 8 * * *", "UTC", NOW)
+    end = NOW + timedelta(days=2)
+    assert "Sun 2026-03-29 08:00 UTC (UTC).\nAbout 2 in" in describe_runs(
+        rule, NOW, None, until=end
+    )
+    assert (
+        describe_runs(rule, NOW, None, once=True) == "It runs once: Sat 2026-03-28 08:00 UTC (UTC)."
+    )
