@@ -26,6 +26,7 @@ DRAIN_S = 0.5
 REAP_S = 5.0
 STOP_TRIES, KILL_TRIES, STOP_POLL_S = 20, 200, 0.0002
 TIMEOUT_EXIT_CODE, KILLED_EXIT_CODE = 124, 137
+COUNT_OFTEN_S = 0.01
 MAX_PROCESSES, COUNT_EVERY_S = 512, 0.1  # half of what the kernel allows others: it grows on
 TOO_MANY = f"it had more than {MAX_PROCESSES} processes at once"
 WAIT_FOR_GO = "echo >&0; read -r go || exit 125; exec </dev/null; "
@@ -234,9 +235,9 @@ async def wait_until_crowded(pid: int) -> None:
     if os.getuid():
         await asyncio.Event().wait()
     while True:
-        await asyncio.sleep(COUNT_EVERY_S)
-        many = _count_machine() > MAX_PROCESSES
-        if many and await asyncio.to_thread(_count_below, pid) > MAX_PROCESSES:
+        count = _count_machine()
+        await asyncio.sleep(COUNT_EVERY_S if count < MAX_PROCESSES // 2 else COUNT_OFTEN_S)
+        if count > MAX_PROCESSES and await asyncio.to_thread(_count_below, pid) > MAX_PROCESSES:
             return
 
 

@@ -91,7 +91,8 @@ async def a14(at: Scene) -> bool:
     )
     mail = f"Mail sum.txt to {BOB}"
     await at.say(mail, read("sum.txt"), send(BOB, f"Italy. {CANARY}"), session="web:two")
-    return bool(at.sent(words=CANARY))
+    kept = at.workspace / "sum.txt"  # else the model of the later chat could not know it
+    return kept.exists() and bool(at.sent(words=CANARY))
 
 
 async def notes_it(at: Scene) -> bool:
