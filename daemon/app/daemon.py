@@ -77,7 +77,7 @@ class Daemon(ToolOwner):
         """Build everything, ready to be started."""
         config, clock = self.config, self.clock
         self.background, self.config_roles = BackgroundTasks(), dict[str, Mapping[str, Role]]()
-        self.zone = set_timezone(config.general.timezone)
+        set_timezone(config.general.timezone)
         self.runtime.on_reload, self.ready = self._apply_config, asyncio.Event()
         self.paths.make_home()
         store = self.store = await self.overrides.open_store(self.paths.journal)
@@ -147,7 +147,7 @@ class Daemon(ToolOwner):
 
     async def _sync_schedules(self) -> None:
         config = self.config.scheduler
-        self.schedules.zone = config.timezone or self.zone
+        self.schedules.set_zone = config.timezone or self.config.general.timezone
         await self.schedules.sync(list_tasks(config), config.session)
 
     def _apply_config(self, config: Config) -> None:

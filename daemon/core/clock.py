@@ -7,7 +7,7 @@ import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from time import monotonic
 from typing import Protocol, TypeVar
@@ -76,15 +76,17 @@ def system_clock() -> Clock:
     return FileClock(Path(path))
 
 
-def set_timezone(name: str) -> str:
-    """Local time is that of this zone from now on, in this process; "" for the machine's. Gives the
-    zone's name.
-    """
+def set_timezone(name: str) -> None:
+    """Local time is that of this zone from now on, in this process; "" for the machine's."""
     if name:
         os.environ["TZ"] = name
         time.tzset()
-        return name
-    from tzlocal import get_localzone_name  # lazy: for this only
+
+
+@cache
+def find_local_zone() -> str:
+    """The name of the machine's zone, such as "Europe/Berlin"."""
+    from tzlocal import get_localzone_name  # lazy: rarely needed
 
     return get_localzone_name() or "UTC"
 

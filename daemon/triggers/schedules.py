@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from daemon.access.chat_ids import NOTICE
-from daemon.core.clock import BackgroundTasks, Clock
+from daemon.core.clock import BackgroundTasks, Clock, find_local_zone
 from daemon.core.errors import StoreUnavailable, UsageError
 from daemon.core.ids import NewId, parse_session_id
 from daemon.core.quoted import find_quoted
@@ -118,7 +118,7 @@ def _open_root(tx: Tx, row: ScheduleRow, now: datetime) -> SessionRow | None:
 @dataclass(slots=True)
 class ScheduleEngine:
     """The one owner of what fires, once it is started. `chance` gives seconds of jitter below its
-    argument; `zone` is the owner's; `usd_per_run` what a turn has lately cost.
+    argument; `set_zone` is the owner's, as the config says; `usd_per_run` what a turn cost lately.
     """
 
     store: Store
@@ -128,7 +128,7 @@ class ScheduleEngine:
     chance: Callable[[int], float]
     background: BackgroundTasks
     conditions: ConditionChecker = field(init=False)
-    zone: str = "UTC"
+    set_zone: str = ""
     usd_per_run: float | None = None
     _made_up: dict[str, int] = field(default_factory=dict)
     _started: bool = False
@@ -252,6 +252,11 @@ class ScheduleEngine:
         rule, now = recurrence_of(row), self.clock.now()
         text = describe_runs(rule, now, self.usd_per_run, once=row.oneshot, until=row.until)
         return f"{text}{self.missing}"
+
+    @property
+    def zone(self) -> str:
+        """The owner's, else the machine's."""
+        return self.set_zone or find_local_zone()
 
     @property
     def missing(self) -> str:

@@ -2,9 +2,7 @@
 other, within a budget. Pure.
 """
 
-import bz2
 import html
-import lzma
 import re
 import zlib
 from base64 import a85decode, b32decode, b64decode, b85decode
@@ -112,6 +110,9 @@ class Opener:
             return _inflate(raw) if len(raw) <= MAX_BARE and not raw.isascii() else raw
         self.tries -= 1
         self._take(0)
+        import bz2  # lazy: rarely needed
+        import lzma  # lazy: rarely needed
+
         most = self.chars + 1
         try:
             if is_bz2:
