@@ -80,6 +80,25 @@ class InboundMessage:
     data: tuple[str, ...] = ()
 
 
+@value
+class InboundMail(InboundMessage):
+    """A mail. Its text is what is new in it; `history` what it quotes of earlier mails.
+
+    `proven`: our own mail server vouches that the sender wrote it, or not, by `why`. `shown_from`
+    is what it claims, word for word. `automatic`: why nobody is to answer it, "" for a person's
+    mail. `list_id`: of a mailing list. `notes`: what of it was not read.
+    """
+
+    subject: str = ""
+    shown_from: str = ""
+    proven: bool = False
+    why: str = ""
+    automatic: str = ""
+    list_id: str = ""
+    history: str = ""
+    notes: str = ""
+
+
 class ButtonPress(NamedTuple):
     """A button was pressed. `data` is the choice's; `message_id` that of the message with the
     button.
@@ -145,7 +164,7 @@ class MessagePart(NamedTuple):
 class OutboundMessage:
     """A message to send. No other message has its `key`. `choices` are its buttons; `reply_to` is
     the id of the message that it answers. `file` is sent with it under `name`; then the part is the
-    caption.
+    caption. `created_at`: when it was written, the same at each try.
     """
 
     address: Address
@@ -155,3 +174,4 @@ class OutboundMessage:
     reply_to: str = ""
     file: Path | None = None
     name: str = ""
+    created_at: datetime | None = None

@@ -48,6 +48,11 @@ class BotAccount(BaseModel):
         (), description="ids of its owners, who may also approve"
     )
 
+    @property
+    def in_use(self) -> bool:
+        """Whether it is started."""
+        return bool(self.bot_token)
+
 
 def check_account_names(accounts: Mapping[str, object]) -> Mapping[str, object]:
     """The names stand in front of their conversations. Raises ValueError."""
@@ -73,5 +78,5 @@ def check_distinct_bots(config: Any) -> Any:
     return config
 
 
-AccountT = TypeVar("AccountT", bound=BotAccount)
+AccountT = TypeVar("AccountT", bound=BaseModel)
 Accounts = Annotated[dict[str, AccountT], AfterValidator(check_account_names)]

@@ -19,6 +19,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "telegram": "channels.telegram.channel:Telegram",
         "slack": "channels.slack.channel:Slack",
         "discord": "channels.discord.channel:Discord",
+        "email": "channels.email.channel:Email",
     },
     "tools": {},
 }

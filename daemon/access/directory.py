@@ -165,7 +165,9 @@ async def drop_queued(people: Directory, channel: str, roles: Mapping[str, Role]
         return [
             row
             for row in tx.list_inputs("new")
-            if row.channel == channel and not _may_talk(tx, row, here)
+            if row.channel == channel
+            and row.role != Role.GUEST.value  # a mail, which nobody says
+            and not _may_talk(tx, row, here)
         ]
 
     def settle(tx: Tx) -> list[InboxRow]:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from channels.email.config import EmailAccount
 from daemon.access.directory import Directory, apply_removals
 from daemon.app.config import ConfiguredAccount, list_accounts
 from daemon.app.daemon import Daemon
@@ -73,7 +74,7 @@ async def run_channels(
         times.give_up_s,
     )
     people = Directory(store, clock)
-    hosts = _make_hosts(daemon, people)
+    hosts = _make_hosts(daemon, people, accounts)
     supervisor = ChannelSupervisor(
         daemon.channel_states,
         hosts,
@@ -104,9 +105,13 @@ async def run_channels(
             )
 
 
-def _make_hosts(daemon: Daemon, people: Directory) -> dict[str, ChannelHost]:
+def _make_hosts(
+    daemon: Daemon, people: Directory, accounts: Sequence[ConfiguredAccount]
+) -> dict[str, ChannelHost]:
     store, clock, hosts = daemon.store, daemon.clock, dict[str, ChannelHost]()
     buttons = ButtonHandler(store, clock, daemon.approvals)
+    boxes = {one.name: one.config for one in accounts if isinstance(one.config, EmailAccount)}
+    mail = daemon.make_mail_trigger(boxes) if boxes else None
     for name, roles in daemon.config_roles.items():
         account, kind = split_channel(name)
         hosts[name] = ChannelHost(
@@ -118,5 +123,6 @@ def _make_hosts(daemon: Daemon, people: Directory) -> dict[str, ChannelHost]:
             buttons,
             Admission(name, (kind, account), roles, people, store, clock, daemon.new_id),
             daemon.redactor,
+            mail if name in boxes else None,
         )
     return hosts

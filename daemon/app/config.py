@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from channels.base import Channel
 from channels.discord.config import DiscordConfig
+from channels.email.config import EmailConfig
 from channels.slack.config import SlackConfig
 from channels.telegram.config import TelegramConfig
 from daemon.access.chat_ids import account_name
@@ -19,6 +20,7 @@ from daemon.addons import BUILTIN, list_addons, load_class
 from daemon.agent.config import AgentConfig, BudgetConfig, SubagentsConfig
 from daemon.core import value
 from daemon.core.errors import ConfigError
+from daemon.core.ids import MAIL_CHANNEL
 from daemon.core.redaction import Redactor
 from daemon.core.trust import Role
 from daemon.http.config import HttpConfig
@@ -66,6 +68,7 @@ class Config(StrictModel):
     telegram: TelegramConfig = Field(TelegramConfig(), description="a Telegram bot of yours")
     slack: SlackConfig = Field(SlackConfig(), description="a Slack app of yours")
     discord: DiscordConfig = Field(DiscordConfig(), description="a Discord bot of yours")
+    email: EmailConfig = Field(EmailConfig(), description="a mailbox of yours")
     channels: AddonChannels = Field(AddonChannels(), description="channels of add-ons")
     events: EventsConfig = Field(EventsConfig(), description="events from outside that start work")
     general: GeneralConfig = Field(GeneralConfig(), description="what all parts share")
@@ -188,7 +191,9 @@ def _iter_accounts(config: Config) -> Iterator[ConfiguredAccount]:
         for name, account in (("", section), *further):
             where = f"channels.{kind}" if is_addon else f"{kind}.accounts.{name}" if name else kind
             roles = roles_of_config(account.allowed_user_ids, account.owner_ids)
-            in_use = is_addon or bool(account.bot_token)
+            if kind == MAIL_CHANNEL:  # whoever has its password reads a mailbox: nobody owns here
+                roles = dict.fromkeys(roles, Role.EDITOR)
+            in_use = is_addon or account.in_use
             yield ConfiguredAccount(account_name(kind, name), kind, account, where, roles, in_use)
 
 

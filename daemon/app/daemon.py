@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
+from channels.email.config import EmailAccount
 from daemon.agent.answer_checks import AnswerChecker
 from daemon.agent.budgets import Budgets, DailyUsage
 from daemon.agent.context.builder import COMPACT, COMPACT_TOOLS, SYSTEM, ContextBuilder, TurnContext
@@ -59,6 +60,7 @@ from daemon.tools.web.client import WebClient
 from daemon.tools.workspace.inbox_folder import InboxFolder
 from daemon.triggers.conditions import ConditionChecker
 from daemon.triggers.events import EventTrigger
+from daemon.triggers.mail import MailTrigger
 from daemon.triggers.orders import list_tasks
 from daemon.triggers.schedule_tool import schedule_tool
 from daemon.triggers.schedules import ScheduleEngine
@@ -233,8 +235,15 @@ class Daemon(ToolOwner):
             self._list_problems,
             lambda: self.runtime.loaded.notice,
         )
+        self.intake = intake
         self.triggers = EventTrigger(
             self.config.events, store, sessions, clock, self.new_id, self.redactor, intake
+        )
+
+    def make_mail_trigger(self, accounts: Mapping[str, EmailAccount]) -> MailTrigger:
+        """For the mailboxes of the config, by their channels' names."""
+        return MailTrigger(
+            accounts, self.store, self.sessions, self.clock, self.new_id, self.redactor, self.intake
         )
 
     async def _load_last_good(self, kind: ErrorClass) -> tuple[ModelChoice, str] | None:

@@ -22,6 +22,7 @@ def new_id() -> str:
 
 ACCOUNT_SEPARATOR = "/"
 DEFAULT_CHANNEL = "telegram"
+MAIL_CHANNEL, MAIL_SESSION = "email", "email_trigger"
 TELEGRAM_SESSION = re.compile(r"(?P<account>[^:/]+/)?(?P<chat>-?\d+(?::\d+)?)")
 
 
@@ -33,11 +34,17 @@ def split_channel(channel: str) -> tuple[str, str]:
 
 def build_session_id(channel: str, chat: str) -> str:
     """`{chat}` or `{chat}:{topic}` for Telegram, `slack:{chat}[:{thread}]`, `discord:{chat}`,
-    behind a further account.
+    `email_trigger:{sender}:{thread}`, behind a further account.
     """
     account, _, kind = channel.rpartition(ACCOUNT_SEPARATOR)
+    kind = MAIL_SESSION if kind == MAIL_CHANNEL else kind
     own = chat if kind == DEFAULT_CHANNEL else f"{kind}:{chat}"
     return f"{account}{ACCOUNT_SEPARATOR}{own}" if account else own
+
+
+def is_mail_session(session: str) -> bool:
+    """Of a mail thread, not of what works for it."""
+    return split_channel(session.partition(":")[0])[1] == MAIL_SESSION
 
 
 def parse_session_id(session: str) -> tuple[str, str]:
@@ -48,4 +55,7 @@ def parse_session_id(session: str) -> tuple[str, str]:
     if numbers:
         return f"{numbers['account'] or ''}{DEFAULT_CHANNEL}", numbers["chat"]
     channel, _, chat = session.partition(":")
+    account, kind = split_channel(channel)
+    if kind == MAIL_SESSION:
+        channel = f"{account}{ACCOUNT_SEPARATOR}{MAIL_CHANNEL}" if account else MAIL_CHANNEL
     return channel, chat

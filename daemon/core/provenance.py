@@ -210,6 +210,8 @@ def list_private_sources(recorded: Sequence[RecordedEvent]) -> list[str]:
         event = entry.event
         if isinstance(event, UserSaid) and event.memories:
             found["memory"] = None
+        if isinstance(event, ChildReturned):
+            found["another agent"] = None
         if isinstance(event, ToolFinished) and not event.public:
             found |= dict.fromkeys((event.tool, *event.holds))
     return list(found)

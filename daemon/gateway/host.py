@@ -13,6 +13,7 @@ from channels.message import (
     Address,
     Arrival,
     ButtonPress,
+    InboundMail,
     InboundMessage,
     Reaction,
     UnreadableUpdate,
@@ -45,6 +46,7 @@ from daemon.sessions.inbox import Inbox
 from daemon.sessions.inbox import InboxMessage as Message
 from daemon.store.journal import Store, Tx
 from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_name
+from daemon.triggers.mail import MailTrigger, Standing, join_subject
 
 FORWARDED_TEXT = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"
 QUOTED_TEXT = "[this answers a message that somebody else wrote]\n{quoted}\n[end of it]"
@@ -85,6 +87,7 @@ class ChannelHost:
     buttons: ButtonHandler
     admission: Admission
     redactor: Redactor
+    mail: MailTrigger | None = None
     _background: BackgroundTasks = field(default_factory=BackgroundTasks)
     _running_commands: set[str] = field(default_factory=set)
 
@@ -97,7 +100,7 @@ class ChannelHost:
             chats.setdefault(getattr(arrival, "address", None), []).append(arrival)
         done = await asyncio.gather(*map(self._handle, chats.values()), return_exceptions=True)
         for error in done:
-            if isinstance(error, StoreUnavailable):
+            if isinstance(error, StoreUnavailable | TooMany):
                 raise NotAccepted(str(error)) from error
             if error is not None:
                 raise error
@@ -105,6 +108,8 @@ class ChannelHost:
     async def _handle(self, arrivals: Sequence[Arrival]) -> None:
         for arrival in arrivals:
             match arrival:
+                case InboundMail() if self.mail:
+                    await self._isolate(arrival, self._handle_mail(arrival, self.mail))
                 case InboundMessage():
                     if await self._isolate(arrival, self._handle_message(arrival), MESSAGE_FAILED):
                         await self._isolate(arrival, self._report_failure(arrival))
@@ -123,7 +128,7 @@ class ChannelHost:
         """
         try:
             return await work
-        except StoreUnavailable:
+        except (StoreUnavailable, TooMany):  # a mail stays in the mailbox, and is read again
             raise
         except Exception as error:
             log.exception("%s: an incoming update failed", self.state.name)
@@ -230,6 +235,13 @@ class ChannelHost:
                 return
             if busy and not receipt.duplicate:
                 self._background.start(self._mark_seen(inbound), f"mark of {self.state.name}")
+
+    async def _handle_mail(self, mail: InboundMail, trigger: MailTrigger) -> None:
+        """Words of somebody whom the config trusts, and has proven; else an event from outside."""
+        if trigger.standing(mail) is Standing.TRUSTED:
+            await self._handle_message(replace(mail, text=join_subject(mail)))
+            return
+        await trigger.accept(mail)
 
     async def _accept_command(
         self, inbound: InboundMessage, person: Person, name: str, argument: str, *, shown: bool

@@ -213,6 +213,7 @@ class OutboxSender:
             "" if index else delivery.reply_to,
             file.path if file else None,
             file.name if file else "",
+            row.created_at,
         )
         where, sent = (row.channel, row.chat), ""
         if delivery.unsure:

@@ -17,13 +17,14 @@ from daemon.core.messages import MessageRole, score_importance
 from daemon.core.provenance import SourcedText, collect_texts, iter_person_texts
 from daemon.core.quoted import find_quoted
 from daemon.core.rows import LOOP_CHANNEL, ChildRow, InboxRow, SessionRow
-from daemon.core.trust import Label
+from daemon.core.trust import Label, Role
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Intent, TurnSpec
 from daemon.store.journal import Tx
 
 AGENT = "agent"
 COMPOSED_CHANNELS = (AGENT, LOOP_CHANNEL)
+GUEST_ROLE = Role.GUEST.value
 
 
 @value
@@ -70,8 +71,8 @@ class TurnPreparer:
                     child.limits,
                 )
             intent = None if files else classify_by_rules(row.body)
-            if intent is not Intent.TRIVIAL:
-                memories = tuple(await self.recall(row.body))
+            if intent is not Intent.TRIVIAL and row.role != GUEST_ROLE:
+                memories = tuple(await self.recall(row.body))  # a mail's answer goes to a stranger
         if history.reflection and intent is not Intent.TRIVIAL:
             memories = (history.reflection, *memories)
         event = UserSaid(

@@ -36,6 +36,8 @@ from daemon.core.events import (
     TurnResumed,
     find_label,
 )
+from daemon.core.ids import is_mail_session
+from daemon.core.provenance import list_private_sources
 from daemon.core.rows import (
     EVENT_CHANNEL,
     LOOP_CHANNEL,
@@ -123,6 +125,17 @@ FINISH_CHILD = "UPDATE children SET done = 1 WHERE turn = ?"
 
 NOTHING = "NOTHING"  # said by a run that was begun by itself and has nothing to say
 WOKEN_CHANNELS = (EVENT_CHANNEL, SCHEDULE_CHANNEL)
+WOKEN_PREFIXES = tuple(f"{channel}_" for channel in WOKEN_CHANNELS)
+MAILED = "I answer by mail:"
+NOT_MAILED = (
+    "I did not send this answer by mail, for it was made with what is yours ({what}). If it may go"
+    " out, tell me here to send it."
+)
+
+
+def is_nothing(text: str) -> bool:
+    """A run that was begun by itself has nothing to say."""
+    return text.strip(" .!").upper() == NOTHING
 
 
 class Tx(
@@ -193,19 +206,39 @@ class Tx(
         """
         own = self.get_session(session)
         told = self.get_session(own.root) if own and own.root else own
+        is_mail = is_mail_session(session)
+        if own and told is not own and is_mail and kind == "reply" and not failed:
+            body = self._answer_mail(own, turn_id, body, at)
         if told is None or told.channel in ("", *WOKEN_CHANNELS):
             return
         if told is not own:
-            woken = session.startswith(tuple(f"{channel}_" for channel in WOKEN_CHANNELS))
-            if kind == "reply" and (not woken or body.strip(" .!").upper() == NOTHING):
+            woken = is_mail or session.startswith(WOKEN_PREFIXES)
+            if kind == "reply" and (not woken or is_nothing(body)):
                 return
             if kind in ("reply", "notice"):
                 kind = "notice"
                 whose = f"{own.channel} {own.chat}" if own and woken else session
+                whose = whose.rpartition(":")[0] if is_mail else whose
                 if failed and woken and whose.startswith(SCHEDULE_CHANNEL):
                     whose += " failed"
                 body = f"[{whose}] {body}"
         self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
+
+    def _answer_mail(self, own: SessionRow, turn_id: str, body: str, at: datetime) -> str:
+        """Post the answer to a mail, where it is to be answered; what the owner is told.
+
+        What was made with something of the owner's goes to nobody: they may send it themselves.
+        """
+        begun = self.get_turn_input(turn_id)
+        if begun is None or not begun.message_id or is_nothing(body):
+            return body
+        turns = [row.id for row in self.list_turns(own.id, -1)]
+        private = list_private_sources([one for turn in turns for one in self.list_events(turn)])
+        if private:
+            return f"{NOT_MAILED.format(what=', '.join(private))}\n\n{body}"
+        row = OutboxRow(turn_id, -1, own.id, own.channel, own.chat, "reply", body, at)
+        self.post_delivery(row)
+        return f"{MAILED}\n\n{body}"
 
     def list_prunable(self, before: datetime, cited: Collection[str], limit: int) -> list[str]:
         """Turns that ended before and whose texts nothing needs any more, oldest first; see

@@ -11,9 +11,9 @@ from uuid import uuid4
 
 from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.ids import NewId, parse_session_id
+from daemon.core.ids import NewId
 from daemon.core.redaction import Redactor
-from daemon.core.rows import EVENT_CHANNEL, HTTP_ROOT, InboxRow, SessionRow
+from daemon.core.rows import EVENT_CHANNEL, InboxRow, SessionRow
 from daemon.core.trust import Label
 from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
@@ -125,8 +125,7 @@ class EventTrigger:
         saved, now = tx.accept_input(row), row.received_at
         if saved.id != row.id:
             return saved, None
-        if root not in ("", HTTP_ROOT) and tx.get_session(root) is None:
-            tx.put_session(SessionRow(root, *parse_session_id(root), Label.TRUSTED, now))
+        tx.open_session(root, now)
         session = SessionRow(row.session, row.channel, row.account, row.label, now, root=root)
         tx.put_session(session)
         return saved, session

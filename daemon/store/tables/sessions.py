@@ -1,7 +1,11 @@
 """Conversations, what was set for them, who may write for them; and loops (C1)."""
 
+from datetime import datetime
+
 from daemon.core.errors import Fenced, UnknownTurn
-from daemon.core.rows import LoopRow, SessionRow
+from daemon.core.ids import parse_session_id
+from daemon.core.rows import HTTP_ROOT, LoopRow, SessionRow
+from daemon.core.trust import Label
 from daemon.store.tables.base import Get, Insert, List, RowMapper, Table, Value
 
 SESSIONS = RowMapper(SessionRow, "sessions")
@@ -42,6 +46,13 @@ class SessionTables(Table):
     """Sessions of agents, loops and events that work for this conversation, oldest first."""
 
     put_session = Insert(SESSIONS, REPLACE)
+
+    def open_session(self, session: str, at: datetime) -> None:
+        """A conversation of people that is to be told of something; it is made where nothing was
+        said in it yet.
+        """
+        if session not in ("", HTTP_ROOT) and self.get_session(session) is None:
+            self.put_session(SessionRow(session, *parse_session_id(session), Label.TRUSTED, at))
 
     claim_session = Value[[str, str], int](CLAIM)
     """Become the one worker of the session. Gives the new epoch, one more than the last; the

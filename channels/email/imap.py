@@ -1,0 +1,235 @@
+"""One connection to a mailbox. Each call ends: by an answer, a timeout, or the connection's end."""
+
+import asyncio
+import base64
+import binascii
+import logging
+import re
+import ssl
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager, suppress
+from datetime import date, datetime
+from typing import Any, NamedTuple, TypeVar
+
+import aioimaplib
+from aioimaplib.aioimaplib import IMAP4ClientProtocol, Response
+
+from channels.base import Rejected, RetryLater, Revoked
+from channels.email.config import EmailAccount
+from channels.email.oauth import AccessTokens
+
+logging.getLogger("aioimaplib").setLevel(logging.WARNING)  # it would log mails and tokens
+T = TypeVar("T")
+MONTHS = ("", "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+UIDVALIDITY, UIDNEXT = re.compile(rb"UIDVALIDITY (\d+)"), re.compile(rb"UIDNEXT (\d+)")
+SIZE, DATED = re.compile(rb"RFC822\.SIZE (\d+)"), re.compile(rb'INTERNALDATE "([^"]{1,40})"')
+FOR_NOW = re.compile(
+    rb"UNAVAILABLE|INUSE|LIMIT|SERVERBUG|too many|temporar|try again", re.IGNORECASE
+)
+FETCH_S = 120.0
+
+
+class ImapTiming(NamedTuple):
+    """Seconds. `call_s`: until an answer; `idle_s`: for which the server tells what is new before
+    it is asked whether it is still there.
+    """
+
+    call_s: float = 20.0
+    idle_s: float = 55.0
+
+
+class Folder(NamedTuple):
+    """The folder as it was when it was opened: numbers of mails hold while `validity` is the same;
+    the next mail is number `next`.
+    """
+
+    validity: int
+    next: int
+
+
+class RawMail(NamedTuple):
+    """A mail as it came, but for the end of a large one; `size`: of all of it; `on`: the day when
+    the server took it.
+    """
+
+    raw: bytes
+    size: int
+    on: str
+
+
+class Imap:
+    """Raises RetryLater for all that may work again, Revoked where the account is refused."""
+
+    def __init__(self, account: EmailAccount, timing: ImapTiming) -> None:
+        self._account, self._timing = account, timing
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._protocol = IMAP4ClientProtocol(asyncio.get_running_loop(), self._on_lost)
+        self._idling: asyncio.Task[Response] | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(
+        cls, account: EmailAccount, tokens: AccessTokens, timing: ImapTiming
+    ) -> AsyncIterator["Imap"]:
+        """Logged in, as long as this is open."""
+        made = cls(account, timing)
+        try:
+            await made._open()
+            await made._log_in(tokens)
+            yield made
+        finally:
+            made._close()
+
+    async def _open(self) -> None:
+        context = ssl.create_default_context() if self._account.imap_tls else None
+        loop, where = asyncio.get_running_loop(), (self._account.imap_host, self._account.ports[0])
+        try:
+            async with asyncio.timeout(self._timing.call_s):
+                await loop.create_connection(lambda: self._protocol, *where, ssl=context)
+        except (OSError, TimeoutError) as error:
+            why = str(error) or "it does not answer"
+            raise RetryLater(f"the mail server {where[0]} cannot be reached: {why}") from error
+        await self._call(self._protocol.wait("AUTH|NONAUTH"))
+
+    async def _log_in(self, tokens: AccessTokens) -> None:
+        user = self._account.username
+        if tokens.in_use:
+            token = await tokens.get()
+            done = _answered(await self._call(self._protocol.xoauth2(user, token)))
+        else:
+            name = '"' + user.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            done = _answered(await self._call(self._protocol.login(name, self._account.password)))
+        if done.result != "OK":
+            said = b" ".join(bytes(line) for line in done.lines)
+            tokens.forget()
+            if FOR_NOW.search(said):
+                raise RetryLater("the mail server refuses the sign-in for now", 30.0)
+            raise Revoked(
+                f"the mail server {self._account.imap_host} refuses {user}: check password or"
+                " [email.oauth]; many providers want an app password"
+            )
+
+    async def open_folder(self) -> Folder:
+        """Open the folder."""
+        folder = self._account.folder
+        done = _answered(await self._call(self._protocol.select(f'"{folder}"')))
+        said = b" ".join(bytes(line) for line in done.lines)
+        validity, upcoming = UIDVALIDITY.search(said), UIDNEXT.search(said)
+        if done.result != "OK" or validity is None:
+            raise RetryLater(f"the mail server does not open the folder {folder}", 30.0)
+        return Folder(int(validity[1]), int(upcoming[1]) if upcoming else 0)
+
+    async def list_uids(self, first: int, since: date | None = None) -> list[int]:
+        """The mails from this number on, or, by `since`, of that day and later."""
+        what = ("UID", f"{first}:*")
+        if since:
+            what = ("SINCE", f"{since.day}-{MONTHS[since.month]}-{since.year}")
+        return await self.search(*what, first=first)
+
+    async def search(self, *criteria: str, first: int = 1) -> list[int]:
+        """The numbers of the mails that fit. Raises Rejected: the server does not search so."""
+        done = await self._call(self._protocol.search(*criteria, charset=None, by_uid=True))
+        if done.result != "OK":
+            raise Rejected("the mail server does not take this search")
+        found = [
+            int(one) for line in done.lines[:-1] for one in bytes(line).split() if one.isdigit()
+        ]
+        return sorted({uid for uid in found if uid >= first})  # "n:*" always gives the newest one
+
+    async def fetch(self, uid: int, limit: int) -> RawMail | None:
+        """A mail, `limit` bytes of it at most, which stays unread; None where it is gone."""
+        what = f"(UID RFC822.SIZE INTERNALDATE BODY.PEEK[]<0.{limit}>)"
+        lines = await self._fetch(uid, what)
+        told = b" ".join(bytes(line) for line in lines if not isinstance(line, bytearray))
+        raw = next((bytes(line) for line in lines if isinstance(line, bytearray)), None)
+        if raw is None:
+            return None
+        size, dated = SIZE.search(told), DATED.search(told)
+        on = ""
+        if dated:
+            with suppress(ValueError):
+                on = (
+                    datetime.strptime(dated[1].decode().strip(), "%d-%b-%Y %H:%M:%S %z")
+                    .date()
+                    .isoformat()
+                )
+        return RawMail(raw, int(size[1]) if size else len(raw), on)
+
+    async def fetch_part(self, uid: int, number: str, encoding: str, limit: int) -> bytes:
+        """A file of a mail, decoded. Raises Rejected: it is gone, or broken."""
+        lines = await self._fetch(uid, f"(UID BODY.PEEK[{number}]<0.{limit}>)")
+        raw = next((bytes(line) for line in lines if isinstance(line, bytearray)), None)
+        if raw is None:
+            raise Rejected("the mail is not there any more")
+        try:
+            if encoding == "base64":
+                return base64.b64decode(raw, validate=False)
+            return binascii.a2b_qp(raw) if encoding == "quoted-printable" else raw
+        except (binascii.Error, ValueError) as error:
+            raise Rejected("the file in the mail is broken") from error
+
+    async def _fetch(self, uid: int, what: str) -> list[bytes | bytearray]:
+        done = await self._call(self._protocol.fetch(str(uid), what, by_uid=True), FETCH_S)
+        if done.result != "OK":
+            raise RetryLater("the mail server does not give a mail")
+        return list(done.lines)
+
+    async def wait_for_news(self, poll_s: float) -> None:
+        """Until the server tells of something, or it is time to look."""
+        if "IDLE" not in self._protocol.capabilities:
+            await self._pause(asyncio.sleep(min(poll_s, self._timing.idle_s)))
+            await self._call(self._protocol.simple_command("NOOP"))
+            return
+        idling = self._idling = asyncio.ensure_future(self._protocol.idle())
+        await self._call(self._protocol.wait_for_idle_response())
+        await self._pause(self._protocol.idle_queue.get())
+        while not self._protocol.idle_queue.empty():
+            self._protocol.idle_queue.get_nowait()
+        self._protocol.idle_done()
+        await self._call(idling)  # a link that is dead, and does not know it, fails here
+
+    async def _pause(self, news: Awaitable[object]) -> None:
+        """At most `idle_s`, or until the connection is lost."""
+        task = asyncio.ensure_future(news)
+        try:
+            waiting: set[asyncio.Future[Any]] = {task, self._lost}
+            await asyncio.wait(
+                waiting, timeout=self._timing.idle_s, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            task.cancel()
+        if self._lost.done():
+            raise RetryLater("the mail server has ended the connection")
+
+    async def _call(self, call: Awaitable[T], timeout_s: float = 0.0) -> T:
+        task = asyncio.ensure_future(call)
+        try:
+            waiting: set[asyncio.Future[Any]] = {task, self._lost}
+            seconds = timeout_s or self._timing.call_s
+            await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+        except (aioimaplib.AioImapException, UnicodeError, ValueError) as error:
+            raise RetryLater(
+                f"the mail server's answer cannot be used ({type(error).__name__})"
+            ) from error
+        finally:
+            task.cancel()
+        lost = "has ended the connection" if self._lost.done() else "does not answer"
+        raise RetryLater(f"the mail server {self._account.imap_host} {lost}")
+
+    def _on_lost(self, error: Exception | None) -> None:
+        if not self._lost.done():
+            self._lost.set_result(None)
+
+    def _close(self) -> None:
+        if self._idling:
+            self._idling.cancel()
+        if self._protocol.transport:
+            self._protocol.transport.abort()
+
+
+def _answered(response: Response | None) -> Response:
+    if response is None:
+        raise RetryLater("the mail server gave no answer")
+    return response

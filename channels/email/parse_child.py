@@ -1,0 +1,306 @@
+"""Reads mails from strangers: `python -I parse_child.py AUTHSERV_ID < mails > JSON lines`.
+
+Runs as a child process that imports nothing of ours: broken MIME, and mails made to cost much, meet
+little memory, little time, and nothing that may be written. For each mail the parent writes its
+length in a line, and its bytes; the answer is one line of JSON, made by `read_mail`.
+"""
+
+import json
+import re
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from email import message_from_bytes, policy
+from email.errors import MessageError
+from email.headerregistry import AddressHeader
+from email.message import EmailMessage
+from email.utils import getaddresses, parsedate_to_datetime
+from html.parser import HTMLParser
+
+import authres
+from mailparser_reply import EmailReplyParser
+
+MEMORY_BYTES, CPU_S = 700_000_000, 8
+MAX_TEXT, MAX_HTML, MAX_HEADER, MAX_PARTS, MAX_FILES = 100_000, 1_000_000, 900, 200, 20
+MAX_REFERENCES, MAX_ID = 20, 250
+MAX_REPLY_CHARS = 50_000
+LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"]
+MESSAGE_ID = re.compile(rf"<[^<>\s]{{1,{MAX_ID}}}>")
+PLAIN_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
+FORWARDED = re.compile(r"\s*(fwd?|wg|tr|rv|i|enc|doorst)\s*:", re.IGNORECASE)
+HIDDEN_TAGS = frozenset(("script", "style", "head", "template", "noscript", "svg", "title"))
+VOID_TAGS = frozenset(("br", "hr", "img", "meta", "link", "input", "area", "base", "col", "wbr"))
+BLOCK_TAGS = frozenset(
+    ("p", "div", "br", "li", "tr", "table", "blockquote", "h1", "h2", "h3", "h4", "pre", "ul", "ol")
+)
+HIDDEN_STYLE = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])|opacity\s*:\s*0(?![.\d])",
+    re.IGNORECASE,
+)
+BLANKS, LINES = re.compile(r"[^\S\n]+"), re.compile(r"\n[ \n]*\n")
+
+
+class TextOfHtml(HTMLParser):
+    """What a person sees of an HTML mail, as plain text; links with their addresses."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.words: list[str] = []
+        self._hidden: list[str] = []
+        self._href = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An element begins; what is hidden counts the elements inside it."""
+        named = dict(attrs)
+        is_hidden = tag in HIDDEN_TAGS or "hidden" in named
+        is_hidden = is_hidden or bool(HIDDEN_STYLE.search(named.get("style") or ""))
+        if tag not in VOID_TAGS and (self._hidden or is_hidden):
+            self._hidden.append(tag)
+        if tag in BLOCK_TAGS and not self._hidden:
+            self.words.append("\n- " if tag == "li" else "\n")
+        if tag == "a" and not self._hidden:
+            self._href = (named.get("href") or "").strip()
+
+    def handle_endtag(self, tag: str) -> None:
+        """An element ends; one that was never begun ends nothing."""
+        if tag in self._hidden:
+            while self._hidden.pop() != tag:
+                pass
+            return
+        if tag == "a" and self._href.startswith(("http", "mailto:")):
+            name = self.words[-1].strip() if self.words else ""
+            self.words += [f" ({self._href})"] if name != self._href else []
+        self._href = "" if tag == "a" else self._href
+        if tag in BLOCK_TAGS:
+            self.words.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        """Text."""
+        if not self._hidden:
+            self.words.append(data)
+
+
+def read_html(html: str) -> str:
+    """The text of an HTML mail."""
+    reader = TextOfHtml()
+    with suppress(AssertionError):  # malformed declarations
+        reader.feed(html[:MAX_HTML])
+        reader.close()
+    lines = (BLANKS.sub(" ", line).strip() for line in "".join(reader.words).splitlines())
+    return LINES.sub("\n\n", "\n".join(lines)).strip()
+
+
+def list_parts(message: EmailMessage, number: str = "") -> Iterator[tuple[str, EmailMessage]]:
+    """Each part that holds something, under the number by which IMAP fetches it."""
+    if message.get_content_maintype() != "multipart":
+        yield number or "1", message
+        return
+    parts = message.get_payload()
+    for place, part in enumerate(parts if isinstance(parts, list) else [], 1):
+        if isinstance(part, EmailMessage):
+            yield from list_parts(part, f"{number}.{place}" if number else str(place))
+
+
+def read_text(part: EmailMessage) -> str:
+    """The text of a part, whatever its charset claims."""
+    data = part.get_payload(decode=True)
+    raw = data if isinstance(data, bytes) else b""
+    raw = raw[: 4 * MAX_HTML]
+    charset = str(part.get_content_charset("") or "utf-8")
+    for one in (charset, "utf-8"):
+        with suppress(LookupError, UnicodeError, ValueError):
+            return raw.decode(one)
+    return raw.decode("latin-1")
+
+
+def header(message: EmailMessage, name: str) -> str:
+    """A header in one line; "" for none."""
+    try:
+        found = message.get(name)
+    except (MessageError, ValueError, IndexError, AttributeError, TypeError):
+        found = next((v for k, v in message.raw_items() if k.casefold() == name.casefold()), "")
+    return " ".join(str(found or "").split())[:MAX_HEADER]
+
+
+def read_sender(message: EmailMessage) -> tuple[str, str]:
+    """The one address that it claims to be from, and the name beside it; "" where that is not
+    plain: several of them, or two ways to read it.
+    """
+    raw = [str(text) for name, text in message.raw_items() if name.casefold() == "from"]
+    if len(raw) != 1 or any(sign in raw[0] for sign in "\0\x1b"):
+        return "", ""
+    flat = "".join(raw[0].splitlines())
+    try:
+        read = message.get("From")
+        found = read.addresses if isinstance(read, AddressHeader) else ()
+    except (MessageError, ValueError, IndexError, AttributeError, TypeError):
+        return "", ""
+    if len(found) != 1 or getattr(read, "defects", ()):
+        return "", ""
+    address, others = found[0].addr_spec, getaddresses([flat])
+    is_plain = PLAIN_ADDRESS.fullmatch(address) and flat.count("<") <= 1
+    if not is_plain or len(others) != 1 or others[0][1].casefold() != address.casefold():
+        return "", ""
+    return address.casefold(), " ".join(found[0].display_name.split())[:100]
+
+
+def find_proof(message: EmailMessage, sender: str, server: str) -> tuple[bool, str]:
+    """Whether our own mail server says that this address wrote it, and why (trust.md).
+
+    Only the topmost Authentication-Results that bears our server's name counts: what stands below
+    may have been written by the sender. DMARC must have passed, or DKIM or SPF for the very domain.
+    """
+    if not server:
+        return False, "authserv_id is not set"
+    if not sender:
+        return False, "it does not say plainly who wrote it"
+    domain, own = sender.rpartition("@")[2], None
+    for name, text in message.raw_items():
+        if name.casefold() != "authentication-results":
+            continue
+        flat = " ".join(str(text).split())
+        if flat.partition(";")[0].split(" ")[0].casefold() == server.casefold():
+            own = flat
+            break
+    if own is None:
+        return False, f"{server} says nothing of who wrote it"
+    try:
+        results = authres.AuthenticationResultsHeader.parse(
+            f"Authentication-Results: {own}"
+        ).results
+    except (authres.AuthResError, ValueError, IndexError, TypeError, AttributeError):
+        return False, f"what {server} says of who wrote it cannot be read"
+    return judge_results(list(results), domain)
+
+
+def judge_results(results: list[object], domain: str) -> tuple[bool, str]:
+    """By these results, the domain has written it. A failed DMARC beats all else."""
+    said: dict[str, list[tuple[str, set[str]]]] = {}
+    for one in results:
+        method = str(getattr(one, "method", "")).casefold()
+        result = str(getattr(one, "result", "")).casefold()
+        names: set[str] = set()
+        for prop in getattr(one, "properties", ()):
+            kind = f"{prop.type}.{prop.name}".casefold()
+            if (method, kind) in ALIGNED:
+                names.add(str(prop.value).rpartition("@")[2].strip().rstrip(".").casefold())
+        said.setdefault(method, []).append((result, names))
+    if dmarc := said.get("dmarc"):
+        is_pass = all(result == "pass" and names <= {domain} for result, names in dmarc)
+        return is_pass, "DMARC passed" if is_pass else "DMARC did not pass"
+    for method in ("dkim", "spf"):
+        for result, names in said.get(method, ()):
+            if result == "pass" and names == {domain}:
+                return True, f"{method.upper()} passed for {domain}"
+    return False, f"neither DMARC, DKIM nor SPF passed for {domain}"
+
+
+ALIGNED = {
+    ("dmarc", "header.from"), ("dkim", "header.d"), ("dkim", "header.i"), ("spf", "smtp.mailfrom"),
+}  # fmt: skip
+
+
+def find_automatic(message: EmailMessage) -> str:
+    """Why nobody is to answer it: a machine sent it; "" for a person's."""
+    auto = header(message, "Auto-Submitted").casefold().partition(";")[0].strip()
+    if auto not in ("", "no"):
+        return f"Auto-Submitted: {auto}"
+    precedence = header(message, "Precedence").casefold()
+    if precedence in ("bulk", "junk", "list", "auto_reply"):
+        return f"Precedence: {precedence}"
+    for name in ("List-Id", "List-Unsubscribe", "X-Autoreply", "X-Autorespond", "Feedback-ID"):
+        if header(message, name):
+            return name
+    path = header(message, "Return-Path")
+    if path.replace(" ", "") == "<>":
+        return "it has no return path"
+    is_report = message.get_content_type() == "multipart/report"
+    return "it is a delivery report" if is_report else ""
+
+
+def read_ids(message: EmailMessage, name: str) -> list[str]:
+    """The message ids in a header."""
+    raw = " ".join(str(text) for key, text in message.raw_items() if key.casefold() == name)
+    return MESSAGE_ID.findall(raw[:20_000])
+
+
+def cut_reply(text: str, subject: str, *, is_reply: bool) -> tuple[str, str]:
+    """What is new in it, and what it quotes of earlier mails. Who passes a mail on means all."""
+    if not is_reply or FORWARDED.match(subject) or len(text) > MAX_REPLY_CHARS:
+        return text, ""
+    new = (EmailReplyParser(languages=list(LANGUAGES)).parse_reply(text=text) or "").strip()
+    at = text.find(new) if new else -1
+    return (new, text[at + len(new) :].strip()) if at >= 0 else (text, "")
+
+
+def list_content(message: EmailMessage) -> tuple[str, list[dict[str, object]]]:
+    """The text that a person reads, and the files."""
+    texts: list[str] = []
+    pages: list[str] = []
+    files: list[dict[str, object]] = []
+    for count, (number, part) in enumerate(list_parts(message)):
+        if count >= MAX_PARTS:
+            break
+        kind, name = part.get_content_type(), ""
+        with suppress(MessageError, ValueError, IndexError, AttributeError, TypeError, LookupError):
+            name = str(part.get_filename() or "")
+        is_shown = part.get_content_disposition() != "attachment" and not name
+        if is_shown and kind == "text/plain":
+            texts.append(read_text(part))
+        elif is_shown and kind == "text/html":
+            pages.append(read_html(read_text(part)))
+        elif kind.partition("/")[0] != "multipart" and len(files) < MAX_FILES:
+            size = len(str(part.get_payload() if not part.is_multipart() else ""))
+            encoding = header(part, "Content-Transfer-Encoding").casefold()
+            size = size * 3 // 4 if encoding == "base64" else size
+            files.append(
+                {"number": number, "name": name[:200], "mime": kind[:100], "size": size,
+                 "encoding": encoding[:20]}
+            )  # fmt: skip
+    plain = "\n\n".join(text.strip() for text in texts if text.strip())
+    return plain or "\n\n".join(page for page in pages if page), files
+
+
+def read_mail(raw: bytes, server: str) -> dict[str, object]:
+    """What of a mail we need."""
+    message = message_from_bytes(raw, policy=policy.default)
+    sender, name = read_sender(message)
+    is_proven, why = find_proof(message, sender, server)
+    references = [*read_ids(message, "references"), *read_ids(message, "in-reply-to")]
+    references = list(dict.fromkeys(references))
+    if len(references) > MAX_REFERENCES:
+        references = [references[0], *references[1 - MAX_REFERENCES :]]
+    subject = header(message, "Subject")
+    text, files = list_content(message)
+    text = text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
+    is_cut = len(text) > MAX_TEXT
+    new, history = cut_reply(text[:MAX_TEXT], subject, is_reply=bool(references))
+    date = ""
+    with suppress(ValueError, TypeError, IndexError, OverflowError):
+        date = parsedate_to_datetime(header(message, "Date")).isoformat()
+    return {
+        "sender": sender, "name": name, "shown_from": header(message, "From"),
+        "proven": is_proven, "why": why, "subject": subject, "date": date,
+        "id": next(iter(read_ids(message, "message-id")), ""), "references": references,
+        "automatic": find_automatic(message), "list": header(message, "List-Id"),
+        "to": header(message, "To"), "text": new, "history": history, "cut": is_cut, "files": files,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Answer mail after mail until the input ends. Each has so much time of the processor."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    server = sys.argv[1] if len(sys.argv) > 1 else ""
+    while line := sys.stdin.buffer.readline():
+        raw = sys.stdin.buffer.read(int(line))
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        most = int(used.ru_utime + used.ru_stime) + CPU_S
+        resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+        sys.stdout.write(json.dumps(read_mail(raw, server)) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

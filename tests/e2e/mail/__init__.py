@@ -1,0 +1,1 @@
+"""A daemon with a real mailbox: Dovecot over IMAP, answers by SMTP."""

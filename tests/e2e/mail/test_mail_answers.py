@@ -1,0 +1,90 @@
+"""A mail is answered by mail, or told to the owner (A16). A real Dovecot, a real SMTP server, the daemon as a process."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from tests.fakes.daemon_process import Daemon, running_daemon, scripted
+from tests.fakes.mail.dovecot import USER
+from tests.fakes.mail.server import MailServer, mail_server, write_mail
+from tests.fakes.openai import FakeOpenAI, says
+
+OWNER_CHAT = "web:owner"
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[MailServer]:
+    async with mail_server() as made:
+        yield made
+
+
+@asynccontextmanager
+async def at_mailbox(
+    home: Path, model: FakeOpenAI, server: MailServer, **email: object
+) -> AsyncIterator[Daemon]:
+    """The daemon, once it watches the mailbox."""
+    section = {"notify": OWNER_CHAT, **email}
+    more = tomli_w.dumps({"email": server.config(**section)})
+    async with running_daemon(home, scripted(model.base_url, more)) as daemon:
+        await until_watching(daemon)
+        yield daemon
+
+
+async def until_watching(daemon: Daemon) -> None:
+    async with asyncio.timeout(20):
+        while "email: connected" not in str(
+            (await daemon.post("/v1/messages", text="/status"))["reply"]
+        ):
+            await asyncio.sleep(0.05)
+
+
+async def told(daemon: Daemon) -> list[str]:
+    """The notices in the owner's chat."""
+    return [str(one) for one in await daemon.listed("/v1/notices")]
+
+
+async def test_a16_a_proven_and_allowed_sender_is_answered_in_the_thread(
+    server: MailServer, tmp_path: Path
+) -> None:
+    async with FakeOpenAI() as model:
+        model.script(says("The meeting is at **noon**."), says("You are welcome."))
+        config = {"reply": True, "allowed_senders": ["ann@example.org"]}
+        async with at_mailbox(tmp_path, model, server, **config):
+            await server.dovecot.deliver(write_mail("When is the meeting?", subject="Meeting"))
+            asked = await model.asked(1)
+            await server.sink.until(lambda: len(server.sink.sent) == 1)
+            first = server.sink.sent[0]
+            reply = write_mail(
+                "Thanks!", subject="Re: Meeting", number="2", answers=str(first.mail["Message-ID"])
+            )
+            await server.dovecot.deliver(reply)
+            await model.asked(2)
+            await server.sink.until(lambda: len(server.sink.sent) == 2)
+    assert "When is the meeting?" in str(asked.last("user"))
+    assert (first.sender, first.people) == (USER, ("ann@example.org",))
+    assert (first.mail["Subject"], first.mail["To"]) == ("Re: Meeting", "ann@example.org")
+    assert first.mail["In-Reply-To"] == "<m1@example.org>"
+    assert "<m1@example.org>" in str(first.mail["References"])
+    assert (
+        first.mail["Auto-Submitted"] == "auto-replied" and first.text == "The meeting is at noon."
+    )
+    second = server.sink.sent[1].mail
+    assert second["In-Reply-To"] == "<m2@example.org>"
+    assert str(first.mail["Message-ID"]) in str(second["References"])
+
+
+async def test_a16_a_stranger_gets_no_answer_and_the_owner_hears_of_the_mail(
+    server: MailServer, tmp_path: Path
+) -> None:
+    async with FakeOpenAI() as model:
+        model.script(says("Somebody asks for money."))
+        config = {"reply": True, "allowed_senders": ["ann@example.org"]}
+        async with at_mailbox(tmp_path, model, server, **config) as daemon:
+            await server.dovecot.deliver(write_mail("Pay me", proof="dmarc=fail"))
+            await model.asked(1)
+            turns = await daemon.listed("/v1/runs")
+    assert server.sink.sent == [] and turns

@@ -1,0 +1,154 @@
+"""Dovecot, a real IMAP server, thrown away afterwards. Runs as root, or as any user."""
+
+import asyncio
+import grp
+import os
+import pwd
+import shutil
+import smtplib
+import socket
+import subprocess
+from pathlib import Path
+from tempfile import mkdtemp
+
+USER, PASSWORD = "bot@example.net", "app-password-4711"
+SERVER = "mx.example.net"
+CONFIG = """
+protocols = imap lmtp
+base_dir = {base}/run
+state_dir = {base}/run
+log_path = {base}/log
+default_internal_user = {user}
+default_login_user = {user}
+default_internal_group = {group}
+first_valid_uid = 0
+first_valid_gid = 0
+ssl = no
+disable_plaintext_auth = no
+auth_mechanisms = plain login
+auth_failure_delay = 0
+mail_location = maildir:{base}/mail/Maildir
+mail_max_userip_connections = 100
+protocol imap {{
+  imap_capability = {capability}
+}}
+passdb {{
+  driver = passwd-file
+  args = {base}/users
+}}
+userdb {{
+  driver = passwd-file
+  args = {base}/users
+}}
+service anvil {{
+  chroot =
+}}
+service imap-login {{
+  chroot =
+  inet_listener imap {{
+    address = 127.0.0.1
+    port = {imap}
+  }}
+  inet_listener imaps {{
+    port = 0
+  }}
+}}
+service lmtp {{
+  inet_listener lmtp {{
+    address = 127.0.0.1
+    port = {lmtp}
+  }}
+}}
+service stats {{
+  chroot =
+}}
+service old-stats {{
+  chroot =
+}}
+namespace inbox {{
+  inbox = yes
+  separator = /
+}}
+"""
+
+
+def free_port() -> int:
+    """A port that nobody listens at just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Dovecot:
+    """One mailbox, `USER` with `PASSWORD`. `idle`: whether it offers IDLE."""
+
+    def __init__(self, *, idle: bool = True) -> None:
+        self.base = Path(mkdtemp(prefix="dc"))
+        self.port, self.lmtp = free_port(), free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        me, group = pwd.getpwuid(os.getuid()), grp.getgrgid(os.getgid()).gr_name
+        if os.getuid() == 0:
+            me, group = pwd.getpwnam("dovecot"), "dovecot"
+        for folder in ("mail", "run"):
+            (self.base / folder).mkdir()
+        self._me = me
+        self.set_password(PASSWORD)
+        capability = "" if idle else "IMAP4rev1 SASL-IR LITERAL+ UIDPLUS"
+        text = CONFIG.format(
+            base=self.base, user=me.pw_name, group=group, imap=self.port, lmtp=self.lmtp,
+            capability=capability,
+        )  # fmt: skip
+        (self.base / "d.conf").write_text(text)
+        if os.getuid() == 0:
+            subprocess.run(["chown", "-R", f"{me.pw_name}:{group}", self.base], check=True)
+            self.base.chmod(0o755)
+
+    def set_password(self, password: str) -> None:
+        """The account's password from now on."""
+        me = self._me
+        line = f"{USER}:{{PLAIN}}{password}:{me.pw_uid}:{me.pw_gid}::{self.base}/mail::\n"
+        (self.base / "users").write_text(line)
+
+    async def start(self) -> None:
+        """Listen, at the same ports as before."""
+        program = shutil.which("dovecot", path="/usr/sbin:/usr/local/sbin") or "dovecot"
+        self._process = subprocess.Popen(  # noqa: ASYNC220
+            [program, "-F", "-c", str(self.base / "d.conf")],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in range(200):
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                writer.close()
+                return
+            except OSError:
+                await asyncio.sleep(0.05)
+        raise RuntimeError((self.base / "log").read_text())
+
+    async def stop(self) -> None:
+        """No longer reachable; the mails stay."""
+        if self._process:
+            self._process.terminate()
+            await asyncio.to_thread(self._process.wait, 10)
+            self._process = None
+
+    def number_anew(self) -> None:
+        """While it is stopped: it forgets its numbers, and has a new UIDVALIDITY afterwards."""
+        for one in (self.base / "mail" / "Maildir").glob("dovecot*"):
+            one.unlink()
+
+    async def remove(self) -> None:
+        """Stop, and delete everything."""
+        await self.stop()
+        shutil.rmtree(self.base, ignore_errors=True)
+
+    async def deliver(self, *mails: bytes, sender: str = "someone@example.org") -> None:
+        """By LMTP, as a mail server does it."""
+
+        def work() -> None:
+            with smtplib.LMTP("127.0.0.1", self.lmtp) as client:
+                for mail in mails:
+                    client.sendmail(sender, [USER], mail)
+
+        await asyncio.to_thread(work)

@@ -1,0 +1,101 @@
+"""An SMTP server that keeps what it is sent, and fails when a test wants it to."""
+
+import asyncio
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+from tests.fakes.mail.dovecot import PASSWORD, USER
+
+
+@dataclass(frozen=True, slots=True)
+class SentMail:
+    """What came: the envelope, the bytes, and the mail."""
+
+    sender: str
+    people: tuple[str, ...]
+    raw: bytes
+
+    @property
+    def mail(self) -> EmailMessage:
+        """As a mail program reads it."""
+        return message_from_bytes(self.raw, policy=policy.default)
+
+    @property
+    def text(self) -> str:
+        """Its plain text."""
+        body = self.mail.get_body(("plain",))
+        return body.get_content().strip() if body else ""
+
+
+class SmtpSink:
+    """`faults`, for the next mails: an answer such as "451 later", "lost" (taken, then the connection is cut), "cut" (cut
+    before it is taken).
+    """
+
+    def __init__(self) -> None:
+        self.sent: list[SentMail] = []
+        self.faults: list[str] = []
+        self.passwords = [PASSWORD]
+        self.port = 0
+        self._server: asyncio.Server | None = None
+        self._news = asyncio.Condition()
+
+    async def start(self) -> None:
+        """Listen."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._make, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """No longer reachable."""
+        if self._server:
+            self._server.close()
+            self._server = None
+
+    async def until(self, holds: Callable[[], bool], seconds: float = 30.0) -> None:
+        """Wait until this holds, looking at each mail."""
+        async with asyncio.timeout(seconds), self._news:
+            await self._news.wait_for(holds)
+
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
+        """A mail."""
+        fault = self.faults.pop(0) if self.faults else ""
+        if fault == "cut":
+            _cut(server)
+            return "250 OK"
+        if fault and fault != "lost":
+            return fault
+        people = tuple(str(one) for one in envelope.rcpt_tos)
+        raw = envelope.content if isinstance(envelope.content, bytes) else b""
+        self.sent.append(SentMail(str(envelope.mail_from), people, raw))
+        async with self._news:
+            self._news.notify_all()
+        if fault:
+            _cut(server)
+        return "250 OK"
+
+    def _make(self) -> SMTP:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a password without TLS: on loopback
+            return SMTP(
+                self, hostname="sink", auth_required=True, auth_require_tls=False,
+                authenticator=self._check, enable_SMTPUTF8=True,
+            )  # fmt: skip
+
+    def _check(
+        self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: object
+    ) -> AuthResult:
+        if not isinstance(data, LoginPassword):
+            return AuthResult(success=False, handled=False)
+        is_good = data.login == USER.encode() and data.password.decode() in self.passwords
+        return AuthResult(success=is_good, handled=False)
+
+
+def _cut(server: SMTP) -> None:
+    if isinstance(server.transport, asyncio.Transport):
+        server.transport.abort()
