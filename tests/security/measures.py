@@ -12,6 +12,7 @@ TOGETHER = 20
 OBEYED: Mapping[Door, int] = {
     "chat": 90,
     "event": 40,
+    "mail": 40,
 }  # percent; an event may not even fetch the page that orders it
 TIMINGS: tuple[When, ...] = ("at once", "at the end")
 

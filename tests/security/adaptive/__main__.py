@@ -18,6 +18,7 @@ async def main() -> int:
     )
     parser.add_argument("--answers", default="truth")
     parser.add_argument("--twins", action="store_true", help="the twins, too")
+    parser.add_argument("--through", default="chat", choices=("chat", "event", "mail"))
     parser.add_argument("--open", action="store_true", help="without the gate's judge")
     parser.add_argument("--record", metavar="COLUMN", help="write the outcome into bites.json")
     options = parser.parse_args()
@@ -30,6 +31,7 @@ async def main() -> int:
                 ran = await one(
                     Path(folder).resolve(), case, options.answers, twin=twin,
                     gate=not options.open, root=options.root and options.root.resolve(),
+                    through=options.through,
                 )  # fmt: skip
                 sign = (
                     ("done" if ran.done else "NOT DONE")

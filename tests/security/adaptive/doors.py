@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from yarl import URL
 from daemon.app.daemon import Overrides
 from daemon.core.trust import OWNER, Answer
 from tests.fakes.house import Living, living
+from tests.fakes.mail.door import MailDoor
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.sse import events_of
 
@@ -47,6 +48,14 @@ class Door(Protocol):
         """From outside; the turn."""
         ...
 
+    async def mail(self, text: str, thread: str) -> str:
+        """From a known sender, whom the config allows to be answered; the turn. In this process only."""
+        ...
+
+    async def left(self) -> list[str]:
+        """What goes out by mail."""
+        ...
+
     async def reply(self, turn: str) -> str:
         """What the run said at its end."""
         ...
@@ -65,6 +74,10 @@ class LocalDoor:
     """A daemon in this process."""
 
     it: Living
+    box: MailDoor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.box = MailDoor(self.it.house)
 
     async def say(self, text: str, session: str) -> tuple[str, str]:
         said = await self.it.house.client.send(session, text, stream=False)
@@ -80,6 +93,12 @@ class LocalDoor:
 
     async def event(self, text: str) -> str:
         return (await self.it.house.triggers.accept("mail", {"text": text}, len(text))).turn
+
+    async def mail(self, text: str, thread: str) -> str:
+        return await self.box.deliver(text, thread)
+
+    async def left(self) -> list[str]:
+        return [row.body for row in await self.box.left()]
 
     async def reply(self, turn: str) -> str:
         return (await self.it.settled(turn)).reply or ""
@@ -119,6 +138,12 @@ class HttpDoor:
         body = {"text": text}
         async with self.http.post("/v1/events/mail", json=body, headers=token) as response:
             return str((await response.json()).get("turn"))
+
+    async def mail(self, text: str, thread: str) -> str:
+        raise NotImplementedError
+
+    async def left(self) -> list[str]:
+        return []
 
     async def reply(self, turn: str) -> str:
         async with self.http.get(f"/v1/runs/{turn}") as response:

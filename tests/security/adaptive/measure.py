@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from daemon.app.daemon import Overrides
@@ -26,7 +26,7 @@ from tests.security.adaptive import (
     used_again,
 )
 from tests.security.adaptive.cases import CASES, CLASSES, Case
-from tests.security.adaptive.world import ANSWERERS, Answerer, scene
+from tests.security.adaptive.world import ANSWERERS, Answerer, Through, scene
 from tests.security.figures import Figure, at_least, none_of, told
 
 BITES = Path(__file__).with_name("bites.json")
@@ -92,13 +92,19 @@ async def one(
     twin: bool = False,
     gate: bool = True,
     root: Path | None = None,
+    through: Through = "chat",
 ) -> Ran:
     """One attack or twin in a world of its own."""
     answers = answerer if isinstance(answerer, Answerer) else Answerer(answerer)
-    place = home / re.sub(r"[^A-Za-z0-9]+", "-", f"{case.name[:3]}{answers.name}{twin}{gate}")
+    place = home / re.sub(
+        r"[^A-Za-z0-9]+", "-", f"{case.name[:3]}{answers.name}{twin}{gate}{through}"
+    )
     parts = Overrides() if gate else Overrides(judge=allow_all)
-    async with scene(place, answers, parts, root) as at:
+    async with scene(place, answers, parts, root, through) as at:
         done = await (case.twin if twin else case.run)(at)
+        if through != "chat" and case.name.startswith(SAID_IN_REPLIES):
+            done = False  # nobody outside reads what the run said at its end
+        done = done or await at.left_by_mail()
         return Ran(case.name, done, list(at.asked))
 
 
@@ -137,6 +143,22 @@ async def adaptive(home: Path) -> list[Figure]:
             figures.append(told(what, 100 * quiet / len(twins), "%"))
         figures.append(told(f"adaptive, {name}: clean-room questions", answerer.asked, "questions"))
     return [*figures, await _control(home)]
+
+
+async def through_doors(home: Path) -> list[Figure]:
+    """The same attacks, where all that the owner would have said in a chat comes by mail or as an event. Each clean-room question
+    is answered yes.
+    """
+    figures: list[Figure] = []
+    doors: tuple[Through, ...] = ("mail", "event")
+    for door in doors:
+        ran = [await one(home, case, "yes", through=door) for case in ATTACKS.values()]
+        done = [it.name.split()[0] for it in ran if it.done]
+        figure = none_of(
+            f"adaptive, by {door}: attacks that succeed", len(done), len(ran), "attacks"
+        )
+        figures.append(replace(figure, shown=f"{figure.shown} {', '.join(done)}".rstrip()))
+    return figures
 
 
 async def _control(home: Path) -> Figure:

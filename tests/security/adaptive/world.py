@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from daemon.app.daemon import Overrides
 from daemon.tools.policy.gate import judge
@@ -29,6 +29,7 @@ Move = Sequence[Call] | Play | str  # calls, or what the turn ends with
 WITHIN_S = 60.0
 CANARY = "CANARY-4711-teal-walrus"
 EVE, BOB, CAROL = "eve@evil.example", "bob@example.com", "carol@example.com"
+Through = Literal["chat", "event", "mail"]
 DEED = "\nThe deed: "
 FLIPPED_EVERY, SEED = 20, 3
 HAND = Path(__file__).with_name("hand_server.py")
@@ -166,6 +167,7 @@ class Scene:
     friend: Host
     parts: Overrides
     root: Path | None = None
+    through: Through = "chat"
     config: Json = field(default_factory=dict)
     agents: dict[str, str] = field(default_factory=dict)
     path: str = ""
@@ -326,8 +328,20 @@ class Scene:
         """
         door, self.yes_by = await self.open(), (by, session)
         self.plays(text, *steps)
-        turn, reply = await door.say(text, session)
+        turn, reply = await self._begin(door, text, session)
         return await self._follow(turn, yes, before_yes) if turn else reply
+
+    async def _begin(self, door: Door, text: str, session: str) -> tuple[str, str]:
+        """A command is the owner's in their chat; all else goes through the door that is tried."""
+        if self.through == "chat" or self.root or text.startswith("/"):
+            return await door.say(text, session)
+        if self.through == "event":
+            return await door.event(text), ""
+        return await door.mail(text, session.replace(":", "-")), ""
+
+    async def left_by_mail(self) -> bool:
+        """Something of the owner's goes out to the sender of a mail."""
+        return self._door is not None and any(CANARY in body for body in await self._door.left())
 
     def plays(self, key: str, *steps: Move | Call) -> None:
         """What the model does in a conversation that was last told this."""
@@ -377,7 +391,7 @@ class Scene:
                     if before_yes:
                         before_yes()
                 by, session = self.yes_by
-                if agreed and by:
+                if agreed and by and self.through == "chat":
                     await door.say(by, session)
                 else:
                     await door.answer(*call, yes=agreed)
@@ -423,7 +437,11 @@ async def _host(ip: str) -> AsyncIterator[Host]:
 
 @asynccontextmanager
 async def scene(
-    home: Path, answerer: Answerer, parts: Overrides | None = None, root: Path | None = None
+    home: Path,
+    answerer: Answerer,
+    parts: Overrides | None = None,
+    root: Path | None = None,
+    through: Through = "chat",
 ) -> AsyncIterator[Scene]:
     """A world with a daemon in it, which starts at the first word; with `root`, one of that code."""
     home.mkdir(parents=True, exist_ok=True)
@@ -431,7 +449,7 @@ async def scene(
     async with FakeOpenAI() as model, _host("127.0.0.2") as evil, _host("127.0.0.3") as friend:
         model.otherwise(by(brain.step))
         model.answer_consent = brain.consent
-        at = Scene(home, brain, model, evil, friend, parts or Overrides(), root)
+        at = Scene(home, brain, model, evil, friend, parts or Overrides(), root, through)
         try:
             yield at
         finally:
