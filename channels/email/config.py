@@ -134,7 +134,7 @@ class EmailAccount(MailModel):
     authserv_id: str = Field(
         "",
         description="the name under which your mail server says who wrote a mail"
-        " (Authentication-Results); empty: no sender is ever proven",
+        " (Authentication-Results), or microsoft; empty: no sender is ever proven",
     )
     allowed_senders: Annotated[tuple[str, ...], AfterValidator(_check_allowed)] = Field(
         (), description="who may be answered, once it is proven that they wrote: addresses, @domain"

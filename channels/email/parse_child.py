@@ -38,6 +38,8 @@ HIDDEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])|opacity\s*:\s*0(?![.\d])",
     re.IGNORECASE,
 )
+MICROSOFT, MICROSOFT_METHODS = "microsoft", {"spf", "dkim", "dmarc", "compauth"}
+MICROSOFT_PASS = re.compile(r"dmarc=pass action=[a-z.]{1,20} header\.from=([A-Za-z0-9.-]{1,253})")
 BLANKS, LINES = re.compile(r"[^\S\n]+"), re.compile(r"\n[ \n]*\n")
 
 
@@ -156,6 +158,8 @@ def find_proof(message: EmailMessage, sender: str, server: str) -> tuple[bool, s
     if not sender:
         return False, "it does not say plainly who wrote it"
     domain, own = sender.rpartition("@")[2], None
+    if server.casefold() == MICROSOFT:
+        return find_microsoft_proof(message, domain)
     for name, text in message.raw_items():
         if name.casefold() != "authentication-results":
             continue
@@ -172,6 +176,20 @@ def find_proof(message: EmailMessage, sender: str, server: str) -> tuple[bool, s
     except (authres.AuthResError, ValueError, IndexError, TypeError, AttributeError):
         return False, f"what {server} says of who wrote it cannot be read"
     return judge_results(list(results), domain)
+
+
+def find_microsoft_proof(message: EmailMessage, domain: str) -> tuple[bool, str]:
+    """Microsoft's servers leave their name out, and give what came under that name another one:
+    the topmost is theirs.
+    """
+    names = [str(v) for k, v in message.raw_items() if k.casefold() == "authentication-results"]
+    parts = [part.strip() for part in " ".join(names[0].split()).split(";")] if names else []
+    methods = [part.partition("=")[0].casefold() for part in parts if part]
+    known = len(methods) == len(set(methods)) and set(methods) <= MICROSOFT_METHODS
+    found = [one[1] for part in parts if (one := MICROSOFT_PASS.fullmatch(part))]
+    if known and methods[:1] == ["spf"] and [one.casefold() for one in found] == [domain]:
+        return True, "DMARC passed"
+    return False, "DMARC did not pass"
 
 
 def judge_results(results: list[object], domain: str) -> tuple[bool, str]:
