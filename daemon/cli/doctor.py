@@ -7,6 +7,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from pydantic import BaseModel
+
+from channels.email.config import EmailAccount
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.app.config import Config, find_muted_sections, list_accounts, load_config
 from daemon.core.errors import ConfigError
@@ -57,11 +60,19 @@ def _gather(paths: Paths) -> DoctorInput:
                 one.create_channel,
                 len(one.config.allowed_user_ids),
                 len(one.config.owner_ids),
+                _count_senders(one.config),
             )
             for one in list_accounts(config)
         ],
         muted=find_muted_sections(config),
     )
+
+
+def _count_senders(account: BaseModel) -> tuple[bool, int] | None:
+    if not isinstance(account, EmailAccount):
+        return None
+    listed = len(account.allowed_senders) + len(account.trusted_senders)
+    return bool(account.authserv_id), listed
 
 
 def _show(checks: Sequence[Finding]) -> None:

@@ -106,7 +106,7 @@ async def probe_address(url: str, headers: Mapping[str, str]) -> ProbeResult:
 @value
 class ChannelAccount:
     """One account of the config. `section` is its place there; `allowed` and `owners` are how many
-    people it lists.
+    people it lists. `senders`: of a mailbox, whether it has authserv_id, and how many it lists.
     """
 
     name: str
@@ -114,6 +114,7 @@ class ChannelAccount:
     open: Callable[[], Channel]
     allowed: int
     owners: int
+    senders: tuple[bool, int] | None = None
 
 
 @value
@@ -309,7 +310,7 @@ async def _check_token(account: ChannelAccount) -> Finding:
         return Finding(name, "fail", str(error), f"see [{account.section}]")
     try:
         async with asyncio.timeout(CHANNEL_TIMEOUT_S):
-            return Finding(name, "ok", f"the token is good: {await channel.check()}")
+            return Finding(name, "ok", f"the sign-in works: {await channel.check()}")
     except Revoked as error:
         advice = f"mend that in [{account.section}], or at the platform"
         return Finding(name, "fail", str(error), advice)
@@ -326,6 +327,9 @@ async def _check_token(account: ChannelAccount) -> Finding:
 
 def _check_people(account: ChannelAccount) -> Iterator[Finding]:
     """Warn about a channel that lists nobody, or nobody who may approve."""
+    if account.senders:
+        yield _check_senders(account, *account.senders)
+        return
     if account.owners or account.allowed == 1:
         return
     found = "nobody is listed: only those who had a code (`aidaemon pair`) are let in"
@@ -334,6 +338,17 @@ def _check_people(account: ChannelAccount) -> Iterator[Finding]:
         found += " undone"
     advice = f"put your own id into owner_ids of [{account.section}]"
     yield Finding(f"{account.name} people", "warn", found, advice)
+
+
+def _check_senders(account: ChannelAccount, is_named: bool, listed: int) -> Finding:
+    name, section = f"{account.name} senders", account.section
+    if listed and not is_named:
+        found = f"{listed} are listed, but none is ever proven: every mail is a stranger's"
+        return Finding(
+            name, "warn", found, f"set authserv_id in [{section}]; see config.toml.example"
+        )
+    found = f"{listed} are known once they are proven" if listed else "every mail is a stranger's"
+    return Finding(name, "ok", found)
 
 
 async def _check_daemon(daemon_json: str) -> Finding:

@@ -14,6 +14,7 @@ import tomli_w
 from aiohttp import web
 
 from tests.fakes.command_line import aidaemon
+from tests.fakes.mail.server import mail_server
 from tests.fakes.telegram import FakeTelegram
 
 Checks = dict[str, dict[str, Any]]
@@ -243,3 +244,19 @@ async def test_A14_a_platform_is_asked_whether_it_knows_the_token_and_empty_ones
             checks["discord"]["state"] == "warn"
             and "bot_token is empty" in checks["discord"]["found"]
         )
+
+
+async def test_a_mailbox_signs_in_and_the_doctor_says_whether_senders_can_be_proven(home: Path):
+    async with mail_server() as server:
+        section = server.config(allowed_senders=["ann@example.org"])
+        (home / "config.toml").write_text(tomli_w.dumps({"email": section}))
+        _, checks = await examined(home)
+        assert checks["email"]["state"] == checks["email senders"]["state"] == "ok"
+        mute = {**section, "authserv_id": ""}
+        (home / "config.toml").write_text(tomli_w.dumps({"email": mute}))
+        _, checks = await examined(home)
+        assert checks["email senders"]["state"] == "warn"
+        assert "none is ever proven" in checks["email senders"]["found"]
+        (home / "config.toml").write_text(tomli_w.dumps({"email": {**section, "password": "no"}}))
+        code, checks = await examined(home)
+    assert code == 1 and "refuses bot@example.net" in checks["email"]["found"]
