@@ -8,25 +8,38 @@ length in a line, and its bytes; the answer is one line of JSON, made by `read_m
 import json
 import re
 import resource
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from email import message_from_bytes, policy
-from email.errors import MessageError
+from email.errors import (
+    FirstHeaderLineIsContinuationDefect,
+    MessageError,
+    MisplacedEnvelopeHeaderDefect,
+    MissingHeaderBodySeparatorDefect,
+)
 from email.headerregistry import AddressHeader
 from email.message import EmailMessage
+from email.parser import BytesFeedParser
+from email.policy import EmailPolicy
 from email.utils import getaddresses, parsedate_to_datetime
 from html.parser import HTMLParser
+from time import process_time
+from typing import TypeVar
 
 import authres
 from mailparser_reply import EmailReplyParser
 
-MEMORY_BYTES, CPU_S = 700_000_000, 8
+T = TypeVar("T")
+MEMORY_BYTES, CPU_S, ALL_S, PIECE_S, LAST_S = 700_000_000, 8, 4.0, 1.5, 0.05
+CHUNK, MAX_HEAD, MAX_LONG_VALUE, MAX_VALUE, MAX_STATEMENT = (
+    8_192, 100_000, 20_000, 4_000, 3_000,
+)  # fmt: skip
 MAX_TEXT, MAX_HTML, MAX_HEADER, MAX_PARTS, MAX_FILES = 100_000, 1_000_000, 900, 200, 20
 MAX_REFERENCES, MAX_ID = 20, 250
 MAX_REPLY_CHARS = 50_000
 LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"]
-MESSAGE_ID = re.compile(rf"<[^<>\s]{{1,{MAX_ID}}}>")
+MESSAGE_ID = re.compile(rf"<[!-;=?-~]{{1,{MAX_ID}}}>")
 PLAIN_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
 FORWARDED = re.compile(r"\s*(fwd?|wg|tr|rv|i|enc|doorst)\s*:", re.IGNORECASE)
 HIDDEN_TAGS = frozenset(("script", "style", "head", "template", "noscript", "svg", "title"))
@@ -40,7 +53,93 @@ HIDDEN_STYLE = re.compile(
 )
 MICROSOFT, MICROSOFT_METHODS = "microsoft", {"spf", "dkim", "dmarc", "compauth"}
 MICROSOFT_PASS = re.compile(r"dmarc=pass action=[a-z.]{1,20} header\.from=([A-Za-z0-9.-]{1,253})")
+QUOTED = re.compile(r'"[^"\\;()]*"')
+COMMENT = re.compile(r'(?<![^ ;])\([^()"\\]*\)(?![^ ;])')
+TWO_WAYS = (
+    FirstHeaderLineIsContinuationDefect,
+    MisplacedEnvelopeHeaderDefect,
+    MissingHeaderBodySeparatorDefect,
+)
+BY_ITS_SENDER = frozenset(("from", "to", "cc", "subject", "date", "message-id", "mime-version"))
 BLANKS, LINES = re.compile(r"[^\S\n]+"), re.compile(r"\n[ \n]*\n")
+
+
+class TooSlow(Exception):
+    """A piece of a mail takes too long to read."""
+
+
+BROKEN = (
+    TooSlow, MessageError, ValueError, LookupError, AttributeError, TypeError, AssertionError,
+    RecursionError, OverflowError,
+)  # fmt: skip
+
+
+class Work:
+    """The time of the processor that one mail gets, piece by piece."""
+
+    ends = 0.0
+
+    @staticmethod
+    def stop(*_: object) -> None:
+        """The time is over."""
+        raise TooSlow
+
+    @classmethod
+    def attempt(cls, work: Callable[[], T], otherwise: T) -> T:
+        """What `work` gives; `otherwise` where the mail is made to break it, or to take long."""
+        try:
+            left = max(LAST_S, min(PIECE_S, cls.ends - process_time()))
+            signal.setitimer(signal.ITIMER_PROF, left)
+            try:
+                return work()
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+        except BROKEN:
+            return otherwise
+
+
+class Careful(EmailPolicy):
+    """Headers are cut to a length that is soon read; bytes in them are UTF-8, or what Windows
+    writes; one that cannot be read is plain text.
+    """
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        """A header as it came."""
+        name, text = super().header_source_parse(sourcelines)
+        is_long = name.casefold() in ("references", "in-reply-to")
+        raw = text[: MAX_LONG_VALUE if is_long else MAX_VALUE].encode("ascii", "surrogateescape")
+        try:
+            return name, raw.decode()
+        except UnicodeError:
+            return name, raw.decode("cp1252", "replace")
+
+    def header_fetch_parse(self, name: str, value: str) -> str:
+        """A header as it is read."""
+        try:
+            return super().header_fetch_parse(name, value)
+        except BROKEN:
+            return " ".join(value.split())
+
+
+POLICY = Careful()
+
+
+def parse(raw: bytes) -> tuple[EmailMessage, bool]:
+    """The mail, up to as many parts as we look at, and whether that is all of it."""
+    made: list[EmailMessage] = []
+
+    def make(policy: EmailPolicy = POLICY) -> EmailMessage:
+        made.append(EmailMessage(policy))
+        return made[-1]
+
+    parser = BytesFeedParser(make, policy=POLICY)
+    at = 0
+    while at < len(raw) and len(made) <= MAX_PARTS:
+        parser.feed(raw[at : at + CHUNK])
+        at += CHUNK
+    message = parser.close()
+    assert isinstance(message, EmailMessage)
+    return message, at >= len(raw)
 
 
 class TextOfHtml(HTMLParser):
@@ -86,20 +185,19 @@ class TextOfHtml(HTMLParser):
 def read_html(html: str) -> str:
     """The text of an HTML mail."""
     reader = TextOfHtml()
-    with suppress(AssertionError):  # malformed declarations
-        reader.feed(html[:MAX_HTML])
-        reader.close()
+    Work.attempt(lambda: reader.feed(html[:MAX_HTML]), None)
+    Work.attempt(reader.close, None)
     lines = (BLANKS.sub(" ", line).strip() for line in "".join(reader.words).splitlines())
     return LINES.sub("\n\n", "\n".join(lines)).strip()
 
 
 def list_parts(message: EmailMessage, number: str = "") -> Iterator[tuple[str, EmailMessage]]:
     """Each part that holds something, under the number by which IMAP fetches it."""
-    if message.get_content_maintype() != "multipart":
+    parts = message.get_payload()
+    if message.get_content_maintype() != "multipart" or not isinstance(parts, list):
         yield number or "1", message
         return
-    parts = message.get_payload()
-    for place, part in enumerate(parts if isinstance(parts, list) else [], 1):
+    for place, part in enumerate(parts, 1):
         if isinstance(part, EmailMessage):
             yield from list_parts(part, f"{number}.{place}" if number else str(place))
 
@@ -111,69 +209,76 @@ def read_text(part: EmailMessage) -> str:
     raw = raw[: 4 * MAX_HTML]
     charset = str(part.get_content_charset("") or "utf-8")
     for one in (charset, "utf-8"):
-        with suppress(LookupError, UnicodeError, ValueError):
-            return raw.decode(one)
+        text = Work.attempt(lambda one=one: raw.decode(one), None)
+        if text is not None:
+            return text
     return raw.decode("latin-1")
 
 
 def header(message: EmailMessage, name: str) -> str:
     """A header in one line; "" for none."""
-    try:
-        found = message.get(name)
-    except (MessageError, ValueError, IndexError, AttributeError, TypeError):
-        found = next((v for k, v in message.raw_items() if k.casefold() == name.casefold()), "")
-    return " ".join(str(found or "").split())[:MAX_HEADER]
+    return " ".join(str(message.get(name) or "").split())[:MAX_HEADER]
 
 
 def read_sender(message: EmailMessage) -> tuple[str, str]:
     """The one address that it claims to be from, and the name beside it; "" where that is not
     plain: several of them, or two ways to read it.
     """
-    raw = [str(text) for name, text in message.raw_items() if name.casefold() == "from"]
-    if len(raw) != 1 or any(sign in raw[0] for sign in "\0\x1b"):
+    raw = [str(text) for name, text in message.raw_items() if name.casefold().strip() == "from"]
+    if len(raw) != 1 or len(raw[0]) >= MAX_VALUE:
         return "", ""
-    flat = "".join(raw[0].splitlines())
-    try:
-        read = message.get("From")
-        found = read.addresses if isinstance(read, AddressHeader) else ()
-    except (MessageError, ValueError, IndexError, AttributeError, TypeError):
+    flat = raw[0].replace("\r\n", "")
+    if not flat.replace("\t", " ").isprintable():
         return "", ""
-    if len(found) != 1 or getattr(read, "defects", ()):
+    read = message.get("From")
+    groups = read.groups if isinstance(read, AddressHeader) else ()
+    if len(groups) != 1 or groups[0].display_name is not None or getattr(read, "defects", ()):
         return "", ""
-    address, others = found[0].addr_spec, getaddresses([flat])
-    is_plain = PLAIN_ADDRESS.fullmatch(address) and flat.count("<") <= 1
+    found, others = groups[0].addresses[0], getaddresses([flat])
+    address = found.addr_spec
+    is_plain = PLAIN_ADDRESS.fullmatch(address) and flat.count("<") <= 1 and address in flat
     if not is_plain or len(others) != 1 or others[0][1].casefold() != address.casefold():
         return "", ""
-    return address.casefold(), " ".join(found[0].display_name.split())[:100]
+    return address.casefold(), " ".join(found.display_name.split())[:100]
+
+
+def list_statements(message: EmailMessage) -> Iterator[str]:
+    """What servers say of who wrote it, from the top, as far as the sender has not written it."""
+    for name, text in message.raw_items():
+        kind = name.casefold().strip()
+        if kind in BY_ITS_SENDER:
+            return
+        if kind == "authentication-results":
+            yield re.sub(r"[ \t\r\n]+", " ", str(text)).strip(" ")
 
 
 def find_proof(message: EmailMessage, sender: str, server: str) -> tuple[bool, str]:
-    """Whether our own mail server says that this address wrote it, and why (trust.md).
+    """Whether our own mail server says that this address wrote it, and why (trust.md): DMARC must
+    have passed, or DKIM or SPF for the very domain.
 
-    Only the topmost Authentication-Results that bears our server's name counts: what stands below
-    may have been written by the sender. DMARC must have passed, or DKIM or SPF for the very domain.
+    Only the topmost statement that bears its name counts. One that could be taken for ours, and is
+    not as ours are, ends the search.
     """
     if not server:
         return False, "authserv_id is not set"
     if not sender:
         return False, "it does not say plainly who wrote it"
-    domain, own = sender.rpartition("@")[2], None
+    domain, name = sender.rpartition("@")[2], re.escape(server)
     if server.casefold() == MICROSOFT:
         return find_microsoft_proof(message, domain)
-    for name, text in message.raw_items():
-        if name.casefold() != "authentication-results":
-            continue
-        flat = " ".join(str(text).split())
-        if flat.partition(";")[0].split(" ")[0].casefold() == server.casefold():
-            own = flat
-            break
-    if own is None:
+    named = re.compile(rf"(?<![\w.-]){name}(?![\w.-])", re.IGNORECASE)
+    ours = (one for one in list_statements(message) if named.search(one.partition(";")[0]))
+    if not (said := next(ours, "")):
         return False, f"{server} says nothing of who wrote it"
+    rest = COMMENT.sub("", QUOTED.sub("", said))
+    is_plain = said.isascii() and said.isprintable() and not any(sign in rest for sign in '"\\()')
+    is_plain = is_plain and bool(re.match(rf"{name}(?: 1)? ?;", said, re.IGNORECASE))
     try:
-        results = authres.AuthenticationResultsHeader.parse(
-            f"Authentication-Results: {own}"
-        ).results
-    except (authres.AuthResError, ValueError, IndexError, TypeError, AttributeError):
+        line = f"Authentication-Results: {said}"
+        results = authres.AuthenticationResultsHeader.parse(line).results if is_plain else None
+    except (authres.AuthResError, *BROKEN):
+        results = None
+    if results is None or len(said) >= MAX_STATEMENT:
         return False, f"what {server} says of who wrote it cannot be read"
     return judge_results(list(results), domain)
 
@@ -182,8 +287,7 @@ def find_microsoft_proof(message: EmailMessage, domain: str) -> tuple[bool, str]
     """Microsoft's servers leave their name out, and give what came under that name another one:
     the topmost is theirs.
     """
-    names = [str(v) for k, v in message.raw_items() if k.casefold() == "authentication-results"]
-    parts = [part.strip() for part in " ".join(names[0].split()).split(";")] if names else []
+    parts = [part.strip() for part in next(list_statements(message), "").split(";")]
     methods = [part.partition("=")[0].casefold() for part in parts if part]
     known = len(methods) == len(set(methods)) and set(methods) <= MICROSOFT_METHODS
     found = [one[1] for part in parts if (one := MICROSOFT_PASS.fullmatch(part))]
@@ -199,13 +303,14 @@ def judge_results(results: list[object], domain: str) -> tuple[bool, str]:
         method = str(getattr(one, "method", "")).casefold()
         result = str(getattr(one, "result", "")).casefold()
         names: set[str] = set()
+        result = result if getattr(one, "version", None) in (None, "1") else "of another version"
         for prop in getattr(one, "properties", ()):
             kind = f"{prop.type}.{prop.name}".casefold()
             if (method, kind) in ALIGNED:
                 names.add(str(prop.value).rpartition("@")[2].strip().rstrip(".").casefold())
         said.setdefault(method, []).append((result, names))
     if dmarc := said.get("dmarc"):
-        is_pass = all(result == "pass" and names <= {domain} for result, names in dmarc)
+        is_pass = all(result == "pass" and names == {domain} for result, names in dmarc)
         return is_pass, "DMARC passed" if is_pass else "DMARC did not pass"
     for method in ("dkim", "spf"):
         for result, names in said.get(method, ()):
@@ -247,7 +352,8 @@ def cut_reply(text: str, subject: str, *, is_reply: bool) -> tuple[str, str]:
     """What is new in it, and what it quotes of earlier mails. Who passes a mail on means all."""
     if not is_reply or FORWARDED.match(subject) or len(text) > MAX_REPLY_CHARS:
         return text, ""
-    new = (EmailReplyParser(languages=list(LANGUAGES)).parse_reply(text=text) or "").strip()
+    reader = EmailReplyParser(languages=list(LANGUAGES))
+    new = (Work.attempt(lambda: reader.parse_reply(text=text), "") or "").strip()
     at = text.find(new) if new else -1
     return (new, text[at + len(new) :].strip()) if at >= 0 else (text, "")
 
@@ -261,14 +367,14 @@ def list_content(message: EmailMessage) -> tuple[str, list[dict[str, object]]]:
         if count >= MAX_PARTS:
             break
         kind, name = part.get_content_type(), ""
-        with suppress(MessageError, ValueError, IndexError, AttributeError, TypeError, LookupError):
+        with suppress(*BROKEN):
             name = str(part.get_filename() or "")
         is_shown = part.get_content_disposition() != "attachment" and not name
-        if is_shown and kind == "text/plain":
+        if (is_shown and kind == "text/plain") or kind.startswith("multipart/"):  # has no boundary
             texts.append(read_text(part))
         elif is_shown and kind == "text/html":
             pages.append(read_html(read_text(part)))
-        elif kind.partition("/")[0] != "multipart" and len(files) < MAX_FILES:
+        elif len(files) < MAX_FILES:
             size = len(str(part.get_payload() if not part.is_multipart() else ""))
             encoding = header(part, "Content-Transfer-Encoding").casefold()
             size = size * 3 // 4 if encoding == "base64" else size
@@ -282,17 +388,23 @@ def list_content(message: EmailMessage) -> tuple[str, list[dict[str, object]]]:
 
 def read_mail(raw: bytes, server: str) -> dict[str, object]:
     """What of a mail we need."""
-    message = message_from_bytes(raw, policy=policy.default)
-    sender, name = read_sender(message)
+    head = re.split(rb"\r?\n\r?\n", raw, maxsplit=1)[0][:MAX_HEAD]
+    Work.ends = process_time() + ALL_S
+    read = Work.attempt(lambda: parse(raw), None)
+    message, is_whole = read or (parse(head)[0], False)
+    sender, name = Work.attempt(lambda: read_sender(message), ("", ""))
     is_proven, why = find_proof(message, sender, server)
+    is_odd = b"\0" in head or b"\r" in head.replace(b"\r\n", b"")
+    if is_odd or any(isinstance(one, TWO_WAYS) for one in message.defects):
+        is_proven, why = False, "its head can be read in more than one way"
     references = [*read_ids(message, "references"), *read_ids(message, "in-reply-to")]
     references = list(dict.fromkeys(references))
     if len(references) > MAX_REFERENCES:
         references = [references[0], *references[1 - MAX_REFERENCES :]]
     subject = header(message, "Subject")
-    text, files = list_content(message)
+    text, files = list_content(message) if read else ("", [])
     text = text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
-    is_cut = len(text) > MAX_TEXT
+    is_cut = len(text) > MAX_TEXT or not is_whole
     new, history = cut_reply(text[:MAX_TEXT], subject, is_reply=bool(references))
     date = ""
     with suppress(ValueError, TypeError, IndexError, OverflowError):
@@ -310,14 +422,16 @@ def main() -> None:
     """Answer mail after mail until the input ends. Each has so much time of the processor."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    signal.signal(signal.SIGPROF, Work.stop)
     server = sys.argv[1] if len(sys.argv) > 1 else ""
     while line := sys.stdin.buffer.readline():
         raw = sys.stdin.buffer.read(int(line))
         used = resource.getrusage(resource.RUSAGE_SELF)
         most = int(used.ru_utime + used.ru_stime) + CPU_S
         resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
-        sys.stdout.write(json.dumps(read_mail(raw, server)) + "\n")
-        sys.stdout.flush()
+        answer = json.dumps(read_mail(raw, server), ensure_ascii=False).encode("utf-8", "replace")
+        sys.stdout.buffer.write(answer + b"\n")
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from channels.base import RetryLater
+
 CHILD = Path(__file__).with_name("parse_child.py")
 READ_S, CLOSE_S = 20.0, 2.0
 LINE_BYTES = 8 << 20
@@ -81,6 +83,13 @@ class MailParser:
         finally:
             if sys.exc_info()[0] is not None:
                 await self.aclose()
+
+    async def check(self) -> None:
+        """Raises RetryLater: not even a mail that is empty can be read, so none is set aside."""
+        try:
+            await self.read(b"")
+        except UnreadableMail as error:
+            raise RetryLater("mails cannot be read here: is the installation whole?") from error
 
     async def start(self) -> asyncio.subprocess.Process:
         """The child, at work."""
