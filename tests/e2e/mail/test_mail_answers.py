@@ -1,45 +1,21 @@
 """A mail is answered by mail, or told to the owner (A16). A real Dovecot, a real SMTP server, the daemon as a process."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import tomli_w
 
-from tests.fakes.daemon_process import Daemon, running_daemon, scripted
+from tests.fakes.daemon_process import Daemon
 from tests.fakes.mail.dovecot import USER
+from tests.fakes.mail.mailbox import at_mailbox
 from tests.fakes.mail.server import MailServer, mail_server, write_mail
 from tests.fakes.openai import FakeOpenAI, says
-
-OWNER_CHAT = "web:owner"
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[MailServer]:
     async with mail_server() as made:
         yield made
-
-
-@asynccontextmanager
-async def at_mailbox(
-    home: Path, model: FakeOpenAI, server: MailServer, **email: object
-) -> AsyncIterator[Daemon]:
-    """The daemon, once it watches the mailbox."""
-    section = {"notify": OWNER_CHAT, **email}
-    more = tomli_w.dumps({"email": server.config(**section)})
-    async with running_daemon(home, scripted(model.base_url, more)) as daemon:
-        await until_watching(daemon)
-        yield daemon
-
-
-async def until_watching(daemon: Daemon) -> None:
-    async with asyncio.timeout(20):
-        while "email: connected" not in str(
-            (await daemon.post("/v1/messages", text="/status"))["reply"]
-        ):
-            await asyncio.sleep(0.05)
 
 
 async def told(daemon: Daemon) -> list[str]:
