@@ -9,7 +9,6 @@ import asyncio
 import json
 import logging
 import re
-from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from hashlib import sha256
@@ -41,10 +40,8 @@ from channels.message import (
 from channels.transport import Backoff, check_size, too_large
 
 MAX_UPLOAD, MAX_DOWNLOAD = 15 << 20, 20 << 20
-MAX_READ, HEAD = 2 << 20, 20_000
-"""Bytes of a mail that are read for its text, and of one that is too much; its files are fetched by
-themselves.
-"""
+MAX_READ = 2 << 20
+"""Bytes of a mail that are read for its text; its files are fetched by themselves."""
 CAPABILITIES = Capabilities(
     limit=LIMIT, can_find=False, edits=False, buttons=False, reactions=False, drafts=False,
     typing=False, max_upload=MAX_UPLOAD, max_download=MAX_DOWNLOAD,
@@ -239,29 +236,16 @@ class MailReader:
 
     async def _hand_over(self, uid: int, mail: RawMail) -> None:
         try:
-            mail, read = await self._read(mail)
+            read = await self._parser.read(mail.raw)
         except UnreadableMail as error:
             name = sha256(mail.raw).hexdigest()[:24]
-            raw = mail.raw[:HEAD].decode("utf-8", "replace")
+            raw = mail.raw[:20_000].decode("utf-8", "replace")
             await self._host.accept([UnreadableUpdate(self._name, f"mail/{name}", raw, str(error))])
             return
         if read.sender == self._account.address.casefold():
             return  # a copy of our own
         ref = f"{self._folder.validity}/{uid}"
         await self._host.accept([make_inbound(self._name, read, mail, ref)])
-
-    async def _read(self, mail: RawMail) -> tuple[RawMail, ReadMail]:
-        """What stands in it, or in its beginning where all of it is too much. Raises
-        UnreadableMail, RetryLater: no mail can be read here.
-        """
-        with suppress(UnreadableMail):
-            return mail, await self._parser.read(mail.raw)
-        mail = mail._replace(raw=mail.raw[:HEAD])
-        try:
-            return mail, await self._parser.read(mail.raw)
-        except UnreadableMail:
-            await self._parser.check()
-            raise
 
 
 def make_inbound(channel: str, read: ReadMail, mail: RawMail, ref: str) -> InboundMail:

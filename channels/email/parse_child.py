@@ -10,10 +10,12 @@ import re
 import resource
 import signal
 import sys
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from email.errors import (
     FirstHeaderLineIsContinuationDefect,
+    InvalidBase64LengthDefect,
     MessageError,
     MisplacedEnvelopeHeaderDefect,
     MissingHeaderBodySeparatorDefect,
@@ -206,6 +208,9 @@ def read_text(part: EmailMessage) -> str:
     """The text of a part, whatever its charset claims."""
     data = part.get_payload(decode=True)
     raw = data if isinstance(data, bytes) else b""
+    if any(isinstance(one, InvalidBase64LengthDefect) for one in part.defects):
+        letters = re.sub(rb"[^A-Za-z0-9+/]", b"", raw)
+        raw = b64decode(letters[: len(letters) // 4 * 4])  # it breaks off
     raw = raw[: 4 * MAX_HTML]
     charset = str(part.get_content_charset("") or "utf-8")
     for one in (charset, "utf-8"):

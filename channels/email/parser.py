@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,7 +14,8 @@ from channels.base import RetryLater
 
 CHILD = Path(__file__).with_name("parse_child.py")
 READ_S, CLOSE_S = 20.0, 2.0
-LINE_BYTES = 8 << 20
+LINE_BYTES, BEGINNING = 8 << 20, 20_000
+log = logging.getLogger(__name__)
 
 
 class UnreadableMail(Exception):
@@ -63,12 +65,30 @@ class MailParser:
     ended by a mail that was too much for it.
     """
 
-    def __init__(self, authserv_id: str) -> None:
-        self._server = authserv_id
+    def __init__(self, authserv_id: str, program: Path = CHILD) -> None:
+        self._server, self._program = authserv_id, program
         self._child: asyncio.subprocess.Process | None = None
 
     async def read(self, raw: bytes) -> ReadMail:
-        """Raises UnreadableMail; OSError where no child can be started."""
+        """What stands in it, or in its beginning where all of it is too much. Raises
+        UnreadableMail; RetryLater: no mail can be read here, so that none is set aside; OSError
+        where no child can be started.
+        """
+        try:
+            return await self._read(raw)
+        except UnreadableMail:
+            log.warning("a mail is too much to be read, but for its beginning")
+        try:
+            return (await self._read(raw[:BEGINNING])).model_copy(update={"cut": True})
+        except UnreadableMail as error:
+            try:
+                await self._read(b"")
+            except UnreadableMail:
+                text = "mails cannot be read here: is the installation whole?"
+                raise RetryLater(text) from error
+            raise
+
+    async def _read(self, raw: bytes) -> ReadMail:
         child = await self.start()
         assert child.stdin is not None and child.stdout is not None
         try:
@@ -84,18 +104,11 @@ class MailParser:
             if sys.exc_info()[0] is not None:
                 await self.aclose()
 
-    async def check(self) -> None:
-        """Raises RetryLater: not even a mail that is empty can be read, so none is set aside."""
-        try:
-            await self.read(b"")
-        except UnreadableMail as error:
-            raise RetryLater("mails cannot be read here: is the installation whole?") from error
-
     async def start(self) -> asyncio.subprocess.Process:
         """The child, at work."""
         if self._child is None or self._child.returncode is not None:
             self._child = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", str(CHILD), self._server,
+                sys.executable, "-I", str(self._program), self._server,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL, limit=LINE_BYTES, env={"PATH": "/usr/bin:/bin"},
             )  # fmt: skip

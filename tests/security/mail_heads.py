@@ -93,7 +93,7 @@ PLACES: Mapping[str, bytes] = {
     ),
     "behind a bare CR": lines("X-Spam: no\r" + PASS, FROM),
     "behind a bare CR, From too": lines(EVIL, f"X-Spam: no\r{FROM}"),
-    "behind a NUL": lines("X-Spam: no\0", PASS, FROM),
+    "behind a NUL": lines(f"X-Spam: no\0\r\n {PASS}", FROM),
     "behind a vertical tab": lines("X-Spam: no\x0b" + PASS, FROM),
     "in a part": lines(
         FROM, 'Content-Type: multipart/mixed; boundary="b"', "", "--b", PASS, FROM, "", "x", "--b--"
