@@ -93,6 +93,11 @@ class MailRule(MailModel):
         None, description="answer by mail, where the sender is proven and allowed; absent: as above"
     )
     ignore: bool = Field(False, description="do nothing with such mails")
+    condition: dict[Literal["command", "file"], str] = Field(
+        default_factory=dict,
+        max_length=1,
+        description="looked at first, without a model: the rule counts only while it holds",
+    )
 
 
 class OAuthConfig(MailModel):

@@ -229,6 +229,19 @@ class Imap:
             self._protocol.transport.abort()
 
 
+async def count_since(account: EmailAccount, seen: str) -> tuple[int, str]:
+    """How many mails have come since `seen`, which an earlier call gave ("" for none), and what to
+    ask with the next time. Raises RetryLater, Revoked.
+    """
+    async with Imap.connect(account, AccessTokens(account.oauth), ImapTiming()) as imap:
+        folder = await imap.open_folder()
+        validity, _, first = seen.partition("/")
+        at = int(first) if validity == str(folder.validity) and first.isdigit() else 0
+        found = await imap.list_uids(at or max(folder.next, 1))
+        upcoming = max(folder.next, found[-1] + 1 if found else 1)
+        return len(found) if at else 0, f"{folder.validity}/{upcoming}"
+
+
 def _answered(response: Response | None) -> Response:
     if response is None:
         raise RetryLater("the mail server gave no answer")

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from channels.email.config import EmailAccount
 from daemon.access.directory import Directory, apply_removals
 from daemon.app.config import ConfiguredAccount, list_accounts
 from daemon.app.daemon import Daemon
@@ -74,7 +73,7 @@ async def run_channels(
         times.give_up_s,
     )
     people = Directory(store, clock)
-    hosts = _make_hosts(daemon, people, accounts)
+    hosts = _make_hosts(daemon, people)
     supervisor = ChannelSupervisor(
         daemon.channel_states,
         hosts,
@@ -105,12 +104,10 @@ async def run_channels(
             )
 
 
-def _make_hosts(
-    daemon: Daemon, people: Directory, accounts: Sequence[ConfiguredAccount]
-) -> dict[str, ChannelHost]:
+def _make_hosts(daemon: Daemon, people: Directory) -> dict[str, ChannelHost]:
     store, clock, hosts = daemon.store, daemon.clock, dict[str, ChannelHost]()
     buttons = ButtonHandler(store, clock, daemon.approvals)
-    boxes = {one.name: one.config for one in accounts if isinstance(one.config, EmailAccount)}
+    boxes = list_mailboxes(daemon.config)
     mail = daemon.make_mail_trigger(boxes) if boxes else None
     for name, roles in daemon.config_roles.items():
         account, kind = split_channel(name)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from channels.base import Channel
 from channels.discord.config import DiscordConfig
-from channels.email.config import EmailConfig
+from channels.email.config import EmailAccount, EmailConfig
 from channels.slack.config import SlackConfig
 from channels.telegram.config import TelegramConfig
 from daemon.access.chat_ids import account_name
@@ -200,6 +200,12 @@ def _iter_accounts(config: Config) -> Iterator[ConfiguredAccount]:
 def list_accounts(config: Config) -> list[ConfiguredAccount]:
     """All accounts in use."""
     return [one for one in _iter_accounts(config) if one.in_use]
+
+
+def list_mailboxes(config: Config) -> dict[str, EmailAccount]:
+    """The mailboxes in use, by their channels' names."""
+    used = list_accounts(config)
+    return {one.name: one.config for one in used if isinstance(one.config, EmailAccount)}
 
 
 def find_muted_sections(config: Config) -> list[str]:

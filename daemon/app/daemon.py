@@ -20,7 +20,7 @@ from daemon.agent.pre_call import classify_by_rules
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.manager import SubagentManager, spawn_agent
 from daemon.app.adapters import MemoryRecall, OwnerNotifier
-from daemon.app.config import Config, Loaded
+from daemon.app.config import Config, Loaded, list_mailboxes
 from daemon.app.runtime_config import build_choice
 from daemon.app.tools import Overrides, ToolOwner
 from daemon.client.local import LocalClient
@@ -104,7 +104,9 @@ class Daemon(ToolOwner):
         own = [*spawn, *config_tools(self.runtime), schedule_tool(self.schedules, clock)]
         executor = await self.build_tools(memory, own)
         criteria, client = CriteriaChecker(self.sandbox, self.effects), WebClient(config.tools.http)
-        self.schedules.conditions = ConditionChecker(criteria, client, self.files)
+        self.schedules.conditions = ConditionChecker(
+            criteria, client, self.files, list_mailboxes(config)
+        )
         agents.set_tools(self.registry.names())
         sessions = self.sessions = SessionManager(
             store,
@@ -243,7 +245,8 @@ class Daemon(ToolOwner):
     def make_mail_trigger(self, accounts: Mapping[str, EmailAccount]) -> MailTrigger:
         """For the mailboxes of the config, by their channels' names."""
         return MailTrigger(
-            accounts, self.store, self.sessions, self.clock, self.new_id, self.redactor, self.intake
+            accounts, self.store, self.sessions, self.clock, self.new_id, self.redactor, self.intake,
+            self.schedules.conditions,
         )
 
     async def _load_last_good(self, kind: ErrorClass) -> tuple[ModelChoice, str] | None:

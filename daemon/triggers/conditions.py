@@ -1,14 +1,18 @@
-"""What a schedule looks at before it calls a model: a command, a page, a file (issue 12, cheap
-wakes). What is refused or fails counts as nothing new, and is told once.
+"""What a schedule looks at before it calls a model: a command, a page, a file, a mailbox (issue 12,
+cheap wakes). What is refused or fails counts as nothing new, and is told once.
 """
 
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 
+from channels.base import ChannelError
+from channels.email.config import EmailAccount
 from daemon.core import value
 from daemon.core.errors import UsageError
+from daemon.core.ids import MAIL_CHANNEL
 from daemon.core.trust import Label
 from daemon.tools.base import ToolError
 from daemon.tools.calls import HEARTBEAT_FILE
@@ -17,7 +21,8 @@ from daemon.tools.web.client import WebClient
 from daemon.tools.web.requests import follow_redirects
 from daemon.tools.workspace.file_store import FileStore
 
-KINDS = ("command", "url", "file")
+KINDS = ("command", "url", "file", "mail")
+MAIL_COUNT = re.compile(r"([1-9]\d{0,4})(?: +(\S{1,80}))?")
 LOOK_S = 60.0
 MAX_TEXT = 20_000
 HEARTBEAT_PROMPT = (
@@ -28,7 +33,7 @@ NOT_YOURS = (
     f"{HEARTBEAT_FILE} is not known to be yours, so its runs are not trusted, and what it says is"
     f" no order. If it is yours: /trust {HEARTBEAT_FILE}"
 )
-EXPECTED = "expected one of { command = ... }, { url = ... }, { file = ... }"
+EXPECTED = "expected one of { command = ... }, { url = ... }, { file = ... }, { mail = ... }"
 
 
 @value
@@ -55,18 +60,22 @@ def check_condition(condition: Mapping[str, str]) -> str:
         raise UsageError(f"condition: {kind} is empty or too long; {EXPECTED}")
     if kind == "url" and not what.startswith(("http://", "https://")):
         raise UsageError("condition: url begins with https:// or http://")
+    if kind == "mail" and not MAIL_COUNT.fullmatch(what):
+        raise UsageError('condition: mail is a number of new mails, "3", or "3 work/email"')
     return json.dumps(dict(condition))
 
 
 @value
 class ConditionChecker:
     """Commands run in the sandbox, without the network, and only while all that they may run is the
-    owner's; addresses are fetched by GET under the rules for addresses.
+    owner's; addresses are fetched by GET under the rules for addresses. `mailboxes`: by their
+    channels' names.
     """
 
     criteria: CriteriaChecker
     client: WebClient
     files: FileStore
+    mailboxes: Mapping[str, EmailAccount]
 
     async def look(self, condition: str, seen: str) -> Look:
         """What a condition says now; `seen` is what was found the last time."""
@@ -77,8 +86,10 @@ class ConditionChecker:
                     return await self._run(what)
                 if kind == "url":
                     return await self._fetch(what, seen)
+                if kind == "mail":
+                    return await self._count(what, seen)
                 return await self._read(what)
-        except (ToolError, OSError, TimeoutError) as error:
+        except (ToolError, ChannelError, OSError, TimeoutError) as error:
             return Look(False, seen, f"its condition could not be looked at: {error or 'too slow'}")
 
     async def _run(self, command: str) -> Look:
@@ -94,6 +105,19 @@ class ConditionChecker:
             return Look(False, seen, f"{url} answers {response.status}")
         digest = hashlib.sha256(response.body).hexdigest()
         return Look(seen not in ("", digest), digest)
+
+    async def _count(self, what: str, seen: str) -> Look:
+        """So many mails since the last run; what is there at the first look is not new."""
+        found = MAIL_COUNT.fullmatch(what)
+        name = (found and found[2]) or MAIL_CHANNEL
+        account = self.mailboxes.get(name)
+        if found is None or account is None:
+            return Look(False, seen, f"its condition names the mailbox {name}, which is not set up")
+        from channels.email.imap import count_since  # lazy: the library of IMAP
+
+        count, now = await count_since(account, seen)
+        is_new = count >= int(found[1])
+        return Look(is_new, now if is_new or not seen else seen)
 
     async def _read(self, path: str) -> Look:
         place = self.files.workspace.normalize(path)  # raises for one outside

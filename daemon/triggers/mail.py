@@ -4,26 +4,30 @@ Each thread of a sender is a session of its own, and untrusted. What a mail says
 of it is told to the owner. An answer goes by mail only to a sender who is proven and allowed.
 """
 
+import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from secrets import token_hex
 
 from channels.email.config import EmailAccount, MailRule, is_listed
 from channels.message import Attachment, InboundMail
-from daemon.access.chat_ids import chat_id, session_id
+from daemon.access.chat_ids import NOTICE, chat_id, session_id
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.redaction import Redactor, drop_lone_surrogates
-from daemon.core.rows import NO_ROOT, InboxRow, SessionRow
+from daemon.core.rows import NO_ROOT, InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Label, Role
 from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
 from daemon.store.journal import Store, Tx
+from daemon.triggers.conditions import ConditionChecker
 from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_name
 
+log = logging.getLogger(__name__)
 SUMMARY_PROMPT = (
     "Tell me in two or three sentences what this mail says, and whether I should do something. Do"
     " nothing else."
@@ -81,20 +85,20 @@ def _everybody(account: EmailAccount) -> tuple[str, ...]:
 
 def find_rule(mail: InboundMail, rules: Sequence[MailRule]) -> MailRule | None:
     """The first that fits. Only a rule for a list gets what a list or a machine sends."""
-    names = [one.name for one in mail.attachments]
-    for rule in rules:
-        match = rule.match
-        if mail.automatic and not (match.list or match.sender):
-            continue
-        fits = (
-            _fits(mail.sender.id, match.sender)
-            and _fits(mail.subject, match.subject)
-            and _fits(mail.list_id, match.list)
-            and (not match.attachment or any(_fits(name, match.attachment) for name in names))
-        )
-        if fits:
-            return rule
-    return None
+    return next((rule for rule in rules if is_for(mail, rule)), None)
+
+
+def is_for(mail: InboundMail, rule: MailRule) -> bool:
+    """All that the rule's match gives fits."""
+    match, names = rule.match, [one.name for one in mail.attachments]
+    if mail.automatic and not (match.list or match.sender):
+        return False
+    return (
+        _fits(mail.sender.id, match.sender)
+        and _fits(mail.subject, match.subject)
+        and _fits(mail.list_id, match.list)
+        and (not match.attachment or any(_fits(name, match.attachment) for name in names))
+    )
 
 
 def _fits(text: str, pattern: str) -> bool:
@@ -163,7 +167,9 @@ class MailTrigger:
     new_id: NewId
     redactor: Redactor
     intake: Intake
+    conditions: ConditionChecker
     new_mark: Callable[[], str] = token_hex
+    troubles: set[str] = field(default_factory=set)
 
     def standing(self, mail: InboundMail) -> Standing:
         """What its sender is to us."""
@@ -174,6 +180,7 @@ class MailTrigger:
         StoreUnavailable and TooMany: nothing was accepted.
         """
         account = self.accounts[mail.address.channel]
+        account = account.model_copy(update={"rules": await self._list_rules(mail, account)})
         plan = plan_mail(mail, account)
         if plan is None:
             return None
@@ -212,6 +219,42 @@ class MailTrigger:
             self.sessions.deliver(opened, saved, stream=False)
         return saved
 
+    async def _list_rules(self, mail: InboundMail, account: EmailAccount) -> Sequence[MailRule]:
+        """Without those for this mail whose condition does not hold. One that cannot be looked at
+        does not hold, and is told once.
+        """
+        rules: list[MailRule] = []
+        for rule in account.rules:
+            if rule.condition and is_for(mail, rule):
+                found = await self.conditions.look(json.dumps(rule.condition), "")
+                if found.trouble not in ("", *self.troubles):
+                    self.troubles.add(found.trouble)
+                    body = f"[{mail.address.channel}] A rule for mails was left out: {found.trouble}"
+                    notify = rule.notify or account.notify
+                    await self.store.write(lambda tx, to=notify, it=body: self._tell(tx, to, it))
+                if not found.is_new:
+                    continue
+            rules.append(rule)
+        return rules
+
+    def _tell(self, tx: Tx, notify: str, body: str) -> None:
+        told = tx.get_session(self._find_root(tx, notify))
+        if told is None:
+            log.warning("nobody to tell yet: %s", body)
+            return
+        key = f"{NOTICE}{self.new_id()}"
+        row = OutboxRow(
+            key, -1, told.id, told.channel, told.chat, "notice", body, self.clock.now()
+        )
+        tx.post_delivery(row)
+
+    def _find_root(self, tx: Tx, notify: str) -> str:
+        """The conversation that is told; made where nothing was said in it yet."""
+        chats = [one.session for one in tx.list_owner_chats()] if not notify else []
+        root = notify.removeprefix("telegram:") or next(iter(chats), NO_ROOT)
+        tx.open_session("" if root == NO_ROOT else root, self.clock.now())
+        return root
+
     def _save(
         self, tx: Tx, row: InboxRow, where: SessionRow, notify: str
     ) -> tuple[InboxRow, SessionRow | None]:
@@ -221,9 +264,7 @@ class MailTrigger:
         saved = tx.accept_input(row)
         if saved.id != row.id:
             return saved, None
-        chats = [one.session for one in tx.list_owner_chats()] if not notify else []
-        root = notify or next(iter(chats), NO_ROOT)
-        tx.open_session(notify, row.received_at)
+        root = self._find_root(tx, notify)
         known = tx.get_session(row.session)
         session = replace(known, label=Label.UNTRUSTED, root=root) if known else where
         session = replace(session, root=root)
