@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from daemon.access.directory import Directory, apply_removals
-from daemon.app.config import ConfiguredAccount, list_accounts
+from daemon.app.config import ConfiguredAccount, list_accounts, list_mailboxes
 from daemon.app.daemon import Daemon
 from daemon.core import value
 from daemon.core.ids import split_channel

@@ -245,7 +245,13 @@ class Daemon(ToolOwner):
     def make_mail_trigger(self, accounts: Mapping[str, EmailAccount]) -> MailTrigger:
         """For the mailboxes of the config, by their channels' names."""
         return MailTrigger(
-            accounts, self.store, self.sessions, self.clock, self.new_id, self.redactor, self.intake,
+            accounts,
+            self.store,
+            self.sessions,
+            self.clock,
+            self.new_id,
+            self.redactor,
+            self.intake,
             self.schedules.conditions,
         )
 

@@ -167,8 +167,8 @@ class ScheduleTask(BaseModel):
         try:
             for text in filter(None, (self.schedule, self.until)):
                 parse_rule(text, self.zone or "UTC", datetime.now(UTC))
-            if len(self.condition) > 1 or not {*self.condition} <= {"command", "url", "file"}:
-                raise UsageError("condition: expected one of command, url and file")
+            if len(self.condition) > 1 or not {*self.condition} <= {"command", "url", "file", "mail"}:
+                raise UsageError("condition: expected one of command, url, file and mail")
         except UsageError as error:
             raise ValueError(f"{self.name}: {error}") from error
         return self

@@ -24,8 +24,8 @@ from daemon.core.trust import Label, Role
 from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
 from daemon.store.journal import Store, Tx
-from daemon.triggers.conditions import ConditionChecker
 from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_name
+from daemon.triggers.conditions import ConditionChecker
 
 log = logging.getLogger(__name__)
 SUMMARY_PROMPT = (
@@ -229,7 +229,9 @@ class MailTrigger:
                 found = await self.conditions.look(json.dumps(rule.condition), "")
                 if found.trouble not in ("", *self.troubles):
                     self.troubles.add(found.trouble)
-                    body = f"[{mail.address.channel}] A rule for mails was left out: {found.trouble}"
+                    body = (
+                        f"[{mail.address.channel}] A rule for mails was left out: {found.trouble}"
+                    )
                     notify = rule.notify or account.notify
                     await self.store.write(lambda tx, to=notify, it=body: self._tell(tx, to, it))
                 if not found.is_new:
@@ -243,9 +245,7 @@ class MailTrigger:
             log.warning("nobody to tell yet: %s", body)
             return
         key = f"{NOTICE}{self.new_id()}"
-        row = OutboxRow(
-            key, -1, told.id, told.channel, told.chat, "notice", body, self.clock.now()
-        )
+        row = OutboxRow(key, -1, told.id, told.channel, told.chat, "notice", body, self.clock.now())
         tx.post_delivery(row)
 
     def _find_root(self, tx: Tx, notify: str) -> str:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.daemon_process import Daemon
 from tests.fakes.mail.dovecot import USER
 from tests.fakes.mail.mailbox import at_mailbox
 from tests.fakes.mail.server import MailServer, mail_server, write_mail
@@ -16,11 +15,6 @@ from tests.fakes.openai import FakeOpenAI, says
 async def server() -> AsyncIterator[MailServer]:
     async with mail_server() as made:
         yield made
-
-
-async def told(daemon: Daemon) -> list[str]:
-    """The notices in the owner's chat."""
-    return [str(one) for one in await daemon.listed("/v1/notices")]
 
 
 async def test_a16_a_proven_and_allowed_sender_is_answered_in_the_thread(

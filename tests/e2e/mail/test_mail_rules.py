@@ -1,0 +1,105 @@
+"""What the owner's rules do with which mail, and what wakes without a model (issue 12). Real Dovecot, the daemon as a process."""
+
+import asyncio
+from pathlib import Path
+
+import tomli_w
+
+from tests.e2e.mail.test_mail_answers import server
+from tests.e2e.test_schedule_conditions import looked
+from tests.e2e.test_schedules import house, task, told, until
+from tests.fakes.daemon_process import Daemon
+from tests.fakes.mail.mailbox import OWNER_CHAT, at_mailbox
+from tests.fakes.mail.server import MailServer, write_mail
+from tests.fakes.openai import FakeOpenAI, by, says
+
+__all__ = ["server"]
+LIST = {"List-Id": "<news.example.org>", "Precedence": "list"}
+FILE = {"file": "away.txt"}
+
+
+async def until_told(daemon: Daemon, words: str) -> list[str]:
+    """The notices in the owner's chat, once one holds these words."""
+    async with asyncio.timeout(20):
+        while True:
+            texts = await told(daemon)
+            if any(words in text for text in texts):
+                return texts
+            await asyncio.sleep(0.05)
+
+
+async def test_the_first_rule_that_fits_says_what_is_done_and_lists_need_one(
+    server: MailServer, tmp_path: Path
+) -> None:
+    rules = [
+        {"match": {"from": "*@spam.example"}, "ignore": True},
+        {"match": {"list": "news.example.org"}, "prompt": "List the headlines."},
+        {"match": {"attachment": "*.pdf"}, "prompt": "Note the sum of the bill."},
+    ]
+    async with FakeOpenAI() as model:
+        model.otherwise(by(lambda body: says(f"done: {str(body['messages'][-1])[:60]}")))
+        async with at_mailbox(tmp_path, model, server, rules=rules) as daemon:
+            await server.dovecot.deliver(
+                write_mail("buy", sender="x@spam.example", number="1"),
+                write_mail("other news", number="2", headers={"List-Id": "<other.example.org>"}),
+                write_mail("the news", number="3", headers=LIST),
+                write_mail("your bill", number="4", files={"bill.pdf": b"%PDF", "x.txt": b"x"}),
+                write_mail("hello", number="5"),
+            )
+            await model.asked(3)
+            runs = await daemon.listed("/v1/runs")
+            async with asyncio.timeout(20):
+                while not all(run["state"] == "ended" for run in runs):
+                    runs = await daemon.listed("/v1/runs")
+    asked = [str(request.last("user")) for request in model.requests]
+    assert len(runs) == 3
+    assert sorted(text.split("content': '")[1].split(".")[0] for text in asked) == [
+        "List the headlines",
+        "Note the sum of the bill",
+        "Tell me in two or three sentences what this mail says, and whether I should do something",
+    ]
+    [bill] = [text for text in asked if "the bill" in text]
+    assert "not fetched: x.txt" in bill
+
+
+async def test_a_rule_whose_condition_does_not_hold_is_left_out_and_one_that_fails_is_told_once(
+    server: MailServer, tmp_path: Path
+) -> None:
+    rules = [
+        {"match": {"subject": "broken"}, "prompt": "Never.", "condition": {"file": "../x"}},
+        {"prompt": "Say that I am away.", "condition": FILE, "reply": True},
+    ]
+    config = {"rules": rules, "notify": "terminal:main", "allowed_senders": ["ann@example.org"]}
+    async with FakeOpenAI() as model:
+        model.otherwise(by(lambda body: says("Ann is away.")))
+        async with at_mailbox(tmp_path, model, server, **config) as daemon:
+            await server.dovecot.deliver(write_mail("hello", number="1"))
+            await model.asked(1)
+            (tmp_path / "workspace" / "away.txt").write_text("until Monday")
+            await server.dovecot.deliver(
+                write_mail("hello", number="2", subject="broken"),
+                write_mail("hello", number="3", subject="broken"),
+            )
+            await server.sink.until(lambda: len(server.sink.sent) == 2)
+            texts = await until_told(daemon, "A rule for mails was left out")
+    asked = [str(request.last("user")) for request in model.requests]
+    assert ["Say that I am away." in text for text in asked] == [False, True, True]
+    assert len([text for text in texts if "A rule for mails was left out" in text]) == 1
+
+
+async def test_a_schedule_waits_for_so_many_mails_and_calls_no_model_before(
+    server: MailServer, tmp_path: Path
+) -> None:
+    email = tomli_w.dumps({"email": server.config(notify=OWNER_CHAT, rules=[{"ignore": True}])})
+    rule = task("news", "every 1h", 'condition = { mail = "2" }').replace("Europe/Berlin", "UTC")
+    async with house(tmp_path, f"{rule}\n{email}") as it, it.up() as daemon:
+        await server.dovecot.deliver(write_mail("there before", number="0"))
+        assert "nothing new" in await looked(it, daemon, 1)
+        await server.dovecot.deliver(write_mail("one", number="1"))
+        assert "nothing new" in await looked(it, daemon, 2)
+        await server.dovecot.deliver(write_mail("two", number="2"))
+        assert it.asked("sum up news") == 0
+        assert "fired" in await looked(it, daemon, 3)
+        await until(daemon, lambda lines: len(lines) == 1)
+        assert "nothing new" in await looked(it, daemon, 4)
+    assert it.asked("sum up news") == 1
