@@ -20,8 +20,8 @@ from daemon.tools.criteria_checks import CriteriaChecker
 from daemon.tools.web.client import WebClient
 from daemon.tools.web.requests import follow_redirects
 from daemon.tools.workspace.file_store import FileStore
+from daemon.triggers.config import CONDITIONS
 
-KINDS = ("command", "url", "file", "mail")
 MAIL_COUNT = re.compile(r"([1-9]\d{0,4})(?: +(\S{1,80}))?")
 LOOK_S = 60.0
 MAX_TEXT = 20_000
@@ -53,7 +53,7 @@ def check_condition(condition: Mapping[str, str]) -> str:
     """As JSON; "" for none. Raises UsageError."""
     if not condition:
         return ""
-    if len(condition) != 1 or not set(condition) <= {*KINDS}:
+    if len(condition) != 1 or not set(condition) <= {*CONDITIONS}:
         raise UsageError(f"condition: found {', '.join(condition)}; {EXPECTED}")
     [(kind, what)] = condition.items()
     if not what.strip() or len(what) > 2000:

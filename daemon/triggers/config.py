@@ -15,6 +15,7 @@ from daemon.triggers.signatures import SignedConfig
 
 NOTIFY_CHANNELS = ("terminal", "web", "telegram", "slack", "discord")
 EVENT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+CONDITIONS = ("command", "url", "file", "mail")
 PRINTABLE = re.compile(r"[ -~]+")
 
 
@@ -167,8 +168,8 @@ class ScheduleTask(BaseModel):
         try:
             for text in filter(None, (self.schedule, self.until)):
                 parse_rule(text, self.zone or "UTC", datetime.now(UTC))
-            if len(self.condition) > 1 or not {*self.condition} <= {"command", "url", "file", "mail"}:
-                raise UsageError("condition: expected one of command, url, file and mail")
+            if len(self.condition) > 1 or not {*self.condition} <= {*CONDITIONS}:
+                raise UsageError(f"condition: expected one of {', '.join(CONDITIONS)}")
         except UsageError as error:
             raise ValueError(f"{self.name}: {error}") from error
         return self
