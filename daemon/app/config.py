@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from channels.base import Channel
 from channels.discord.config import DiscordConfig
@@ -33,7 +33,7 @@ from daemon.settings.secrets import ActiveSecrets, SecretStore, find_config_secr
 from daemon.store.pruning import StoreConfig
 from daemon.tools.config import ToolsConfig
 from daemon.tools.mcp.config import McpConfig, ServerName
-from daemon.triggers.config import EventsConfig, SchedulerConfig, Zone
+from daemon.triggers.config import EventsConfig, SchedulerConfig, Zone, check_mail
 
 
 class StrictModel(BaseModel):
@@ -68,7 +68,9 @@ class Config(StrictModel):
     telegram: TelegramConfig = Field(TelegramConfig(), description="a Telegram bot of yours")
     slack: SlackConfig = Field(SlackConfig(), description="a Slack app of yours")
     discord: DiscordConfig = Field(DiscordConfig(), description="a Discord bot of yours")
-    email: EmailConfig = Field(EmailConfig(), description="a mailbox of yours")
+    email: Annotated[EmailConfig, AfterValidator(check_mail)] = Field(
+        EmailConfig(), description="a mailbox of yours"
+    )
     channels: AddonChannels = Field(AddonChannels(), description="channels of add-ons")
     events: EventsConfig = Field(EventsConfig(), description="events from outside that start work")
     general: GeneralConfig = Field(GeneralConfig(), description="what all parts share")

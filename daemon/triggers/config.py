@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from channels.email.config import EmailConfig
 from daemon.core.errors import UsageError
 from daemon.core.ids import parse_session_id
 from daemon.core.rows import HTTP_ROOT
@@ -31,6 +32,18 @@ def _check_notify(notify: str) -> str:
         f'expected "{HTTP_ROOT}", or a conversation such as "terminal:main"'
         ' or "123456789" (a Telegram chat)'
     )
+
+
+def check_mail(config: EmailConfig) -> EmailConfig:
+    """What is told by mailboxes goes to conversations that there are. Raises ValueError."""
+    for name, account in {"": config, **config.accounts}.items():
+        for told in (account, *account.rules):
+            try:
+                _check_notify(told.notify)
+            except ValueError as error:
+                where = f"accounts.{name}." if name else ""
+                raise ValueError(f"{where}notify: {error}, got {told.notify!r}") from None
+    return config
 
 
 def _check_names(named: dict[str, Named]) -> dict[str, Named]:
