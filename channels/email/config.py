@@ -175,6 +175,8 @@ class EmailAccount(MailModel):
             raise ValueError("expected a password, or [email.oauth] with a refresh_token")
         if not ADDRESS.fullmatch(self.address):
             raise ValueError("expected from_address, for username is no address")
+        if (self.trusted_senders or self.reply) and not self.smtp_host:
+            raise ValueError("expected smtp_host beside trusted_senders and reply, to answer by")
         if any(not one.prompt and not one.ignore for one in self.rules):
             raise ValueError("rules: expected a prompt, or ignore = true, in each rule")
         return self

@@ -24,6 +24,7 @@ from daemon.core.events import (
     Consulted,
     Consulting,
     Event,
+    HistoryCompressed,
     IterationRefunded,
     ModelAsked,
     ModelFailed,
@@ -232,8 +233,13 @@ class Tx(
         begun = self.get_turn_input(turn_id)
         if begun is None or not begun.message_id or is_nothing(body):
             return body
-        turns = [row.id for row in self.list_turns(own.id, -1)]
-        private = list_private_sources([one for turn in turns for one in self.list_events(turn)])
+        turns = [self.list_events(row.id) for row in self.list_turns(own.id, -1)]
+        recorded = [one for events in turns for one in events]
+        private = list_private_sources(recorded)
+        if not all(turns) and any(isinstance(one.event, HistoryCompressed) for one in recorded):
+            private.append(
+                "messages that are not kept any more"
+            )  # a summary may still tell of them
         if private:
             return f"{NOT_MAILED.format(what=', '.join(private))}\n\n{body}"
         row = OutboxRow(turn_id, -1, own.id, own.channel, own.chat, "reply", body, at)

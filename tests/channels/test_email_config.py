@@ -20,6 +20,7 @@ BAD = {
     ),
     "a name among senders": ({"allowed_senders": ["Ann <ann@b.c>"]}, "expected ann@example.org"),
     "a domain is trusted": ({"trusted_senders": ["@example.org"]}, "expected a whole address"),
+    "nothing to answer by": ({"trusted_senders": ["ann@example.org"]}, "expected smtp_host"),
     "nobody to tell": ({"notify": "ann"}, "a conversation such as"),
     "a rule's nobody": ({"rules": [{**RULE, "notify": "ann"}]}, "a conversation such as"),
     "a rule of nothing": ({"rules": [{"match": {"from": "a"}}]}, "expected a prompt"),
