@@ -45,7 +45,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/app": 10_400,
     "daemon/cli": 24_180,
     "daemon/client": 9_870,
-    "daemon/commands": 10_060,
+    "daemon/commands": 10_990,
     "daemon/core": 19_050,
     "daemon/gateway": 4_790,
     "daemon/http": 7_370,
@@ -54,11 +54,11 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/outbox": 8_970,
     "daemon/providers": 19_760,
     "daemon/services": 2_810,
-    "daemon/sessions": 9_000,
+    "daemon/sessions": 9_040,
     "daemon/settings": 7_990,
     "daemon/store": 11_700,
     "daemon/tools": 98_860,
-    "daemon/triggers": 14_000,
+    "daemon/triggers": 14_560,
     "memory": 2_450,
 }
 TOP_LEVEL = {

@@ -20,6 +20,7 @@ from daemon.core.budget import Budget, Caps, Cost, Shortage
 from daemon.core.clock import Clock
 from daemon.core.events import ApprovalAsked, BudgetRaised
 from daemon.core.messages import Usage
+from daemon.core.rows import GOAL_PREFIX
 from daemon.core.trust import Effect, Label
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Limits
@@ -180,12 +181,28 @@ class Budgets:
                 turn, below = await self.store.read(
                     lambda tx: (turn or _load_turn(tx, turn_id), _sum_children(tx, turn_id))
                 )
-            above = await self._load(turn.parent) if turn.parent else self.daily.account
+            above = await (
+                self._load(turn.parent) if turn.parent else self._load_goal(turn.session)
+            )
             if turn_id not in self._accounts:
                 caps, spent = compute_caps(turn.limits), compute_spent(turn) + below
                 self._accounts[turn_id] = Budget(turn_id, caps, above, spent)
                 self._ended.add(turn_id)  # until it is opened itself
         return self._accounts[turn_id]
+
+    async def _load_goal(self, session: str) -> Budget:
+        """The account of the session's goal (G6), where it has one; else the day's."""
+        budget, day = self.daily.budget, self.daily.account
+        if session.startswith(GOAL_PREFIX) and session not in self._accounts:
+            prices = budget.unknown_input_usd, budget.unknown_output_usd
+            goal, usd = await self.store.read(
+                lambda tx: (tx.get_goal_of(session), tx.sum_spent(*prices, session))
+            )
+            if goal and session not in self._accounts:
+                caps = Caps(usd=goal.usd)
+                self._accounts[session] = Budget(session, caps, day, Cost(usd=usd))
+                self._ended.add(session)  # it goes with its last turn
+        return self._accounts.get(session, day)
 
     def close(self, turn: Turn) -> None:
         """The turn has ended: its account goes once no child of it runs any more."""

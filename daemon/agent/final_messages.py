@@ -11,6 +11,7 @@ from daemon.agent.termination.conditions import Halt
 from daemon.agent.termination.loop_detection import find_repeated_passage, normalize_text
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import Alarm, Outcome
+from daemon.core.rows import OF_GOAL
 from daemon.core.trust import Stop
 from daemon.core.turn import Turn
 from daemon.store.journal import Store
@@ -78,7 +79,7 @@ def render_stop(turn: Turn, halt: Halt, subagent_work: Sequence[tuple[str, Outco
     `subagent_work`: what sub-agents did whose result the turn does not have.
     """
     head = "Stopped." if halt.reason is Stop.CANCELLED else f"I stopped: {halt.detail}."
-    advice = NEXT.get(halt.reason, "")
+    advice = "" if halt.detail.startswith(OF_GOAL) else NEXT.get(halt.reason, "")
     if any(outcome in HAPPENED for _, outcome in subagent_work):
         advice = CHECK_FIRST
     lines = (head, *render_outcomes(turn, subagent_work), advice)

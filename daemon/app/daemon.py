@@ -27,6 +27,7 @@ from daemon.client.local import LocalClient
 from daemon.commands.admin import AdminCommands, UndoCommand
 from daemon.commands.approvals import ApprovalCommands
 from daemon.commands.files import TrustCommands
+from daemon.commands.goals import GoalCommands
 from daemon.commands.memory import MEMORY_WAITS, MemoryCommands, count_memories
 from daemon.commands.registry import CommandRunner
 from daemon.commands.rules import RuleCommands
@@ -60,6 +61,7 @@ from daemon.tools.web.client import WebClient
 from daemon.tools.workspace.inbox_folder import InboxFolder
 from daemon.triggers.conditions import ConditionChecker
 from daemon.triggers.events import EventTrigger
+from daemon.triggers.goals import GoalEngine, goal_done
 from daemon.triggers.mail import MailTrigger
 from daemon.triggers.orders import list_tasks
 from daemon.triggers.schedule_tool import schedule_tool
@@ -101,7 +103,10 @@ class Daemon(ToolOwner):
         memory.on_waiting = partial(self.notifier, MEMORY_WAITS)
         spawn = bind([spawn_agent], {SubagentManager: self.subagents})
         self.schedules = self._make_schedules()
+        goals = self.goals = GoalEngine(self.schedules, usage)
+        self.schedules.add_note = goals.describe_costs
         own = [*spawn, *config_tools(self.runtime), schedule_tool(self.schedules, clock)]
+        own += bind([goal_done], {GoalEngine: goals})
         executor = await self.build_tools(memory, own)
         criteria, client = CriteriaChecker(self.sandbox, self.effects), WebClient(config.tools.http)
         self.schedules.conditions = ConditionChecker(
@@ -217,6 +222,7 @@ class Daemon(ToolOwner):
             self.rule_commands,
             UndoCommand(store, self.files, self.new_id),
             ScheduleCommands(self.schedules),
+            GoalCommands(self.goals, services),
             MemoryCommands(self.memory, clock),
             self.trust,
         )
@@ -233,6 +239,7 @@ class Daemon(ToolOwner):
             loops,
             self.memory,
             self.schedules,
+            self.goals,
             self.event_bus,
             self._list_problems,
             lambda: self.runtime.loaded.notice,

@@ -35,7 +35,8 @@ from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService, name_question
 from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox, InboxMessage
-from daemon.triggers.orders import ScheduleOrder, show_schedule
+from daemon.triggers.goals import GoalEngine, show_goal
+from daemon.triggers.orders import ScheduleOrder, show_row
 from daemon.triggers.schedules import ScheduleEngine
 from memory.memory import Memory
 
@@ -55,6 +56,7 @@ class LocalClient(JournalReader, DaemonClient):
     loops: LoopEngine
     memory: Memory
     schedules: ScheduleEngine
+    goals: GoalEngine
     events: EventBus
     problems: Callable[[], Sequence[str]]
     notice: Callable[[], str]
@@ -206,7 +208,10 @@ class LocalClient(JournalReader, DaemonClient):
         return await self.memory.forget(id)
 
     async def list_schedules(self) -> list[dict[str, object]]:
-        return [show_schedule(row) for row in await self.schedules.list_all()]
+        return [show_row(row) for row in await self.schedules.list_all()]
+
+    async def list_goals(self) -> list[dict[str, object]]:
+        return [show_goal(view) for view in await self.goals.list_all()]
 
     async def add_schedule(self, order: ScheduleOrder) -> str:
         row = await self.schedules.add(self.inbox.redactor.redact_value(order))

@@ -399,6 +399,11 @@ class DaemonClient(RunReader):
         """What begins by itself, oldest first."""
         ...
 
+    @Endpoint("GET", "/v1/goals", list)
+    async def list_goals(self) -> list[dict[str, object]]:
+        """Work of many days, the newest first."""
+        ...
+
     @Endpoint("POST", "/v1/schedules", str, "said", right=Right.MANAGE)
     async def add_schedule(self, order: "ScheduleOrder") -> str:
         """Do this at its time; what was scheduled, in words. Raises UsageError: nothing was."""

@@ -81,6 +81,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             Right.MANAGE,
         ),
         Command(
+            "goal",
+            "work on something for days",
+            '/goal [budget=2.00] [every="day 18:00"] TEXT sets one; /goal N run|pause|resume|stop,'
+            " /goal N budget=4.00; /goals lists.",
+            Right.MANAGE,
+        ),
+        Command("goals", "work on something for days", "/goals lists them.", Right.MANAGE),
+        Command(
             "undo", "restore files that a task changed", "/undo [ID], /undo list", Right.DANGER
         ),
     ),
@@ -143,7 +151,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
 }
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
 ALIASES = {"start": "help"}
-FREE_TEXT = ("loop", "deny", "schedule")
+FREE_TEXT = ("loop", "deny", "schedule", "goal")
 
 
 def parse_command(text: str) -> tuple[str, str] | None:

@@ -28,13 +28,14 @@ from daemon.core.events import (
     ChildSpawned,
     RecordedEvent,
     Stop,
+    TodosSet,
     TurnEnded,
     TurnResumed,
     UserSaid,
     find_label,
 )
 from daemon.core.provenance import TrustContext
-from daemon.core.rows import NO_ROOT, ApprovalRow, InboxRow, SessionRow, TurnRow
+from daemon.core.rows import GOAL_CHANNEL, NO_ROOT, ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.trust import Label, Role
 from daemon.core.turn import Turn
 from daemon.sessions.brakes import OWNER_RANK, PERSON_RANK, UNTRUSTED_RANK
@@ -302,6 +303,8 @@ class SessionWorker:
 
         turn = Turn(id=row.turn, session=self.session.id, sink=self, parent=parent)
         turn.record(said, now)
+        if self.session.channel == GOAL_CHANNEL and history.plan:
+            turn.record(TodosSet("", history.plan), now)
         if error:
             log.warning("turn %s cannot begin: %s", row.turn, error)
             shown = error if row.role == Role.OWNER else CONFIG_FAULT

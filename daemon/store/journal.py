@@ -41,8 +41,10 @@ from daemon.core.ids import is_mail_session
 from daemon.core.provenance import list_private_sources
 from daemon.core.rows import (
     EVENT_CHANNEL,
+    GOAL_CHANNEL,
     LOOP_CHANNEL,
     NO_ROOT,
+    OF_GOAL,
     REPORT_SUFFIX,
     SCHEDULE_CHANNEL,
     ApprovalRow,
@@ -124,8 +126,13 @@ RELEASE_STEERING = f"""UPDATE inbox SET steers = '' WHERE {OPEN} AND state = 'ne
 FINISH_CHILD = "UPDATE children SET done = 1 WHERE turn = ?"
 
 
+GOAL_SPENT = "its budget is used up"
+GOAL_PAUSED = (
+    "So goal {id} is paused; its conversation and its list are kept."
+    " /goal {id} budget={more:g} lets it go on, /goal {id} stop ends it."
+)
 NOTHING = "NOTHING"  # said by a run that was begun by itself and has nothing to say
-WOKEN_CHANNELS = (EVENT_CHANNEL, SCHEDULE_CHANNEL)
+WOKEN_CHANNELS = (EVENT_CHANNEL, SCHEDULE_CHANNEL, GOAL_CHANNEL)
 WOKEN_PREFIXES = tuple(f"{channel}_" for channel in WOKEN_CHANNELS)
 MAILED = "I answer by mail:"
 NOT_MAILED = (
@@ -220,7 +227,7 @@ class Tx(
                 kind = "notice"
                 whose = f"{own.channel} {own.chat}" if own and woken else session
                 whose = whose.rpartition(":")[0] if is_mail else whose
-                if failed and woken and whose.startswith(SCHEDULE_CHANNEL):
+                if failed and woken and whose.startswith((SCHEDULE_CHANNEL, GOAL_CHANNEL)):
                     whose += " failed"
                 body = f"[{whose}] {body}"
         self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
@@ -307,9 +314,20 @@ class Tx(
                 self.post_to_session(session, turn_id, "notice", text, at)
             case TurnEnded(reason, detail, reply):
                 self._close(session, turn_id, reason, detail, reply, at)
+                of_goal = reason is Stop.OVER_BUDGET and detail.startswith(OF_GOAL)
+                if of_goal:
+                    reply = self._pause_goal(session, reply)
                 if reply and not event.quiet:
-                    failed = reason not in (Stop.DONE, Stop.CONDITION)
+                    failed = reason not in (Stop.DONE, Stop.CONDITION) and not of_goal
                     self.post_to_session(session, turn_id, "reply", reply, at, failed=failed)
+
+    def _pause_goal(self, session: str, reply: str) -> str:
+        """Its budget is used up: what its owner is told, once."""
+        goal = self.get_goal_of(session)
+        if goal is None or goal.state != "active":
+            return "" if goal else reply
+        self.halt_goal(goal, "paused", GOAL_SPENT)
+        return f"{reply}\n\n{GOAL_PAUSED.format(id=goal.id, more=2 * goal.usd)}"
 
     def _open_approval(
         self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime

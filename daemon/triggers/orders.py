@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from daemon.core import value
 from daemon.core.errors import UsageError
 from daemon.core.trust import OWNER_NAME, Label
-from daemon.store.tables.schedules import ScheduleRow
+from daemon.store.tables.schedules import GoalRow, ScheduleRow
 from daemon.tools.calls import HEARTBEAT_FILE
 from daemon.triggers.conditions import HEARTBEAT_PROMPT, check_condition
 from daemon.triggers.config import SchedulerConfig, ScheduleTask
@@ -92,7 +92,7 @@ def describe_order(row: ScheduleRow) -> ScheduleRow:
     return replace(row, **own, due=None, fires_at=None)
 
 
-def show_schedule(row: ScheduleRow) -> dict[str, object]:
+def show_row(row: ScheduleRow | GoalRow) -> dict[str, object]:
     """As JSON; its times as ISO instants."""
     told = {one.name: getattr(row, one.name) for one in fields(row)}
     return {k: one.isoformat() if isinstance(one, datetime) else one for k, one in told.items()}

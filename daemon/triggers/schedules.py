@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from daemon.access.chat_ids import NOTICE
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 SECTION = "[[scheduler.tasks]]"
 WAKE_S = 1
 GRACE = timedelta(minutes=1)
@@ -118,7 +119,8 @@ def _open_root(tx: Tx, row: ScheduleRow, now: datetime) -> SessionRow | None:
 @dataclass(slots=True)
 class ScheduleEngine:
     """The one owner of what fires, once it is started. `chance` gives seconds of jitter below its
-    argument; `set_zone` is the owner's, as the config says; `usd_per_run` what a turn cost lately.
+    argument; `add_note` what a run in a lane is told of it; `set_zone` is the owner's, as the
+    config says; `usd_per_run` what a turn cost lately.
     """
 
     store: Store
@@ -128,6 +130,7 @@ class ScheduleEngine:
     chance: Callable[[int], float]
     background: BackgroundTasks
     conditions: ConditionChecker = field(init=False)
+    add_note: Callable[[Tx, ScheduleRow], str] = field(init=False)
     set_zone: str = ""
     usd_per_run: float | None = None
     _made_up: dict[str, int] = field(default_factory=dict)
@@ -219,21 +222,10 @@ class ScheduleEngine:
         """It is in the journal when this returns; the same `name` again is the same schedule.
         Raises UsageError.
         """
-        now = self.clock.now()
         if name and (known := await self.store.read(lambda tx: tx.get_schedule(name))):
             return known
-        rule = parse_rule(order.rule, order.zone or self.zone, now)
         taken = {one.name for one in await self.list_all()}
-        order = replace(
-            order,
-            name=order.name or make_name(order.prompt, taken),
-            rule=rule.text,
-            zone=rule.zone,
-        )
-        check_order(order)
-        row = self._plan(make_row(order, name or self.new_id(), now), now)
-        if row.due is None:
-            raise UsageError(f"{order.rule!r} lies in the past; nothing was scheduled")
+        row = self.prepare(replace(order, name=order.name or make_name(order.prompt, taken)), name)
 
         def save(tx: Tx) -> None:
             if tx.find_schedule(row.name, row.name):
@@ -243,9 +235,25 @@ class ScheduleEngine:
                 )
             tx.put_schedule(row)
 
-        await self.store.write(save)
-        await self._look()
+        await self.save(save)
         return row
+
+    def prepare(self, order: ScheduleOrder, name: str = "", lane: str = "") -> ScheduleRow:
+        """The row of a new schedule, checked and planned, not written yet. Raises UsageError."""
+        now = self.clock.now()
+        rule = parse_rule(order.rule, order.zone or self.zone, now)
+        order = replace(order, rule=rule.text, zone=rule.zone)
+        check_order(order)
+        row = self.plan(make_row(order, name or self.new_id(), now), now)
+        if row.due is None:
+            raise UsageError(f"{order.rule!r} lies in the past; nothing was scheduled")
+        return replace(row, lane=lane)
+
+    async def save(self, work: Callable[[Tx], T]) -> T:
+        """Write it, and see what is due next."""
+        done = await self.store.write(work)
+        await self._look()
+        return done
 
     def describe(self, row: ScheduleRow) -> str:
         """Its next runs, and what they may cost; what is missing for them."""
@@ -277,8 +285,10 @@ class ScheduleEngine:
             row = tx.find_schedule(name, name)
             if row is None:
                 return None
+            if row.lane:
+                raise UsageError(f"{row.name} belongs to a goal; nothing was changed. See /goals")
             if verb == "resume" and row.state == "paused":
-                row = self._plan(replace(row, state="active"), now, tx)
+                row = self.plan(replace(row, state="active"), now, tx)
             elif verb == "resume":
                 raise UsageError(f"the schedule {row.name} is not paused; nothing was changed")
             else:
@@ -289,9 +299,7 @@ class ScheduleEngine:
             tx.put_schedule(row)
             return row
 
-        changed = await self.store.write(work)
-        await self._look()
-        return changed
+        return await self.save(work)
 
     async def _run_now(self, name: str) -> ScheduleRow | None:
         """One more run of the schedule, at once."""
@@ -336,7 +344,7 @@ class ScheduleEngine:
             if task.paused:
                 tx.put_schedule(replace(row, state="paused"))
             else:
-                tx.put_schedule(self._plan(row, now, tx))
+                tx.put_schedule(self.plan(row, now, tx))
 
     def _tell(self, tx: Tx, row: ScheduleRow, text: str, now: datetime) -> None:
         told = _open_root(tx, row, now)
@@ -347,7 +355,9 @@ class ScheduleEngine:
         key = f"{NOTICE}{self.new_id()}"
         tx.post_delivery(OutboxRow(key, -1, told.id, told.channel, told.chat, "notice", body, now))
 
-    def _plan(self, row: ScheduleRow, now: datetime, tx: Tx | None = None) -> ScheduleRow:
+    def plan(self, row: ScheduleRow, now: datetime, tx: Tx | None = None) -> ScheduleRow:
+        """With its next due time. Raises BadRule."""
+
         def known(key: str) -> bool:
             return bool(tx and tx.get_occurrence(row.id, key))
 
@@ -357,7 +367,7 @@ class ScheduleEngine:
         for row in tx.list_schedules():
             if row.state == "active" and row.due and row.due > now:
                 with suppress(BadRule):
-                    tx.put_schedule(self._plan(row, now, tx))
+                    tx.put_schedule(self.plan(row, now, tx))
 
     async def _look(self) -> None:
         """When the next one fires; from the first schedule on, somebody wakes us."""
@@ -412,7 +422,7 @@ class ScheduleEngine:
         tx.put_schedule(
             replace(row, due=None, fires_at=None, state="over")
             if done
-            else self._plan(row, after, tx)
+            else self.plan(row, after, tx)
         )
 
     def _has_missed_too_many(self, row: ScheduleRow, passed: Sequence[Due], now: datetime) -> bool:
@@ -427,7 +437,7 @@ class ScheduleEngine:
         """The occurrence with its session and message; None where it is there already. `found`: its
         condition was looked at.
         """
-        turn, session = self.new_id(), f"{SCHEDULE_CHANNEL}_{uuid4()}"
+        turn, session = self.new_id(), row.lane or f"{SCHEDULE_CHANNEL}_{uuid4()}"
         if found:
             tx.set_occurrence("fired", turn, row.id, due.key)
         elif not tx.add_occurrence(OccurrenceRow(row.id, due.key, due.at, now, "fired", turn)):
@@ -441,9 +451,10 @@ class ScheduleEngine:
             late = timedelta(seconds=round((now - due.at).total_seconds()))
             when = due.at.astimezone(load_zone(row.zone)).strftime("%Y-%m-%d %H:%M")
             body += LATE_TEXT.format(due=when, late=late)
-        own = SessionRow(
+        own = (tx.get_session(session) if row.lane else None) or SessionRow(
             session, SCHEDULE_CHANNEL, row.name, label, now, agent=row.agent, root=row.session
         )
+        body += self.add_note(tx, row) if row.lane else ""
         message = InboxRow(
             id=self.new_id(),
             channel=SCHEDULE_CHANNEL,

@@ -14,10 +14,10 @@ from hashlib import blake2b
 from itertools import chain, pairwise
 
 from daemon.core import value
-from daemon.core.events import MemoryHit, RecordedEvent, UserSaid
+from daemon.core.events import MemoryHit, RecordedEvent, Todo, UserSaid
 from daemon.core.messages import Message, MessageRole
 from daemon.core.provenance import SourcedText, collect_texts, is_owner_turn
-from daemon.core.rows import ChildRow, SessionRow
+from daemon.core.rows import GOAL_CHANNEL, GOAL_DONE, ChildRow, SessionRow
 from daemon.core.trust import Label, join_all
 from daemon.core.turn import EventSink, Turn
 from daemon.core.turn_spec import TurnSpec
@@ -220,7 +220,8 @@ class History:
     """A session's turns that ended, oldest first, behind the summary of what is left out; and the
     tools it found.
 
-    `texts_by_turn` tells who wrote what; compression takes nothing from it.
+    `texts_by_turn` tells who wrote what; compression takes nothing from it. `plan` is the todo list
+    of the latest turn.
     """
 
     groups: list[TurnMessages] = field(default_factory=list)
@@ -228,6 +229,7 @@ class History:
     offers: dict[str, None] = field(default_factory=dict)
     reflection: MemoryHit | None = None
     texts_by_turn: list[tuple[SourcedText, ...]] = field(default_factory=list)
+    plan: tuple[Todo, ...] = ()
 
     @property
     def label(self) -> Label:
@@ -258,7 +260,7 @@ class History:
         self.groups.append(TurnMessages.of(messages))
         self.texts_by_turn.append(collect_texts(turn))
         self.offers |= dict.fromkeys(turn.offered_tools)
-        self.reflection = None
+        self.reflection, self.plan = None, turn.todos
         for one in turn.consultations:
             if one.purpose == REFLECTION and one.text:
                 self.reflection = MemoryHit(
@@ -271,9 +273,9 @@ class History:
 
 def load_history(tx: Tx, session: SessionRow) -> History:
     """The latest turns since the session was last cleared, in the order in which they ended;
-    unreadable ones are left out.
+    unreadable ones are left out. A goal's knows the tool that ends it.
     """
-    history = History()
+    history = History(offers={GOAL_DONE: None} if session.channel == GOAL_CHANNEL else {})
     rows = [
         row
         for row in reversed(tx.list_turns(session.id, TURNS))

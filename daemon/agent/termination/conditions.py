@@ -18,6 +18,7 @@ from daemon.core.events import (
     ToolFinished,
 )
 from daemon.core.messages import ToolCall
+from daemon.core.rows import OF_GOAL
 from daemon.core.trust import Stop
 from daemon.core.turn import CallState, Done, Turn
 from daemon.core.turn_spec import BudgetExhausted, Condition, TextIncludes, ToolResult
@@ -105,7 +106,8 @@ def halt_over_budget(turn: Turn, short: Shortage) -> Halt:
     declared = any(isinstance(one, BudgetExhausted) for one in turn.spec.conditions)
     if money and short.budget == turn.id and declared:
         return Halt(Stop.CONDITION, f"budget-exhausted ({used})")
-    whose = {turn.id: "the turn's", DAY: "today's"}.get(short.budget, "the calling agent's")
+    known = {turn.id: "the turn's", DAY: "today's", turn.session: OF_GOAL}
+    whose = known.get(short.budget, "the calling agent's")
     what = "money is" if money else "tokens are"
     how = "used up"
     if short.used < short.cap:

@@ -1,5 +1,6 @@
-"""Schedules, and each time that one was due (A16)."""
+"""Schedules, and each time that one was due (A16); goals (G6)."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from daemon.core import value
@@ -14,7 +15,8 @@ class ScheduleRow:
 
     origin: config, owner, model. misfire: what becomes of times that passed while nothing ran:
     once, all, skip. state: active, paused, over, removed. `label` is that of what made it. `seen`
-    and `trouble`: what its condition found the last time, and what was told of it.
+    and `trouble`: what its condition found the last time, and what was told of it. `lane`: the one
+    session of all its runs, a goal's; "" for a new one each time.
     """
 
     id: str
@@ -40,6 +42,7 @@ class ScheduleRow:
     fires_at: datetime | None = None
     seen: str = ""
     trouble: str = ""
+    lane: str = ""
 
 
 @value
@@ -57,6 +60,23 @@ class OccurrenceRow:
     detail: str = ""
 
 
+@value
+class GoalRow:
+    """Work of many days; what runs for it are the schedules of its session's lane. `told`: the
+    conversation that is told and asked; `usd`: its budget. state: active, paused, done, stopped;
+    `note`: why.
+    """
+
+    id: str
+    session: str
+    told: str
+    text: str
+    usd: float
+    made_at: datetime
+    state: str = "active"
+    note: str = ""
+
+
 SCHEDULES = RowMapper(ScheduleRow, "schedules")
 REPLACE = """ON CONFLICT (id) DO UPDATE SET name = excluded.name, rule = excluded.rule, zone =
     excluded.zone, prompt = excluded.prompt, session = excluded.session, agent = excluded.agent,
@@ -64,13 +84,22 @@ REPLACE = """ON CONFLICT (id) DO UPDATE SET name = excluded.name, rule = exclude
     excluded.until, condition = excluded.condition, label = excluded.label, made_at =
     excluded.made_at, state = excluded.state, due = excluded.due, fires_at = excluded.fires_at,
     seen = excluded.seen, trouble = excluded.trouble"""
+GOALS = RowMapper(GoalRow, "goals")
+REPLACE_GOAL = """ON CONFLICT (id) DO UPDATE SET usd = excluded.usd, state = excluded.state, note =
+    excluded.note"""
+HALT = """UPDATE schedules SET state = ?, due = NULL, fires_at = NULL WHERE lane = ? AND state <>
+    'removed'"""
+SUM_SPENT = """WITH RECURSIVE below(id) AS (SELECT id FROM turns WHERE session = ?3
+    UNION SELECT children.turn FROM children JOIN below ON children.parent = below.id)
+    SELECT COALESCE(SUM(reserved_usd + COALESCE(usd, (input_tokens * ?1 + output_tokens * ?2) /
+    1e6)), 0.0) FROM turns JOIN below USING (id)"""
 OCCURRENCES = RowMapper(OccurrenceRow, "occurrences")
 UNFINISHED = """SELECT COUNT(*) FROM occurrences JOIN inbox ON inbox.turn = occurrences.turn
     WHERE occurrences.schedule = ? AND inbox.state IN ('new', 'taken')"""
 
 
 class ScheduleTables(Table):
-    """The schedules and occurrences tables."""
+    """The schedules, occurrences and goals tables."""
 
     put_schedule = Insert(SCHEDULES, REPLACE)
     """Insert, or bring up what stands there. Raises Conflict for a name that is taken."""
@@ -115,6 +144,28 @@ class ScheduleTables(Table):
     )
 
     count_unfinished_runs = Value[[str], int](UNFINISHED)
+
+    list_lane = List[[str], ScheduleRow](SCHEDULES, "WHERE lane = ? AND state <> 'removed'")
+
+    put_goal = Insert(GOALS, REPLACE_GOAL)
+    """Insert, or bring up what stands there."""
+
+    get_goal = Get[[str], GoalRow](GOALS, "WHERE id = ?")
+
+    get_goal_of = Get[[str], GoalRow](GOALS, "WHERE session = ?")
+
+    list_goals = List[[int], GoalRow](GOALS, "ORDER BY n DESC LIMIT ?")
+    """The newest first."""
+
+    def halt_goal(self, goal: GoalRow, state: str, note: str = "") -> None:
+        """Nothing more begins for it: paused, or for good."""
+        self.put_goal(replace(goal, state=state, note=note))
+        self._run(HALT, "paused" if state == "paused" else "removed", goal.session)
+
+    sum_spent = Value[[float, float, str], float](SUM_SPENT)
+    """USD of a session's turns and of their agents'. Where a price is not known, it is counted at
+    these prices of a million tokens sent and received.
+    """
 
     get_usual_cost = Value[[], float | None](
         "SELECT AVG(usd) FROM"
