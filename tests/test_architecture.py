@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/settings": 7_990,
     "daemon/store": 11_700,
     "daemon/tools": 98_860,
-    "daemon/triggers": 15_130,
+    "daemon/triggers": 15_220,
     "memory": 2_450,
 }
 TOP_LEVEL = {
