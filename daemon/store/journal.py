@@ -14,6 +14,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Protocol, TypeVar
 
+from daemon.core.budget import OF_GOAL
 from daemon.core.errors import UNBILLED, UnknownTurn
 from daemon.core.events import (
     Alarm,
@@ -44,7 +45,6 @@ from daemon.core.rows import (
     GOAL_CHANNEL,
     LOOP_CHANNEL,
     NO_ROOT,
-    OF_GOAL,
     REPORT_SUFFIX,
     SCHEDULE_CHANNEL,
     ApprovalRow,
