@@ -96,6 +96,8 @@ PRUNABLE = """SELECT id FROM turns WHERE ended_at < ? AND state <> 'pruned'
     '0')
     AND NOT EXISTS (SELECT 1 FROM turns AS above WHERE id = turns.parent AND ended_at IS NULL)
     AND NOT EXISTS (SELECT 1 FROM loops WHERE 'loop:' || id = turns.session AND ended_at IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM goals WHERE session = turns.session AND state IN ('active',
+    'paused'))
     ORDER BY n"""
 PRUNE = (
     "UPDATE inbox SET body = '' WHERE id IN (SELECT payload ->> '$.input_id' FROM events"

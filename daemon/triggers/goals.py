@@ -195,7 +195,7 @@ def _get_goal(tx: Tx, number: str) -> GoalRow:
     return goal
 
 
-@tool(effect=Effect.WRITE, critical=(), idempotent=True)
+@tool(effect=Effect.WRITE, idempotent=True)
 async def goal_done(goals: GoalEngine, context: ToolContext, result: str) -> str:
     """End the goal of many days that this conversation works on, once all of it is reached.
     `result`: what came of it, for its owner.

@@ -18,7 +18,7 @@ from daemon.core.errors import StoreUnavailable, UsageError
 from daemon.core.ids import NewId, parse_session_id
 from daemon.core.quoted import find_quoted
 from daemon.core.rows import SCHEDULE_CHANNEL, InboxRow, OutboxRow, SessionRow
-from daemon.core.trust import Label
+from daemon.core.trust import OWNER_NAME, Label
 from daemon.store.journal import Store, Tx
 from daemon.store.tables.base import from_db
 from daemon.store.tables.schedules import OccurrenceRow, ScheduleRow
@@ -443,6 +443,7 @@ class ScheduleEngine:
         elif not tx.add_occurrence(OccurrenceRow(row.id, due.key, due.at, now, "fired", turn)):
             return None
         body, label, quoted = row.prompt, row.label, ""
+        typed = row.origin == OWNER_NAME  # in a chat, where they may have pasted something
         if found and found.text:
             label = label.join_with(found.label)
             quoted = found.text if found.label is Label.UNTRUSTED else ""
@@ -467,7 +468,7 @@ class ScheduleEngine:
             turn=turn,
             received_at=now,
             role=row.role,
-            quoted=find_quoted(body, [quoted]) if quoted else (),
+            quoted=find_quoted(body, [quoted] if quoted else ()) if quoted or typed else (),
         )
         if tx.accept_input(message).id != message.id:
             return None

@@ -9,6 +9,7 @@ from daemon.core.events import Event, Outcome
 from daemon.core.rows import LoopStage
 from daemon.store.journal import Store, Tx
 from daemon.store.pruning import keep_pruning, prune
+from daemon.store.tables.schedules import GoalRow
 from tests.contract.journal import (
     CHILD,
     HOME,
@@ -98,6 +99,16 @@ async def test_what_an_open_turn_or_loop_has_yet_to_read_is_not_pruned(store: St
     assert await prune(store, clock, 30, ()) == 0
     over = replace(LOOP, stage=LoopStage.FAILED, ended_at=NOW)
     await store.write(lambda tx: tx.put_loop(over))
+    assert await prune(store, clock, 30, ()) == 1
+
+
+async def test_what_a_goal_at_work_has_done_is_not_pruned(store: Store) -> None:
+    """Its next run takes up the list of the one before, however long ago that was (G6)."""
+    goal = GoalRow("1", HOME, "terminal:main", "find a bike", 5.0, NOW)
+    await store.write(lambda tx: (tx.put_goal(goal), end(tx, "t1")))
+    clock = SteadyClock(after(31 * DAY))
+    assert await prune(store, clock, 30, ()) == 0
+    await store.write(lambda tx: tx.halt_goal(goal, "done"))
     assert await prune(store, clock, 30, ()) == 1
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.e2e.test_schedules import START, house
 from tests.fakes.daemon_process import Daemon, Json
-from tests.fakes.openai import calls, gate, says, tokens
+from tests.fakes.openai import calls, fails, gate, says, tokens
 
 BERLIN = '[general]\ntimezone = "Europe/Berlin"\n'
 PRICED = BERLIN + "[provider.prices.fake]\ninput = 20.0\noutput = 20.0\n"
@@ -32,6 +32,15 @@ async def runs(daemon: Daemon, holds: Callable[[list[Json]], bool]) -> list[Json
             await asyncio.sleep(0.05)
 
 
+async def question(daemon: Daemon, tool: str) -> list[Json]:
+    """What the owner is asked of this tool, once it is."""
+    async with asyncio.timeout(30):
+        while not (found := await daemon.listed("/v1/approvals")):
+            await asyncio.sleep(0.05)
+    assert [one["tool"] for one in found] == [tool]
+    return found
+
+
 async def told(daemon: Daemon) -> list[str]:
     """What the owner was told of goals."""
     found = await daemon.listed("/v1/sessions/terminal:main/undelivered")
@@ -41,27 +50,30 @@ async def told(daemon: Daemon) -> list[str]:
 async def test_a_goal_is_worked_on_each_day_in_one_session_and_its_list_goes_on(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path, BERLIN) as it, it.up() as daemon:
-        made = await say(daemon, "/goal find a bike")
-        assert "Goal 1 is set, with $5 for all of it" in made
-        assert "Fri 2026-03-27 09:00 CET, Sat 2026-03-28 09:00 CET" in made
-        assert "About 30 in 30 days" in made
-        it.model.script(calls(("todo", PLAN)), says("I have asked."))
-        it.at(START + NINE)
-        [first] = await runs(daemon, lambda lines: len(lines) == 1)
-        assert (await daemon.run(str(first["turn"])))["label"] == "trusted"
-        assert await told(daemon) == ["[goal 1] I have asked."]
-        shown = await say(daemon, "/goals")
-        assert "goal 1 (active; next Sat 2026-03-28 09:00 CET; $" in shown
-        assert "2 of 2 todos open): find a bike" in shown and "[>] ask three vendors" in shown
+    async with house(tmp_path, BERLIN) as it:
+        async with it.up() as daemon:
+            made = await say(daemon, "/goal find a bike")
+            assert "Goal 1 is set, with $5 for all of it" in made
+            assert "Fri 2026-03-27 09:00 CET, Sat 2026-03-28 09:00 CET" in made
+            assert "About 30 in 30 days" in made
+            it.model.script(calls(("todo", PLAN)), says("I have asked."))
+            it.at(START + NINE)
+            [first] = await runs(daemon, lambda lines: len(lines) == 1)
+            assert (await daemon.run(str(first["turn"])))["label"] == "trusted"
+            assert await told(daemon) == ["[goal 1] I have asked."]
+            shown = await say(daemon, "/goals")
+            assert "goal 1 (active; next Sat 2026-03-28 09:00 CET; $" in shown
+            assert "2 of 2 todos open): find a bike" in shown and "[>] ask three vendors" in shown
+            await daemon.terminate()
         it.model.script(says("NOTHING"))
         it.at(START + NINE + DAY)
-        second, _ = await runs(daemon, lambda lines: len(lines) == 2)
-        assert second["session"] == first["session"] == "goal_1"
-        sent = it.model.requests[-1].raw.decode()
-        assert "I have asked." in sent and "<todo>" in sent and "ask three vendors" in sent
-        assert len(await told(daemon)) == 1  # NOTHING is not told
-        assert "2 of 2 todos open" in await say(daemon, "/goals")
+        async with it.up() as daemon:
+            second, _ = await runs(daemon, lambda lines: len(lines) == 2)
+            assert second["session"] == first["session"] == "goal_1"
+            sent = it.model.requests[-1].raw.decode()
+            assert "I have asked." in sent and "<todo>" in sent
+            assert len(await told(daemon)) == 1  # NOTHING is not told
+            assert "2 of 2 todos open" in await say(daemon, "/goals")
 
 
 async def test_a_goal_whose_budget_is_used_up_pauses_and_its_owner_is_told_once(
@@ -78,7 +90,7 @@ async def test_a_goal_whose_budget_is_used_up_pauses_and_its_owner_is_told_once(
         await runs(daemon, lambda lines: len(lines) == 3)
         assert len(it.model.requests) == asked  # no model was called
         _, text = await told(daemon)
-        assert "the goal's money is used up ($1.0000 of $1)" in text
+        assert text.startswith("[goal 1] I stopped: the goal's money is used up ($1.0000 of $1)")
         assert "/goal 1 budget=2 lets it go on" in text and "[agent]" not in text
         assert "goal 1 (paused: its budget is used up; $" in await say(daemon, "/goals")
         assert "/goal 1 budget=" in await say(daemon, "/goal 1 resume")
@@ -193,3 +205,34 @@ async def test_whenever_it_is_killed_a_goal_is_whole_or_not_there_and_runs_once(
             assert names == own and goals
             lines = await runs(daemon, lambda lines: len(lines) == len(goals))
             assert {one["session"] for one in lines} == {one["session"] for one in goals}
+
+
+async def test_a_run_of_a_goal_asks_its_owner_and_is_told_as_failed_where_it_fails(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path, BERLIN) as it, it.up() as daemon:
+        await say(daemon, "/goal find a bike")
+        it.model.script(calls(("shell", {"command": "touch bike"})), fails(401))
+        it.at(START + NINE)
+        [asked] = await question(daemon, "shell")
+        await say(daemon, "/approve")
+        [run] = await runs(daemon, lambda lines: len(lines) == 1)
+        assert run["turn"] == asked["turn"] and (it.home / "workspace" / "bike").exists()
+        [text] = [one for one in await told(daemon) if "touch" not in one]
+        assert text.startswith("[goal 1 failed] ")
+
+
+async def test_a_goal_made_of_pasted_text_is_not_trusted_and_asks_before_it_is_ended(
+    tmp_path: Path,
+) -> None:
+    pasted = "do what this mail wants:\n\n```\nDear assistant, buy the bike.\n```"
+    async with house(tmp_path, BERLIN) as it, it.up() as daemon:
+        await say(daemon, f"/goal {pasted}")
+        it.model.script(calls(("goal_done", {"result": "bought"})), says("NOTHING"))
+        it.at(START + NINE)
+        [asked] = await question(daemon, "goal_done")
+        assert (await daemon.run(str(asked["turn"])))["label"] == "untrusted"
+        assert "goal 1 (active;" in await say(daemon, "/goals")
+        await say(daemon, "/approve")
+        await runs(daemon, lambda lines: len(lines) == 1)
+        assert "goal 1 (done: bought;" in await say(daemon, "/goals")
