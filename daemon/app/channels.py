@@ -22,7 +22,7 @@ from daemon.outbox.channel_supervisor import (
 )
 from daemon.outbox.live_messages import ApprovalMessages, LiveDrafts
 from daemon.outbox.message import delete_stale_copies
-from daemon.outbox.sender import GIVE_UP_S, OutboxSender
+from daemon.outbox.sender import GIVE_UP_S, OutboxSender, SendWindow
 from daemon.tools.workspace.inbox_folder import InboxFolder
 
 
@@ -89,6 +89,7 @@ async def run_channels(
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(sender.run(), name="outbox"),
+            group.create_task(SendWindow(store, clock).run(), name="send window"),
             group.create_task(supervisor.run(), name="channels"),
         ]
         try:

@@ -50,6 +50,17 @@ class GeneralConfig(StrictModel):
     )
 
 
+class DeliveryConfig(StrictModel):
+    """[delivery]: what goes to others than the owner."""
+
+    hold_seconds: int = Field(
+        30,
+        ge=0,
+        le=3600,
+        description="how long a message to others waits, so that /undo can stop it; 0: not at all",
+    )
+
+
 class AddonChannels(StrictModel):
     """[channels.NAME]: channels of add-ons, each with the add-on's own keys."""
 
@@ -74,6 +85,9 @@ class Config(StrictModel):
     channels: AddonChannels = Field(AddonChannels(), description="channels of add-ons")
     events: EventsConfig = Field(EventsConfig(), description="events from outside that start work")
     general: GeneralConfig = Field(GeneralConfig(), description="what all parts share")
+    delivery: DeliveryConfig = Field(
+        DeliveryConfig(), description="what goes to others than the owner"
+    )
     scheduler: SchedulerConfig = Field(
         SchedulerConfig(), description="what the assistant does by itself at its time"
     )

@@ -65,6 +65,7 @@ class RunView:
 
     `tainted`: what made it untrusted, and at which event; "" while it is trusted. `private`: where
     it read something of the owner's. `reactions`: emojis that people put on its replies.
+    `outgoing`: its messages to others than the owner, and how far each is.
     """
 
     turn: str
@@ -85,6 +86,7 @@ class RunView:
     tainted: str = ""
     private: list[str] = field(default_factory=list)
     reactions: list[str] = field(default_factory=list)
+    outgoing: list[str] = field(default_factory=list)
 
 
 @value
@@ -170,6 +172,7 @@ class LiveEvent:
 
     cycle.start {iteration, max_iterations, model}     model.delta {text}     model.reset {}
     model.retry {error, message, wait_s, next_model}
+    message.queued {call_id, kind, channel, chat, due}
     model.response {iteration, text, text_length, tool_calls, finish_reason, usage}
     tool_call {call_id, tool, arguments}     tool.started {call_id, tool}
     tool.output {call_id, text}              tool.retry {call_id, error, wait_s}

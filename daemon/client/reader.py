@@ -31,7 +31,8 @@ class JournalReader(RunReader):
     async def get_run(self, turn: str) -> RunView | None:
         def read(tx: Tx) -> RunView | None:
             if row := tx.get_turn(turn):
-                return run_view(row, tx.list_events(turn), tx.list_reactions(turn))
+                beside = tx.list_reactions(turn), tx.list_turn_outbox(turn)
+                return run_view(row, tx.list_events(turn), *beside)
             queued = tx.get_turn_input(turn)
             return queued_view(queued, tx.get_child(turn)) if queued else None
 
@@ -77,7 +78,7 @@ class JournalReader(RunReader):
 
     async def list_undelivered(self, session: str) -> list[UndeliveredText]:
         rows = await self.store.read(lambda tx: tx.list_outbox("new", None, session))
-        return [build_view(UndeliveredText, row) for row in rows]
+        return [build_view(UndeliveredText, row) for row in rows if not row.due]
 
     async def list_loops(self, agent: str | None = None) -> list[LoopView]:
         return await self.store.read(

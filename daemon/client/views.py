@@ -47,7 +47,7 @@ from daemon.core.events import (
     TurnEnded,
     Verified,
 )
-from daemon.core.messages import Usage
+from daemon.core.messages import Usage, describe_outgoing
 from daemon.core.provenance import find_taint, list_private_sources
 from daemon.core.rows import (
     REVIEW_QUESTION,
@@ -55,6 +55,7 @@ from daemon.core.rows import (
     InboxRow,
     LoopRow,
     LoopStage,
+    OutboxRow,
     TurnRow,
 )
 from daemon.core.trust import Effect
@@ -101,7 +102,10 @@ def view_usage(spent: Usage | TurnUsage | TurnRow) -> UsageView:
 
 
 def run_view(
-    row: TurnRow, recorded: Sequence[RecordedEvent], reactions: Sequence[str] = ()
+    row: TurnRow,
+    recorded: Sequence[RecordedEvent],
+    reactions: Sequence[str] = (),
+    deliveries: Sequence[OutboxRow] = (),
 ) -> RunView:
     """The run as http.md shows it: the row for its state, the events for its calls and notices."""
     taint = find_taint(recorded)
@@ -118,6 +122,7 @@ def run_view(
         tainted=f"{taint.by} (event {taint.seq})" if taint else "",
         private=list_private_sources(recorded),
         reactions=list(reactions),
+        outgoing=[describe_outgoing(one) for one in deliveries if one.due],
     )
 
 
@@ -285,6 +290,7 @@ FORMATS: Mapping[str, tuple[str, str]] = {
     "Consulted": ("model.consulted", "purpose model error usage"),
     "HistoryCompressed": ("history.compressed", "strategy summary tokens_before tokens_after"),
     "IterationRefunded": ("cycle.refunded", "call_ids"),
+    "MessageQueued": ("message.queued", "call_id kind channel chat due"),
     "ModelRetried": ("model.retry", "error message wait_s next_model"),
     "Steered": ("steered", "text"),
     "Suspended": ("run.suspended", "waiting_for"),

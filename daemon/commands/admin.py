@@ -1,17 +1,19 @@
-"""/people /mcp /reload: for who manages the daemon (A20, A22, trust.md); /undo: files get back the
-content they had before a turn changed them (F8). For people only; the model has no such tools.
+"""/people /mcp /reload: for who manages the daemon (A20, A22, trust.md); /undo: a message that has
+not left is withdrawn, files get back the content they had before a turn changed them (F8). For
+people only; the model has no such tools.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.ids import NewId
-from daemon.core.rows import FileVersion
+from daemon.core.messages import describe_message, describe_outgoing
+from daemon.core.rows import FileVersion, OutboxRow
 from daemon.core.trust import Label
 from daemon.services.admin import PeopleService, answer_mcp
-from daemon.store.journal import Store
+from daemon.store.journal import Store, Tx
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager
 from daemon.tools.workspace.file_store import (
@@ -82,29 +84,44 @@ class AdminCommands:
 
 @value
 class UndoCommand:
-    """Applies to the chat and to the sub-agents that work for it."""
+    """Applies to the chat and to what works for it: sub-agents, schedules, events and loops."""
 
     store: Store
     files: FileStore
     new_id: NewId
 
     async def undo(self, call: CommandCall) -> str:
-        """/undo [ID|list]; without an id the chat's latest turn that changed files."""
-        chat = call.session.id
-        rows = await self.store.read(lambda tx: tx.list_subsessions(chat))
-        sessions = {chat, *(row.id for row in rows)}
-        own = [one for one in self.files.versions.values() if one.session in sessions]
-        turns: dict[str, list[FileVersion]] = {}
-        for one in own:
-            turns.setdefault(one.turn, []).append(one)
-        if call.argument == "list" and own:
-            lines = list(map(_describe_changes, turns.values()))[-MAX_LISTED:]
-            return "\n".join(("File changes, latest first (/undo ID undoes one):", *lines[::-1]))
-        turn = call.argument or find_latest_turn(own)
-        if turn in ("", "list"):
-            return NOTHING_TO_UNDO
+        """/undo [ID|list]; without an id the latest message that is held; where none is, the chat's
+        latest turn that changed files.
+        """
+        chat, wanted = call.session.id, call.argument
+        turns = await self._find_changes(chat)
+        if wanted == "list":
+            rows = await self.store.read(lambda tx: tx.list_outgoing(chat))
+            return _render_list(rows, turns) or NOTHING_TO_UNDO
+        withdrawn, left = await self.store.write(lambda tx: _withdraw(tx, chat, wanted))
+        if withdrawn and not wanted:
+            return "\n".join(withdrawn)
+        changes = [one for several in turns.values() for one in several]
+        turn, said = wanted or find_latest_turn(changes), withdrawn + list(map(_say_left, left))
         if turn not in turns:
-            return f"{turn} changed no file in this chat. /undo list shows what did."
+            nothing = f"{turn} changed no file in this chat. /undo list shows what did."
+            return "\n".join(said) or (nothing if turn else NOTHING_TO_UNDO)
+        if not wanted and left and left[0].created_at >= turns[turn][-1].at:
+            return f"{said[0]} No file was changed: /undo {turn} restores those of before."
+        lines = said if wanted else []
+        return "\n".join((*lines, await self._restore(chat, turn)))
+
+    async def _find_changes(self, chat: str) -> dict[str, list[FileVersion]]:
+        """By turn, the latest last."""
+        rows = await self.store.read(lambda tx: tx.list_subsessions(chat))
+        sessions, turns = {chat, *(row.id for row in rows)}, dict[str, list[FileVersion]]()
+        for one in self.files.versions.values():
+            if one.session in sessions:
+                turns.setdefault(one.turn, []).append(one)
+        return turns
+
+    async def _restore(self, chat: str, turn: str) -> str:
         new_turn = self.new_id()
         author = ChangeAuthor(chat, new_turn, "", Label.TRUSTED, undoes=turn)
         results = await undo_turn(self.files, turn, author)
@@ -117,6 +134,31 @@ class UndoCommand:
             words = [f"- {one.path}: {one.words}" for one in results if one.done is done]
             lines += [head, *words] if words else []
         return "\n".join(lines)
+
+
+def _withdraw(tx: Tx, chat: str, turn: str) -> tuple[list[str], list[OutboxRow]]:
+    """What is said of the messages that are withdrawn, the latest that is held or all of the turn;
+    and those that have left, latest first.
+    """
+    rows = [row for row in tx.list_outgoing(chat) if turn in ("", row.turn)]
+    held = [row for row in rows if row.state == "held"]
+    taken = [row for row in (held if turn else held[:1]) if tx.withdraw(row.turn, row.part)]
+    said = [f"Withdrawn: {describe_message(row)}. It was not sent." for row in taken]
+    if more := len(held) - len(taken):
+        said.append(f"{more} more held: /undo withdraws the next.")
+    return said, [row for row in rows if row.state not in ("held", "withdrawn")]
+
+
+def _say_left(row: OutboxRow) -> str:
+    return f"Not undone: {describe_outgoing(row)}."
+
+
+def _render_list(rows: Sequence[OutboxRow], turns: Mapping[str, list[FileVersion]]) -> str:
+    held = [f"- {row.turn}, {describe_outgoing(row)}" for row in rows if row.state == "held"]
+    files = list(map(_describe_changes, turns.values()))[-MAX_LISTED:][::-1]
+    lines = ["Messages that are held, latest first (/undo withdraws the latest):"] * bool(held)
+    lines += [*held, *["File changes, latest first (/undo ID undoes one):"] * bool(files), *files]
+    return "\n".join(lines)
 
 
 def _describe_changes(changes: list[FileVersion]) -> str:

@@ -89,7 +89,11 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         ),
         Command("goals", "work on something for days", "/goals lists them.", Right.MANAGE),
         Command(
-            "undo", "restore files that a task changed", "/undo [ID], /undo list", Right.DANGER
+            "undo",
+            "stop a message that is held, or restore files that a task changed",
+            "/undo withdraws the latest message that has not left; where none is held, it restores"
+            " the files of the latest task. /undo ID is for one task. /undo list shows both.",
+            Right.DANGER,
         ),
     ),
     "Permissions": (

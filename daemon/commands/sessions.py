@@ -16,10 +16,10 @@ from daemon.agent.final_messages import BY_STOP
 from daemon.agent.models import ModelRouting
 from daemon.commands.registry import CommandCall
 from daemon.core import value
-from daemon.core.clock import Clock
+from daemon.core.clock import Clock, show_time
 from daemon.core.errors import CONFIG_FAULT, ConfigError, UsageError
 from daemon.core.provenance import find_taint, list_private_sources
-from daemon.core.rows import LoopOrder, LoopRow, LoopStage, SessionRow, UsageRow
+from daemon.core.rows import LoopOrder, LoopRow, LoopStage, OutboxRow, SessionRow, UsageRow
 from daemon.core.trust import Label, Role
 from daemon.core.turn import render_plan
 from daemon.loops.config import LoopNotEnabled, LoopNotStarted
@@ -174,7 +174,7 @@ class SessionCommands:
         """This chat at a glance."""
         session, since = call.session, self.clock.now() - WEEK
 
-        def look(tx: Tx) -> tuple[str, str, str, str]:
+        def look(tx: Tx) -> tuple[str, str, str, str, str]:
             counts = {
                 "started": tx.list_unfinished_turns(session.id),
                 "queued": tx.list_waiting_inputs(session.id),
@@ -184,9 +184,10 @@ class SessionCommands:
             stops = (f"{reason} {count}" for reason, count in sorted(tx.count_stops(since).items()))
             sources = ", ".join(_list_private_sources(tx, session))
             told = f" It has read of yours: {sources}." if sources else ""
-            return tasks, ", ".join(stops) or "none", _find_taint_reason(tx, session), told
+            held = _describe_held(tx.list_outgoing(session.id))
+            return tasks, ", ".join(stops) or "none", _find_taint_reason(tx, session), told, held
 
-        tasks, stops, taint, private = await self.service.store.read(look)
+        tasks, stops, taint, private, held = await self.service.store.read(look)
         taint = taint and (
             f"It has read text from outside, so it asks more: {taint}.{private} /clear starts over."
         )
@@ -201,6 +202,7 @@ class SessionCommands:
             f"Model: {model}",
             f"Agent: {session.agent}",
             f"Tasks: {tasks}",
+            held,
             f"Journal: {'ok' if self.service.store.healthy else FAILING}",
             *await self.state(),
             f"Today: {today.tokens:,} tokens{tokens}, ${today.usd:.4f}{usd}{unpriced}",
@@ -257,6 +259,15 @@ def _describe_loop(row: LoopRow) -> str:
     log = [f"{number}. {line}" for number, line in enumerate(row.learned, 1)]
     tails = {LoopStage.FAILED: row.error, LoopStage.REVIEWING: "Use /approve or /deny."}
     return "\n".join(filter(None, (head, *log, tails.get(row.stage))))
+
+
+def _describe_held(rows: Sequence[OutboxRow]) -> str:
+    due = sorted(row.due for row in rows if row.state == "held" and row.due)
+    if not due:
+        return ""
+    times = dict.fromkeys(show_time(one, "%H:%M") for one in (due[0], due[-1]))
+    until, count = " to ".join(times), f"{len(due)} message{'s' * (len(due) > 1)}"
+    return f"Held: {count} to others, until {until}; /undo withdraws the latest"
 
 
 def _find_taint_reason(tx: Tx, session: SessionRow) -> str:

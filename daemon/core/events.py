@@ -1,8 +1,5 @@
-"""Events of tool calls: what the gate said, what a person said, what ran and what came out.
-
-Events of talking to models: the calls of the loop itself, and the small ones beside it.
-
-The facts of a turn: a closed union of frozen values.
+"""The facts of a turn: a closed union of frozen values, of tool calls, of talking to models, and of
+the turn as a whole.
 
 A call's identity within its turn is `call_id`: "SEQ.INDEX" of the reply that asked for it.
 Providers' own ids are only echoed.
@@ -12,7 +9,7 @@ from dataclasses import field
 from datetime import datetime
 
 from daemon.core import value
-from daemon.core.messages import Native, ToolCall, Usage
+from daemon.core.messages import MessageQueued, Native, ToolCall, Usage
 from daemon.core.quoted import Spans
 from daemon.core.trust import OWNER_NAME, Answer, Decision, Effect, Label, Outcome, Stop, join_all
 from daemon.core.turn_spec import Intent, Limits, TurnSpec
@@ -464,6 +461,7 @@ Event = (
     | ToolStarted
     | ToolRetried
     | ToolFinished
+    | MessageQueued
     | BudgetExtended
     | BudgetRaised
     | IterationRefunded

@@ -1,13 +1,17 @@
-"""What goes to a model and what comes back, in no provider's dialect.
+"""What goes to a model and what comes back, in no provider's dialect; what a tool sends to others.
 
 How much a message is worth remembering, from 0 to 1 (A1).
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
 
 from daemon.core import value
+from daemon.core.clock import show_time
+from daemon.core.rows import OutboxRow
 from daemon.core.trust import Label
 
 
@@ -154,3 +158,55 @@ def score_importance(role: MessageRole, text: str) -> float:
     score = BASE[role] + sum(weight for weight, words in CUES if words.search(beginning))
     score += 0.1 if len(text) > LONG_TEXT or "```" in text else 0.0
     return round(min(score, 1.0), 2)
+
+
+@value
+class MessageQueued:
+    """A call has a message for others than the owner, which leaves when it is `due` (F8). An event:
+    it is on disk with the call's result, or neither is.
+
+    `kind`, `channel`, `chat` and `body` are those of its delivery.
+    """
+
+    call_id: str
+    kind: str
+    channel: str
+    chat: str
+    body: str
+    due: datetime
+
+
+MAIL = "mail"
+
+
+def build_mail(head: Mapping[str, str | Sequence[str]], text: str) -> str:
+    """The body of a delivery of this kind. `head`: to, cc, subject, id (of the mail that is
+    answered) and references.
+    """
+    return json.dumps({"head": head, "text": text}, ensure_ascii=False, sort_keys=True)
+
+
+def parse_mail(body: str) -> tuple[dict[str, object], str]:
+    """(head, text); nothing of one whose text was removed."""
+    found = json.loads(body) if body else {"head": {}, "text": ""}
+    return found["head"], found["text"]
+
+
+def describe_message(row: OutboxRow) -> str:
+    """Such as: mail to ann@example.com, "Lunch"."""
+    head = parse_mail(row.body)[0] if row.kind == MAIL else {}
+    named = [found for key in ("to", "cc") if isinstance(found := head.get(key), list)]
+    people = [str(one) for found in named for one in found] or [row.chat.partition(":")[0]]
+    subject = f', "{head["subject"]}"' if head.get("subject") else ""
+    return f"{row.kind} to {', '.join(people)}{subject}"
+
+
+def describe_outgoing(row: OutboxRow) -> str:
+    """The message, and how far it is."""
+    states = {
+        "held": f"held, leaves at {show_time(row.due, '%H:%M')}" if row.due else "held",
+        "withdrawn": "withdrawn; it was not sent",
+        "sent": "it has left; nothing can take it back",
+        "failed": f"not sent: {row.error}",
+    }
+    return f"{describe_message(row)}: {states.get(row.state, 'it is on its way already')}"

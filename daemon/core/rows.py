@@ -204,12 +204,12 @@ class GrantRow:
 
 @value
 class OutboxRow:
-    """Something to deliver. state: new, sending, sent, uncertain, failed. kind: reply, approval,
-    notice, file.
+    """Something to deliver. state: new, sending, sent, uncertain, failed; held until `due`, then
+    new, or withdrawn for good. kind: reply, approval, notice, file, mail. Only what goes to others
+    than the owner has a `due`.
 
-    `platform_message_id`: what the platform calls it; several, with spaces between, where it took
-    several messages. `error`: why it failed, or could not be sent the last time. `buttons`: a
-    question that stands in a chat with buttons.
+    `platform_message_id`: what the platform calls it, several with spaces between. `error`: why it
+    was not sent the last time. `buttons`: a question that stands in a chat with buttons.
     """
 
     turn: str
@@ -225,6 +225,7 @@ class OutboxRow:
     attempts: int = 0
     error: str = ""
     buttons: bool = False
+    due: datetime | None = None
 
 
 @value

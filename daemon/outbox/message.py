@@ -19,6 +19,7 @@ from channels.markup.sanitize import escape_markdown
 from channels.message import Address, Choice, MessagePart
 from daemon.access.chat_ids import BUTTONS, parse_address
 from daemon.agent.system_questions import parse_system_question
+from daemon.core.messages import MAIL, parse_mail
 from daemon.core.rows import (
     UNSENT_STATES,
     ApprovalRow,
@@ -130,6 +131,9 @@ def load_delivery(tx: Tx, row: OutboxRow, channels: Mapping[str, ChannelState]) 
     delivery = Delivery(row, parse_address(row.channel, row.chat), since, row.body)
     if row.kind == APPROVAL:
         _load_question(tx, delivery, channels)
+    elif row.kind == MAIL:
+        head, delivery.markdown = parse_mail(row.body)
+        delivery.reply_to = json.dumps(head, sort_keys=True, separators=(",", ":"))
     elif row.kind != REPLY:
         delivery.markdown = escape_markdown(row.body)
     elif (draft := tx.get_draft(row.turn)) not in (None, GONE):

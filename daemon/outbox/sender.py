@@ -16,8 +16,10 @@ from pathlib import Path
 from channels.base import Channel, ChannelError, DeliveryUnknown, Rejected, RetryLater, Revoked
 from channels.message import Address, OutboundMessage
 from daemon.access.chat_ids import NOTICE, parse_address
+from daemon.core import value
 from daemon.core.clock import BackgroundTasks, Clock
 from daemon.core.errors import StoreUnavailable
+from daemon.core.messages import MAIL, describe_message
 from daemon.core.rows import OutboxRow
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.live_messages import ApprovalMessages, LiveDrafts
@@ -41,6 +43,7 @@ may send a duplicate.
 """
 NEW, SENDING, SENT, UNCERTAIN, FAILED = "new", "sending", "sent", "uncertain", "failed"
 KINDS = {REPLY: "a reply", APPROVAL: "a question", FILE: "a file", "notice": "a notice"}
+HELD_LOOK_S, SOON_S = 1.0, 0.01
 DOWN_PAUSE = 120.0
 GIVE_UP_S = 86_400.0
 DAY = "the platform did not take it for a day"
@@ -269,7 +272,10 @@ class OutboxSender:
         if not row.turn.startswith(NOTICE):
             kept = f"Its text is kept: aidaemon show {row.turn}"
             kept = "The file itself is where it was." if row.kind == FILE else kept
-            notice = f"I could not deliver {kind} to {row.session} on {channel.name}: {why}. {kept}"
+            to = f"{kind} to {row.session}"
+            if row.kind == MAIL:
+                to = describe_message(row)
+            notice = f"I could not deliver {to} on {channel.name}: {why}. {kept}"
         delivery = Delivery(row, parse_address(row.channel, row.chat), row.created_at)
         await self._mark(delivery, FAILED, why, notice)
         if row.kind == FILE:
@@ -312,6 +318,44 @@ class OutboxSender:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
         delivery.written = written
+
+
+@value
+class SendWindow:
+    """Lets held messages go when they are due, however the clock jumps (F8). What is due is in the
+    journal; this only looks in time.
+    """
+
+    store: Store
+    clock: Clock
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        wake = asyncio.Event()
+        unwatch = self.store.watch_outbox(wake.set)
+        try:
+            while True:
+                wake.clear()
+                try:
+                    wait = await self._release()
+                except StoreUnavailable as error:
+                    log.error("held messages wait: %s", error)
+                    wait = PAUSE_S
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait):
+                        await wake.wait()
+        finally:
+            unwatch()
+
+    async def _release(self) -> float | None:
+        """The seconds until the next look; None while nothing is held."""
+        times, now = await self.store.read(lambda tx: tx.get_held_times()), self.clock.now()
+        if times and (times[0] <= now or times[1] > now):
+            await self.store.write(lambda tx: tx.release_held(now))
+            times = await self.store.read(lambda tx: tx.get_held_times())
+        if times is None:
+            return None
+        return min(max((times[0] - now).total_seconds(), SOON_S), HELD_LOOK_S)
 
 
 async def _replace_draft(channel: Channel, delivery: Delivery, message: OutboundMessage) -> str:

@@ -39,6 +39,7 @@ from daemon.core.events import (
     find_label,
 )
 from daemon.core.ids import is_mail_session
+from daemon.core.messages import MessageQueued
 from daemon.core.provenance import list_private_sources
 from daemon.core.rows import (
     EVENT_CHANNEL,
@@ -87,7 +88,7 @@ SHOWN_OF_APPROVAL = ("call_id", "tool", "arguments", "effect", "expires", "previ
 
 PRUNABLE = """SELECT id FROM turns WHERE ended_at < ? AND state <> 'pruned'
     AND NOT EXISTS (SELECT 1 FROM outbox WHERE turn = turns.id AND state IN ('new', 'sending',
-    'uncertain'))
+    'uncertain', 'held'))
     AND NOT EXISTS (SELECT 1 FROM approvals WHERE turn = turns.id AND state IN ('pending',
     'answered'))
     AND NOT EXISTS (SELECT 1 FROM events WHERE turn = turns.id AND kind = 'ToolFinished'
@@ -297,6 +298,10 @@ class Tx(
                 if unread or all(child.key != call_id for child in children):
                     notice = UNKNOWN_OUTCOME.format(tool=tool)
                     self.post_to_session(session, turn_id, "notice", notice, at)
+            case MessageQueued(_, kind, channel, chat, body, due):
+                state = "held" if due > at else "new"
+                row = OutboxRow(turn_id, -1, session, channel, chat, kind, body, at, state, due=due)
+                self.post_delivery(row)
             case IterationRefunded():
                 self._run(REFUND, turn_id)
             case BudgetRaised(day_tokens=tokens, day_usd=usd) if tokens or usd:

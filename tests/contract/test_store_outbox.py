@@ -8,7 +8,7 @@ import pytest
 
 from daemon.core.errors import AidaemonError, Conflict
 from daemon.store.journal import Store, Tx
-from tests.contract.journal import HOME, grant, message, notice
+from tests.contract.journal import HOME, NOW, after, grant, message, notice
 
 
 async def test_grants_hold_in_their_session_or_everywhere_until_revoked(store: Store) -> None:
@@ -37,6 +37,22 @@ async def test_deliveries_keep_order_and_number_themselves(store: Store) -> None
     assert rows[0] == notice("t1", part=1)
     with pytest.raises(Conflict):
         await store.write(lambda tx: tx.post_delivery(notice("t1", part=1)))
+
+
+async def test_f8_of_a_withdrawal_and_a_release_exactly_one_happens(store: Store) -> None:
+    """K27: however they meet, and whoever marks it afterwards."""
+    rows = [replace(notice(f"t{n}", part=1), state="held", due=after(30)) for n in range(40)]
+    await store.write(lambda tx: [tx.post_delivery(row) for row in rows])
+    assert await store.read(lambda tx: tx.get_held_times()) == (after(30), NOW)
+    await store.write(lambda tx: tx.release_held(after(29)))
+    tries = [store.write(lambda tx, n=n: tx.withdraw(f"t{n}", 1)) for n in range(40)]
+    tries.insert(20, store.write(lambda tx: tx.release_held(after(30)) or False))
+    won = await asyncio.gather(*tries)
+    assert won == [True] * 20 + [False] * 21
+    await store.write(lambda tx: [tx.mark_delivery(f"t{n}", 1, "sent") for n in range(40)])
+    assert len(await store.read(lambda tx: tx.list_outbox("withdrawn"))) == 20
+    assert len(await store.read(lambda tx: tx.list_outbox("sent"))) == 20
+    assert await store.read(lambda tx: tx.get_held_times()) is None
 
 
 async def test_deliveries_are_filtered_by_channel_and_session(store: Store) -> None:

@@ -19,6 +19,7 @@ from tests.fakes.house import write_config
 from tests.fakes.openai import FakeOpenAI
 
 T = TypeVar("T")
+STEPS = ("OutboxSender.", "SendWindow.")
 AT_ONCE = ChannelTimeouts(flush_s=0.0)
 
 
@@ -30,10 +31,11 @@ async def at_home(
     config: Mapping[str, object] | None = None,
     times: ChannelTimeouts | None = None,
     parts: Overrides | None = None,
+    more: Mapping[str, object] | None = None,
 ) -> AsyncIterator[Daemon]:
-    """Open it as `aidaemon run` does, without a listener. `config` is of [agent]."""
+    """Open it as `aidaemon run` does, without a listener. `config` is of [agent], `more` the other sections."""
     agent = {"drain_seconds": 0, "while_busy": "queue", **(config or {})}
-    paths = write_config(home, model.base_url, {"agent": agent})
+    paths = write_config(home, model.base_url, {"agent": agent, **(more or {})})
     async with (
         open_daemon(paths, load_config(paths.config, env={}, secrets={}), parts) as house,
         run_channels(house, brought(*channels), times),
@@ -86,7 +88,7 @@ class Journal:
     async def write(self, work: Callable[[Tx], T]) -> T:
         if self.full:
             raise StoreUnavailable("the disk is full")
-        if self.cutter is None or not work.__qualname__.startswith("OutboxSender."):
+        if self.cutter is None or not work.__qualname__.startswith(STEPS):
             return await self.inner.write(work)
         await self.cutter.step()
         done = await self.inner.write(work)
@@ -126,7 +128,7 @@ async def has_buttons(house: Daemon) -> bool:
 
 async def outbox(house: Daemon, channel: str = "telegram") -> list[OutboxRow]:
     """What was ever to be delivered there, in order."""
-    states = ("new", "sending", "uncertain", "sent", "failed")
+    states = ("new", "sending", "uncertain", "sent", "failed", "held", "withdrawn")
     rows = await house.store.read(
         lambda tx: [row for state in states for row in tx.list_outbox(state, channel)]
     )

@@ -37,6 +37,7 @@ LINES = {  # kind of event: label, text, style
     ),
     "HistoryCompressed": ("compressed ({strategy})", "{sizes}", BLUE),
     "IterationRefunded": ("this iteration does not count: housekeeping only", "", "dim"),
+    "MessageQueued": ("queued for {chat}", "due {due}", "yellow"),
     "ModelAsked": ("{name}", "{provider}/{model}", "bold"),
     "ModelFailed": ("failed ({error})", "{message}", "red"),
     "ModelRetried": (
@@ -182,12 +183,14 @@ class RunTree:
             self.root.label.append(run.state, COLORS.get(run.state, ""))
             self.root.label.append("  untrusted" if run.label == "untrusted" else "", "red")
         notices = (("notice: ", "yellow", notice) for notice in run.notices)
+        outgoing = (("outgoing: ", "yellow", message) for message in run.outgoing)
         reactions = "reactions: ", "dim", " ".join(run.reactions)
         private = "private: ", "dim", ", ".join(run.private)
         for name, style, text in (
             ("untrusted: ", "red", run.tainted),
             private,
             *notices,
+            *outgoing,
             reactions,
         ):
             if text:
@@ -228,6 +231,8 @@ def _add_details(line: Line, shown: dict[str, str]) -> list[Text]:
             title = question and replace_unprintable(question.title)
             shown["asked"] = f"asked: {title}" if title else "approval asked"
             shown["expires"] = format_local_time(line["expires"])
+        case "MessageQueued":
+            shown["due"] = format_local_time(line["due"])
         case "ApprovalAnswered":
             shown["reason"] = f": {shown['reason']}" if line["reason"] else ""
         case "BudgetRaised":

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from daemon.core.rows import UNSENT_STATES, InboxRow, OutboxRow
-from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value
+from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, from_db
 
 INBOX = RowMapper(InboxRow, "inbox")
 OPEN = "state IN ('new', 'ordered')"  # as the index inbox_open has it
@@ -22,7 +22,14 @@ DELIVERED_AS = """WHERE channel = ?1 AND (chat = ?2 OR (chat >= ?2 || ':' AND ch
     AND instr(' ' || platform_message_id || ' ', ' ' || ?3 || ' ') ORDER BY n DESC LIMIT 1"""
 MARK = """UPDATE outbox SET state = ?1, attempts = attempts + (?1 = 'sending'), error = ?5,
     platform_message_id = CASE WHEN ?2 = '' THEN platform_message_id ELSE ?2 END WHERE turn = ?3
-    AND part = ?4"""
+    AND part = ?4 AND state NOT IN ('held', 'withdrawn')"""
+OF_CONVERSATION = """EXISTS (SELECT 1 FROM sessions WHERE sessions.id = outbox.session
+    AND ? IN (sessions.id, sessions.root))"""
+HELD_TIMES = """SELECT MIN(due), MAX(created_at) FROM outbox WHERE state = 'held'
+    AND due IS NOT NULL"""
+RELEASE = "UPDATE outbox SET state = 'new' WHERE state = 'held' AND due <= ?"
+REBASE = """UPDATE outbox SET due = due - created_at + ?1, created_at = ?1 WHERE state = 'held'
+    AND created_at > ?1"""
 
 ADD_UNREADABLE = (
     "INSERT OR REPLACE INTO unreadable_updates (name, at, why, raw) VALUES (?, ?, ?, ?)"
@@ -109,13 +116,39 @@ class MessageTables(Table):
         if row.part < 0:
             row = replace(row, part=self._value(NEXT_PART, row.turn))
         self._insert(OUTBOX, "", row)
-        self.posted |= row.state == "new"
+        self.posted |= row.state in ("new", "held")
 
     def mark_delivery(
         self, turn_id: str, part: int, state: str, platform_message_id: str = "", error: str = ""
     ) -> None:
-        """Set the state of a delivery; `error` says why. `sending` counts one more attempt."""
+        """Set the state of a delivery; `error` says why. `sending` counts one more attempt. What is
+        held or withdrawn stays so.
+        """
         self._run(MARK, state, platform_message_id, turn_id, part, error)
+
+    list_outgoing = List[[str], OutboxRow](
+        OUTBOX, f"WHERE due IS NOT NULL AND {OF_CONVERSATION} ORDER BY n DESC LIMIT 100"
+    )
+    """What this conversation, and what works for it, had for others than the owner, latest first:
+    the last hundred.
+    """
+
+    def get_held_times(self) -> tuple[datetime, datetime] | None:
+        """When the first of those that are held is due, and when the last was made."""
+        first, last = self._do(HELD_TIMES).fetchone()
+        return None if first is None else (from_db(first), from_db(last))
+
+    def release_held(self, now: datetime) -> None:
+        """What is due by now is new. Where the clock was set back to before a message was made,
+        the message waits its whole time from now.
+        """
+        self._run(REBASE, now)
+        self.posted |= self._run(RELEASE, now)
+
+    withdraw = Run[[str, int]](
+        "UPDATE outbox SET state = 'withdrawn' WHERE turn = ? AND part = ? AND state = 'held'"
+    )
+    """Whether it was held still; then it is never sent."""
 
     def set_buttons(self, turn_id: str, part: int, shown: bool) -> None:
         """Whether the delivered question stands in the chat with buttons."""
