@@ -35,13 +35,14 @@ PAGE = '<html><body><div style="white-space:pre-wrap;font-family:sans-serif">{}<
 @value
 class MailHead:
     """What a mail that we send is about: its subject, the mail that it answers with those before
-    it, and who else gets it.
+    it, and who gets it beside the one whom it is addressed to.
     """
 
     subject: str = ""
     answers: str = ""
     references: Sequence[str] = ()
     cc: Sequence[str] = ()
+    to: Sequence[str] = ()
 
     def to_token(self) -> str:
         """As a message's id, which an answer gets back as `reply_to`."""
@@ -50,6 +51,7 @@ class MailHead:
             "id": self.answers,
             "references": list(self.references),
             "cc": list(self.cc),
+            "to": list(self.to),
         }
         return json.dumps({k: v for k, v in known.items() if v}, sort_keys=True)
 
@@ -64,14 +66,16 @@ class MailHead:
         subject = " ".join(str(known.get("subject", "")).split())[:MAX_SUBJECT]
         ids = [str(one) for one in known.get("references") or ()]
         answers = str(known.get("id", ""))
-        others = [str(one) for one in known.get("cc") or ()]
-        if bad := [one for one in others if not ADDRESS.fullmatch(one)]:
+        others = {key: [str(one) for one in known.get(key) or ()] for key in ("cc", "to")}
+        people = [*others["cc"], *others["to"]]
+        if bad := [one for one in people if not ADDRESS.fullmatch(one)]:
             raise Rejected(f"{bad[0]!r} is no mail address")
         return cls(
             "".join(sign for sign in subject if sign.isprintable()),
             answers if MESSAGE_ID.fullmatch(answers) else "",
             tuple(one for one in ids if MESSAGE_ID.fullmatch(one))[:MAX_REFERENCES],
-            tuple(others)[:MAX_CC],
+            tuple(others["cc"])[:MAX_CC],
+            tuple(others["to"])[:MAX_CC],
         )
 
 
@@ -99,7 +103,7 @@ def compose(message: OutboundMessage, address: str, data: bytes = b"") -> EmailM
     if not ADDRESS.fullmatch(to):
         raise Rejected(f"{to!r} is no mail address")
     mail = EmailMessage(policy.SMTP)
-    mail["From"], mail["To"] = address, to
+    mail["From"], mail["To"] = address, ", ".join(dict.fromkeys((to, *head.to)))
     if head.cc:
         mail["Cc"] = ", ".join(head.cc)
     subject = head.subject or "A message from your assistant"

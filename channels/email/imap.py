@@ -26,6 +26,7 @@ SIZE, DATED = re.compile(rb"RFC822\.SIZE (\d+)"), re.compile(rb'INTERNALDATE "([
 FOR_NOW = re.compile(
     rb"UNAVAILABLE|INUSE|LIMIT|SERVERBUG|too many|temporar|try again", re.IGNORECASE
 )
+DRAFTS = re.compile(rb'"?([\x20-\x21\x23-\x5b\x5d-\x7e]{1,200}?)"?$')
 FETCH_S = 120.0
 
 
@@ -126,11 +127,13 @@ class Imap:
             what = ("SINCE", f"{since.day}-{MONTHS[since.month]}-{since.year}")
         return await self.search(*what, first=first)
 
-    async def search(self, *criteria: str, first: int = 1) -> list[int]:
+    async def search(self, *criteria: str, first: int = 1, charset: str | None = None) -> list[int]:
         """The numbers of the mails that fit. Raises Rejected: the server does not search so."""
-        done = await self._call(self._protocol.search(*criteria, charset=None, by_uid=True))
+        search = self._protocol.search(*criteria, charset=charset, by_uid=True)
+        done = await self._call(search, FETCH_S)
         if done.result != "OK":
-            raise Rejected("the mail server does not take this search")
+            hint = "; try words in plain ASCII" if charset else ""
+            raise Rejected(f"the mail server does not take this search{hint}")
         found = [
             int(one) for line in done.lines[:-1] for one in bytes(line).split() if one.isdigit()
         ]
@@ -173,6 +176,27 @@ class Imap:
         if done.result != "OK":
             raise RetryLater("the mail server does not give a mail")
         return list(done.lines)
+
+    async def find_drafts(self) -> str:
+        """The folder of drafts, as the server names it; "Drafts" where it names none."""
+        done = await self._call(self._protocol.simple_command("LIST", '""', '"*"'))
+        lines = [bytes(line) for line in done.lines]
+        found = [line for line in lines if b"\\Drafts" in line.partition(b")")[0]]
+        name = DRAFTS.search(found[0]) if found else None
+        return name[1].decode("ascii") if name else "Drafts"
+
+    async def append(self, folder: str, raw: bytes) -> None:
+        """Put a mail into a folder, as a draft that is read. The folder is made if it is not there.
+        Raises Rejected.
+        """
+        for is_last in (False, True):
+            putting = self._protocol.append(raw, f'"{folder}"', "\\Draft \\Seen")
+            done = await self._call(putting, FETCH_S)
+            if done.result == "OK":
+                return
+            if is_last or not any(b"TRYCREATE" in bytes(line) for line in done.lines):
+                raise Rejected(f"the mail server takes no draft into its folder {folder}")
+            await self._call(self._protocol.simple_command("CREATE", f'"{folder}"'))
 
     async def wait_for_news(self, poll_s: float) -> None:
         """Until the server tells of something, or it is time to look."""

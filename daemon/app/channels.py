@@ -75,11 +75,7 @@ async def run_channels(
     people = Directory(store, clock)
     hosts = _make_hosts(daemon, people)
     supervisor = ChannelSupervisor(
-        daemon.channel_states,
-        hosts,
-        daemon.notifier,
-        times.tell_after_s,
-        times.refused_pause_s,
+        states, hosts, daemon.notifier, times.tell_after_s, times.refused_pause_s
     )
     followers = (drafts.follow_turn, approvals.on_turn_start)
     daemon.event_bus.turn_listeners.extend(followers)

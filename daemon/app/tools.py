@@ -8,7 +8,7 @@ from pathlib import Path
 
 from daemon.addons import list_addons, load_class
 from daemon.app.adapters import OwnerNotifier, StoredGrants
-from daemon.app.config import Config, Loaded, list_accounts, make_redactor
+from daemon.app.config import Config, Loaded, list_mailboxes, make_redactor
 from daemon.app.runtime_config import RuntimeConfig
 from daemon.core import value
 from daemon.core.clock import system_clock
@@ -24,7 +24,6 @@ from daemon.tools.base import Tool
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import RESERVED_FOLDERS
 from daemon.tools.executor import ToolExecutor
-from daemon.tools.mail_tools import MailAccount, MailDesk, mail_tools
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager, load_client
 from daemon.tools.policy.gate import Judge, PolicyGate, judge
@@ -209,17 +208,19 @@ class ToolOwner:
             HttpRequests: HttpRequests(client, secrets, redact),
             FileSender: sender,
         }
-        desk = MailDesk(self._list_mail_accounts, lambda: self.config.delivery.hold_seconds)
-        mail = mail_tools(desk, self.files) if self._list_mail_accounts() else []
-        return [*bind([web_search, web_fetch, http_request, send_file], parts), *mail]
+        own = bind([web_search, web_fetch, http_request, send_file], parts)
+        return [*own, *self._make_mail_tools()] if list_mailboxes(self.config) else own
 
-    def _list_mail_accounts(self) -> list[MailAccount]:
-        """Those that have a server to send by."""
-        return [
-            MailAccount(one.name, one.config.from_address, one.name in self.channel_states)
-            for one in list_accounts(self.config)
-            if getattr(one.config, "smtp_host", "")
-        ]
+    def _make_mail_tools(self) -> list[Tool]:
+        from daemon.tools.mail_tools import MailAccount, MailAccounts, mail_tools  # lazy: IMAP
+
+        def find() -> list[MailAccount]:
+            return [
+                MailAccount(name, box, name in self.channel_states)
+                for name, box in list_mailboxes(self.config).items()
+            ]
+
+        return mail_tools(MailAccounts(find, lambda: self.config.delivery.hold_seconds))
 
     def _get_upload_limit(self, channel: str) -> int:
         """Bytes of a file that it takes; a channel that is not connected may take them later."""

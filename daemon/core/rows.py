@@ -204,9 +204,8 @@ class GrantRow:
 
 @value
 class OutboxRow:
-    """Something to deliver. state: new, sending, sent, uncertain, failed; held until `due`, then
-    new, or withdrawn for good. kind: reply, approval, notice, file, mail. Only what goes to others
-    than the owner has a `due`.
+    """Something to deliver. state: new, sending, sent, uncertain, failed; held until `due` (of what
+    goes to others than the owner), or withdrawn. kind: reply, approval, notice, file, mail.
 
     `platform_message_id`: what the platform calls it, several with spaces between. `error`: why it
     was not sent the last time. `buttons`: a question that stands in a chat with buttons.

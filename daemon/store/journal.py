@@ -144,6 +144,12 @@ NOT_MAILED = (
 )
 
 
+def _make_delivery(session: str, turn: str, said: MessageQueued, at: datetime) -> OutboxRow:
+    state = "held" if said.due > at else "new"
+    where = (session, said.channel, said.chat)
+    return OutboxRow(turn, -1, *where, said.kind, said.body, at, state, due=said.due)
+
+
 def is_nothing(text: str) -> bool:
     """A run that was begun by itself has nothing to say."""
     return text.strip(" .!").upper() == NOTHING
@@ -298,10 +304,8 @@ class Tx(
                 if unread or all(child.key != call_id for child in children):
                     notice = UNKNOWN_OUTCOME.format(tool=tool)
                     self.post_to_session(session, turn_id, "notice", notice, at)
-            case MessageQueued(_, kind, channel, chat, body, due):
-                state = "held" if due > at else "new"
-                row = OutboxRow(turn_id, -1, session, channel, chat, kind, body, at, state, due=due)
-                self.post_delivery(row)
+            case MessageQueued():
+                self.post_delivery(_make_delivery(session, turn_id, event, at))
             case IterationRefunded():
                 self._run(REFUND, turn_id)
             case BudgetRaised(day_tokens=tokens, day_usd=usd) if tokens or usd:
@@ -322,8 +326,7 @@ class Tx(
             case TurnEnded(reason, detail, reply):
                 self._close(session, turn_id, reason, detail, reply, at)
                 of_goal = reason is Stop.OVER_BUDGET and detail.startswith(OF_GOAL)
-                if of_goal:
-                    reply = self._pause_goal(session, reply)
+                reply = self._pause_goal(session, reply) if of_goal else reply
                 if reply and not event.quiet:
                     failed = reason not in (Stop.DONE, Stop.CONDITION) and not of_goal
                     self.post_to_session(session, turn_id, "reply", reply, at, failed=failed)

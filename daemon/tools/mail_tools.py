@@ -1,22 +1,31 @@
-"""mail_send and mail_draft: a mail of the owner's goes out through the send window, or is put down
-as a file (F8).
+"""The owner's mailbox, for what they ask in their chats: mail_search, mail_read, mail_draft, and
+mail_send, which goes out through the send window (F8).
 """
 
+import json
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from hashlib import sha256
+from typing import TypeVar
 
+from channels.base import ChannelError
+from channels.email.compose import compose
+from channels.email.config import EmailAccount
+from channels.email.mailbox import Mailbox, MailQuery
+from channels.message import Address, MessagePart, OutboundMessage
 from daemon.core import value
 from daemon.core.clock import show_time
 from daemon.core.messages import MAIL, MessageQueued, build_mail
-from daemon.core.trust import Effect
+from daemon.core.provenance import is_owner_turn
+from daemon.core.trust import Effect, Label
 from daemon.tools.base import Arguments, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.signature import bind, tool
-from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
 
+T = TypeVar("T")
+MAX_FOUND, READ_S = 20, 90.0
 MAX_PEOPLE, MAX_SUBJECT, MAX_TEXT = 20, 300, 200_000
 # Letters of ASCII only, no quotes, no route: what is read is what is written to.
 ADDRESS = re.compile(
@@ -24,7 +33,6 @@ ADDRESS = re.compile(
     r"@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]"
 )
 MESSAGE_ID = re.compile(r"<[A-Za-z0-9.!#$%&'*+/=?^_`{|}~@:\[\]-]{1,250}>")
-DRAFT = re.compile(r"drafts/[^/\x00-\x1f]{1,120}\.eml")
 TURNED = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 HIDDEN = ("Cc", "Cs", "Zl", "Zp")
 NOTHING_SENT = "nothing was sent"
@@ -37,26 +45,31 @@ People = str | list[str]
 
 @value
 class MailAccount:
-    """An account that can send. `channel` is its channel's name; `works`: it is connected now."""
+    """A mailbox. `channel` is its channel's name; `works`: it is connected now."""
 
     channel: str
-    address: str
+    config: EmailAccount
     works: bool = True
+
+    @property
+    def address(self) -> str:
+        """Whom its mails are from."""
+        return self.config.address
 
 
 @value
-class MailDesk:
-    """The accounts, the first of which sends where none is named, and how long a mail is held."""
+class MailAccounts:
+    """The mailboxes, the first of which counts where none is named, and how long a mail is held."""
 
     list_accounts: Callable[[], Sequence[MailAccount]]
     get_hold_s: Callable[[], int]
 
-    def find_account(self, name: str) -> MailAccount:
+    def find_account(self, name: str, *, sends: bool = False) -> MailAccount:
         """By its channel or its address. Raises ToolError."""
-        accounts = self.list_accounts()
+        accounts = [one for one in self.list_accounts() if one.config.smtp_host or not sends]
         named = [one for one in accounts if name in (one.channel, one.address)]
         if not accounts:
-            raise ToolError(f"no mail account can send now; {NOTHING_SENT}")
+            raise ToolError(f"no mail account can send: smtp_host is not set; {NOTHING_SENT}")
         if name and not named:
             known = ", ".join(f"{one.channel} ({one.address})" for one in accounts)
             raise ToolError(f"account: {name!r} is unknown; expected one of {known}")
@@ -161,7 +174,7 @@ def _check_text(key: str, text: str, limit: int, *, lines: bool = False) -> None
 
 @tool(effect=Effect.EGRESS, critical=("to", "cc"), idempotent=True)
 async def mail_send(
-    desk: MailDesk,
+    accounts: MailAccounts,
     context: ToolContext,
     to: People,
     subject: str,
@@ -175,12 +188,12 @@ async def mail_send(
     it. It is held for a while before it leaves.
     """
     mail = Mail.read({"to": to, "cc": cc, "subject": subject, "text": text, "reply_to": reply_to})
-    sender, now = desk.find_account(account), context.clock.now()
-    hold = desk.get_hold_s()
+    sender, now = accounts.find_account(account, sends=True), context.clock.now()
+    hold = accounts.get_hold_s()
     due = now + timedelta(seconds=hold)
     thread = sha256((mail.answers or f"{context.turn.id}.{context.call_id}").encode()).hexdigest()
     body = build_mail(mail.head, mail.text)
-    chat = f"{mail.to[0]}:{thread[:12]}"
+    chat = f"{mail.to[0]}:{thread[:16]}"
     event = MessageQueued(context.call_id, MAIL, sender.channel, chat, body, due)
     what = f"the mail to {', '.join((*mail.to, *mail.cc))}"
     words = LEAVES if hold else AT_ONCE
@@ -188,50 +201,121 @@ async def mail_send(
     return ToolOutput(said, events=(event,))
 
 
-@tool(effect=Effect.WRITE, critical=("path",), paths=("path",))
+@tool(effect=Effect.WRITE, critical=("to", "cc"))
 async def mail_draft(
-    files: FileStore,
+    accounts: MailAccounts,
     context: ToolContext,
-    path: str,
     to: People,
     subject: str,
     text: str,
     cc: People = "",
     reply_to: str = "",
+    account: str = "",
 ) -> str:
-    """Put a mail down as a file, such as drafts/lunch.eml, which a mail program can open. It is
-    never sent.
+    """Put a mail into the folder of drafts of the owner's mailbox. It is never sent. The arguments
+    are those of mail_send.
     """
-    if not DRAFT.fullmatch(path):
-        raise ToolError(f"path: {path[:80]!r}: expected drafts/NAME.eml; nothing was written")
+    _check_owner(context)
     mail = Mail.read({"to": to, "cc": cc, "subject": subject, "text": text, "reply_to": reply_to})
-    head = (
-        f"{mail.render_head()}\nX-Unsent: 1\nMIME-Version: 1.0\n"
-        "Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit"
+    found = accounts.find_account(account)
+    part = MessagePart(mail.text, mail.text)
+    head = json.dumps(mail.head)
+    key = sha256(f"{context.turn.id}.{context.call_id}".encode()).hexdigest()
+    where = Address(found.channel, mail.to[0], key[:16])
+    draft = compose(
+        OutboundMessage(where, part, key[16:40], reply_to=head, created_at=context.clock.now()),
+        found.address,
     )
-    data = f"{head}\n\n{mail.text.rstrip()}\n".encode()
-    await files.write(path, lambda old: data, ChangeAuthor.from_context(context))
-    return f"wrote the draft {path}; it is not sent. The owner can open it in a mail program."
+    del draft["Auto-Submitted"]  # whoever sends it is a person
+    folder = await _ask(Mailbox(found.config).put_draft(draft))
+    return f"the draft is in the folder {folder} of {found.address}; it is not sent"
 
 
-def mail_tools(desk: MailDesk, files: FileStore) -> list[Tool]:
-    """Both, with a check before anybody is asked, and the head and the window in the question."""
-    send, draft = bind([mail_send, mail_draft], {MailDesk: desk, FileStore: files})
+@tool(effect=Effect.READ, volatile=True, timeout_s=READ_S, returns_outside_text=True)
+async def mail_search(
+    accounts: MailAccounts,
+    context: ToolContext,
+    words: str = "",
+    sender: str = "",
+    subject: str = "",
+    since: str = "",
+    account: str = "",
+) -> ToolOutput:
+    """Look for mails in the owner's mailbox, the latest first. `words`: anywhere in the mail;
+    `since`: a day such as 2026-11-20. What is left out is not looked at.
+    """
+    _check_owner(context)
+    try:
+        query = MailQuery(words, sender, subject, date.fromisoformat(since) if since else None)
+    except ValueError as error:
+        raise ToolError(f"since: {since!r}: expected a day such as 2026-11-20") from error
+    found = accounts.find_account(account)
+    count, mails = await _ask(Mailbox(found.config).search(query, MAX_FOUND))
+    lines = [
+        f"{number}: {mail.date[:16]} from {mail.sender or mail.shown_from}: {mail.subject}"
+        for number, mail in mails
+    ]
+    more = f"; the latest {len(mails)}" if count > len(mails) else ""
+    head = f"{count} mails fit{more}. mail_read NUMBER gives one of them."
+    return ToolOutput("\n".join((head, *lines)), label=Label.UNTRUSTED, from_owner=False)
+
+
+@tool(effect=Effect.READ, volatile=True, timeout_s=READ_S, returns_outside_text=True)
+async def mail_read(
+    accounts: MailAccounts, context: ToolContext, number: str, account: str = ""
+) -> ToolOutput:
+    """One mail of the owner's mailbox. `number`: as mail_search gives it."""
+    _check_owner(context)
+    mail = await _ask(Mailbox(accounts.find_account(account).config).read(number))
+    proof = "proven" if mail.proven else "not proven"
+    names = ", ".join(f"{one.name or 'attachment'} ({one.size:,} bytes)" for one in mail.files)
+    rows = {
+        "From": f"{mail.shown_from} ({proof}: {mail.why})",
+        "To": mail.to,
+        "Date": mail.date,
+        "Subject": mail.subject,
+        "Message-ID": mail.id,
+        "Files": names,
+    }
+    head = "\n".join(f"{name}: {found}" for name, found in rows.items() if found)
+    text = "\n\n".join(part for part in (head, mail.text, mail.history) if part)
+    return ToolOutput(text, label=Label.UNTRUSTED, from_owner=False)
+
+
+def _check_owner(context: ToolContext) -> None:
+    """A mail's own turn, an event's and other people's never see the mailbox. Raises ToolError."""
+    if not is_owner_turn(context.turn):
+        raise ToolError("only the owner can have their mailbox looked into, in a chat of theirs")
+
+
+async def _ask(work: Awaitable[T]) -> T:
+    try:
+        return await work
+    except (ChannelError, TimeoutError) as error:
+        raise ToolError(str(error) or "the mail server does not answer") from error
+
+
+def mail_tools(accounts: MailAccounts) -> list[Tool]:
+    """All, with a check of what is sent before anybody is asked, and the head and the window in the
+    question.
+    """
+    send, *others = bind([mail_send, mail_draft, mail_search, mail_read], {MailAccounts: accounts})
 
     def check(arguments: Arguments) -> None:
         if send.check:
             send.check(arguments)
         Mail.read(arguments)
-        desk.find_account(str(arguments.get("account") or ""))
+        accounts.find_account(str(arguments.get("account") or ""), sends=True)
 
     def preview(arguments: Arguments) -> str:
         try:
-            sender = desk.find_account(str(arguments.get("account") or ""))
+            sender = accounts.find_account(str(arguments.get("account") or ""), sends=True)
             head = Mail.read(arguments).render_head(sender.address)
         except ToolError as error:
             return f"This would be refused: {error}"
-        hold = desk.get_hold_s()
+        hold = accounts.get_hold_s()
         held = f"It is held for {hold} seconds; /undo stops it until then."
         return f"{head}\n\n{held if hold else 'It leaves at once.'}"
 
-    return [replace(send, check=check, preview=preview), draft]
+    sends = any(one.config.smtp_host for one in accounts.list_accounts())
+    return [*[replace(send, check=check, preview=preview)] * sends, *others]

@@ -11,15 +11,20 @@ from pathlib import Path
 import pytest
 
 from channels.base import Rejected
+from channels.email.config import EmailAccount
 from daemon.app.daemon import Daemon, Overrides
 from daemon.client.reader import JournalReader
 from daemon.core.rows import OutboxRow
-from daemon.tools.mail_tools import MailAccount, MailDesk, mail_send
+from daemon.tools.mail_tools import MailAccount, MailAccounts, mail_send
 from daemon.tools.signature import bind
 from tests.delivery.stage import AT_ONCE, Cutter, Journal, at_home, outbox, settled
 from tests.fakes.channel import CAN, OWNER, FakeChannel, Trouble
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, says
 
+ACCOUNT = EmailAccount(
+    imap_host="127.0.0.1", imap_tls=False, smtp_host="127.0.0.1", smtp_tls=False,
+    username="me@example.com", password="pw",
+)  # fmt: skip
 NOON = datetime(2026, 3, 2, 12, 0, 0, tzinfo=UTC)
 ANN = "ann@example.com"
 ORDER = f"send a mail to {ANN}: lunch at one?"
@@ -43,9 +48,9 @@ class Post:
 
     @asynccontextmanager
     async def open(self, journal: Journal | None = None, hold: int = 60) -> AsyncIterator[Daemon]:
-        desk = MailDesk(lambda: [MailAccount("email", "me@example.com")], lambda: hold)
+        desk = MailAccounts(lambda: [MailAccount("email", ACCOUNT)], lambda: hold)
         parts = journal.parts() if journal else Overrides()
-        tools = bind([mail_send], {MailDesk: desk})
+        tools = bind([mail_send], {MailAccounts: desk})
         more = {"general": {"timezone": "Europe/Berlin"}}
         async with at_home(
             self.home,
