@@ -404,7 +404,7 @@ class DaemonClient(RunReader):
 
     @Endpoint("GET", "/v1/goals", list)
     async def list_goals(self) -> list[dict[str, object]]:
-        """Work of many days, the newest first."""
+        """Work of many days: what is not over first, the newest first."""
         ...
 
     @Endpoint("POST", "/v1/schedules", str, "said", right=Right.MANAGE)

@@ -65,7 +65,6 @@ from daemon.store.tables.people import PeopleTables
 from daemon.store.tables.schedules import ScheduleTables
 from daemon.store.tables.sessions import SessionTables
 from daemon.store.tables.turns import (
-    ADD_LOST,
     ADD_RAISE,
     CHILDREN,
     END,
@@ -285,7 +284,7 @@ class Tx(
             case Steered(input_id=message):
                 self.set_input_state(message, f"steered:{turn_id}")
             case ModelAsked() | Consulting():
-                self._run(ADD_LOST, to_day(at), turn_id)
+                self._add_lost(turn_id, at)
                 self._run(RESERVE, event.reserved_tokens, event.reserved_usd or 0.0, turn_id)
             case ModelReplied(provider="") | Consulted(provider=""):  # it never reached a model
                 self._run(RESERVE, 0, 0.0, turn_id)
@@ -391,7 +390,7 @@ class Tx(
         A background child outlives its parent, unless the parent was stopped or quarantined (no
         `reason`). Who set this turn to work hears of its end; but a stop sets nobody to work again.
         """
-        self._run(ADD_LOST, to_day(at), turn_id)
+        self._add_lost(turn_id, at)
         state, settled = ("ended", "done") if reason else ("quarantined", "quarantined")
         self._run(END, state, reason, detail, reply, at, turn_id)
         self._run(END_INPUT, settled, turn_id)

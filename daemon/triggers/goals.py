@@ -100,7 +100,7 @@ class GoalEngine:
         return goal, self.schedules.describe(row)
 
     async def list_all(self) -> list[GoalView]:
-        """The newest ones, the newest first."""
+        """Those that are not over first, the newest first."""
         return await self.schedules.store.read(
             lambda tx: [self._view(tx, goal) for goal in tx.list_goals(SHOWN)]
         )

@@ -80,7 +80,10 @@ async def test_a_goal_whose_budget_is_used_up_pauses_and_its_owner_is_told_once(
     tmp_path: Path,
 ) -> None:
     async with house(tmp_path, PRICED) as it, it.up() as daemon:
-        await say(daemon, '/goal budget=1.00 every="day 09:00" find a bike')
+        it.model.script(says("hello", usage=tokens(1000, 0)))
+        await say(daemon, "hello")
+        made = await say(daemon, '/goal budget=1.00 every="day 09:00" find a bike')
+        assert "About 30 in 30 days, about $0.60; a turn has lately cost $0.0200" in made
         it.model.script(says("I have asked.", usage=tokens(50_000, 0)))  # a dollar
         it.at(START + NINE)
         await runs(daemon, lambda lines: len(lines) == 1)
@@ -98,6 +101,27 @@ async def test_a_goal_whose_budget_is_used_up_pauses_and_its_owner_is_told_once(
         it.at(START + 4 * DAY + NINE)
         await runs(daemon, lambda lines: len(lines) == 4)
         assert len(it.model.requests) == asked + 1
+
+
+async def test_what_a_call_that_was_cut_off_may_have_cost_counts_for_the_goal(
+    tmp_path: Path,
+) -> None:
+    hold = asyncio.Event()
+    async with house(tmp_path, PRICED) as it:
+        async with it.up() as daemon:
+            await say(daemon, "/goal find a bike")
+            it.model.script(gate(hold, says("never said")))
+            it.at(START + NINE)
+            async with asyncio.timeout(30):
+                while not it.asked("find a bike"):
+                    await asyncio.sleep(0.05)
+            daemon.process.kill()
+            await daemon.process.wait()
+        it.model.script(says("I have asked.", usage=tokens(1000, 0)))
+        async with it.up() as daemon:
+            await runs(daemon, lambda lines: len(lines) == 1)
+            [shown] = await daemon.listed("/v1/goals")
+            assert float(str(shown["spent"])) > 2 * 0.02  # as much as was set aside, and 2 cents
 
 
 async def test_what_its_agents_cost_counts_for_the_goal(tmp_path: Path) -> None:

@@ -91,8 +91,9 @@ HALT = """UPDATE schedules SET state = ?, due = NULL, fires_at = NULL WHERE lane
     'removed'"""
 SUM_SPENT = """WITH RECURSIVE below(id) AS (SELECT id FROM turns WHERE session = ?3
     UNION SELECT children.turn FROM children JOIN below ON children.parent = below.id)
-    SELECT COALESCE(SUM(reserved_usd + COALESCE(usd, (input_tokens * ?1 + output_tokens * ?2) /
-    1e6)), 0.0) FROM turns JOIN below USING (id)"""
+    SELECT COALESCE(SUM(reserved_usd + lost_usd +
+    COALESCE(usd, (input_tokens * ?1 + output_tokens * ?2) / 1e6)), 0.0)
+    FROM turns JOIN below USING (id)"""
 OCCURRENCES = RowMapper(OccurrenceRow, "occurrences")
 UNFINISHED = """SELECT COUNT(*) FROM occurrences JOIN inbox ON inbox.turn = occurrences.turn
     WHERE occurrences.schedule = ? AND inbox.state IN ('new', 'taken')"""
@@ -154,8 +155,10 @@ class ScheduleTables(Table):
 
     get_goal_of = Get[[str], GoalRow](GOALS, "WHERE session = ?")
 
-    list_goals = List[[int], GoalRow](GOALS, "ORDER BY n DESC LIMIT ?")
-    """The newest first."""
+    list_goals = List[[int], GoalRow](
+        GOALS, "ORDER BY state IN ('done', 'stopped'), n DESC LIMIT ?"
+    )
+    """Those that are not over first, the newest first."""
 
     def halt_goal(self, goal: GoalRow, state: str, note: str = "") -> None:
         """Nothing more begins for it: paused, or for good."""

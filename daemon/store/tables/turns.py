@@ -60,6 +60,7 @@ ADD_LOST = """INSERT INTO daily_totals (day, lost_tokens, lost_usd) SELECT ?, re
     reserved_usd FROM turns WHERE id = ? AND (reserved_tokens OR reserved_usd) ON CONFLICT (day)
     DO UPDATE SET lost_tokens = lost_tokens + excluded.lost_tokens, lost_usd = lost_usd +
     excluded.lost_usd"""
+KEEP_LOST = "UPDATE turns SET lost_usd = lost_usd + reserved_usd WHERE id = ? AND reserved_usd > 0"
 SUM_LOST = """SELECT COALESCE(SUM(tokens), 0), COALESCE(SUM(usd), 0.0) FROM (
     SELECT lost_tokens AS tokens, lost_usd AS usd FROM daily_totals WHERE day >= ?
     UNION ALL SELECT reserved_tokens, reserved_usd FROM turns WHERE ended_at IS NULL)"""
@@ -163,6 +164,11 @@ class TurnTables(Table):
     def sum_day_raises(self, since: datetime) -> tuple[int, float]:
         """Tokens and USD that people let the day cost beyond its limit since then (F2)."""
         return self._do(SUM_RAISES, to_day(since)).fetchone()
+
+    def _add_lost(self, turn_id: str, at: datetime) -> None:
+        """What is reserved for its open call is spent: for the day, and for the turn's goal."""
+        self._run(ADD_LOST, to_day(at), turn_id)
+        self._run(KEEP_LOST, turn_id)
 
     def sum_unsettled(self, since: datetime) -> tuple[int, float]:
         """Tokens and USD reserved since then for model calls that were cut off: they count as spent
