@@ -214,10 +214,11 @@ def read_text(part: EmailMessage) -> str:
     raw = raw[: 4 * MAX_HTML]
     charset = str(part.get_content_charset("") or "utf-8")
     for one in (charset, "utf-8"):
-        text = Work.attempt(lambda one=one: raw.decode(one), None)
-        if text is not None:
-            return text
-    return raw.decode("latin-1")
+        for missing in range(4):  # a letter at its end may be cut in two
+            text = Work.attempt(lambda one=one, end=len(raw) - missing: raw[:end].decode(one), None)
+            if text is not None:
+                return text
+    return raw.decode("cp1252", "replace")
 
 
 def header(message: EmailMessage, name: str) -> str:
@@ -373,16 +374,17 @@ def list_content(message: EmailMessage) -> tuple[str, list[dict[str, object]]]:
             break
         kind, name = part.get_content_type(), ""
         with suppress(*BROKEN):
-            name = str(part.get_filename() or "")
+            name = " ".join(str(part.get_filename() or "").split())
         is_shown = part.get_content_disposition() != "attachment" and not name
         if (is_shown and kind == "text/plain") or kind.startswith("multipart/"):  # has no boundary
             texts.append(read_text(part))
         elif is_shown and kind == "text/html":
             pages.append(read_html(read_text(part)))
         elif len(files) < MAX_FILES:
-            size = len(str(part.get_payload() if not part.is_multipart() else ""))
+            data = str("" if part.is_multipart() else part.get_payload())
             encoding = header(part, "Content-Transfer-Encoding").casefold()
-            size = size * 3 // 4 if encoding == "base64" else size
+            letters = len("".join(data.split()).rstrip("="))
+            size = letters * 3 // 4 if encoding == "base64" else len(data)
             files.append(
                 {"number": number, "name": name[:200], "mime": kind[:100], "size": size,
                  "encoding": encoding[:20]}

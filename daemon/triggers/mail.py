@@ -121,7 +121,11 @@ def plan_mail(mail: InboundMail, account: EmailAccount) -> MailPlan | None:
     files = [one for one in mail.attachments if is_known or (rule and rule.match.attachment)]
     if rule and rule.match.attachment:
         files = [one for one in files if _fits(one.name, rule.match.attachment)]
-    files = [one for one in files if not any(_fits(one.name, bad) for bad in REFUSED_FILES)]
+    files = [
+        one
+        for one in files
+        if not any(_fits(make_safe_name(one.name), bad) for bad in REFUSED_FILES)
+    ]
     files = files[:MAX_FILES]
     prompt = (rule.prompt if rule else "") or (REPLY_PROMPT if replies else SUMMARY_PROMPT)
     left_out = [f"{one.name} ({one.size:,} bytes)" for one in mail.attachments if one not in files]
