@@ -215,7 +215,8 @@ def read_text(part: EmailMessage) -> str:
     charset = str(part.get_content_charset("") or "utf-8")
     for one in (charset, "utf-8"):
         for missing in range(4):  # a letter at its end may be cut in two
-            text = Work.attempt(lambda one=one, end=len(raw) - missing: raw[:end].decode(one), None)
+            data = raw[: len(raw) - missing]
+            text = Work.attempt(lambda one=one, data=data: data.decode(one), None)
             if text is not None:
                 return text
     return raw.decode("cp1252", "replace")
