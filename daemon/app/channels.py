@@ -20,9 +20,10 @@ from daemon.outbox.channel_supervisor import (
     ChannelState,
     ChannelSupervisor,
 )
+from daemon.outbox.held import HeldMessages
 from daemon.outbox.live_messages import ApprovalMessages, LiveDrafts
 from daemon.outbox.message import delete_stale_copies
-from daemon.outbox.sender import GIVE_UP_S, OutboxSender, SendWindow
+from daemon.outbox.sender import GIVE_UP_S, OutboxSender
 from daemon.tools.workspace.inbox_folder import InboxFolder
 
 
@@ -70,6 +71,7 @@ async def run_channels(
         approvals,
         daemon.notifier.post_notice,
         daemon.paths.outbox,
+        lambda: daemon.config.notify,
         times.give_up_s,
     )
     people = Directory(store, clock)
@@ -85,7 +87,7 @@ async def run_channels(
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(sender.run(), name="outbox"),
-            group.create_task(SendWindow(store, clock).run(), name="send window"),
+            group.create_task(HeldMessages(store, clock).run(), name="held messages"),
             group.create_task(supervisor.run(), name="channels"),
         ]
         try:

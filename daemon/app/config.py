@@ -25,6 +25,7 @@ from daemon.core.redaction import Redactor
 from daemon.core.trust import Role
 from daemon.http.config import HttpConfig
 from daemon.loops.config import LoopsConfig
+from daemon.outbox.held import NotifyConfig
 from daemon.providers.config import ProviderConfig
 from daemon.sessions.brakes import LimitsConfig
 from daemon.settings.load import LoadedConfig, Parse, choose_config, parse_model, read_text
@@ -87,6 +88,9 @@ class Config(StrictModel):
     general: GeneralConfig = Field(GeneralConfig(), description="what all parts share")
     delivery: DeliveryConfig = Field(
         DeliveryConfig(), description="what goes to others than the owner"
+    )
+    notify: NotifyConfig = Field(
+        NotifyConfig(), description="when results that you did not ask for just then are told"
     )
     scheduler: SchedulerConfig = Field(
         SchedulerConfig(), description="what the assistant does by itself at its time"

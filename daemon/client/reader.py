@@ -17,6 +17,7 @@ from daemon.client.views import (
     transcript_line,
 )
 from daemon.core import value
+from daemon.core.messages import MAIL
 from daemon.store.journal import Store, Tx
 
 MAX_LOOPS = 20
@@ -78,7 +79,7 @@ class JournalReader(RunReader):
 
     async def list_undelivered(self, session: str) -> list[UndeliveredText]:
         rows = await self.store.read(lambda tx: tx.list_outbox("new", None, session))
-        return [build_view(UndeliveredText, row) for row in rows if not row.due]
+        return [build_view(UndeliveredText, row) for row in rows if row.kind != MAIL]
 
     async def list_loops(self, agent: str | None = None) -> list[LoopView]:
         return await self.store.read(

@@ -184,7 +184,7 @@ class SessionCommands:
             stops = (f"{reason} {count}" for reason, count in sorted(tx.count_stops(since).items()))
             sources = ", ".join(_list_private_sources(tx, session))
             told = f" It has read of yours: {sources}." if sources else ""
-            held = _describe_held(tx.list_outgoing(session.id))
+            held = _describe_held(tx.list_outgoing(session.id), tx.list_waiting(session.id))
             return tasks, ", ".join(stops) or "none", _find_taint_reason(tx, session), told, held
 
         tasks, stops, taint, private, held = await self.service.store.read(look)
@@ -261,13 +261,22 @@ def _describe_loop(row: LoopRow) -> str:
     return "\n".join(filter(None, (head, *log, tails.get(row.stage))))
 
 
-def _describe_held(rows: Sequence[OutboxRow]) -> str:
+def _describe_held(rows: Sequence[OutboxRow], waiting: Sequence[OutboxRow]) -> str:
+    mails, notices = _count_held(rows, "message"), _count_held(waiting, "notice")
+    lines = (
+        f"Held: {mails.format('to others')}; /undo withdraws the latest" if mails else "",
+        f"Told later: {notices.format('for you')} ([notify])" if notices else "",
+    )
+    return "\n".join(filter(None, lines))
+
+
+def _count_held(rows: Sequence[OutboxRow], name: str) -> str:
+    """Such as: 2 messages {}, until 13:01; "" for none."""
     due = sorted(row.due for row in rows if row.state == "held" and row.due)
     if not due:
         return ""
-    times = dict.fromkeys(show_time(one, "%H:%M") for one in (due[0], due[-1]))
-    until, count = " to ".join(times), f"{len(due)} message{'s' * (len(due) > 1)}"
-    return f"Held: {count} to others, until {until}; /undo withdraws the latest"
+    until = " to ".join(dict.fromkeys(show_time(one, "%H:%M") for one in (due[0], due[-1])))
+    return f"{len(due)} {name}{'s' * (len(due) > 1)} {{}}, until {until}"
 
 
 def _find_taint_reason(tx: Tx, session: SessionRow) -> str:

@@ -8,7 +8,7 @@ key (promise 4; K12 to K14).
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,12 +16,12 @@ from pathlib import Path
 from channels.base import Channel, ChannelError, DeliveryUnknown, Rejected, RetryLater, Revoked
 from channels.message import Address, OutboundMessage
 from daemon.access.chat_ids import NOTICE, parse_address
-from daemon.core import value
 from daemon.core.clock import BackgroundTasks, Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.messages import MAIL, describe_message
 from daemon.core.rows import OutboxRow
 from daemon.outbox.channel_supervisor import ChannelState
+from daemon.outbox.held import NotifyConfig, hold_back
 from daemon.outbox.live_messages import ApprovalMessages, LiveDrafts
 from daemon.outbox.message import (
     APPROVAL,
@@ -43,7 +43,6 @@ may send a duplicate.
 """
 NEW, SENDING, SENT, UNCERTAIN, FAILED = "new", "sending", "sent", "uncertain", "failed"
 KINDS = {REPLY: "a reply", APPROVAL: "a question", FILE: "a file", "notice": "a notice"}
-HELD_LOOK_S, SOON_S = 1.0, 0.01
 DOWN_PAUSE = 120.0
 GIVE_UP_S = 86_400.0
 DAY = "the platform did not take it for a day"
@@ -57,7 +56,8 @@ class OutboxSender:
     """Takes deliveries to their end: sent, or failed for good, and then the owner is told
     elsewhere, in the same step. What is not sent when it is closed stands in the outbox still.
 
-    `tell(tx, text, not_on)` posts a notice to the owner; `files` has the copies of files. `_known`
+    `tell(tx, text, not_on)` posts a notice to the owner; `files` has the copies of files;
+    `get_notify` says when what nobody asked for is told. `_known`
     holds what is queued; what is `_done` leaves it only after a look at the outbox that began
     later, for an earlier one may still show it as unsent.
     """
@@ -69,6 +69,7 @@ class OutboxSender:
     approvals: ApprovalMessages
     tell: Callable[[Tx, str, str], bool]
     files: Path
+    get_notify: Callable[[], NotifyConfig] = NotifyConfig
     give_up_s: float = GIVE_UP_S
     _queues: dict[Address, deque[tuple[OutboxRow, float]]] = field(default_factory=dict)
     _workers: dict[Address, asyncio.Task[None]] = field(default_factory=dict)
@@ -98,8 +99,9 @@ class OutboxSender:
     async def drain(self, seconds: float) -> None:
         """Wait, so long at most, until nothing is on its way on the channels that work."""
         try:
-            await self._collect()
-        except StoreUnavailable as error:
+            async with asyncio.timeout(seconds):
+                await self._collect()
+        except (StoreUnavailable, TimeoutError) as error:
             log.error("the outbox cannot be read: %s", error)
         running = self._workers.items()
         if workers := [task for one, task in running if self.channels[one.channel].up.is_set()]:
@@ -114,7 +116,7 @@ class OutboxSender:
             lambda tx: [row for name in self.channels for row in tx.list_unsent(name)]
         )
         self._known -= done
-        for row in rows:
+        for row in await self._hold_back(rows):
             if (row.turn, row.part) in self._known:
                 continue
             self._known.add((row.turn, row.part))
@@ -123,6 +125,17 @@ class OutboxSender:
             if address not in self._workers:
                 work = self._work(self.channels[row.channel], address)
                 self._workers[address] = self._tasks.start(work, f"delivery {address}")
+
+    async def _hold_back(self, rows: Sequence[OutboxRow]) -> list[OutboxRow]:
+        """Those that do not wait for the end of the quiet hours, or for the digest."""
+        config, now = self.get_notify(), self.clock.now()
+        fresh = [row for row in rows if (row.turn, row.part) not in self._known]
+        if not fresh or config.find_due(now) is None:
+            return list(rows)
+        held = await self.store.write(
+            lambda tx: {(it.turn, it.part) for it in fresh if hold_back(tx, it, config, now)}
+        )
+        return [row for row in rows if (row.turn, row.part) not in held]
 
     async def _work(self, channel: ChannelState, address: Address) -> None:
         """After an error a delivery is tried again from what the journal has; after the third it
@@ -318,44 +331,6 @@ class OutboxSender:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
         delivery.written = written
-
-
-@value
-class SendWindow:
-    """Lets held messages go when they are due, however the clock jumps (F8). What is due is in the
-    journal; this only looks in time.
-    """
-
-    store: Store
-    clock: Clock
-
-    async def run(self) -> None:
-        """Until cancelled."""
-        wake = asyncio.Event()
-        unwatch = self.store.watch_outbox(wake.set)
-        try:
-            while True:
-                wake.clear()
-                try:
-                    wait = await self._release()
-                except StoreUnavailable as error:
-                    log.error("held messages wait: %s", error)
-                    wait = PAUSE_S
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(wait):
-                        await wake.wait()
-        finally:
-            unwatch()
-
-    async def _release(self) -> float | None:
-        """The seconds until the next look; None while nothing is held."""
-        times, now = await self.store.read(lambda tx: tx.get_held_times()), self.clock.now()
-        if times and (times[0] <= now or times[1] > now):
-            await self.store.write(lambda tx: tx.release_held(now))
-            times = await self.store.read(lambda tx: tx.get_held_times())
-        if times is None:
-            return None
-        return min(max((times[0] - now).total_seconds(), SOON_S), HELD_LOOK_S)
 
 
 async def _replace_draft(channel: Channel, delivery: Delivery, message: OutboundMessage) -> str:

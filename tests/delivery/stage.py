@@ -19,7 +19,7 @@ from tests.fakes.house import write_config
 from tests.fakes.openai import FakeOpenAI
 
 T = TypeVar("T")
-STEPS = ("OutboxSender.", "SendWindow.")
+STEPS = ("OutboxSender.", "HeldMessages.")
 AT_ONCE = ChannelTimeouts(flush_s=0.0)
 
 

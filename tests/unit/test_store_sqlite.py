@@ -55,7 +55,7 @@ OF_VERSION_1 = (
 STORED_KINDS = """
     UserSaid Classified Steered TurnResumed ModelAsked ModelRetried ModelFailed ModelReplied
     Consulting Consulted CallJudged ApprovalAsked ApprovalAnswered Suspended ToolStarted ToolRetried
-    ToolFinished BudgetExtended BudgetRaised IterationRefunded Coached TodosSet HistoryCompressed
+    ToolFinished MessageQueued BudgetExtended BudgetRaised IterationRefunded Coached TodosSet HistoryCompressed
     Verified ChildSpawned ChildReturned Alarm TurnEnded
 """
 

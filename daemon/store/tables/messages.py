@@ -27,6 +27,7 @@ OF_CONVERSATION = """EXISTS (SELECT 1 FROM sessions WHERE sessions.id = outbox.s
     AND ? IN (sessions.id, sessions.root))"""
 HELD_TIMES = """SELECT MIN(due), MAX(created_at) FROM outbox WHERE state = 'held'
     AND due IS NOT NULL"""
+HOLD = "UPDATE outbox SET state = 'held', due = ? WHERE turn = ? AND part = ? AND state = 'new'"
 RELEASE = "UPDATE outbox SET state = 'new' WHERE state = 'held' AND due <= ?"
 REBASE = """UPDATE outbox SET due = due - created_at + ?1, created_at = ?1 WHERE state = 'held'
     AND created_at > ?1"""
@@ -127,7 +128,8 @@ class MessageTables(Table):
         self._run(MARK, state, platform_message_id, turn_id, part, error)
 
     list_outgoing = List[[str], OutboxRow](
-        OUTBOX, f"WHERE due IS NOT NULL AND {OF_CONVERSATION} ORDER BY n DESC LIMIT 100"
+        OUTBOX,
+        f"WHERE due IS NOT NULL AND kind = 'mail' AND {OF_CONVERSATION} ORDER BY n DESC LIMIT 100",
     )
     """What this conversation, and what works for it, had for others than the owner, latest first:
     the last hundred.
@@ -144,6 +146,27 @@ class MessageTables(Table):
         """
         self._run(REBASE, now)
         self.posted |= self._run(RELEASE, now)
+
+    list_held_notices = List[[datetime], OutboxRow](
+        OUTBOX, "WHERE state = 'held' AND kind = 'notice' AND due <= ? ORDER BY n"
+    )
+    """Those that are due by then, in order of creation."""
+
+    list_waiting = List[[str], OutboxRow](
+        OUTBOX, "WHERE state = 'held' AND kind = 'notice' AND session = ? ORDER BY n"
+    )
+    """What a conversation is told later."""
+
+    def hold_delivery(self, turn_id: str, part: int, due: datetime) -> None:
+        """It is new until now, and is told when it is due."""
+        self.posted |= self._run(HOLD, due, turn_id, part)
+
+    join_delivery = Run[[str, str, int]](
+        "UPDATE outbox SET state = 'sent', error = ? WHERE turn = ? AND part = ? AND state = 'held'"
+    )
+    """It goes out within another one, as the text says."""
+
+    set_body = Run[[str, str, int]]("UPDATE outbox SET body = ? WHERE turn = ? AND part = ?")
 
     withdraw = Run[[str, int]](
         "UPDATE outbox SET state = 'withdrawn' WHERE turn = ? AND part = ? AND state = 'held'"

@@ -1,0 +1,155 @@
+"""What waits in the outbox until it is due: messages to others (F8), and, in the quiet hours or for
+the digest, results that nobody asked for at that moment (issue 12).
+"""
+
+import asyncio
+import logging
+import re
+from contextlib import suppress
+from datetime import UTC, datetime, time, timedelta
+from itertools import groupby
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from daemon.access.chat_ids import NOTICE
+from daemon.core import value
+from daemon.core.clock import Clock
+from daemon.core.errors import StoreUnavailable
+from daemon.core.rows import OutboxRow
+from daemon.store.journal import Store, Tx
+
+HOURS = re.compile(r"([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d")
+HOUR = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+PAUSE_S, LOOK_S, SOON_S = 1.0, 1.0, 0.01
+log = logging.getLogger(__name__)
+
+
+def _check_hours(text: str) -> str:
+    begin, _, end = text.partition("-")
+    if text and (not HOURS.fullmatch(text) or begin == end):
+        raise ValueError(f'expected hours such as "22:00-07:00", or nothing, got {text!r}')
+    return text
+
+
+def _check_times(times: tuple[str, ...]) -> tuple[str, ...]:
+    for one in times:
+        if not HOUR.fullmatch(one):
+            raise ValueError(f'expected times such as ["08:00", "18:00"], got {one!r}')
+    return tuple(sorted(set(times)))
+
+
+class NotifyConfig(BaseModel):
+    """[notify]: when the owner is told what they did not ask for at that moment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    quiet_hours: Annotated[str, AfterValidator(_check_hours)] = Field(
+        "", description='local hours such as "22:00-07:00" in which results wait; empty: none'
+    )
+    digest: Annotated[tuple[str, ...], AfterValidator(_check_times)] = Field(
+        (), description='local times at which results come together: ["08:00"]; empty: at once'
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "NotifyConfig":
+        if bad := [one for one in self.digest if self.is_quiet(time.fromisoformat(one))]:
+            raise ValueError(f"digest: {bad[0]} lies in the quiet hours {self.quiet_hours}")
+        return self
+
+    def is_quiet(self, at: time) -> bool:
+        """This time of day is one of the quiet hours, which may go over midnight."""
+        if not self.quiet_hours:
+            return False
+        begin, end = (time.fromisoformat(one) for one in self.quiet_hours.split("-"))
+        return begin <= at < end if begin < end else at >= begin or at < end
+
+    def find_due(self, now: datetime) -> datetime | None:
+        """When what comes now is told; None for at once. Local time is the process's."""
+        if self.digest:
+            return min(_find_next(one, now) for one in self.digest)
+        if self.is_quiet(now.astimezone().time()):
+            return _find_next(self.quiet_hours.partition("-")[2], now)
+        return None
+
+
+def _find_next(wall: str, now: datetime) -> datetime:
+    """The next moment after `now` at which local clocks show this. A time that the clock jumps over
+    counts as the end of the jump.
+    """
+    today, at = now.astimezone().date(), time.fromisoformat(wall)
+    days = (datetime.combine(today + timedelta(days=n), at) for n in range(3))
+    return min(found for day in days if (found := _to_utc(day)) > now)
+
+
+def _to_utc(wall: datetime) -> datetime:
+    first, last = sorted(wall.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
+    return first if first.astimezone().replace(tzinfo=None) == wall else last
+
+
+def hold_back(tx: Tx, row: OutboxRow, config: NotifyConfig, now: datetime) -> bool:
+    """Whether it waits; then it is held in the journal. What the owner said themselves is answered
+    at once, and a question is asked at once, for it lapses.
+    """
+    if row.kind != "notice" or row.state != "new" or row.due:
+        return False
+    due = config.find_due(now)
+    turn = None if due is None or row.turn.startswith(NOTICE) else tx.get_turn(row.turn)
+    if due is None or (turn and turn.session == row.session):
+        return False
+    tx.hold_delivery(row.turn, row.part, due)
+    return True
+
+
+@value
+class HeldMessages:
+    """Lets what is held go when it is due, however the clock jumps. What is due is in the journal;
+    this only looks in time.
+    """
+
+    store: Store
+    clock: Clock
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        wake = asyncio.Event()
+        unwatch = self.store.watch_outbox(wake.set)
+        try:
+            while True:
+                wake.clear()
+                try:
+                    wait = await self._release()
+                except StoreUnavailable as error:
+                    log.error("held messages wait: %s", error)
+                    wait = PAUSE_S
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait):
+                        await wake.wait()
+        finally:
+            unwatch()
+
+    async def _release(self) -> float | None:
+        """The seconds until the next look; None while nothing is held."""
+        times, now = await self.store.read(lambda tx: tx.get_held_times()), self.clock.now()
+        if times and (times[0] <= now or times[1] > now):
+            await self.store.write(lambda tx: _release(tx, now))
+            times = await self.store.read(lambda tx: tx.get_held_times())
+        if times is None:
+            return None
+        return min(max((times[0] - now).total_seconds(), SOON_S), LOOK_S)
+
+
+def _release(tx: Tx, now: datetime) -> None:
+    """All that is due is new again; notices for one conversation become one message."""
+    notices = sorted(tx.list_held_notices(now), key=_get_chat)
+    for _, group in groupby(notices, _get_chat):
+        first, *others = group
+        for row in others:
+            tx.join_delivery(f"in the message of {first.turn}", row.turn, row.part)
+        if others:
+            tx.set_body("\n\n".join(row.body for row in (first, *others)), first.turn, first.part)
+    tx.release_held(now)
+
+
+def _get_chat(row: OutboxRow) -> tuple[str, str]:
+    return row.channel, row.chat
