@@ -11,7 +11,7 @@ from daemon.app.adapters import OwnerNotifier, StoredGrants
 from daemon.app.config import Config, Loaded, list_mailboxes, make_redactor
 from daemon.app.runtime_config import RuntimeConfig
 from daemon.core import value
-from daemon.core.clock import system_clock
+from daemon.core.clock import Clock, system_clock
 from daemon.core.errors import ConfigError
 from daemon.core.event_bus import EventBus
 from daemon.core.ids import NewId, new_id
@@ -88,6 +88,7 @@ class Overrides:
     tools: Sequence[Tool] = ()
     open_store: Callable[[Path], Awaitable[Store]] = SqliteStore.open
     new_id: NewId = new_id
+    make_clock: Callable[[], Clock] = system_clock
     judge: Judge = judge
 
 
@@ -103,7 +104,11 @@ class ToolOwner:
         self, paths: Paths, loaded: Loaded, overrides: Overrides, stack: AsyncExitStack
     ) -> None:
         self.paths, self.overrides, self.stack = paths, overrides, stack
-        self.clock, self.event_bus, self.new_id = system_clock(), EventBus(), overrides.new_id
+        self.clock, self.event_bus, self.new_id = (
+            overrides.make_clock(),
+            EventBus(),
+            overrides.new_id,
+        )
         self.redactor = make_redactor(paths, loaded.config)
         self.channel_states: dict[str, ChannelState] = {}
         self.runtime = RuntimeConfig(paths, loaded)

@@ -88,14 +88,14 @@ class Intake:
         count: bool = True,
     ) -> None:
         """Count one of this many characters. Raises TooMany: it is not to be accepted."""
-        known, now = self._senders.setdefault(sender, _Sender()), self.clock.monotonic()
-        today = self.clock.now()
+        known, today = self._senders.setdefault(sender, _Sender()), self.clock.now()
+        now = today.timestamp()
         if known.day != (day := today.date().isoformat()):
             known.day, known.size = day, 0
         key = "events_per_minute" if event else "messages_per_minute"
         factor = OWNER_FACTOR if owner else 1
         most, most_mb = getattr(self.config, key) * factor, self.config.mb_per_day * factor
-        while known.times and now - known.times[0] >= MINUTE_S:
+        while known.times and not 0 <= now - known.times[0] < MINUTE_S:  # or it was set back
             known.times.popleft()
         if most and len(known.times) >= most:
             wait = known.times[0] + MINUTE_S - now

@@ -21,7 +21,7 @@ from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
 MAINTENANCE_INTERVAL_S = 0.5
-IDLE_WORKER_S = 300.0
+IDLE_WORKER_S, MAX_IDLE_WORKERS = 300.0, 256
 MIN_BLAME = 0.25
 HEALTH_LEASE = "health"
 
@@ -247,6 +247,7 @@ class SessionManager:
             raise
         finally:
             self._tasks.pop(name, None)
+            self._idle_since.pop(name, None)  # it is the latest now
             self._idle_since[name] = self.clock.monotonic()
 
     async def _maintain(self) -> None:
@@ -282,19 +283,23 @@ class SessionManager:
             self.wake_turn(session, turn)
 
     def _sweep_workers(self) -> None:
-        """Drop workers that were idle for a while, for the journal has it all; wake those that
-        failed.
+        """Drop workers that were idle for a while, and all but so many, for the journal has it all;
+        wake those that failed.
         """
         horizon = self.clock.monotonic() - IDLE_WORKER_S
+        spare = len(self._idle_since) - MAX_IDLE_WORKERS
         for name, since in list(self._idle_since.items()):
             worker = self._workers.get(name)
             if name in self._tasks:
                 continue
             if worker and not worker.idle:
                 self._wake(worker)
-            elif since < horizon and not (worker and (worker.inputs or worker.wakes)):
+            elif (since < horizon or spare > 0) and not (
+                worker and (worker.inputs or worker.wakes)
+            ):
                 self._workers.pop(name, None)
                 del self._idle_since[name]
+                spare -= 1
 
 
 def _count_active_sessions(tx: Tx, rows: Sequence[SessionRow]) -> int:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from daemon.store.migrate import open_writer
-from tests.bench import chats, crowds, floors, mails, standing, turns
+from tests.bench import chats, crowds, day, floors, mails, standing, turns
 from tests.bench.figures import Figure, table
 from tests.bench.machine import filesystem, is_disk, load
 from tests.bench.world import World, world
@@ -33,6 +33,7 @@ SECTIONS: Mapping[str, Section] = {
     "chats": chats.at_once,
     "each": chats.each,
     "mail": mails.waits,
+    "day": day.simulated,
     "floor": floors.turn_floor,
     "stub": floors.fifty_stub,
     "pieces": floors.pieces,
