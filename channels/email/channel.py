@@ -64,12 +64,15 @@ class EmailTiming(NamedTuple):
 
 class Cursor(NamedTuple):
     """How far the folder has been read: number `uid` of `validity`, taken by the server `on` a
-    day.
+    day. What it had taken by the time `began` stood there at first. Mails below `anew` were there
+    when the server numbered anew: of these only those count that came since `on`.
     """
 
     validity: int
     uid: int
     on: str
+    began: str = ""
+    anew: int = 0
 
     @classmethod
     def parse(cls, text: str) -> "Cursor | None":
@@ -200,35 +203,41 @@ class MailReader:
         self._account, self._name, self._imap = account, name, imap
         self._folder, self._parser, self._host = folder, parser, host
         self._cursor = Cursor(folder.validity, 0, "")
-        self._since: date | None = None
 
     async def begin(self) -> None:
         """Where to go on. Raises NotAccepted."""
         known = Cursor.parse(await self._host.load_cursor())
-        if known is None:
-            found = await self._imap.list_uids(self._folder.next)
-            first = self._folder.next or (found[-1] + 1 if found else 1)
-            today = datetime.now(UTC).date().isoformat()
-            await self._save(Cursor(self._folder.validity, first - 1, today))
-        elif known.validity == self._folder.validity:
+        if known and known.validity == self._folder.validity:
             self._cursor = known
-        else:
+            return
+        newest = next(iter(await self._imap.search("UID", "*")), 0)
+        upcoming = max(self._folder.next, newest + 1)
+        if known:
             log.warning("%s: the server numbers its mails anew", self._name)
-            self._since = date.fromisoformat(known.on) - AGAIN
-            self._cursor = Cursor(self._folder.validity, 0, known.on)
+            self._cursor = known._replace(validity=self._folder.validity, uid=0, anew=upcoming)
+            return
+        mail = await self._imap.fetch(newest, 1) if newest else None
+        today = datetime.now(UTC).date().isoformat()
+        began = mail.at if mail else ""
+        await self._save(Cursor(self._folder.validity, upcoming - 1, today, began))
 
     async def read_new(self) -> bool:
         """Hand over what has come; whether there was anything. Raises NotAccepted."""
-        since, self._since = self._since, None
-        uids = await self._imap.list_uids(self._cursor.uid + 1, since)
+        at, again = self._cursor, self._cursor.uid + 1 < self._cursor.anew
+        since = date.fromisoformat(at.on) - AGAIN if again else None
+        uids = await self._imap.list_uids(at.uid + 1, since)
         for uid in uids:
+            if again and uid >= at.anew:
+                break
             mail = await self._imap.fetch(uid, MAX_READ)
-            if mail:
+            if mail and not (again and "" < mail.at <= at.began):
                 await self._hand_over(uid, mail)
-            on = max(self._cursor.on, mail.on if mail else "")
-            await self._save(Cursor(self._folder.validity, uid, on))
+            on = at.on if again or mail is None else max(self._cursor.on, mail.at[:10])
+            await self._save(self._cursor._replace(uid=uid, on=on))
             self._host.report_alive()
-        return bool(uids)
+        if again:
+            await self._save(self._cursor._replace(uid=at.anew - 1))
+        return again or bool(uids)
 
     async def _save(self, cursor: Cursor) -> None:
         await self._host.save_cursor(str(cursor))

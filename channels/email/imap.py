@@ -8,7 +8,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any, NamedTuple, TypeVar
 
 import aioimaplib
@@ -27,16 +27,16 @@ FOR_NOW = re.compile(
     rb"UNAVAILABLE|INUSE|LIMIT|SERVERBUG|too many|temporar|try again", re.IGNORECASE
 )
 DRAFTS = re.compile(rb'"?([\x20-\x21\x23-\x5b\x5d-\x7e]{1,200}?)"?$')
-FETCH_S = 120.0
 
 
 class ImapTiming(NamedTuple):
-    """Seconds. `call_s`: until an answer; `idle_s`: for which the server tells what is new before
-    it is asked whether it is still there.
+    """Seconds. `call_s`: until an answer, `long_s`: to what takes long; `idle_s`: for which the
+    server tells what is new before it is asked whether it is still there.
     """
 
     call_s: float = 20.0
     idle_s: float = 55.0
+    long_s: float = 120.0
 
 
 class Folder(NamedTuple):
@@ -49,13 +49,13 @@ class Folder(NamedTuple):
 
 
 class RawMail(NamedTuple):
-    """A mail as it came, but for the end of a large one; `size`: of all of it; `on`: the day when
-    the server took it.
+    """A mail as it came, but for the end of a large one; `size`: of all of it; `at`: when the
+    server took it, in UTC.
     """
 
     raw: bytes
     size: int
-    on: str
+    at: str
 
 
 class Imap:
@@ -130,7 +130,8 @@ class Imap:
     async def search(self, *criteria: str, first: int = 1, charset: str | None = None) -> list[int]:
         """The numbers of the mails that fit. Raises Rejected: the server does not search so."""
         search = self._protocol.search(*criteria, charset=charset, by_uid=True)
-        done = await self._call(search, FETCH_S)
+        seconds = self._timing.call_s if criteria[0] == "UID" else self._timing.long_s
+        done = await self._call(search, seconds)
         if done.result != "OK":
             hint = "; try words in plain ASCII" if charset else ""
             raise Rejected(f"the mail server does not take this search{hint}")
@@ -148,15 +149,12 @@ class Imap:
         if raw is None:
             return None
         size, dated = SIZE.search(told), DATED.search(told)
-        on = ""
+        at = ""
         if dated:
-            with suppress(ValueError):
-                on = (
-                    datetime.strptime(dated[1].decode().strip(), "%d-%b-%Y %H:%M:%S %z")
-                    .date()
-                    .isoformat()
-                )
-        return RawMail(raw, int(size[1]) if size else len(raw), on)
+            with suppress(ValueError, OverflowError):
+                taken = datetime.strptime(dated[1].decode().strip(), "%d-%b-%Y %H:%M:%S %z")
+                at = taken.astimezone(UTC).isoformat()
+        return RawMail(raw, int(size[1]) if size else len(raw), at)
 
     async def fetch_part(self, uid: int, number: str, encoding: str, limit: int) -> bytes:
         """A file of a mail, decoded. Raises Rejected: it is gone, or broken."""
@@ -172,7 +170,9 @@ class Imap:
             raise Rejected("the file in the mail is broken") from error
 
     async def _fetch(self, uid: int, what: str) -> list[bytes | bytearray]:
-        done = await self._call(self._protocol.fetch(str(uid), what, by_uid=True), FETCH_S)
+        done = await self._call(
+            self._protocol.fetch(str(uid), what, by_uid=True), self._timing.long_s
+        )
         if done.result != "OK":
             raise RetryLater("the mail server does not give a mail")
         return list(done.lines)
@@ -191,7 +191,7 @@ class Imap:
         """
         for is_last in (False, True):
             putting = self._protocol.append(raw, f'"{folder}"', "\\Draft \\Seen")
-            done = await self._call(putting, FETCH_S)
+            done = await self._call(putting, self._timing.long_s)
             if done.result == "OK":
                 return
             if is_last or not any(b"TRYCREATE" in bytes(line) for line in done.lines):

@@ -94,7 +94,7 @@ async def test_a14_each_mail_is_handled_once_whatever_breaks(
             await until_watching(daemon)
         for life in range(KILLS):
             part = post[life * len(post) // KILLS : (life + 1) * len(post) // KILLS]
-            await killed(siege, tmp_path, config, part, anew=life % 5 == 2)
+            await killed(siege, model, tmp_path, config, part, anew=life % 5 == 2)
         server.sink.faults.clear()
         async with running_daemon(tmp_path, config):
             with suppress(TimeoutError):
@@ -115,20 +115,35 @@ async def test_a14_each_mail_is_handled_once_whatever_breaks(
 
 
 async def killed(
-    siege: Siege, home: Path, config: str, post: Sequence[tuple[Letter, bytes]], *, anew: bool
+    siege: Siege,
+    model: FakeOpenAI,
+    home: Path,
+    config: str,
+    post: Sequence[tuple[Letter, bytes]],
+    *,
+    anew: bool,
 ) -> None:
     """One life, which ends by kill -9 at some moment."""
     firing = asyncio.create_task(siege.fire())
     delivering = asyncio.create_task(siege.deliver(post, anew))
     try:
         async with running_daemon(home, config):
-            await asyncio.sleep(siege.chance.uniform(0.02, 2.0))
+            await die(siege.chance, model)
     finally:
         firing.cancel()
         await delivering
         with suppress(asyncio.CancelledError):
             await firing
     siege.told["killed"] += 1
+
+
+async def die(chance: random.Random, model: FakeOpenAI) -> None:
+    """The moment: wherever it is after a while, or when the model is asked for the n-th time."""
+    if chance.random() < 0.4:
+        await asyncio.sleep(chance.uniform(0.02, 2.0))
+        return
+    with suppress(TimeoutError):
+        await model.asked(model.count + chance.randrange(8, 16), 2.5)
 
 
 def answer(body: Json) -> Step:
