@@ -120,6 +120,64 @@ async def test_after_three_days_off_it_runs_as_its_misfire_says(
         assert it.asked("sum up news") == runs + 1
 
 
+@pytest.mark.parametrize(
+    ("begin", "times"),
+    [
+        (
+            datetime(
+                2026, 3, 29, 0, 0, tzinfo=UTC
+            ),  # an hour before clocks go forward, from 2:00 to 3:00
+            {
+                "early": ["01:30"],
+                "night": ["03:00"],
+                "late": ["03:30"],
+            },  # 2:30 is at the jump's end
+        ),
+        (
+            datetime(2026, 10, 24, 23, 15, tzinfo=UTC),  # 1:15; at 3:00 clocks go back to 2:00
+            {"early": ["01:30"], "night": ["02:30"], "late": ["03:30"]},
+        ),
+    ],
+    ids=["in spring", "in autumn"],
+)
+async def test_in_the_night_in_which_clocks_change_each_local_time_is_one_run(
+    tmp_path: Path, begin: datetime, times: dict[str, list[str]]
+) -> None:
+    """The process goes through that night by quarters of an hour, and is started anew in each second one."""
+    rules = {"early": "30 1 * * *", "night": "30 2 * * *", "late": "30 3 * * *"}
+    config = task("early", rules["early"]) + "".join(
+        task(name, rules[name]).partition("\n")[2].partition("\n")[2] for name in ("night", "late")
+    )
+    async with house(tmp_path, config) as it:
+        it.at(begin)
+        for quarters in range(0, 18, 2):
+            async with it.up() as daemon:
+                for number in (quarters, quarters + 1):
+                    it.at(begin + timedelta(minutes=15 * number))
+                    await until(daemon, lambda lines: True)
+                    await passed(daemon, begin + timedelta(minutes=15 * number))
+                await daemon.terminate()
+    with closing(sqlite3.connect(it.home / "journal.db")) as file:
+        rows = file.execute(
+            "SELECT s.name, o.key FROM occurrences o JOIN schedules s ON s.id = o.schedule"
+            " WHERE o.state = 'fired' ORDER BY o.due"
+        ).fetchall()
+    found = {name: [key[11:16] for one, key in rows if one == name] for name in rules}
+    assert found == times
+    assert {name: it.asked(f"sum up {name}") for name in rules} == dict.fromkeys(rules, 1)
+
+
+async def passed(daemon: Daemon, now: datetime) -> None:
+    """Nothing is due any more by then."""
+    async with asyncio.timeout(30):
+        while any(
+            one["due"] and datetime.fromisoformat(str(one["due"])) <= now
+            for one in await daemon.listed("/v1/schedules")
+        ):
+            await asyncio.sleep(0.05)
+    await until(daemon, lambda lines: True)
+
+
 async def test_a_clock_that_goes_back_repeats_nothing_and_misses_nothing(tmp_path: Path) -> None:
     async with house(tmp_path, task("news", "0 8 * * *")) as it, it.up() as daemon:
         it.at(START + timedelta(days=40, hours=1, minutes=1))  # wrong by forty days
