@@ -65,7 +65,7 @@ class Mailbox:
         """One mail. Raises Rejected: it is not there."""
         known, _, uid = number.partition("/")
         async with self._open() as (imap, validity, parser):
-            if not uid.isdigit() or known != str(validity):
+            if not uid.isdecimal() or known != str(validity):
                 raise Rejected(f"there is no mail {number!r}; search for it again")
             mail = await imap.fetch(int(uid), READ_BYTES)
             if mail is None:

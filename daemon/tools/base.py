@@ -94,7 +94,8 @@ class ToolMeta:
     `returns_outside_text`: an address in its result is one that the model has read, not one that it
     made (trust.md). `source`: the common origin of several tools. `public`: its results show
     nothing of the owner's, such as public pages. `query`: the argument that a search engine is
-    sent. `classify` gives the effect of a call where that depends on its arguments.
+    sent. `classify` gives the effect of a call where that depends on its arguments. `owner_only`:
+    nobody else's turn may call it, nor one that came from outside, whoever would say yes.
     """
 
     effect: Effect = Effect.DESTRUCTIVE
@@ -112,6 +113,7 @@ class ToolMeta:
     public: bool = False
     query: str = ""
     classify: Callable[[Arguments], Effect] | None = None
+    owner_only: bool = False
 
     def __call__(self, function: Function) -> "ToolDefinition":
         """Its plain parameters are the model's, ToolContext and `_...` the daemon's, the rest are

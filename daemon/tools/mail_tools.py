@@ -19,7 +19,6 @@ from channels.message import Address, MessagePart, OutboundMessage
 from daemon.core import value
 from daemon.core.clock import show_time
 from daemon.core.messages import MAIL, MessageQueued, build_mail
-from daemon.core.provenance import is_owner_turn
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import Arguments, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.signature import bind, tool
@@ -172,7 +171,7 @@ def _check_text(key: str, text: str, limit: int, *, lines: bool = False) -> None
         raise ToolError(f"{key}: {len(text)} characters; at most {limit}. Send it in parts.")
 
 
-@tool(effect=Effect.EGRESS, critical=("to", "cc"), idempotent=True)
+@tool(effect=Effect.EGRESS, critical=("to", "cc"), idempotent=True, owner_only=True)
 async def mail_send(
     accounts: MailAccounts,
     context: ToolContext,
@@ -201,7 +200,7 @@ async def mail_send(
     return ToolOutput(said, events=(event,))
 
 
-@tool(effect=Effect.WRITE, critical=("to", "cc"))
+@tool(effect=Effect.WRITE, critical=("to", "cc"), owner_only=True)
 async def mail_draft(
     accounts: MailAccounts,
     context: ToolContext,
@@ -215,7 +214,6 @@ async def mail_draft(
     """Put a mail into the folder of drafts of the owner's mailbox. It is never sent. The arguments
     are those of mail_send.
     """
-    _check_owner(context)
     mail = Mail.read({"to": to, "cc": cc, "subject": subject, "text": text, "reply_to": reply_to})
     found = accounts.find_account(account)
     part = MessagePart(mail.text, mail.text)
@@ -231,10 +229,11 @@ async def mail_draft(
     return f"the draft is in the folder {folder} of {found.address}; it is not sent"
 
 
-@tool(effect=Effect.READ, volatile=True, timeout_s=READ_S, returns_outside_text=True)
+@tool(
+    effect=Effect.READ, volatile=True, timeout_s=READ_S, returns_outside_text=True, owner_only=True
+)
 async def mail_search(
     accounts: MailAccounts,
-    context: ToolContext,
     words: str = "",
     sender: str = "",
     subject: str = "",
@@ -244,7 +243,6 @@ async def mail_search(
     """Look for mails in the owner's mailbox, the latest first. `words`: anywhere in the mail;
     `since`: a day such as 2026-11-20. What is left out is not looked at.
     """
-    _check_owner(context)
     try:
         query = MailQuery(words, sender, subject, date.fromisoformat(since) if since else None)
     except ValueError as error:
@@ -260,12 +258,11 @@ async def mail_search(
     return ToolOutput("\n".join((head, *lines)), label=Label.UNTRUSTED, from_owner=False)
 
 
-@tool(effect=Effect.READ, volatile=True, timeout_s=READ_S, returns_outside_text=True)
-async def mail_read(
-    accounts: MailAccounts, context: ToolContext, number: str, account: str = ""
-) -> ToolOutput:
+@tool(
+    effect=Effect.READ, volatile=True, timeout_s=READ_S, returns_outside_text=True, owner_only=True
+)
+async def mail_read(accounts: MailAccounts, number: str, account: str = "") -> ToolOutput:
     """One mail of the owner's mailbox. `number`: as mail_search gives it."""
-    _check_owner(context)
     mail = await _ask(Mailbox(accounts.find_account(account).config).read(number))
     proof = "proven" if mail.proven else "not proven"
     names = ", ".join(f"{one.name or 'attachment'} ({one.size:,} bytes)" for one in mail.files)
@@ -280,12 +277,6 @@ async def mail_read(
     head = "\n".join(f"{name}: {found}" for name, found in rows.items() if found)
     text = "\n\n".join(part for part in (head, mail.text, mail.history) if part)
     return ToolOutput(text, label=Label.UNTRUSTED, from_owner=False)
-
-
-def _check_owner(context: ToolContext) -> None:
-    """A mail's own turn, an event's and other people's never see the mailbox. Raises ToolError."""
-    if not is_owner_turn(context.turn):
-        raise ToolError("only the owner can have their mailbox looked into, in a chat of theirs")
 
 
 async def _ask(work: Awaitable[T]) -> T:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Literal
 
 from daemon.core import value
-from daemon.core.provenance import TrustContext
+from daemon.core.provenance import TrustContext, is_owner_turn
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
 from daemon.tools.base import ToolError
@@ -26,6 +26,7 @@ from daemon.tools.registry import ToolRegistry
 Approvals = Literal["risk", "always"]
 ALLOW, ASK, DENY = Decision
 QUOTE_CHARS = 80
+OWNER_ONLY = "only the owner can use it, in a chat of theirs"
 
 
 class Taint(StrEnum):
@@ -187,6 +188,9 @@ class PolicyGate:
         What the turn has read since then does not count: the call was written before.
         """
         tool, effect = call.tool, call.effect
+        from_outside = setting.session_label is Label.UNTRUSTED or not is_owner_turn(turn)
+        if tool.meta.owner_only and from_outside:
+            return DENY, OWNER_ONLY
         earlier = call.state.judged
         case = self._collect_facts(turn, call, setting)
         reads = case.taint is Taint.READ_OUTSIDE_TEXT and not tool.meta.public
