@@ -29,6 +29,7 @@ ROWS: Mapping[str, str] = {
     "A13": "session ids and trust; sub-agents inherit",
     "A14": "Telegram, Slack and Discord: people, groups and threads, commands, buttons, files",
     "A15": "approvals: once, session, always, deny",
+    "A16": "mail, events, schedules, goals; who wrote a mail; quiet hours",
     "A17": "sub-agents: depth, iterations, time, size, background",
     "A19": "daily budget, usage, /cost",
     "A20": "the config by tool, and /reload",
@@ -79,12 +80,11 @@ ROWS: Mapping[str, str] = {
     "F4": "stop conditions checked by machine on live runs",
     "F5": "pinned rules",
     "F6": "claims against the ledger",
-    "F8": "undo of files",
+    "F8": "undo of files; the send window",
 }
 LATER: Mapping[str, str] = {
     "A3": "skills come with the memory; the base prompt and known facts are here (A5)",
     "A4": "recency and salience come with the memory; facts are found by their words",
-    "A16": "mail and schedules, templates and signatures of webhooks come with the triggers; the plain form is here (A13)",
     "A18": "consolidation comes with the memory",
     "A21": "skills come with the memory",
     "A23": "service, wizard and dashboard come with operations",
