@@ -197,7 +197,7 @@ async def mail_send(
     what = f"the mail to {', '.join((*mail.to, *mail.cc))}"
     words = LEAVES if hold else AT_ONCE
     said = words.format(what=what, when=show_time(due, "%H:%M")) + RUNS_LATER * (not sender.works)
-    return ToolOutput(said, events=(event,))
+    return ToolOutput(said, events=(event,), public=True)
 
 
 @tool(effect=Effect.WRITE, critical=("to", "cc"), owner_only=True)
