@@ -44,7 +44,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/agent": 32_660,
     "daemon/app": 11_000,
     "daemon/cli": 24_180,
-    "daemon/client": 9_870,
+    "daemon/client": 10_000,
     "daemon/commands": 11_900,
     "daemon/core": 19_600,
     "daemon/gateway": 4_790,

@@ -27,6 +27,7 @@ from daemon.commands.registry import CommandCall, CommandRunner, fence_argument,
 from daemon.core import value
 from daemon.core.errors import ConfigError, UsageError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished, is_turn_over
+from daemon.core.messages import MessageQueued
 from daemon.core.quoted import is_typed
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
 from daemon.core.trust import OWNER, Answer, Label, Person, Role, label_for_role
@@ -124,7 +125,9 @@ class LocalClient(JournalReader, DaemonClient):
                 if view.state in END_STATES:
                     return view
             item = await anext(items)
-        if isinstance(item, TurnFinished):
+        if isinstance(item, TurnFinished) and not any(
+            isinstance(entry.event, MessageQueued) for entry in item.turn.events
+        ):
             return run_view(row_from_turn(item.turn), item.turn.events)
         return await self._find_run(turn)
 

@@ -4,7 +4,8 @@ It was made by a real daemon of that commit with a scripted model: an ordinary t
 one that waits for an approval, and a pinned rule; then `aidaemon pair`.
 
 One of aad6a45 has what that version added: labels of files, a permission and a question that are bound to deploy.sh, a memory and
-one that waits, and a file that a command had left and was set aside.
+one that waits, and a file that a command had left and was set aside. One of a34b7be has a mail that was answered, one that is held,
+and a goal.
 """
 
 import asyncio
@@ -19,11 +20,15 @@ from daemon.core.trust import Label, Stop
 from daemon.store.sqlite import SqliteStore
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import Daemon, Json, running_daemon, scripted
+from tests.fakes.mail.mailbox import mail_config, until_watching
+from tests.fakes.mail.server import mail_server, write_mail
 from tests.fakes.openai import FakeOpenAI, calls, says
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "home_4cb0a74"
 OF_AAD6A45 = FIXTURE.with_name("home_aad6a45")
 OF_E1F2531 = FIXTURE.with_name("home_e1f2531")
+OF_A34B7BE = FIXTURE.with_name("home_a34b7be")
+ANSWERED = "<99c0e121be04d019f7a53de9.eb1a4f7e2b80ec29@example.net>"
 WHILE_IT_WAITS = "2026-11-22T20:00:00+00:00"
 CONFIG = "[tools]\napproval_minutes = 43200\n[agent]\ncheck_claims = false\n"
 REPLIES = {"hello": "Hello, Ann.", "write one line into notes.txt": "I wrote notes.txt."}
@@ -262,6 +267,33 @@ async def test_schedules_and_what_strangers_brought_of_a_home_of_e1f2531_are_kno
                 await asyncio.sleep(0.05)
         assert await _read_as(model, daemon, "mine/notes.txt", "own") == "trusted"
         assert await _read_as(model, daemon, "mine/sum.txt", "moved") == "untrusted"
+
+
+async def test_mails_and_goals_of_a_home_of_a34b7be_go_on(tmp_path: Path) -> None:
+    home, clock = Path(shutil.copytree(OF_A34B7BE, tmp_path / "home")), tmp_path / "clock"
+    clock.write_text("2026-11-24T09:59:00+00:00")
+    env = {"AIDAEMON_TEST_CLOCK": str(clock)}
+    async with FakeOpenAI() as model, mail_server() as server:
+        more = {"general": {"timezone": "Europe/Berlin"}}
+        answering = {"reply": True, "allowed_senders": ["ann@example.org"]}
+        config = mail_config(model, server, more, **answering)
+        async with running_daemon(home, config, env) as daemon:
+            [goal] = await daemon.listed("/v1/goals")
+            assert (goal["text"], goal["state"]) == ("Find a flat in Lisbon", "active")
+            assert server.sink.sent == []
+            clock.write_text("2026-11-24T10:00:01+00:00")
+            await server.sink.until(lambda: len(server.sink.sent) == 1)
+            await until_watching(daemon)
+            model.script(says("You are welcome."))
+            await server.dovecot.deliver(
+                write_mail("Thanks!", subject="Re: Meeting", number="2", answers=ANSWERED)
+            )
+            asked = await model.asked(1)
+            await server.sink.until(lambda: len(server.sink.sent) == 2)
+    held, answer = server.sink.sent
+    assert (held.people, held.text) == (("bob@example.com",), "Lunch at one?")
+    assert (answer.people, answer.text) == (("ann@example.org",), "You are welcome.")
+    assert "At noon." in str(asked.body["messages"])  # the same conversation
 
 
 async def _list_news(daemon: Daemon) -> list[Json]:
