@@ -245,7 +245,7 @@ class MailReader:
 
     async def _hand_over(self, uid: int, mail: RawMail) -> None:
         try:
-            read = await self._parser.read(mail.raw)
+            read = await self._parser.read(mail.raw, mail.structure)
         except UnreadableMail as error:
             name = sha256(mail.raw).hexdigest()[:24]
             raw = mail.raw[:20_000].decode("utf-8", "replace")

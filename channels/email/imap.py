@@ -26,6 +26,7 @@ SIZE, DATED = re.compile(rb"RFC822\.SIZE (\d+)"), re.compile(rb'INTERNALDATE "([
 FOR_NOW = re.compile(
     rb"UNAVAILABLE|INUSE|LIMIT|SERVERBUG|too many|temporar|try again", re.IGNORECASE
 )
+LITERAL, MAX_STRUCTURE = re.compile(rb"\{\d+\}$"), 100_000
 DRAFTS = re.compile(rb'"?([\x20-\x21\x23-\x5b\x5d-\x7e]{1,200}?)"?$')
 
 
@@ -50,12 +51,13 @@ class Folder(NamedTuple):
 
 class RawMail(NamedTuple):
     """A mail as it came, but for the end of a large one; `size`: of all of it; `at`: when the
-    server took it, in UTC.
+    server took it, in UTC; `structure`: what the server tells of the parts of a large one.
     """
 
     raw: bytes
     size: int
     at: str
+    structure: bytes = b""
 
 
 class Imap:
@@ -154,7 +156,19 @@ class Imap:
             with suppress(ValueError, OverflowError):
                 taken = datetime.strptime(dated[1].decode().strip(), "%d-%b-%Y %H:%M:%S %z")
                 at = taken.astimezone(UTC).isoformat()
-        return RawMail(raw, int(size[1]) if size else len(raw), at)
+        whole = int(size[1]) if size else len(raw)
+        structure = await self._fetch_structure(uid) if limit > 1 and whole > len(raw) else b""
+        return RawMail(raw, whole, at, structure)
+
+    async def _fetch_structure(self, uid: int) -> bytes:
+        """What the server tells of its parts."""
+        told = b""
+        for line in await self._fetch(uid, "(UID BODYSTRUCTURE)"):
+            if isinstance(line, bytearray):  # text of some length, as the server sends what is odd
+                told = LITERAL.sub(b"", told) + b'"' + bytes(line).replace(b'"', b"") + b'"'
+            else:
+                told += bytes(line)
+        return told.partition(b"BODYSTRUCTURE ")[2][:MAX_STRUCTURE]
 
     async def fetch_part(self, uid: int, number: str, encoding: str, limit: int) -> bytes:
         """A file of a mail, decoded. Raises Rejected: it is gone, or broken."""

@@ -1,8 +1,9 @@
 """Reads mails from strangers: `python -I parse_child.py AUTHSERV_ID < mails > JSON lines`.
 
 Runs as a child process that imports nothing of ours: broken MIME, and mails made to cost much, meet
-little memory, little time, and nothing that may be written. For each mail the parent writes its
-length in a line, and its bytes; the answer is one line of JSON, made by `read_mail`.
+little memory, little time, and nothing that may be written. For each mail the parent writes two
+lengths in a line, the mail's bytes, and what the server tells of its parts, or nothing; the answer
+is one line of JSON, made by `read_mail`.
 """
 
 import json
@@ -13,19 +14,14 @@ import sys
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from email.errors import (
-    FirstHeaderLineIsContinuationDefect,
-    InvalidBase64LengthDefect,
-    MessageError,
-    MisplacedEnvelopeHeaderDefect,
-    MissingHeaderBodySeparatorDefect,
-)
+from email import errors
 from email.headerregistry import AddressHeader
 from email.message import EmailMessage
 from email.parser import BytesFeedParser
 from email.policy import EmailPolicy
 from email.utils import getaddresses, parsedate_to_datetime
 from html.parser import HTMLParser
+from itertools import islice, takewhile
 from time import process_time
 from typing import TypeVar
 
@@ -34,9 +30,7 @@ from mailparser_reply import EmailReplyParser
 
 T = TypeVar("T")
 MEMORY_BYTES, CPU_S, ALL_S, PIECE_S, LAST_S = 700_000_000, 8, 4.0, 1.5, 0.05
-CHUNK, MAX_HEAD, MAX_LONG_VALUE, MAX_VALUE, MAX_STATEMENT = (
-    8_192, 100_000, 20_000, 4_000, 3_000,
-)  # fmt: skip
+CHUNK, MAX_HEAD, MAX_LONG_VALUE, MAX_VALUE = 8_192, 100_000, 20_000, 4_000
 MAX_TEXT, MAX_HTML, MAX_HEADER, MAX_PARTS, MAX_FILES = 100_000, 1_000_000, 900, 200, 20
 MAX_REFERENCES, MAX_ID = 20, 250
 MAX_REPLY_CHARS = 50_000
@@ -58,11 +52,11 @@ MICROSOFT_PASS = re.compile(r"dmarc=pass action=[a-z.]{1,20} header\.from=([A-Za
 QUOTED = re.compile(r'"[^"\\;()]*"')
 COMMENT = re.compile(r'(?<![^ ;])\([^()"\\]*\)(?![^ ;])')
 TWO_WAYS = (
-    FirstHeaderLineIsContinuationDefect,
-    MisplacedEnvelopeHeaderDefect,
-    MissingHeaderBodySeparatorDefect,
-)
+    errors.FirstHeaderLineIsContinuationDefect, errors.MisplacedEnvelopeHeaderDefect,
+    errors.MissingHeaderBodySeparatorDefect,
+)  # fmt: skip
 BY_ITS_SENDER = frozenset(("from", "to", "cc", "subject", "date", "message-id", "mime-version"))
+TOKEN, ESCAPED = re.compile(r'[()]|"((?:[^"\\]|\\.)*)"|[^\s()"]+', re.DOTALL), re.compile(r"\\(.)")
 BLANKS, LINES = re.compile(r"[^\S\n]+"), re.compile(r"\n[ \n]*\n")
 
 
@@ -71,8 +65,8 @@ class TooSlow(Exception):
 
 
 BROKEN = (
-    TooSlow, MessageError, ValueError, LookupError, AttributeError, TypeError, AssertionError,
-    RecursionError, OverflowError,
+    TooSlow, errors.MessageError, ValueError, LookupError, AttributeError, TypeError,
+    AssertionError, RecursionError, OverflowError,
 )  # fmt: skip
 
 
@@ -207,11 +201,10 @@ def list_parts(message: EmailMessage, number: str = "") -> Iterator[tuple[str, E
 def read_text(part: EmailMessage) -> str:
     """The text of a part, whatever its charset claims."""
     data = part.get_payload(decode=True)
-    raw = data if isinstance(data, bytes) else b""
-    if any(isinstance(one, InvalidBase64LengthDefect) for one in part.defects):
+    raw = data[: 4 * MAX_HTML] if isinstance(data, bytes) else b""
+    if any(isinstance(one, errors.InvalidBase64LengthDefect) for one in part.defects):
         letters = re.sub(rb"[^A-Za-z0-9+/]", b"", raw)
         raw = b64decode(letters[: len(letters) // 4 * 4])  # it breaks off
-    raw = raw[: 4 * MAX_HTML]
     charset = str(part.get_content_charset("") or "utf-8")
     for one in (charset, "utf-8"):
         for missing in range(4):  # a letter at its end may be cut in two
@@ -285,7 +278,7 @@ def find_proof(message: EmailMessage, sender: str, server: str) -> tuple[bool, s
         results = authres.AuthenticationResultsHeader.parse(line).results if is_plain else None
     except (authres.AuthResError, *BROKEN):
         results = None
-    if results is None or len(said) >= MAX_STATEMENT:
+    if results is None or len(said) >= MAX_VALUE - 1_000:
         return False, f"what {server} says of who wrote it cannot be read"
     return judge_results(list(results), domain)
 
@@ -365,36 +358,96 @@ def cut_reply(text: str, subject: str, *, is_reply: bool) -> tuple[str, str]:
     return (new, text[at + len(new) :].strip()) if at >= 0 else (text, "")
 
 
+def read_structure(text: str) -> list[object]:
+    """What a server tells as BODYSTRUCTURE, as lists of words and lists."""
+    open_lists: list[list[object]] = [[]]
+    for found in TOKEN.finditer(text):
+        sign, quoted = found[0], found[1]
+        if sign == "(":
+            open_lists.append([])
+            open_lists[-2].append(open_lists[-1])
+        elif sign == ")" and len(open_lists) == 1:
+            break  # the end of the answer that it stands in
+        elif sign == ")":
+            open_lists.pop()
+        else:
+            word = "" if sign.upper() == "NIL" else sign
+            open_lists[-1].append(ESCAPED.sub(r"\1", quoted) if quoted is not None else word)
+    return open_lists[0]
+
+
+def list_described(entry: object, number: str = "") -> Iterator[tuple[str, EmailMessage, int]]:
+    """Each part that is told of, with its head and its encoded size."""
+    if not isinstance(entry, list) or not entry:
+        return
+    if isinstance(entry[0], list):
+        for place, inner in enumerate(takewhile(lambda one: isinstance(one, list), entry), 1):
+            yield from list_described(inner, f"{number}.{place}" if number else str(place))
+        return
+    kind, subtype, given, _, _, encoding, size = entry[:7]
+    lists = [one for one in entry[7:] if isinstance(one, list) and len(one) > 1]
+    shown = next(
+        (one for one in lists if str(one[0]).lower() in ("attachment", "inline")), [""] * 2
+    )
+    lines = (
+        f"Content-Type: {kind}/{subtype}{_parameters(given)}",
+        f"Content-Disposition: {shown[0][0]}{_parameters(shown[0][1])}",
+        f"Content-Transfer-Encoding: {encoding}",
+    )
+    head = "\n".join(" ".join(line.split()) for line in lines)
+    yield number or "1", parse(head.encode("utf-8", "replace"))[0], int(str(size))
+
+
+def _parameters(given: object) -> str:
+    words = [str(one).replace('"', "") for one in given] if isinstance(given, list) else []
+    return "".join(
+        f'; {name}="{text}"' for name, text in zip(words[::2], words[1::2], strict=False)
+    )
+
+
+def _is_text(part: EmailMessage) -> bool:
+    is_file = part.get_content_disposition() == "attachment" or _file_name(part)
+    return not is_file and part.get_content_type() in ("text/plain", "text/html")
+
+
+def _file_name(part: EmailMessage) -> str:
+    return Work.attempt(lambda: " ".join(str(part.get_filename() or "").split()), "")
+
+
+def _describe(number: str, part: EmailMessage, size: int) -> dict[str, object]:
+    encoding = header(part, "Content-Transfer-Encoding").casefold()
+    size = size * 3 // 4 if encoding == "base64" else size
+    name, kind = _file_name(part)[:200], part.get_content_type()[:100]
+    return {"number": number, "name": name, "mime": kind, "size": size, "encoding": encoding[:20]}
+
+
 def list_content(message: EmailMessage) -> tuple[str, list[dict[str, object]]]:
     """The text that a person reads, and the files."""
     texts: list[str] = []
     pages: list[str] = []
     files: list[dict[str, object]] = []
-    for count, (number, part) in enumerate(list_parts(message)):
-        if count >= MAX_PARTS:
-            break
-        kind, name = part.get_content_type(), ""
-        with suppress(*BROKEN):
-            name = " ".join(str(part.get_filename() or "").split())
-        is_shown = part.get_content_disposition() != "attachment" and not name
-        if (is_shown and kind == "text/plain") or kind.startswith("multipart/"):  # has no boundary
-            texts.append(read_text(part))
-        elif is_shown and kind == "text/html":
+    for number, part in islice(list_parts(message), MAX_PARTS):
+        kind = part.get_content_type()
+        if kind.startswith("multipart/") or (_is_text(part) and kind == "text/plain"):
+            texts.append(read_text(part))  # a multipart without a boundary is one text
+        elif _is_text(part):
             pages.append(read_html(read_text(part)))
         elif len(files) < MAX_FILES:
             data = str("" if part.is_multipart() else part.get_payload())
-            encoding = header(part, "Content-Transfer-Encoding").casefold()
-            letters = len("".join(data.split()).rstrip("="))
-            size = letters * 3 // 4 if encoding == "base64" else len(data)
-            files.append(
-                {"number": number, "name": name[:200], "mime": kind[:100], "size": size,
-                 "encoding": encoding[:20]}
-            )  # fmt: skip
+            files.append(_describe(number, part, len("".join(data.split()).rstrip("="))))
     plain = "\n\n".join(text.strip() for text in texts if text.strip())
     return plain or "\n\n".join(page for page in pages if page), files
 
 
-def read_mail(raw: bytes, server: str) -> dict[str, object]:
+def list_files(structure: str) -> list[dict[str, object]]:
+    """The files of a mail of which only the beginning was read; sizes are in lines of 76 signs."""
+    entry = next(iter(read_structure(structure)), [])
+    parts = islice(list_described(entry), MAX_PARTS)
+    found = (_describe(n, part, size * 76 // 78) for n, part, size in parts if not _is_text(part))
+    return list(islice(found, MAX_FILES))
+
+
+def read_mail(raw: bytes, server: str, structure: str = "") -> dict[str, object]:
     """What of a mail we need."""
     head = re.split(rb"\r?\n\r?\n", raw, maxsplit=1)[0][:MAX_HEAD]
     Work.ends = process_time() + ALL_S
@@ -411,6 +464,7 @@ def read_mail(raw: bytes, server: str) -> dict[str, object]:
         references = [references[0], *references[1 - MAX_REFERENCES :]]
     subject = header(message, "Subject")
     text, files = list_content(message) if read else ("", [])
+    files = Work.attempt(lambda: list_files(structure), []) or files
     text = text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
     is_cut = len(text) > MAX_TEXT or not is_whole
     new, history = cut_reply(text[:MAX_TEXT], subject, is_reply=bool(references))
@@ -433,12 +487,12 @@ def main() -> None:
     signal.signal(signal.SIGPROF, Work.stop)
     server = sys.argv[1] if len(sys.argv) > 1 else ""
     while line := sys.stdin.buffer.readline():
-        raw = sys.stdin.buffer.read(int(line))
+        raw, structure = (sys.stdin.buffer.read(int(size)) for size in line.split())
         used = resource.getrusage(resource.RUSAGE_SELF)
         most = int(used.ru_utime + used.ru_stime) + CPU_S
         resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
-        answer = json.dumps(read_mail(raw, server), ensure_ascii=False).encode("utf-8", "replace")
-        sys.stdout.buffer.write(answer + b"\n")
+        answer = json.dumps(read_mail(raw, server, structure.decode("latin-1")), ensure_ascii=False)
+        sys.stdout.buffer.write(answer.encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
 
 

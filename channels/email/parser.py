@@ -69,13 +69,14 @@ class MailParser:
         self._server, self._program = authserv_id, program
         self._child: asyncio.subprocess.Process | None = None
 
-    async def read(self, raw: bytes) -> ReadMail:
-        """What stands in it, or in its beginning where all of it is too much. Raises
+    async def read(self, raw: bytes, structure: bytes = b"") -> ReadMail:
+        """What stands in it, or in its beginning where all of it is too much. `structure`: what the
+        server tells of the parts of a mail of which `raw` is not all. Raises
         UnreadableMail; RetryLater: no mail can be read here, so that none is set aside; OSError
         where no child can be started.
         """
         try:
-            return await self._read(raw)
+            return await self._read(raw, structure)
         except UnreadableMail:
             log.warning("a mail is too much to be read, but for its beginning")
         try:
@@ -88,12 +89,12 @@ class MailParser:
                 raise RetryLater(text) from error
             raise
 
-    async def _read(self, raw: bytes) -> ReadMail:
+    async def _read(self, raw: bytes, structure: bytes = b"") -> ReadMail:
         child = await self.start()
         assert child.stdin is not None and child.stdout is not None
         try:
             async with asyncio.timeout(READ_S):
-                child.stdin.write(b"%d\n" % len(raw) + raw)
+                child.stdin.write(b"%d %d\n" % (len(raw), len(structure)) + raw + structure)
                 await child.stdin.drain()
                 line = await child.stdout.readline()
             return ReadMail.model_validate(json.loads(line))
