@@ -385,13 +385,12 @@ def list_described(entry: object, number: str = "") -> Iterator[tuple[str, Email
             yield from list_described(inner, f"{number}.{place}" if number else str(place))
         return
     kind, subtype, given, _, _, encoding, size = entry[:7]
-    lists = [one for one in entry[7:] if isinstance(one, list) and len(one) > 1]
-    shown = next(
-        (one for one in lists if str(one[0]).lower() in ("attachment", "inline")), [""] * 2
-    )
+    lists = (one for one in entry[7:] if isinstance(one, list) and len(one) > 1)
+    shown = [one for one in lists if str(one[0]).lower() in ("attachment", "inline")]
+    how, more = (shown or [["inline", ""]])[0][:2]
     lines = (
         f"Content-Type: {kind}/{subtype}{_parameters(given)}",
-        f"Content-Disposition: {shown[0][0]}{_parameters(shown[0][1])}",
+        f"Content-Disposition: {how}{_parameters(more)}",
         f"Content-Transfer-Encoding: {encoding}",
     )
     head = "\n".join(" ".join(line.split()) for line in lines)
