@@ -151,6 +151,9 @@ class EmailAccount(MailModel):
     notify: str = Field(
         "", description="the conversation that is told; empty: where the owner wrote last"
     )
+    strangers_per_day: int = Field(
+        300, ge=0, description="mails of unknown senders that are read in a day; 0: no limit"
+    )
     poll_seconds: int = Field(
         60, ge=1, le=3600, description="how often a server without IDLE is asked"
     )

@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from datetime import date
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from secrets import token_hex
@@ -21,7 +22,7 @@ from daemon.core.ids import NewId
 from daemon.core.redaction import Redactor, drop_lone_surrogates
 from daemon.core.rows import NO_ROOT, InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Label, Role
-from daemon.sessions.brakes import Intake
+from daemon.sessions.brakes import Intake, TooMany
 from daemon.sessions.manager import SessionManager
 from daemon.store.journal import Store, Tx
 from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_name
@@ -45,7 +46,11 @@ REFUSED_TYPES = (
     "exe scr com bat cmd msi js jse vbs vbe wsf hta lnk pif jar ps1 iso img reg cpl apk dmg"
 )
 REFUSED_FILES = tuple(f"*.{one}" for one in REFUSED_TYPES.split())
-MAX_FILES, MAX_STRANGERS_TEXT = 10, 20_000
+MAX_FILES, MAX_STRANGERS_TEXT, SOON_S = 10, 20_000, 60
+LEFT = (
+    "[{channel}] More than {most} mails of people who are not known came today. The others are left"
+    " in the mailbox, and I do not read them (strangers_per_day in [email])."
+)
 
 
 class Standing(IntEnum):
@@ -174,6 +179,7 @@ class MailTrigger:
     conditions: ConditionChecker
     new_mark: Callable[[], str] = token_hex
     troubles: set[str] = field(default_factory=set)
+    counts: dict[str, tuple[date, int]] = field(default_factory=dict)
 
     def standing(self, mail: InboundMail) -> Standing:
         """What its sender is to us."""
@@ -189,9 +195,13 @@ class MailTrigger:
         if plan is None:
             return None
         is_known = judge_sender(mail, account) >= Standing.KNOWN
-        counted = f"{mail.address.channel}:{mail.sender.id if is_known else 'strangers'}"
         body = render_mail(mail, plan, self.new_mark(), 100_000 if is_known else MAX_STRANGERS_TEXT)
-        self.intake.take(counted, len(body), event=True)
+        notify = (plan.rule.notify if plan.rule else "") or account.notify
+        is_taken, told = self._count(mail, account, len(body), is_known)
+        if told:
+            await self.store.write(lambda tx: self._tell(tx, notify, told))
+        if not is_taken:
+            return None
         files = [replace(one, name=make_safe_name(one.name)) for one in plan.files]
         session = session_id(mail.address)
         row = InboxRow(
@@ -217,11 +227,33 @@ class MailTrigger:
             row.received_at,
             agent=(plan.rule.agent if plan.rule else "") or "default",
         )
-        notify = (plan.rule.notify if plan.rule else "") or account.notify
         saved, opened = await self.store.write(lambda tx: self._save(tx, row, where, notify))
         if opened:
             self.sessions.deliver(opened, saved, stream=False)
         return saved
+
+    def _count(
+        self, mail: InboundMail, account: EmailAccount, size: int, is_known: bool
+    ) -> tuple[bool, str]:
+        """Whether it is taken, or left in the mailbox, since it may hold up no other mail until
+        tomorrow; and what the owner is told of that, once a day. Raises TooMany: it is taken soon.
+        """
+        channel, today = mail.address.channel, self.clock.now().date()
+        day, count = self.counts.get(channel, (today, 0))
+        count, most = count if day == today else 0, account.strangers_per_day
+        if not is_known and most and count >= most:
+            self.counts[channel] = today, count + 1
+            return False, LEFT.format(channel=channel, most=most) if count == most else ""
+        counted = f"{channel}:{mail.sender.id if is_known else 'strangers'}"
+        try:
+            self.intake.take(counted, size, event=True)
+        except TooMany as error:
+            if error.retry_after <= SOON_S:
+                raise
+            return False, f"[{channel}] {error} It is left in the mailbox." if error.first else ""
+        if not is_known:
+            self.counts[channel] = today, count + 1
+        return True, ""
 
     async def _list_rules(self, mail: InboundMail, account: EmailAccount) -> Sequence[MailRule]:
         """Without those for this mail whose condition does not hold. One that cannot be looked at

@@ -142,7 +142,7 @@ async def _house(
             "tokens": {name: f"{name}-token-0123456789" for name in NAMES},
         },
         "scheduler": {"session": "web:owner", "tasks": make_tasks(size)},
-        "email": server.config(notify="web:owner", authserv_id=""),
+        "email": server.config(notify="web:owner", authserv_id="", strangers_per_day=0),
         "budget": {"daily_tokens": 0, "daily_usd": 0.0},
         "limits": {"events_per_minute": MOST},
     }

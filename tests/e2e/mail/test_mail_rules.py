@@ -103,3 +103,22 @@ async def test_a_schedule_waits_for_so_many_mails_and_calls_no_model_before(
         await until(daemon, lambda lines: len(lines) == 1)
         assert "nothing new" in await looked(it, daemon, 4)
     assert it.asked("sum up news") == 1
+
+
+async def test_a_flood_of_strangers_is_left_in_the_mailbox_and_holds_up_nobody(
+    server: MailServer, tmp_path: Path
+) -> None:
+    config = {
+        "strangers_per_day": 2, "notify": "terminal:main", "allowed_senders": ["ann@example.org"],
+    }  # fmt: skip
+    async with FakeOpenAI() as model:
+        model.otherwise(by(lambda body: says("It is an advertisement.")))
+        async with at_mailbox(tmp_path, model, server, **config) as daemon:
+            flood = [write_mail("buy", number=f"{n}", proof="dmarc=fail") for n in range(30)]
+            await server.dovecot.deliver(*flood, write_mail("from Ann", number="ann"))
+            await model.asked(3)
+            texts = await until_told(daemon, "More than 2 mails of people who are not known")
+            runs = await daemon.listed("/v1/runs")
+    assert "from Ann" in " ".join(str(one.last("user")) for one in model.requests)
+    assert len([text for text in texts if "More than 2 mails" in text]) == 1
+    assert len(runs) == 3
