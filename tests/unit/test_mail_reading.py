@@ -100,3 +100,35 @@ async def answer() -> str:
     read = await parser.read(b"")
     await parser.aclose()
     return read.model_dump_json()
+
+
+STRUCTURES = {
+    '(("text" "plain" NIL NIL NIL "7bit" 11 1)("image" "png" ("name" "a.png") NIL NIL "base64" 7800 NIL NIL) "mixed"))': [
+        ("2", "a.png", 5700)
+    ],
+    '("application" "pdf" ("name" "a b.pdf") NIL NIL "7bit" 78 NIL NIL NIL)': [
+        ("1", "a b.pdf", 76)
+    ],
+    '("image" "png" ("name" "=?utf-8?q?=C3=BC=0A.png?=") NIL NIL "7bit" 78)': [("1", "ü .png", 76)],
+    '("text" "plain" NIL NIL NIL "7bit" 78 1 NIL ("attachment" ("filename" "q\\"uo\\\\te.txt")))': [
+        ("1", "quote.txt", 76)
+    ],
+    "(" * 50_000: [],
+    "(" * 50_000 + ")" * 50_000: [],
+    '("image" "png" NIL': [],
+    '("image" "png" NIL NIL NIL "base64" "many")': [],
+    '("a\r\nX: y" "b;c" ("name" "x\r\nY: z") NIL NIL NIL 78)': [("1", "x Y: z", 76)],
+    "": [],
+    '"': [],
+    ")))": [],
+}
+"""What a server tells of a large mail's parts, and the files in it."""
+
+
+@pytest.mark.parametrize("told", STRUCTURES)
+async def test_the_files_of_a_large_mail_are_those_that_the_server_tells_of(
+    parser: MailParser, told: str
+) -> None:
+    read = await parser.read(b"From: ann@example.org\r\n\r\ntext", told.encode("latin-1"))
+    assert [(one.number, one.name, one.size) for one in read.files] == STRUCTURES[told]
+    assert read.text == "text"
