@@ -122,6 +122,8 @@ class Email:
         """The mail's Message-ID, the same at each try: where an answer was lost and the mail is
         sent again, mail servers and programs know it for the same.
         """
+        if message.choices:
+            raise Unsupported("a mail has no buttons")
         data = b""
         if message.file:
             await check_size(message.file, message.name, MAX_UPLOAD, "e-mail")

@@ -49,9 +49,9 @@ class SmtpSender:
             try:
                 async with asyncio.timeout(DATA_S):
                     await client.data(mail.as_bytes())
-            except aiosmtplib.SMTPResponseException as error:
-                raise _refused(error.code, error.message) from error
             except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
+                if isinstance(error, aiosmtplib.SMTPResponseException) and error.code >= 400:
+                    raise _refused(error.code, error.message) from error
                 text = "the mail server did not say whether it took the mail"
                 raise DeliveryUnknown(text) from error
 
@@ -99,6 +99,6 @@ class SmtpSender:
 
 def _refused(code: int, text: str) -> ChannelError:
     said = " ".join(text.split())[:200]
-    if 400 <= code < 500:
+    if code < 500:  # an answer that is none has no code
         return RetryLater(f"the mail server does not take the mail now: {code} {said}", LATER_S)
     return Rejected(f"the mail server does not take the mail: {code} {said}")

@@ -9,23 +9,34 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from channels import base
-from channels.base import Channel, ChannelError, DeliveryUnknown, RetryLater
+from channels.base import Capabilities, Channel, ChannelError, DeliveryUnknown, RetryLater
+from channels.discord import channel as discord_channel
 from channels.discord.channel import Discord
 from channels.discord.config import DiscordAccount
+from channels.email import channel as email_channel
+from channels.email.channel import Email, EmailTiming
+from channels.email.config import EmailAccount
+from channels.email.imap import ImapTiming
 from channels.message import Address, InboundMessage, MessagePart, OutboundMessage
+from channels.slack import channel as slack_channel
 from channels.slack.channel import Slack
 from channels.slack.config import SlackAccount
+from channels.telegram import channel as telegram_channel
 from channels.telegram.channel import Telegram, TelegramTiming
 from channels.telegram.config import TelegramAccount
 from tests.channels import discord_host, slack_stage
 from tests.channels.host import Ledger, running
 from tests.fakes.discord import FakeDiscord
+from tests.fakes.mail.platform import MailPlatform
 from tests.fakes.platform import Fault, Platform, Shown
 from tests.fakes.slack import FakeSlack
 from tests.fakes.telegram import FakeTelegram
 
 SOON = TelegramTiming(first_s=0.02, longest_s=0.1, poll_s=5, edit_s=0.0)
+MAIL_SOON = EmailTiming(first_s=0.02, longest_s=0.1, imap=ImapTiming(call_s=5, idle_s=3))
 TRIES = 4
 SOURCE = str(Path(base.__file__).parent)
 
@@ -33,7 +44,9 @@ SOURCE = str(Path(base.__file__).parent)
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A platform and the channel that talks with it. `typing`, `seen`: what it calls these; `unknown`: its answer for what it
-    does not know; `change(platform, person, message_id, text)`: a person edits a message.
+    does not know; `change(platform, person, message_id, text)`: a person edits a message. `can`: what the channel claims. `who`:
+    how what it says of itself begins; `key`: what it calls what lets it in; `groups`, `private`: whether there are groups, and
+    chats that nobody else reads; `apart`: each message is in a thread; `pause_s`: the least time between messages.
     """
 
     name: str
@@ -43,6 +56,13 @@ class Kind:
     typing: str
     seen: str
     unknown: Callable[[], Fault]
+    can: Capabilities
+    who: str = "@"
+    key: str = "token"
+    groups: bool = True
+    private: bool = True
+    apart: bool = False
+    pause_s: float = 3.0
 
 
 KINDS = {
@@ -56,6 +76,7 @@ KINDS = {
         "sendChatAction",
         "setMessageReaction",
         lambda: Fault("status", 404),
+        telegram_channel.CAPABILITIES,
     ),
     "slack": Kind(
         "slack",
@@ -67,6 +88,7 @@ KINDS = {
         "assistant.threads.setStatus",
         "reactions.add",
         lambda: Fault("status", 200, text="unknown_method"),
+        slack_channel.CAPABILITIES,
     ),
     "discord": Kind(
         "discord",
@@ -78,8 +100,39 @@ KINDS = {
         "POST typing",
         "PUT reactions",
         lambda: Fault("status", 404),
+        discord_channel.CAPABILITIES,
+    ),
+    "email": Kind(
+        "email",
+        MailPlatform,
+        lambda config, name: Email(
+            EmailAccount.model_validate(config), name=name, timing=MAIL_SOON
+        ),
+        lambda *_: None,
+        "",
+        "",
+        lambda: Fault("status", 400),
+        email_channel.CAPABILITIES,
+        who="bot",
+        key="password",
+        groups=False,
+        private=False,
+        apart=True,
+        pause_s=12.0,
     ),
 }
+
+
+def needs(*claims: str) -> pytest.MarkDecorator:
+    """For a test of what not every channel can do: it runs over those that declare it, and groups where there are any. Whether
+    the others refuse it is tried by test_a14_what_it_says_it_can_do_it_can_and_no_more.
+    """
+    fit = [
+        name
+        for name, kind in KINDS.items()
+        if all(kind.groups if one == "groups" else getattr(kind.can, one) for one in claims)
+    ]
+    return pytest.mark.parametrize("stage", fit, indirect=True)
 
 
 @dataclass(slots=True)
@@ -99,6 +152,10 @@ class Stage:
     def at(self, chat: str, thread: str = "") -> Address:
         """A place at the platform."""
         return Address(self.channel.name, chat, thread)
+
+    def place(self, said: InboundMessage) -> Address:
+        """Where ann is answered to this."""
+        return replace(self.ann, thread=said.address.thread) if self.kind.apart else self.ann
 
     @property
     def group(self) -> Address:
@@ -165,7 +222,11 @@ class Stage:
 
     def secrets(self) -> list[str]:
         """What must never be told."""
-        return [str(value) for key, value in self.platform.config().items() if "token" in key]
+        return [
+            str(value)
+            for key, value in self.platform.config().items()
+            if "token" in key or key == "password"
+        ]
 
     def tells_nothing(self, error: BaseException) -> None:
         """No token in the text of the error, nor in the trace that a log would have."""
@@ -184,6 +245,7 @@ async def stage_of(name: str) -> AsyncIterator[Stage]:
     platform = kind.serve()
     await platform.start()
     stage = Stage(kind, platform, kind.talk(platform.config(), name), Ledger())
+    assert stage.channel.capabilities == kind.can
     try:
         yield stage
     finally:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from channels.message import Choice, InboundMessage, OutboundMessage
-from tests.contract.channels import Stage
+from tests.contract.channels import Stage, needs
 
 BURST = 50
 YES = (Choice("Allow", "approve:7:once"),)
@@ -26,12 +26,12 @@ async def test_a13_a_message_says_who_wrote_it_and_where(stage: Stage):
         number = stage.platform.say("ann", stage.ann.chat, "hello")
         (said,) = await stage.heard("hello")
     assert (said.address, said.sender.id, said.message_id) == (
-        stage.ann,
+        stage.place(said),
         stage.platform.person("ann"),
         number,
     )
     assert (
-        said.private
+        said.private is stage.kind.private
         and said.addressed
         and not (said.forwarded or said.edits or said.quoted or said.attachments)
     )
@@ -75,6 +75,7 @@ async def test_text_comes_as_it_was_typed(stage: Stage):
         await stage.heard(*texts)
 
 
+@needs("groups")
 async def test_a14_in_a_group_a_message_is_for_the_assistant_when_it_is_named(stage: Stage):
     group = stage.platform.group("ann", "bob")
     async with stage.listening():
@@ -206,6 +207,7 @@ async def test_poison_is_set_aside_and_holds_up_nothing(stage: Stage):
     assert len({one.external_id for one in stage.host.poison}) == len(stage.host.poison)
 
 
+@needs("edits")
 async def test_a14_an_edited_message_says_which_it_replaces(stage: Stage):
     async with stage.listening():
         number = stage.platform.say("ann", stage.ann.chat, "helo")
@@ -216,6 +218,7 @@ async def test_a14_an_edited_message_says_which_it_replaces(stage: Stage):
     assert (edited.message_id, edited.address, edited.sender) == (number, stage.ann, said.sender)
 
 
+@needs("reactions")
 async def test_a14_a_reaction_to_an_answer_is_heard(stage: Stage):
     async with stage.listening():
         answer = await stage.send("the answer")
@@ -230,6 +233,7 @@ async def test_a14_a_reaction_to_an_answer_is_heard(stage: Stage):
     assert reaction.address.chat == stage.ann.chat
 
 
+@needs("buttons")
 async def test_a15_a_press_is_told_and_who_pressed_is_shown_the_answer(stage: Stage):
     async with stage.listening():
         asked = await stage.channel.send(
@@ -243,6 +247,7 @@ async def test_a15_a_press_is_told_and_who_pressed_is_shown_the_answer(stage: St
     assert stage.platform.pressed() == [stage.host.toast]
 
 
+@needs("buttons")
 async def test_a15_whoever_presses_in_a_group_is_named(stage: Stage):
     group = stage.group
     async with stage.listening():
@@ -254,6 +259,7 @@ async def test_a15_whoever_presses_in_a_group_is_named(stage: Stage):
     assert stage.host.presses[0].sender.id == stage.platform.person("bob")
 
 
+@needs("buttons")
 @pytest.mark.parametrize("data", ["approve:999:always", "x" * 64, "💥\x00\n'; --", "{"])
 async def test_a15_forged_data_comes_as_it_is_and_breaks_nothing(stage: Stage, data: str):
     async with stage.listening():
@@ -270,6 +276,7 @@ async def test_a15_forged_data_comes_as_it_is_and_breaks_nothing(stage: Stage, d
     assert {press.data for press in stage.host.presses} <= {data, YES[0].data}
 
 
+@needs("buttons")
 async def test_a15_a_press_that_could_not_be_written_down_is_told_or_tried_again(stage: Stage):
     async with stage.listening():
         asked = await stage.channel.send(
@@ -291,6 +298,7 @@ async def test_its_own_messages_are_not_heard(stage: Stage):
         await stage.heard("yours")
 
 
+@needs("buttons")
 async def test_nobody_waits_for_a_press_that_takes_long(stage: Stage):
     """E7: /stop is heard while a button's press is worked on."""
     async with stage.listening():

@@ -3,14 +3,16 @@
 import asyncio
 import socket
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 
 
 class Chaos:
-    """Before a server at `port`."""
+    """Before a server at `port`, its `target`. `heard`: told of whatever clients send there."""
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, port: int, heard: Callable[[bytes], None] | None = None) -> None:
+        self._heard = heard
+        self.target = port
         self.port, self.taken = 0, 0
         self.refuses = self.swallows = False
         self._open: list[asyncio.StreamWriter] = []
@@ -42,17 +44,26 @@ class Chaos:
             writer.transport.abort()
             return
         try:
-            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._target)
+            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:
             writer.transport.abort()
             return
         self.taken += 1
         self._open += [writer, up_writer]
-        await asyncio.gather(self._copy(reader, up_writer), self._copy(up_reader, writer))
+        await asyncio.gather(
+            self._copy(reader, up_writer, self._heard), self._copy(up_reader, writer)
+        )
 
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _copy(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        heard: Callable[[bytes], None] | None = None,
+    ) -> None:
         with suppress(OSError):
             while data := await reader.read(65_536):
+                if heard:
+                    heard(data)
                 if not self.swallows:
                     writer.write(data)
                     await writer.drain()

@@ -2,12 +2,15 @@
 
 import asyncio
 import grp
+import imaplib
 import os
 import pwd
 import shutil
 import smtplib
 import socket
 import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -27,21 +30,24 @@ ssl = no
 disable_plaintext_auth = no
 auth_mechanisms = plain login
 auth_failure_delay = 0
-mail_location = maildir:{base}/mail/Maildir
+mail_location = maildir:~/Maildir
 mail_max_userip_connections = 100
 protocol imap {{
   imap_capability = {capability}
 }}
 passdb {{
   driver = passwd-file
-  args = {base}/users
+  args = {base}/users/%u
 }}
 userdb {{
   driver = passwd-file
-  args = {base}/users
+  args = {base}/users/%u
 }}
 service anvil {{
   chroot =
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
 }}
 service imap-login {{
   chroot =
@@ -80,7 +86,7 @@ def free_port() -> int:
 
 
 class Dovecot:
-    """One mailbox, `USER` with `PASSWORD`. `idle`: whether it offers IDLE."""
+    """A mailbox, `USER` with `PASSWORD`, and others that get a password. `idle`: whether it offers IDLE."""
 
     def __init__(self, *, idle: bool = True) -> None:
         self.base = Path(mkdtemp(prefix="dc"))
@@ -89,7 +95,7 @@ class Dovecot:
         me, group = pwd.getpwuid(os.getuid()), grp.getgrgid(os.getgid()).gr_name
         if os.getuid() == 0:
             me, group = pwd.getpwnam("dovecot"), "dovecot"
-        for folder in ("mail", "run"):
+        for folder in ("mail", "run", "users"):
             (self.base / folder).mkdir()
         self._me = me
         self.set_password(PASSWORD)
@@ -103,14 +109,28 @@ class Dovecot:
             subprocess.run(["chown", "-R", f"{me.pw_name}:{group}", self.base], check=True)
             self.base.chmod(0o755)
 
-    def set_password(self, password: str) -> None:
-        """The account's password from now on."""
-        me = self._me
-        line = f"{USER}:{{PLAIN}}{password}:{me.pw_uid}:{me.pw_gid}::{self.base}/mail::\n"
-        (self.base / "users").write_text(line)
+    def set_password(self, password: str, user: str = USER) -> None:
+        """The account's password from now on; a new one has an empty mailbox."""
+        home = self.base / "mail" / ("" if user == USER else user)
+        line = f"{user}:{{PLAIN}}{password}:{self._me.pw_uid}:{self._me.pw_gid}::{home}::\n"
+        (self.base / "users" / user).write_text(line)
+
+    def until_lets_in(self, user: str, password: str, *, does: bool) -> None:
+        """Wait until the server has seen how that is: it looks once a second."""
+        for _ in range(100):
+            with imaplib.IMAP4("127.0.0.1", self.port) as client:
+                is_in = False
+                with suppress(imaplib.IMAP4.error):
+                    is_in = client.login(user, password)[0] == "OK"
+            if is_in is does:
+                return
+            time.sleep(0.05)
+        raise TimeoutError(user)
 
     async def start(self) -> None:
-        """Listen, at the same ports as before."""
+        """Listen, at the same ports as before; once is enough."""
+        if self._process:
+            return
         program = shutil.which("dovecot", path="/usr/sbin:/usr/local/sbin") or "dovecot"
         self._process = subprocess.Popen(  # noqa: ASYNC220
             [program, "-F", "-c", str(self.base / "d.conf")],
@@ -128,9 +148,13 @@ class Dovecot:
 
     async def stop(self) -> None:
         """No longer reachable; the mails stay."""
+        await asyncio.to_thread(self.end)
+
+    def end(self) -> None:
+        """The same, for who waits for it."""
         if self._process:
             self._process.terminate()
-            await asyncio.to_thread(self._process.wait, 10)
+            self._process.wait(10)
             self._process = None
 
     def number_anew(self) -> None:
@@ -145,10 +169,10 @@ class Dovecot:
 
     async def deliver(self, *mails: bytes, sender: str = "someone@example.org") -> None:
         """By LMTP, as a mail server does it."""
+        await asyncio.to_thread(self.put, *mails, sender=sender)
 
-        def work() -> None:
-            with smtplib.LMTP("127.0.0.1", self.lmtp) as client:
-                for mail in mails:
-                    client.sendmail(sender, [USER], mail)
-
-        await asyncio.to_thread(work)
+    def put(self, *mails: bytes, sender: str = "someone@example.org", user: str = USER) -> None:
+        """The same, for who does not wait."""
+        with smtplib.LMTP("127.0.0.1", self.lmtp) as client:
+            for mail in mails:
+                client.sendmail(sender, [user], mail)

@@ -34,10 +34,11 @@ class SentMail:
 
 class SmtpSink:
     """`faults`, for the next mails: an answer such as "451 later", "lost" (taken, then the connection is cut), "cut" (cut
-    before it is taken).
+    before it is taken), "drop" (cut before it is handed over), "slow" (taken after half a second).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, user: str = USER) -> None:
+        self._user = user
         self.sent: list[SentMail] = []
         self.faults: list[str] = []
         self.passwords = [PASSWORD]
@@ -62,20 +63,33 @@ class SmtpSink:
         async with asyncio.timeout(seconds), self._news:
             await self._news.wait_for(holds)
 
+    async def handle_MAIL(
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        """Before it is handed over."""
+        if self.faults[:1] == ["drop"]:
+            self.faults.pop(0)
+            _cut(server)
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return "250 OK"
+
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
         """A mail."""
         fault = self.faults.pop(0) if self.faults else ""
         if fault == "cut":
             _cut(server)
             return "250 OK"
-        if fault and fault != "lost":
+        if fault == "slow":
+            await asyncio.sleep(0.5)
+        elif fault and fault != "lost":
             return fault
         people = tuple(str(one) for one in envelope.rcpt_tos)
         raw = envelope.content if isinstance(envelope.content, bytes) else b""
         self.sent.append(SentMail(str(envelope.mail_from), people, raw))
         async with self._news:
             self._news.notify_all()
-        if fault:
+        if fault == "lost":
             _cut(server)
         return "250 OK"
 
@@ -92,7 +106,7 @@ class SmtpSink:
     ) -> AuthResult:
         if not isinstance(data, LoginPassword):
             return AuthResult(success=False, handled=False)
-        is_good = data.login == USER.encode() and data.password.decode() in self.passwords
+        is_good = data.login == self._user.encode() and data.password.decode() in self.passwords
         return AuthResult(success=is_good, handled=False)
 
 
