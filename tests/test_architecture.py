@@ -47,7 +47,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/client": 10_000,
     "daemon/commands": 11_900,
     "daemon/core": 19_600,
-    "daemon/gateway": 4_790,
+    "daemon/gateway": 4_800,
     "daemon/http": 7_370,
     "daemon/loops": 5_050,
     "daemon/ops": 5_630,

@@ -63,6 +63,7 @@ async def run_channels(
         daemon.config_roles[one.name] = one.roles
     drafts = LiveDrafts(store, clock, daemon.event_bus, daemon.sessions.find_awake, states)
     approvals = ApprovalMessages(store, daemon.event_bus, states)
+    held = HeldMessages(store, clock, lambda: daemon.config.notify)
     sender = OutboxSender(
         store,
         daemon.clock,
@@ -71,7 +72,7 @@ async def run_channels(
         approvals,
         daemon.notifier.post_notice,
         daemon.paths.outbox,
-        lambda: daemon.config.notify,
+        held,
         times.give_up_s,
     )
     people = Directory(store, clock)
@@ -87,7 +88,7 @@ async def run_channels(
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(sender.run(), name="outbox"),
-            group.create_task(HeldMessages(store, clock).run(), name="held messages"),
+            group.create_task(held.run(), name="held messages"),
             group.create_task(supervisor.run(), name="channels"),
         ]
         try:

@@ -162,4 +162,5 @@ class Admission:
 
     def _notice_row(self, address: Address, text: str, name: str) -> OutboxRow:
         where = session_id(address), address.channel, chat_id(address)
-        return OutboxRow(f"{NOTICE}{name}", -1, *where, "notice", text, self.clock.now())
+        now = self.clock.now()  # due at once: they have just written
+        return OutboxRow(f"{NOTICE}{name}", -1, *where, "notice", text, now, due=now)

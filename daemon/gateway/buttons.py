@@ -95,6 +95,7 @@ class ButtonHandler:
                     "notice",
                     render_approval(row, session, whole=True),
                     at,
+                    due=at,  # at once: they have just pressed
                 )
             )
             return True

@@ -5,12 +5,20 @@ the digest, results that nobody asked for at that moment (issue 12).
 import asyncio
 import logging
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
 from itertools import groupby
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from daemon.access.chat_ids import NOTICE
 from daemon.core import value
@@ -32,6 +40,11 @@ def _check_hours(text: str) -> str:
     return text
 
 
+def _list_times(given: object) -> object:
+    """One time may stand without a list; empty text is none."""
+    return [one for one in (given,) if one] if isinstance(given, str) else given
+
+
 def _check_times(times: tuple[str, ...]) -> tuple[str, ...]:
     for one in times:
         if not HOUR.fullmatch(one):
@@ -47,7 +60,9 @@ class NotifyConfig(BaseModel):
     quiet_hours: Annotated[str, AfterValidator(_check_hours)] = Field(
         "", description='local hours such as "22:00-07:00" in which results wait; empty: none'
     )
-    digest: Annotated[tuple[str, ...], AfterValidator(_check_times)] = Field(
+    digest: Annotated[
+        tuple[str, ...], BeforeValidator(_list_times), AfterValidator(_check_times)
+    ] = Field(
         (), description='local times at which results come together: ["08:00"]; empty: at once'
     )
 
@@ -89,9 +104,10 @@ def _to_utc(wall: datetime) -> datetime:
 
 def hold_back(tx: Tx, row: OutboxRow, config: NotifyConfig, now: datetime) -> bool:
     """Whether it waits; then it is held in the journal. What the owner said themselves is answered
-    at once, and a question is asked at once, for it lapses.
+    at once (in its own turn, or `due` from the start), and a question is asked at once, for it
+    lapses. What has begun to be sent goes on.
     """
-    if row.kind != "notice" or row.state != "new" or row.due:
+    if row.kind != "notice" or row.state != "new" or row.due or row.platform_message_id:
         return False
     due = config.find_due(now)
     turn = None if due is None or row.turn.startswith(NOTICE) else tx.get_turn(row.turn)
@@ -109,6 +125,7 @@ class HeldMessages:
 
     store: Store
     clock: Clock
+    get_notify: Callable[[], NotifyConfig]
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -118,7 +135,7 @@ class HeldMessages:
             while True:
                 wake.clear()
                 try:
-                    wait = await self._release()
+                    wait = await self._look()
                 except StoreUnavailable as error:
                     log.error("held messages wait: %s", error)
                     wait = PAUSE_S
@@ -128,19 +145,30 @@ class HeldMessages:
         finally:
             unwatch()
 
-    async def _release(self) -> float | None:
+    async def _look(self) -> float | None:
         """The seconds until the next look; None while nothing is held."""
-        times, now = await self.store.read(lambda tx: tx.get_held_times()), self.clock.now()
-        if times and (times[0] <= now or times[1] > now):
-            await self.store.write(lambda tx: _release(tx, now))
-            times = await self.store.read(lambda tx: tx.get_held_times())
+        now = self.clock.now()
+        await self.release(self.get_notify(), now)
+        times = await self.store.read(lambda tx: tx.get_held_times())
         if times is None:
             return None
         return min(max((times[0] - now).total_seconds(), SOON_S), LOOK_S)
 
+    async def release(self, config: NotifyConfig, now: datetime) -> None:
+        """No notice waits longer than one that comes now: not after a change of the config, or of
+        a clock that was wrong.
+        """
+        latest = config.find_due(now) or now
+        times, is_late = await self.store.read(
+            lambda tx: (tx.get_held_times(), tx.has_notices_after(latest))
+        )
+        if times and (is_late or times[0] <= now or times[1] > now):
+            await self.store.write(lambda tx: _release(tx, now, latest))
 
-def _release(tx: Tx, now: datetime) -> None:
+
+def _release(tx: Tx, now: datetime, latest: datetime) -> None:
     """All that is due is new again; notices for one conversation become one message."""
+    tx.advance_notices(latest)
     notices = sorted(tx.list_held_notices(now), key=_get_chat)
     for _, group in groupby(notices, _get_chat):
         first, *others = group

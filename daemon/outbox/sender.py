@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 from channels.base import Channel, ChannelError, DeliveryUnknown, Rejected, RetryLater, Revoked
@@ -21,7 +22,7 @@ from daemon.core.errors import StoreUnavailable
 from daemon.core.messages import MAIL, describe_message
 from daemon.core.rows import OutboxRow
 from daemon.outbox.channel_supervisor import ChannelState
-from daemon.outbox.held import NotifyConfig, hold_back
+from daemon.outbox.held import HeldMessages, NotifyConfig, hold_back
 from daemon.outbox.live_messages import ApprovalMessages, LiveDrafts
 from daemon.outbox.message import (
     APPROVAL,
@@ -56,8 +57,7 @@ class OutboxSender:
     """Takes deliveries to their end: sent, or failed for good, and then the owner is told
     elsewhere, in the same step. What is not sent when it is closed stands in the outbox still.
 
-    `tell(tx, text, not_on)` posts a notice to the owner; `files` has the copies of files;
-    `get_notify` says when what nobody asked for is told. `_known`
+    `tell(tx, text, not_on)` posts a notice to the owner; `files` has the copies of files; `_known`
     holds what is queued; what is `_done` leaves it only after a look at the outbox that began
     later, for an earlier one may still show it as unsent.
     """
@@ -69,7 +69,7 @@ class OutboxSender:
     approvals: ApprovalMessages
     tell: Callable[[Tx, str, str], bool]
     files: Path
-    get_notify: Callable[[], NotifyConfig] = NotifyConfig
+    held: HeldMessages
     give_up_s: float = GIVE_UP_S
     _queues: dict[Address, deque[tuple[OutboxRow, float]]] = field(default_factory=dict)
     _workers: dict[Address, asyncio.Task[None]] = field(default_factory=dict)
@@ -112,11 +112,13 @@ class OutboxSender:
         where they are.
         """
         done, self._done = self._done, set()
+        config, now = self.held.get_notify(), self.clock.now()
+        await self.held.release(config, now)
         rows = await self.store.read(
             lambda tx: [row for name in self.channels for row in tx.list_unsent(name)]
         )
         self._known -= done
-        for row in await self._hold_back(rows):
+        for row in await self._hold_back(rows, config, now):
             if (row.turn, row.part) in self._known:
                 continue
             self._known.add((row.turn, row.part))
@@ -126,9 +128,12 @@ class OutboxSender:
                 work = self._work(self.channels[row.channel], address)
                 self._workers[address] = self._tasks.start(work, f"delivery {address}")
 
-    async def _hold_back(self, rows: Sequence[OutboxRow]) -> list[OutboxRow]:
-        """Those that do not wait for the end of the quiet hours, or for the digest."""
-        config, now = self.get_notify(), self.clock.now()
+    async def _hold_back(
+        self, rows: Sequence[OutboxRow], config: NotifyConfig, now: datetime
+    ) -> list[OutboxRow]:
+        """Those that do not wait for the end of the quiet hours, or for the digest. None of them
+        overtakes one that waited: what was due by `now` has been let go.
+        """
         fresh = [row for row in rows if (row.turn, row.part) not in self._known]
         if not fresh or config.find_due(now) is None:
             return list(rows)

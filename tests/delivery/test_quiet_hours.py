@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from daemon.app.config import load_config
 from daemon.app.daemon import Daemon, Overrides
 from daemon.core.clock import set_timezone
+from daemon.core.errors import ConfigError
 from daemon.outbox.held import NotifyConfig
 from tests.delivery.stage import AT_ONCE, Cutter, Journal, at_home, outbox, settled
-from tests.fakes.channel import CAN, OWNER, FakeChannel
+from tests.fakes.channel import CAN, OWNER, STRANGER, FakeChannel
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, says
 
 EVENING = datetime(
@@ -152,11 +154,83 @@ async def test_a_kill_at_any_step_loses_no_result_and_tells_none_twice(night: Ni
             await night.phone.until(lambda n=night: "two" in " ".join(n.phone.texts()))
         said = " ".join(night.phone.texts())
         assert (said.count("one"), said.count("two")) == (1, 1), at
+        assert said.index("one") < said.index("two"), at
     assert at > 4
 
 
 async def _reached(cutter: Cutter) -> bool:
     return cutter.reached.is_set()
+
+
+async def test_what_comes_in_the_morning_does_not_overtake_what_waited(night: Night) -> None:
+    """The second one is in the journal, unseen by the postman, when the daemon dies."""
+    async with night.open() as house:
+        await ring(house, "one")
+        await held(house, 1)
+    cutter = Cutter(1)
+    async with night.open(Journal(cutter)) as house:
+        await ring(house, "two")
+        await settled(lambda: _reached(cutter))
+    night.at(MORNING)
+    async with night.open():
+        await night.phone.until(lambda: "two" in " ".join(night.phone.texts()))
+    said = " ".join(night.phone.texts())
+    assert (said.count("one"), said.count("two")) == (1, 1)
+    assert said.index("one") < said.index("two")
+
+
+async def test_a_reload_counts_for_what_waits_already(night: Night) -> None:
+    async with night.open() as house:
+        await night.phone.say("hello")
+        await night.phone.until(lambda: "here I am" in night.phone.texts())
+        await ring(house, "one")
+        await held(house, 1)
+        path = house.paths.config
+        path.write_text(path.read_text().replace("22:00-07:00", "22:00-06:00"))
+        await night.phone.say("/reload")
+        await settled(lambda: _is_due(house, MORNING - timedelta(hours=1)))
+        path.write_text(path.read_text().replace("22:00-06:00", ""))
+        await night.phone.say("/reload")
+        await night.phone.until(lambda: any("one" in it for it in night.phone.texts()))
+
+
+async def _is_due(house: Daemon, due: datetime) -> bool:
+    return [row.due for row in await outbox(house) if row.state == "held"] == [due]
+
+
+async def test_a_clock_that_is_set_back_tells_nothing_in_the_night(night: Night) -> None:
+    night.at(EVENING + timedelta(days=3, hours=3))
+    async with night.open() as house:
+        await ring(house, "one")
+        await held(house, 1)
+        night.at(EVENING)
+        await settled(lambda: _is_due(house, MORNING))
+        assert not night.phone.texts()
+        night.at(MORNING)
+        await night.phone.until(lambda: bool(night.phone.texts()))
+    assert "one" in night.phone.texts()[0]
+
+
+async def test_who_writes_at_night_is_told_at_once_why_it_is_not_taken(night: Night) -> None:
+    async with night.open() as house:
+        await night.phone.say("let me in", sender=STRANGER)
+        await night.phone.until(lambda: bool(night.phone.shown(STRANGER)))
+        assert not any(row.state == "held" for row in await outbox(house))
+
+
+def test_a_wrong_value_is_named_with_its_file_and_key(tmp_path: Path) -> None:
+    for line, key in (('quiet_hours = "22-7"', "notify.quiet_hours"), ('digest = "8"', "digest")):
+        path = tmp_path / "config.toml"
+        path.write_text(f"[notify]\n{line}\n")
+        with pytest.raises(ConfigError) as found:
+            load_config(path, env={}, secrets={})
+        assert str(path) in str(found.value) and key in str(found.value)
+        assert "expected" in str(found.value)
+
+
+def test_one_time_of_the_digest_needs_no_list() -> None:
+    assert NotifyConfig.model_validate({"digest": "08:00"}).digest == ("08:00",)
+    assert NotifyConfig.model_validate({"digest": ""}).digest == ()
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,12 @@ HELD_TIMES = """SELECT MIN(due), MAX(created_at) FROM outbox WHERE state = 'held
     AND due IS NOT NULL"""
 HOLD = "UPDATE outbox SET state = 'held', due = ? WHERE turn = ? AND part = ? AND state = 'new'"
 RELEASE = "UPDATE outbox SET state = 'new' WHERE state = 'held' AND due <= ?"
-REBASE = """UPDATE outbox SET due = due - created_at + ?1, created_at = ?1 WHERE state = 'held'
-    AND created_at > ?1"""
+REBASE = """UPDATE outbox SET created_at = ?1,
+    due = CASE kind WHEN 'notice' THEN due ELSE due - created_at + ?1 END
+    WHERE state = 'held' AND created_at > ?1"""
+HAS_LATER = """SELECT EXISTS (SELECT 1 FROM outbox WHERE state = 'held' AND due > ?
+    AND kind = 'notice')"""
+ADVANCE = "UPDATE outbox SET due = ?1 WHERE state = 'held' AND due > ?1 AND kind = 'notice'"
 
 ADD_UNREADABLE = (
     "INSERT OR REPLACE INTO unreadable_updates (name, at, why, raw) VALUES (?, ?, ?, ?)"
@@ -142,7 +146,7 @@ class MessageTables(Table):
 
     def release_held(self, now: datetime) -> None:
         """What is due by now is new. Where the clock was set back to before a message was made,
-        the message waits its whole time from now.
+        the message waits its whole time from now; a notice waits for its time of day.
         """
         self._run(REBASE, now)
         self.posted |= self._run(RELEASE, now)
@@ -156,6 +160,12 @@ class MessageTables(Table):
         OUTBOX, "WHERE state = 'held' AND kind = 'notice' AND session = ? ORDER BY n"
     )
     """What a conversation is told later."""
+
+    has_notices_after = Value[[datetime], bool](HAS_LATER)
+    """One of those that are told later is due after this."""
+
+    advance_notices = Run[[datetime]](ADVANCE)
+    """They are told by then."""
 
     def hold_delivery(self, turn_id: str, part: int, due: datetime) -> None:
         """It is new until now, and is told when it is due."""
