@@ -1,5 +1,6 @@
 """What nobody asked for waits for the morning, or for the digest; what is asked is answered at once (issue 12)."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,13 +16,19 @@ from daemon.core.clock import set_timezone
 from daemon.core.errors import ConfigError
 from daemon.outbox.held import NotifyConfig
 from tests.delivery.stage import AT_ONCE, Cutter, Journal, at_home, outbox, settled
+from tests.e2e.channels.stage import by_bot, config
 from tests.fakes.channel import CAN, OWNER, STRANGER, FakeChannel
+from tests.fakes.daemon_process import Daemon as Process
+from tests.fakes.daemon_process import running_daemon
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, says
+from tests.fakes.platform import OWNER as PERSON
+from tests.fakes.platforms import fake
 
 EVENING = datetime(
     2026, 3, 27, 21, 30, tzinfo=UTC
 )  # 22:30 in Berlin; the clocks change two nights later
 MORNING = datetime(2026, 3, 28, 6, 0, tzinfo=UTC)
+BELL = "0123456789abcdef"
 QUIET = {"quiet_hours": "22:00-07:00"}
 
 
@@ -44,7 +51,7 @@ class Night:
         more = {
             "general": {"timezone": "Europe/Berlin"},
             "notify": notify or QUIET,
-            "events": {"enabled": True, "notify": OWNER, "tokens": {"bell": "0123456789abcdef"}},
+            "events": {"enabled": True, "notify": OWNER, "tokens": {"bell": BELL}},
         }
         parts = journal.parts() if journal else Overrides()
         async with at_home(
@@ -267,3 +274,61 @@ def test_when_what_comes_now_is_told(
 def test_what_is_wrong_is_named(config: dict[str, object], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         NotifyConfig.model_validate(config)
+
+
+@pytest.mark.timeout(120)
+async def test_kill_9_in_the_night_and_in_the_morning_loses_no_result_and_keeps_the_order(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """A real process: killed while two wait, again as soon as they are told, and once more."""
+    clock, platform = tmp_path / "clock", fake("telegram")
+    clock.write_text(EVENING.isoformat())
+    model.otherwise(by(echo))
+    more = {
+        "general": {"timezone": "Europe/Berlin"},
+        "notify": QUIET,
+        "events": {
+            "enabled": True,
+            "notify": platform.private(PERSON),
+            "tokens": {"bell": BELL},
+        },
+    }
+    await platform.start()
+    written = config(model, platform, more=more)
+
+    def told() -> list[str]:
+        return [one.text for one in by_bot(platform, platform.private(PERSON))]
+
+    @asynccontextmanager
+    async def living() -> AsyncIterator[Process]:
+        env = {"AIDAEMON_TEST_CLOCK": str(clock)}
+        async with running_daemon(tmp_path / "home", written, env) as daemon:
+            yield daemon
+
+    async def happened(daemon: Process, text: str) -> None:
+        bearer = {"Authorization": f"Bearer {BELL}"}
+        async with daemon.http.post("/v1/events/bell", json={"say": text}, headers=bearer) as begun:
+            assert begun.status == 202
+            turn = str((await begun.json())["turn"])
+        async with asyncio.timeout(20):
+            while (await daemon.run(turn))["state"] != "ended":
+                await asyncio.sleep(0.02)
+
+    try:
+        for text in ("first", "second"):
+            async with living() as daemon:
+                await happened(daemon, text)
+        assert not told()
+        clock.write_text(MORNING.isoformat())
+        for _ in range(2):
+            async with living() as daemon:
+                await platform.until(lambda: bool(told()))
+        async with living() as daemon:
+            await happened(daemon, "third")
+            await platform.until(lambda: "third" in " ".join(told()))
+    finally:
+        await platform.stop()
+    said = " ".join(told())
+    found = [said.index(text) for text in ("first", "second", "third")]
+    assert found == sorted(found)
+    assert said.count("third") == 1 and said.count("first") == said.count("second") <= 2
