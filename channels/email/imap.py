@@ -60,13 +60,24 @@ class RawMail(NamedTuple):
     structure: bytes = b""
 
 
+class Protocol(IMAP4ClientProtocol):
+    """Before a token is refused, servers say why, and wait for an answer, which may be empty."""
+
+    def _continuation(self, line: bytes) -> None:
+        command = self.pending_sync_command
+        if self.transport and command is not None and command.name == "AUTHENTICATE":
+            self.transport.write(b"\r\n")
+        else:
+            super()._continuation(line)
+
+
 class Imap:
     """Raises RetryLater for all that may work again, Revoked where the account is refused."""
 
     def __init__(self, account: EmailAccount, timing: ImapTiming) -> None:
         self._account, self._timing = account, timing
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._protocol = IMAP4ClientProtocol(asyncio.get_running_loop(), self._on_lost)
+        self._protocol = Protocol(asyncio.get_running_loop(), self._on_lost)
         self._idling: asyncio.Task[Response] | None = None
 
     @classmethod
@@ -104,7 +115,8 @@ class Imap:
             done = _answered(await self._call(self._protocol.login(name, self._account.password)))
         if done.result != "OK":
             said = b" ".join(bytes(line) for line in done.lines)
-            tokens.forget()
+            if tokens.forget():
+                raise RetryLater("the mail server refuses an older token; a new one is asked for")
             if FOR_NOW.search(said):
                 raise RetryLater("the mail server refuses the sign-in for now", 30.0)
             raise Revoked(

@@ -21,20 +21,24 @@ class AccessTokens:
 
     def __init__(self, config: OAuthConfig) -> None:
         self._config = config
-        self._token, self._until = "", 0.0
+        self._token, self._until, self._is_new = "", 0.0, False
 
     @property
     def in_use(self) -> bool:
         """Instead of a password."""
         return bool(self._config.refresh_token)
 
-    def forget(self) -> None:
-        """It was refused: the next one is asked for anew."""
-        self._token = ""
+    def forget(self) -> bool:
+        """It was refused: the next one is asked for anew. Whether that is worth a try: a token that
+        was just made is refused for another reason than its age.
+        """
+        self._token, was_known = "", bool(self._token)
+        return was_known and not self._is_new
 
     async def get(self) -> str:
         """A good one. Raises RetryLater, Revoked."""
-        if self._token and time.monotonic() < self._until:
+        self._is_new = not (self._token and time.monotonic() < self._until)
+        if not self._is_new:
             return self._token
         config, url = self._config, self._config.url
         form = {

@@ -70,8 +70,7 @@ class SmtpSender:
             await self._ask(client.connect())
             await self._ask(client.ehlo())
             if self._tokens.in_use:
-                token = await self._tokens.get()
-                await self._ask(client.auth_xoauth2(account.username, token), signs_in=True)
+                await self._use_token(client)
             elif account.password and client.supports_extension("auth"):
                 await self._ask(client.login(account.username, account.password), signs_in=True)
             yield client
@@ -79,6 +78,17 @@ class SmtpSender:
                 await client.quit()
         finally:
             client.close()
+
+    async def _use_token(self, client: aiosmtplib.SMTP) -> None:
+        """One that ended before its time is replaced."""
+        while True:
+            token = await self._tokens.get()
+            try:
+                sign_in = client.auth_xoauth2(self._account.username, token)
+                return await self._ask(sign_in, signs_in=True)
+            except Revoked:
+                if not self._tokens.forget():
+                    raise
 
     async def _ask(self, step: Awaitable[object], *, signs_in: bool = False) -> None:
         """One step before anything is sent."""
@@ -88,7 +98,6 @@ class SmtpSender:
                 await step
         except aiosmtplib.SMTPResponseException as error:
             if signs_in and error.code >= 500:
-                self._tokens.forget()
                 why = "check password or [email.oauth]"
                 raise Revoked(f"the mail server {host} refuses the sign-in: {why}") from error
             raise _refused(error.code, error.message) from error

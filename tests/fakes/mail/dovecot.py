@@ -16,6 +16,20 @@ from tempfile import mkdtemp
 
 USER, PASSWORD = "bot@example.net", "app-password-4711"
 SERVER = "mx.example.net"
+OAUTH = """
+passdb {{
+  driver = oauth2
+  mechanisms = xoauth2
+  args = {base}/oauth.conf
+}}
+"""
+INTROSPECTION = """
+introspection_mode = get
+introspection_url = {url}/introspect?token=
+username_attribute = email
+active_attribute = active
+active_value = true
+"""
 CONFIG = """
 protocols = imap lmtp
 base_dir = {base}/run
@@ -28,7 +42,7 @@ first_valid_uid = 0
 first_valid_gid = 0
 ssl = no
 disable_plaintext_auth = no
-auth_mechanisms = plain login
+auth_mechanisms = plain login {mechanism}
 auth_failure_delay = 0
 mail_location = maildir:~/Maildir
 mail_max_userip_connections = 100
@@ -86,9 +100,11 @@ def free_port() -> int:
 
 
 class Dovecot:
-    """A mailbox, `USER` with `PASSWORD`, and others that get a password. `idle`: whether it offers IDLE."""
+    """A mailbox, `USER` with `PASSWORD`, and others that get a password. `idle`: whether it offers IDLE.
+    `tokens`: the server that knows whose an access token is.
+    """
 
-    def __init__(self, *, idle: bool = True) -> None:
+    def __init__(self, *, idle: bool = True, tokens: str = "") -> None:
         self.base = Path(mkdtemp(prefix="dc"))
         self.port, self.lmtp = free_port(), free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -102,8 +118,11 @@ class Dovecot:
         capability = "" if idle else "IMAP4rev1 SASL-IR LITERAL+ UIDPLUS"
         text = CONFIG.format(
             base=self.base, user=me.pw_name, group=group, imap=self.port, lmtp=self.lmtp,
-            capability=capability,
+            capability=capability, mechanism="xoauth2" if tokens else "",
         )  # fmt: skip
+        if tokens:
+            (self.base / "oauth.conf").write_text(INTROSPECTION.format(url=tokens))
+            text = OAUTH.format(base=self.base) + text
         (self.base / "d.conf").write_text(text)
         if os.getuid() == 0:
             subprocess.run(["chown", "-R", f"{me.pw_name}:{group}", self.base], check=True)

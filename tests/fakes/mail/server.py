@@ -8,6 +8,7 @@ from email.message import EmailMessage
 from tests.fakes.mail.chaos import Chaos
 from tests.fakes.mail.dovecot import PASSWORD, SERVER, USER, Dovecot
 from tests.fakes.mail.sink import SmtpSink
+from tests.fakes.mail.tokens import TokenServer
 
 
 @dataclass(slots=True)
@@ -28,9 +29,12 @@ class MailServer:
 
 
 @asynccontextmanager
-async def mail_server(*, idle: bool = True) -> AsyncIterator[MailServer]:
+async def mail_server(
+    *, idle: bool = True, tokens: TokenServer | None = None
+) -> AsyncIterator[MailServer]:
     """Started, and thrown away."""
-    dovecot, sink = Dovecot(idle=idle), SmtpSink()
+    dovecot = Dovecot(idle=idle, tokens=tokens.url if tokens else "")
+    sink = SmtpSink(tokens=tokens)
     proxy = Chaos(dovecot.port)
     try:
         await dovecot.start()

@@ -2,6 +2,7 @@
 
 import asyncio
 import warnings
+from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass
 from email import message_from_bytes, policy
@@ -10,6 +11,7 @@ from email.message import EmailMessage
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from tests.fakes.mail.dovecot import PASSWORD, USER
+from tests.fakes.mail.tokens import TokenServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ class SmtpSink:
     before it is taken), "drop" (cut before it is handed over), "slow" (taken after half a second).
     """
 
-    def __init__(self, user: str = USER) -> None:
-        self._user = user
+    def __init__(self, user: str = USER, tokens: TokenServer | None = None) -> None:
+        self._user, self._tokens = user, tokens
         self.sent: list[SentMail] = []
         self.faults: list[str] = []
         self.passwords = [PASSWORD]
@@ -62,6 +64,17 @@ class SmtpSink:
         """Wait until this holds, looking at each mail."""
         async with asyncio.timeout(seconds), self._news:
             await self._news.wait_for(holds)
+
+    async def auth_XOAUTH2(self, server: SMTP, args: list[str]) -> AuthResult:
+        """A token; where it is not good, the reason first, as Gmail and Outlook do it."""
+        known = b64decode(args[1]).decode().split("\1")
+        token = known[1].removeprefix("auth=Bearer ")
+        tokens = self._tokens
+        is_good = tokens and tokens.sends and tokens.is_good(token)
+        is_good = is_good and known[0] == f"user={self._user}"
+        if not is_good:
+            await server.challenge_auth('{"status":"400"}')
+        return AuthResult(success=bool(is_good), handled=False)
 
     async def handle_MAIL(
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
