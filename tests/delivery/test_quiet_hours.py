@@ -280,7 +280,7 @@ def test_what_is_wrong_is_named(config: dict[str, object], words: str) -> None:
 async def test_kill_9_in_the_night_and_in_the_morning_loses_no_result_and_keeps_the_order(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    """A real process: killed while two wait, again as soon as they are told, and once more."""
+    """A real process: killed as one waits, as two wait, and as soon as they are told."""
     clock, platform = tmp_path / "clock", fake("telegram")
     clock.write_text(EVENING.isoformat())
     model.otherwise(by(echo))
@@ -320,9 +320,8 @@ async def test_kill_9_in_the_night_and_in_the_morning_loses_no_result_and_keeps_
                 await happened(daemon, text)
         assert not told()
         clock.write_text(MORNING.isoformat())
-        for _ in range(2):
-            async with living() as daemon:
-                await platform.until(lambda: bool(told()))
+        async with living():  # killed between the send and its mark, maybe: K13, one duplicate
+            await platform.until(lambda: bool(told()))
         async with living() as daemon:
             await happened(daemon, "third")
             await platform.until(lambda: "third" in " ".join(told()))
@@ -331,4 +330,5 @@ async def test_kill_9_in_the_night_and_in_the_morning_loses_no_result_and_keeps_
     said = " ".join(told())
     found = [said.index(text) for text in ("first", "second", "third")]
     assert found == sorted(found)
-    assert said.count("third") == 1 and said.count("first") == said.count("second") <= 2
+    assert said.count("third") == 1  # nothing was killed after it
+    assert all(said.count(text) in (1, 2) for text in ("first", "second"))  # K13, of each message
