@@ -55,7 +55,7 @@ async def place(caplog: pytest.LogCaptureFixture) -> AsyncIterator[Place]:
     theirs = ("mail.", "aiohttp.access")  # the logs of the servers
     told = [
         one.getMessage() + str(one.exc_text)
-        for one in caplog.records
+        for one in caplog.get_records("call")
         if not one.name.startswith(theirs)
     ]
     assert not [one for one in tokens.secrets() if one in "\n".join(told + made.told)]
