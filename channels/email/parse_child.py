@@ -189,11 +189,10 @@ def read_html(html: str) -> str:
 
 def list_parts(message: EmailMessage, number: str = "") -> Iterator[tuple[str, EmailMessage]]:
     """Each part that holds something, under the number by which IMAP fetches it."""
-    parts = message.get_payload()
-    if message.get_content_maintype() != "multipart" or not isinstance(parts, list):
+    if message.get_content_maintype() != "multipart" or not message.is_multipart():
         yield number or "1", message
         return
-    for place, part in enumerate(parts, 1):
+    for place, part in enumerate(message.get_payload(), 1):
         if isinstance(part, EmailMessage):
             yield from list_parts(part, f"{number}.{place}" if number else str(place))
 
@@ -335,11 +334,9 @@ def find_automatic(message: EmailMessage) -> str:
     for name in ("List-Id", "List-Unsubscribe", "X-Autoreply", "X-Autorespond", "Feedback-ID"):
         if header(message, name):
             return name
-    path = header(message, "Return-Path")
-    if path.replace(" ", "") == "<>":
+    if header(message, "Return-Path").replace(" ", "") == "<>":
         return "it has no return path"
-    is_report = message.get_content_type() == "multipart/report"
-    return "it is a delivery report" if is_report else ""
+    return "it is a delivery report" * (message.get_content_type() == "multipart/report")
 
 
 def read_ids(message: EmailMessage, name: str) -> list[str]:
@@ -432,7 +429,11 @@ def list_content(message: EmailMessage) -> tuple[str, list[dict[str, object]]]:
         elif _is_text(part):
             pages.append(read_html(read_text(part)))
         elif len(files) < MAX_FILES:
-            data = str("" if part.is_multipart() else part.get_payload())
+            data = (
+                ""
+                if part.is_multipart()
+                else Work.attempt(lambda of=part: str(of.get_payload()), "")
+            )
             files.append(_describe(number, part, len("".join(data.split()).rstrip("="))))
     plain = "\n\n".join(text.strip() for text in texts if text.strip())
     return plain or "\n\n".join(page for page in pages if page), files
