@@ -51,7 +51,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/http": 7_370,
     "daemon/loops": 5_050,
     "daemon/ops": 5_630,
-    "daemon/outbox": 10_200,
+    "daemon/outbox": 10_400,
     "daemon/providers": 19_760,
     "daemon/services": 2_810,
     "daemon/sessions": 9_200,

@@ -63,7 +63,7 @@ async def run_channels(
         daemon.config_roles[one.name] = one.roles
     drafts = LiveDrafts(store, clock, daemon.event_bus, daemon.sessions.find_awake, states)
     approvals = ApprovalMessages(store, daemon.event_bus, states)
-    held = HeldMessages(store, clock, lambda: daemon.config.notify)
+    held = _make_held(daemon)
     sender = OutboxSender(
         store,
         daemon.clock,
@@ -102,6 +102,15 @@ async def run_channels(
             await asyncio.gather(
                 drafts.aclose(), approvals.aclose(), *(one.aclose() for one in hosts.values())
             )
+
+
+def _make_held(daemon: Daemon) -> HeldMessages:
+    return HeldMessages(
+        daemon.store,
+        daemon.clock,
+        lambda: daemon.config.notify,
+        lambda: daemon.config.delivery.hold_seconds,
+    )
 
 
 def _make_hosts(daemon: Daemon, people: Directory) -> dict[str, ChannelHost]:

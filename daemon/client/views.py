@@ -47,7 +47,7 @@ from daemon.core.events import (
     TurnEnded,
     Verified,
 )
-from daemon.core.messages import MAIL, Usage, describe_outgoing
+from daemon.core.messages import Usage, describe_outgoing
 from daemon.core.provenance import find_taint, list_private_sources
 from daemon.core.rows import (
     REVIEW_QUESTION,
@@ -122,7 +122,7 @@ def run_view(
         tainted=f"{taint.by} (event {taint.seq})" if taint else "",
         private=list_private_sources(recorded),
         reactions=list(reactions),
-        outgoing=[describe_outgoing(one) for one in deliveries if one.kind == MAIL],
+        outgoing=[describe_outgoing(one) for one in deliveries if one.due and one.kind != "notice"],
     )
 
 

@@ -24,6 +24,7 @@ from daemon.access.chat_ids import NOTICE
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
+from daemon.core.ids import is_mail_session
 from daemon.core.rows import OutboxRow
 from daemon.store.journal import Store, Tx
 
@@ -117,6 +118,23 @@ def hold_back(tx: Tx, row: OutboxRow, config: NotifyConfig, now: datetime) -> bo
     return True
 
 
+def hold_answer(tx: Tx, row: OutboxRow, hold_s: int, now: datetime) -> bool:
+    """Whether it is an answer to somebody's mail, which can be withdrawn for so many seconds. An
+    answer to a trusted sender, whose conversation is their own, goes at once.
+    """
+    session = tx.get_session(row.session) if is_held_answer(row) else None
+    if session is None or not session.root or not hold_s:
+        return False
+    tx.hold_delivery(row.turn, row.part, now + timedelta(seconds=hold_s))
+    return True
+
+
+def is_held_answer(row: OutboxRow) -> bool:
+    """It may be one, by what the row says."""
+    is_new = row.state == "new" and not row.due and not row.platform_message_id
+    return is_new and row.kind == "reply" and is_mail_session(row.session)
+
+
 @value
 class HeldMessages:
     """Lets what is held go when it is due, however the clock jumps. What is due is in the journal;
@@ -126,6 +144,7 @@ class HeldMessages:
     store: Store
     clock: Clock
     get_notify: Callable[[], NotifyConfig]
+    get_hold_s: Callable[[], int]
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -22,7 +22,13 @@ from daemon.core.errors import StoreUnavailable
 from daemon.core.messages import MAIL, describe_message
 from daemon.core.rows import OutboxRow
 from daemon.outbox.channel_supervisor import ChannelState
-from daemon.outbox.held import HeldMessages, NotifyConfig, hold_back
+from daemon.outbox.held import (
+    HeldMessages,
+    NotifyConfig,
+    hold_answer,
+    hold_back,
+    is_held_answer,
+)
 from daemon.outbox.live_messages import ApprovalMessages, LiveDrafts
 from daemon.outbox.message import (
     APPROVAL,
@@ -131,14 +137,21 @@ class OutboxSender:
     async def _hold_back(
         self, rows: Sequence[OutboxRow], config: NotifyConfig, now: datetime
     ) -> list[OutboxRow]:
-        """Those that do not wait for the end of the quiet hours, or for the digest. None of them
+        """Those that do not wait: for the end of the quiet hours, the digest, or /undo. None of them
         overtakes one that waited: what was due by `now` has been let go.
         """
         fresh = [row for row in rows if (row.turn, row.part) not in self._known]
-        if not fresh or config.find_due(now) is None:
+        is_quiet = config.find_due(now) is not None
+        fresh = [row for row in fresh if is_quiet or is_held_answer(row)]
+        if not fresh:
             return list(rows)
+        hold_s = self.held.get_hold_s()
         held = await self.store.write(
-            lambda tx: {(it.turn, it.part) for it in fresh if hold_back(tx, it, config, now)}
+            lambda tx: {
+                (row.turn, row.part)
+                for row in fresh
+                if hold_back(tx, row, config, now) or hold_answer(tx, row, hold_s, now)
+            }
         )
         return [row for row in rows if (row.turn, row.part) not in held]
 

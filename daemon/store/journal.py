@@ -136,7 +136,7 @@ GOAL_PAUSED = (
 NOTHING = "NOTHING"  # said by a run that was begun by itself and has nothing to say
 WOKEN_CHANNELS = (EVENT_CHANNEL, SCHEDULE_CHANNEL, GOAL_CHANNEL)
 WOKEN_PREFIXES = tuple(f"{channel}_" for channel in WOKEN_CHANNELS)
-MAILED = "I answer by mail:"
+MAILED = "I answer by mail (/undo stops it as long as it is held):"
 NOT_MAILED = (
     "I did not send this answer by mail, for it was made with what is yours ({what}). If it may go"
     " out, tell me here to send it."

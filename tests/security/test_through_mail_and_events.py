@@ -99,4 +99,5 @@ async def test_a16_an_answer_made_of_the_mail_alone_is_mailed_once_and_the_owner
         left = await box.left()
         told = await it.house.store.read(lambda tx: tx.list_outbox("sent", "web"))
     assert [row.body for row in left] == ["At noon."]
-    assert told[-1].body == "[email friend@evil.example] I answer by mail:\n\nAt noon."
+    assert told[-1].body.startswith("[email friend@evil.example] I answer by mail (")
+    assert told[-1].body.endswith("\n\nAt noon.")

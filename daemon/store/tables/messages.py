@@ -133,7 +133,8 @@ class MessageTables(Table):
 
     list_outgoing = List[[str], OutboxRow](
         OUTBOX,
-        f"WHERE due IS NOT NULL AND kind = 'mail' AND {OF_CONVERSATION} ORDER BY n DESC LIMIT 100",
+        f"WHERE due IS NOT NULL AND kind IN ('mail', 'reply') AND {OF_CONVERSATION}"
+        " ORDER BY n DESC LIMIT 100",
     )
     """What this conversation, and what works for it, had for others than the owner, latest first:
     the last hundred.

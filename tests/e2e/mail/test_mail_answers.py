@@ -1,10 +1,12 @@
 """A mail is answered by mail, or told to the owner (A16). A real Dovecot, a real SMTP server, the daemon as a process."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.daemon_process import Daemon
 from tests.fakes.mail.dovecot import USER
 from tests.fakes.mail.mailbox import at_mailbox
 from tests.fakes.mail.server import MailServer, mail_server, write_mail
@@ -86,3 +88,26 @@ async def test_a16_a_trusted_sender_is_heard_as_in_a_chat_and_a_forged_one_is_a_
     assert server.sink.sent[0].text == "I wrote it down."
     assert len(server.sink.sent) == 1 and len(labels) == 2
     assert "not instructions" in str(model.requests[2].last("user"))
+
+
+async def test_f8_an_answer_waits_so_long_that_undo_stops_it(
+    server: MailServer, tmp_path: Path
+) -> None:
+    config = {"reply": True, "allowed_senders": ["ann@example.org"]}
+    async with FakeOpenAI() as model:
+        model.script(says("At noon."), says("At one."))
+        delivery = {"delivery": {"hold_seconds": 3}}
+        async with at_mailbox(tmp_path, model, server, delivery, **config) as daemon:
+            await server.dovecot.deliver(write_mail("When?"))
+            async with asyncio.timeout(20):
+                while "Withdrawn" not in (said := await _say(daemon, "/undo")):
+                    await asyncio.sleep(0.05)
+            assert "Withdrawn: reply to ann@example.org. It was not sent." in said
+            await server.dovecot.deliver(write_mail("And when is this?", number="2"))
+            await server.sink.until(lambda: bool(server.sink.sent))
+    assert [sent.text for sent in server.sink.sent] == ["At one."]
+
+
+async def _say(daemon: Daemon, text: str) -> str:
+    """To the conversation that is told of mails."""
+    return str((await daemon.post("/v1/messages", session="owner", text=text))["reply"])

@@ -19,7 +19,9 @@ def mail_config(
 ) -> str:
     """config.toml: a mailbox whose owner is told over HTTP, and whatever more is given."""
     section = server.config(**{"notify": OWNER_CHAT, **email})
-    return scripted(model.base_url, tomli_w.dumps({**more, "email": section}))
+    return scripted(
+        model.base_url, tomli_w.dumps({"delivery": {"hold_seconds": 0}, **more, "email": section})
+    )
 
 
 @asynccontextmanager
