@@ -2,6 +2,8 @@
 
 import gc
 import os
+import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -11,6 +13,19 @@ os.environ["AIDAEMON_FROZEN_VALUES"] = "1"  # before anything of ours is importe
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=60)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True)
+def own_time_zone() -> Iterator[None]:
+    """A daemon in this process sets its zone; the next test begins with the machine's."""
+    before = os.environ.get("TZ")
+    yield
+    if os.environ.get("TZ") != before:
+        os.environ.pop("TZ", None)
+        if before:
+            os.environ["TZ"] = before
+        time.tzset()
+
 
 LONGEST_FIRST = (
     *(

@@ -137,7 +137,7 @@ class OutboxSender:
     async def _hold_back(
         self, rows: Sequence[OutboxRow], config: NotifyConfig, now: datetime
     ) -> list[OutboxRow]:
-        """Those that do not wait: for the end of the quiet hours, the digest, or /undo. None of them
+        """Those that do not wait: for the end of quiet hours, the digest, or /undo. None of them
         overtakes one that waited: what was due by `now` has been let go.
         """
         fresh = [row for row in rows if (row.turn, row.part) not in self._known]

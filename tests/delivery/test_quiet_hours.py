@@ -70,7 +70,6 @@ async def ring(house: Daemon, text: str) -> None:
 def berlin() -> Iterator[None]:
     set_timezone("Europe/Berlin")
     yield
-    set_timezone("")
 
 
 def echo(body: Json) -> Step:

@@ -93,7 +93,7 @@ def test_bad_config_10_secrets_that_others_can_read(home: Path):
 
 
 def test_bad_config_11_a_section_of_a_later_version_is_refused_as_not_known_to_this_one(home: Path):
-    assert "email: is a section that this version" in refused(home, '[email]\nimap_host = "x"\n')
+    assert "page: is a section that this version" in refused(home, "[page]\nport = 1\n")
 
 
 def test_all_faults_are_told_at_once(home: Path):

@@ -47,7 +47,7 @@ from daemon.core.events import (
     UserSaid,
     Verified,
 )
-from daemon.core.messages import ToolCall, Usage
+from daemon.core.messages import MessageQueued, ToolCall, Usage
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn_spec import Intent
 
@@ -354,7 +354,7 @@ def test_no_kind_of_event_is_unknown_to_the_narrator() -> None:
         Consulting("judge", "fake", "m-2", 10, 0.1),
     )
     assert {event.seq for event in told(*silent)} == {2}
-    assert len(get_args(Event)) == 28
+    assert len(get_args(Event)) == 29
 
 
 def test_what_consulted_models_used_is_in_the_sum_and_a_refunded_iteration_is_not() -> None:
@@ -389,6 +389,7 @@ def test_every_name_is_documented_with_exactly_the_data_it_carries() -> None:
 ONE_OF_EACH: tuple[Event, ...] = (
     said(),
     Classified(Intent.COMPLEX),
+    MessageQueued("1.0", "mail", "email", "ann@example.com", "{}", NOON),
     Steered("and b", "owner", "in2", Label.TRUSTED, 0.5),
     TurnResumed("restart"),
     asked(),
