@@ -389,7 +389,6 @@ def test_every_name_is_documented_with_exactly_the_data_it_carries() -> None:
 ONE_OF_EACH: tuple[Event, ...] = (
     said(),
     Classified(Intent.COMPLEX),
-    MessageQueued("1.0", "mail", "email", "ann@example.com", "{}", NOON),
     Steered("and b", "owner", "in2", Label.TRUSTED, 0.5),
     TurnResumed("restart"),
     asked(),
@@ -414,6 +413,7 @@ ONE_OF_EACH: tuple[Event, ...] = (
     BEFORE[-1],
     ChildReturned("agent.0", "c1", "done", "found", Label.TRUSTED),
     Alarm("budget_exhausted", "look"),
+    MessageQueued("1.0", "mail", "email", "ann@example.com", "{}", NOON),
     TurnEnded(Stop.DONE, "", "x"),
 )
 
