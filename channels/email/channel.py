@@ -12,6 +12,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from channels.base import (
@@ -26,7 +27,7 @@ from channels.email.compose import LIMIT, MailHead, compose, find_thread, render
 from channels.email.config import EmailAccount
 from channels.email.imap import Folder, Imap, ImapTiming, RawMail
 from channels.email.oauth import AccessTokens
-from channels.email.parser import MailParser, ReadMail, UnreadableMail
+from channels.email.parser import CHILD, MailParser, ReadMail, UnreadableMail
 from channels.email.smtp import SmtpSender
 from channels.message import (
     MEDIA_KINDS,
@@ -92,9 +93,14 @@ class Email:
     Config = EmailAccount
 
     def __init__(
-        self, config: EmailAccount, *, name: str = "email", timing: EmailTiming | None = None
+        self,
+        config: EmailAccount,
+        *,
+        name: str = "email",
+        timing: EmailTiming | None = None,
+        reader: Path = CHILD,
     ) -> None:
-        self.name = name
+        self.name, self._reader = name, reader
         self.capabilities = CAPABILITIES
         self._account, self._timing = config, timing or EmailTiming()
         self._tokens = AccessTokens(config.oauth)
@@ -173,7 +179,7 @@ class Email:
 
     async def _watch(self, host: Host) -> None:
         """Until the connection ends. Raises RetryLater, Revoked."""
-        parser = MailParser(self._account.authserv_id)
+        parser = MailParser(self._account.authserv_id, self._reader)
         try:
             async with self._connect() as imap:
                 folder = await imap.open_folder()

@@ -30,6 +30,7 @@ from channels.telegram.config import TelegramAccount
 from tests.channels import discord_host, slack_stage
 from tests.channels.host import Ledger, running
 from tests.fakes.discord import FakeDiscord
+from tests.fakes.mail import reader
 from tests.fakes.mail.platform import MailPlatform
 from tests.fakes.platform import Fault, Platform, Shown
 from tests.fakes.slack import FakeSlack
@@ -38,6 +39,7 @@ from tests.fakes.telegram import FakeTelegram
 SOON = TelegramTiming(first_s=0.02, longest_s=0.1, poll_s=5, edit_s=0.0)
 MAIL_SOON = EmailTiming(first_s=0.02, longest_s=0.1, imap=ImapTiming(call_s=5, idle_s=3))
 TRIES = 4
+READER = Path(reader.__file__)
 SOURCE = str(Path(base.__file__).parent)
 
 
@@ -106,7 +108,7 @@ KINDS = {
         "email",
         MailPlatform,
         lambda config, name: Email(
-            EmailAccount.model_validate(config), name=name, timing=MAIL_SOON
+            EmailAccount.model_validate(config), name=name, timing=MAIL_SOON, reader=READER
         ),
         lambda *_: None,
         "",

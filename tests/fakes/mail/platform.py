@@ -10,6 +10,7 @@ from itertools import count
 
 from tests.fakes.mail.chaos import Chaos
 from tests.fakes.mail.dovecot import PASSWORD, SERVER, Dovecot
+from tests.fakes.mail.reader import POISON
 from tests.fakes.mail.server import write_mail
 from tests.fakes.mail.sink import SentMail, SmtpSink
 from tests.fakes.platform import Calls, Fault, Shown
@@ -118,10 +119,9 @@ class MailPlatform:
         self._put(self._raw[message_id])
 
     def poison(self) -> None:
-        """A file in a charset whose decoder takes no errors ends the process that reads mails."""
-        head = f"From: ann@example.org\r\nMessage-ID: <p{next(NUMBERS)}@example.org>\r\n"
-        kind = 'Content-Type: application/x; charset="idna"; name=x\r\n\r\n'
-        self._put(head.encode() + kind.encode() + b"\xff\xfe\r\n")
+        """A mail that ends the process which reads mails (`reader.py`)."""
+        head = f"From: ann@example.org\r\nMessage-ID: <p{next(NUMBERS)}@example.org>\r\n\r\n"
+        self._put(head.encode() + POISON + b"\r\n")
 
     def press(self, person: str, message_id: str, data: str) -> None:
         raise NotImplementedError("a mail has no buttons")
