@@ -1,6 +1,6 @@
 """What contract tests run over."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,14 @@ import pytest
 from daemon.store.journal import Store
 from daemon.store.sqlite import SqliteStore
 from tests.contract.channels import KINDS, Stage, stage_of
+from tests.fakes.mail.platform import end_shared_dovecot
+
+
+@pytest.fixture(autouse=True, scope="session")
+def mail_server_ends() -> Iterator[None]:
+    """The mail server that the tests of this process share."""
+    yield
+    end_shared_dovecot()
 
 
 @pytest.fixture

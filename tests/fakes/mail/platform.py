@@ -1,11 +1,9 @@
 """A mail server as a platform: a real Dovecot and an SMTP server behind proxies, and people who write mails (`Platform`)."""
 
-import atexit
 import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import count
 
 from tests.fakes.mail.chaos import Chaos
@@ -20,17 +18,22 @@ THREAD = re.compile(r"\.(\w+)@")
 SUBJECT = "hello"
 
 
-@cache
+SHARED: list[Dovecot] = []
+
+
 def shared_dovecot() -> Dovecot:
     """One server for all tests of a process; each platform has a mailbox of its own there."""
-    made = Dovecot()
+    if not SHARED:
+        SHARED.append(Dovecot())
+    return SHARED[0]
 
-    def remove() -> None:
-        made.end()
-        shutil.rmtree(made.base, ignore_errors=True)
 
-    atexit.register(remove)
-    return made
+def end_shared_dovecot() -> None:
+    """After the last test of this process: nothing of it stays."""
+    for one in SHARED:
+        one.end()
+        shutil.rmtree(one.base, ignore_errors=True)
+    SHARED.clear()
 
 
 class MailPlatform:
