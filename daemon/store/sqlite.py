@@ -130,7 +130,6 @@ class SqliteStore:
             if self._long_reads or self._slowest >= self._quick_s or not self._read_here(item):
                 self._long_reads += 1
                 try:
-                    self._reader.set_progress_handler(None, 0)
                     run = self._read_thread._execute
                     # the connection is free only at its end
                     await run_to_completion(run(_run_patiently, self._reader, self._read, item))
@@ -250,9 +249,8 @@ class SqliteStore:
     def _read_here(self, item: Work[T]) -> bool:
         """False when it takes too long: then it has to be run again, in a thread."""
         self._read_until = monotonic() + LONG_READ_S
-        self._reader.set_progress_handler(self._is_too_long, CHECK_EVERY)
         try:
-            self._read(item)
+            self._read(item, self._is_too_long)
         except sqlite3.OperationalError as exc:
             code = getattr(exc, "sqlite_errorcode", 0)
             if code not in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY):
@@ -263,11 +261,16 @@ class SqliteStore:
     def _is_too_long(self) -> bool:
         return monotonic() > self._read_until
 
-    def _read(self, item: Work[T]) -> None:
+    def _read(self, item: Work[T], is_too_long: Callable[[], bool] | None = None) -> None:
+        """Only the work itself may be interrupted: SQLite counts a statement's steps over all its
+        runs, so a ROLLBACK under the handler would be cut off once in some 800 reads.
+        """
         self._reader.execute("BEGIN")
         try:
+            self._reader.set_progress_handler(is_too_long, CHECK_EVERY)
             item.run(self._read_tx)
         finally:
+            self._reader.set_progress_handler(None, 0)
             self._reader.execute("ROLLBACK")
 
 
