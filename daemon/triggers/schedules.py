@@ -4,12 +4,13 @@ An occurrence, the message that begins its turn, and the next due time are one t
 restarts or clock jumps happen, each occurrence begins one turn.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from uuid import uuid4
 
 from daemon.access.chat_ids import NOTICE
@@ -41,9 +42,6 @@ from daemon.triggers.recurrence import (
     load_zone,
     parse_rule,
 )
-
-if TYPE_CHECKING:
-    from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -94,13 +92,13 @@ def plan_next(
 
 def list_passed(row: ScheduleRow, now: datetime) -> list[Due]:
     """The due times that have come by now and are to be looked at: the first, or with `all` each of
-    them, at most BATCH. Raises BadRule.
+    them, at most BATCH; none later than `until`. Raises BadRule.
     """
     if row.due is None:
         return []
-    rule, found = recurrence_of(row), list[Due]()
+    rule, found, last = recurrence_of(row), list[Due](), min(now, row.until or now)
     due = rule.next_due(row.due - timedelta(microseconds=1))
-    while due and due.at <= now and len(found) < BATCH:
+    while due and due.at <= last and len(found) < BATCH:
         found.append(due)
         if row.misfire != "all" or row.oneshot:
             break
@@ -137,7 +135,7 @@ class ScheduleEngine:
     _started: bool = False
     _next: datetime | None = None
     _seen: datetime | None = None
-    _waker: "AsyncIOScheduler | None" = None
+    _waker: asyncio.Task[None] | None = None
 
     async def sync(self, tasks: Sequence[ScheduleTask], session: str) -> None:
         """Bring the table up to the config. `session` is told where a task names none."""
@@ -318,7 +316,7 @@ class ScheduleEngine:
     async def aclose(self) -> None:
         """Nothing fires any more."""
         if self._waker:
-            self._waker.shutdown(wait=False)
+            self._waker.cancel()
 
     def _sync(self, tx: Tx, tasks: Sequence[ScheduleTask], session: str) -> None:
         """The tasks of the config are schedules of its own: new ones are planned, changed ones
@@ -364,9 +362,15 @@ class ScheduleEngine:
         return plan_next(row, now, self.chance, known)
 
     def _plan_all(self, tx: Tx, now: datetime) -> None:
+        """After a start or a clock set back. An interval counts real time: where its next run lies
+        further off than the interval, it counts from now.
+        """
         for row in tx.list_schedules():
             if row.state == "active" and row.due and row.due > now:
                 with suppress(BadRule):
+                    every = recurrence_of(row).every
+                    if every and row.due > now + every:
+                        row = replace(row, made_at=now)
                     tx.put_schedule(self.plan(row, now, tx))
 
     async def _look(self) -> None:
@@ -376,13 +380,15 @@ class ScheduleEngine:
         )
         self._next = None if found is None else from_db(found)
         if self._next and self._started and self._waker is None:
-            from apscheduler.schedulers.asyncio import AsyncIOScheduler  # lazy: 50 ms
+            self._waker = self.background.start(self._wake(), "waker of schedules")
 
-            logging.getLogger("apscheduler").setLevel(logging.WARNING)
-            waker = self._waker = AsyncIOScheduler(timezone="UTC")
-            wake = {"seconds": WAKE_S, "max_instances": 1, "coalesce": True}
-            waker.add_job(self.tick, "interval", misfire_grace_time=None, **wake)
-            waker.start()
+    async def _wake(self) -> None:
+        """Waits count monotonic seconds: a wall clock that is set back holds up nothing. Each look
+        is a task of its own, so one that fails does not end those after it.
+        """
+        while True:
+            await asyncio.sleep(WAKE_S)
+            await asyncio.wait([self.background.start(self.tick(), "schedules")])
 
     def _fire(self, tx: Tx, now: datetime) -> list[Fired]:
         begun = list[Fired]()

@@ -120,6 +120,19 @@ async def test_after_three_days_off_it_runs_as_its_misfire_says(
         assert it.asked("sum up news") == runs + 1
 
 
+async def test_a_missed_run_that_lies_after_its_until_is_not_made_up_for(tmp_path: Path) -> None:
+    more = 'misfire = "all"\nuntil = "2026-03-28T12:00"'
+    async with house(tmp_path, task("news", "30 2 * * *", more)) as it:
+        async with it.up() as daemon:
+            await daemon.terminate()
+        it.at(START + timedelta(days=3))
+        async with it.up() as daemon:
+            await until(daemon, lambda lines: len(lines) == 1)
+            await passed(daemon, START + timedelta(days=3))
+            [shown] = await daemon.listed("/v1/schedules")
+            assert (shown["state"], it.asked("sum up news")) == ("over", 1)
+
+
 @pytest.mark.parametrize(
     ("begin", "times"),
     [

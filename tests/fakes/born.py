@@ -19,7 +19,7 @@ from tests.fakes.nursery import Order
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = "tests.fakes.nursery"
-OWN = ("PYTHON", "LC_", "LANG")
+OWN = ("PYTHON", "LC_", "LANG", "LD_")
 """Who changes one of these needs an interpreter of its own."""
 
 
