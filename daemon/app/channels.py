@@ -21,6 +21,7 @@ from daemon.outbox.channel_supervisor import (
     ChannelSupervisor,
 )
 from daemon.outbox.held import HeldMessages
+from daemon.outbox.journal_alarm import JournalAlarm
 from daemon.outbox.live_messages import ApprovalMessages, LiveDrafts
 from daemon.outbox.message import delete_stale_copies
 from daemon.outbox.sender import GIVE_UP_S, OutboxSender
@@ -90,6 +91,7 @@ async def run_channels(
             group.create_task(sender.run(), name="outbox"),
             group.create_task(held.run(), name="held messages"),
             group.create_task(supervisor.run(), name="channels"),
+            group.create_task(JournalAlarm(store, states).run(), name="journal alarm"),
         ]
         try:
             yield

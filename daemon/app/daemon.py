@@ -303,9 +303,9 @@ class Daemon(ToolOwner):
         return [*channels, *lines, *filter(None, [await self.trust.describe()])]
 
     def _list_problems(self) -> list[str]:
-        journal = [] if self.store.healthy else ["the journal cannot be written"]
+        journal = filter(None, [self.store.problem])
         states = self.channel_states.values()
-        return journal + [text for state in states if (text := state.describe_problem())]
+        return [*journal, *(text for state in states if (text := state.describe_problem()))]
 
 
 @asynccontextmanager

@@ -32,7 +32,7 @@ LOOP_USAGE = (
     "Use /loop start MESSAGE, /loop stop, /loop pause, /loop resume, or /loop for its state."
 )
 WEEK, MAX_TASK = timedelta(days=7), 80
-FAILING = "cannot be written, the disk may be full; nothing new is accepted"
+FAILING = "{}; nothing new is accepted"
 EFFORTS = ("low", "medium", "high", "max")
 
 
@@ -196,6 +196,7 @@ class SessionCommands:
         usd = f" of ${today.max_usd:g}" if today.max_usd else ""
         unpriced = ", and calls of unknown price" if today.unpriced else ""
         model = f"{session.model} (pinned)" if session.model else self.routing.list_models()[0]
+        problem = self.service.store.problem
         lines = (
             f"Chat {session.id}, {session.label.value}{', paused' if session.paused else ''}",
             taint,
@@ -203,7 +204,7 @@ class SessionCommands:
             f"Agent: {session.agent}",
             f"Tasks: {tasks}",
             held,
-            f"Journal: {'ok' if self.service.store.healthy else FAILING}",
+            f"Journal: {FAILING.format(problem) if problem else 'ok'}",
             *await self.state(),
             f"Today: {today.tokens:,} tokens{tokens}, ${today.usd:.4f}{usd}{unpriced}",
             f"Turns of seven days ended: {stops}",

@@ -255,9 +255,8 @@ class SessionManager:
             await asyncio.sleep(MAINTENANCE_INTERVAL_S)
             self._sweep_workers()
             try:
-                if not self.store.healthy:  # retried without traffic, so that it is healthy soon
+                if self.store.problem:  # retried without traffic, so that it is well soon
                     await self.store.write(lambda tx: tx.claim_session(HEALTH_LEASE, PROCESS))
-                    log.info("the journal can be written again")
                 if self.approvals_pending:
                     await self._wake_expired()
             except StoreUnavailable as exc:

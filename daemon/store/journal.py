@@ -460,8 +460,8 @@ class Store(Protocol):
         ...
 
     @property
-    def healthy(self) -> bool:
-        """The last commit worked."""
+    def problem(self) -> str:
+        """What is wrong with it; "" while the last commit worked and no damage was found."""
         ...
 
     async def aclose(self) -> None:

@@ -4,8 +4,8 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from daemon.core.errors import ConfigError
@@ -15,6 +15,8 @@ BUSY_MS = 3_000  # how long another program's lock on the file is waited for
 STATEMENTS = 256
 CHECKED_UP_TO = 64 * 2**20  # bytes; quick_check reads the whole file, and a start must stay quick
 WAL_KEPT = 16 * 2**20
+SPOILT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+UNREADABLE = (*SPOILT, sqlite3.SQLITE_IOERR)
 PRAGMAS = (
     "PRAGMA page_size = 2048",  # of a new file: a turn of 0.8 kB writes 27 pages to the WAL
     f"PRAGMA busy_timeout = {BUSY_MS}",
@@ -109,11 +111,31 @@ def _refuse_damage(db: sqlite3.Connection, path: Path) -> None:
         raise JournalUnusable(describe_damage(path, str(found[0])))
 
 
-def describe_damage(path: Path, found: str) -> str:
+def find_damage(path: Path) -> str:
+    """What a connection of its own finds wrong with the whole file; "" for nothing."""
+    try:
+        with closing(open_reader(path)) as db:
+            found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.Error as error:
+        return str(error)
+    return "" if found == "ok" else found
+
+
+def is_damage(error: sqlite3.Error, codes: Collection[int] = UNREADABLE) -> bool:
+    """The error says that the file cannot be read, and not only now."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in codes  # of an extended code
+
+
+def describe_damage(path: Path, found: str, *, running: bool = False) -> str:
     """What to tell whose journal is damaged."""
+    so_far = "Nothing was changed."
+    stop = ""
+    if running:
+        so_far = "Nothing more is taken in or done until it is repaired."
+        stop = "Stop the daemon. "
     return (
-        f"{path}: the journal is damaged ({found}). Nothing was changed."
-        f" Keep the file, then take the last backup with `aidaemon backup restore`."
+        f"{path}: the journal is damaged ({found}). {so_far} {stop}"
+        "Keep the file, then take the last backup with `aidaemon backup restore`."
     )
 
 

@@ -23,7 +23,15 @@ import aiosqlite
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import Conflict, StoreUnavailable
 from daemon.store.journal import Tx
-from daemon.store.migrate import BUSY_MS, open_reader, open_writer
+from daemon.store.migrate import (
+    BUSY_MS,
+    SPOILT,
+    describe_damage,
+    find_damage,
+    is_damage,
+    open_reader,
+    open_writer,
+)
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -33,6 +41,12 @@ QUICK_S = 0.005  # commits that take less run in the event loop's thread
 FORGET = 0.9  # of the slowest commit, with each one after it
 LONG_READ_S = 0.004
 CHECK_EVERY = 5_000  # steps of SQLite's machine between two looks at the time
+RECHECK_S, RECHECK_SHARE = 60.0, 20.0  # between two looks at a damaged file; in times of a look
+CANNOT_WRITE = (
+    "{path}: the journal cannot be written: {cause}. Nothing of this was acknowledged and no tool"
+    " was started; what was written before is safe. Make space on the disk or repair it: the daemon"
+    " then continues by itself."
+)
 WORK_ERRORS = (sqlite3.ProgrammingError, sqlite3.DataError, sqlite3.NotSupportedError)
 
 log = logging.getLogger(__name__)
@@ -88,7 +102,8 @@ class SqliteStore:
         self._idle = asyncio.Event()
         self._long_reads = 0
         self._read_until = 0.0
-        self._healthy = True
+        self._cannot_write = self._damage = ""
+        self._recheck_at = 0.0
         self._watchers: set[Callable[[], None]] = set()
 
     @classmethod
@@ -100,9 +115,10 @@ class SqliteStore:
         return cls(path, writer, await _connect(partial(open_reader, path)), quick_s)
 
     @property
-    def healthy(self) -> bool:
-        """The last commit worked."""
-        return self._healthy
+    def problem(self) -> str:
+        """What is wrong with the file; "" while the last commit worked and no damage was found."""
+        damaged = f"the journal is damaged ({self._damage})" if self._damage else ""
+        return damaged or self._cannot_write
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         """Run as one atomic unit; on disk when this returns. It is done even if the caller is
@@ -110,6 +126,8 @@ class SqliteStore:
         """
         if self._closing:
             raise StoreUnavailable(f"{self._path}: the journal is closed; nothing was written.")
+        if self._damage and not await self._is_whole_again():
+            raise StoreUnavailable(self._describe_damage())
         done = self._loop.create_future()
         item = Work(work, done)
         self._queue.append(item)
@@ -137,10 +155,34 @@ class SqliteStore:
                     self._long_reads -= 1
         except sqlite3.Error as exc:
             why = f"{self._path}: the journal cannot be read: {exc}. Nothing was changed."
+            if is_damage(exc):
+                self._note_damage(exc)
+                why = self._describe_damage()
             raise StoreUnavailable(why) from exc
         if item.error:
             raise item.error
         return item.results[0]
+
+    def _note_damage(self, error: sqlite3.Error) -> None:
+        """From now on nothing is written: what stands in a damaged file cannot be relied on."""
+        if not self._damage:
+            self._damage, self._recheck_at = str(error), monotonic() + RECHECK_S
+            log.error("%s", self._describe_damage())
+
+    def _describe_damage(self) -> str:
+        return describe_damage(self._path, self._damage, running=True)
+
+    async def _is_whole_again(self) -> bool:
+        """A disk may come back: the whole file is looked through, now and then."""
+        if (began := monotonic()) < self._recheck_at:
+            return False
+        self._recheck_at = float("inf")
+        found = await asyncio.to_thread(find_damage, self._path)
+        self._recheck_at = monotonic() + max(RECHECK_S, RECHECK_SHARE * (monotonic() - began))
+        if not found:
+            log.warning("%s: the journal can be read again", self._path)
+            self._damage = ""
+        return not found
 
     def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
         """Call `told` soon after each commit that holds something new to deliver: once for a whole
@@ -221,19 +263,19 @@ class SqliteStore:
         self, batch: Sequence[Work[Any]], *, wrote: bool, cause: BaseException | None = None
     ) -> None:
         """Tell those who wait for this batch; `cause` is why it could not be written."""
-        if cause and self._healthy:
+        if isinstance(cause, sqlite3.Error) and is_damage(cause, SPOILT):
+            self._note_damage(cause)
+        elif cause and not self._cannot_write:
             log.error("%s: the journal cannot be written: %s", self._path, cause)
-        elif wrote and not self._healthy:
+        elif wrote and self._cannot_write:
             log.warning("%s: the journal can be written again", self._path)
-        self._healthy = not cause and (wrote or self._healthy)
+        if cause or wrote:
+            self._cannot_write = f"the journal cannot be written: {cause}" if cause else ""
         for item in batch:
             if cause:
                 item.posted = False
-                item.error = StoreUnavailable(
-                    f"{self._path}: the journal cannot be written: {cause}. Nothing of this was"
-                    " acknowledged and no tool was started; what was written before is safe. Make"
-                    " space on the disk or repair it: the daemon then continues by itself."
-                )
+                why = CANNOT_WRITE.format(path=self._path, cause=cause)
+                item.error = StoreUnavailable(self._describe_damage() if self._damage else why)
                 item.error.__cause__ = cause
             if item.done and not item.done.done():
                 item.done.set_result(None)

@@ -64,23 +64,23 @@ async def fill_the_disk(home: Path, how: str) -> None:
     else:
         limit_files(GROWN)
     kept = await write_until_refused(store)
-    tell(f"kept {kept} healthy {store.healthy}")
+    tell(f"kept {kept} healthy {not store.problem}")
     await store.write(lambda tx: tx.list_sessions())
-    tell(f"looked healthy {store.healthy}")
+    tell(f"looked healthy {not store.problem}")
     huge = await asyncio.gather(write_big(store, "huge", size=5_000_000), return_exceptions=True)
     tell(f"huge {[type(outcome).__name__ for outcome in huge]}")
     together = await asyncio.gather(
         *(write_big(store, f"t-{index}") for index in range(20)), return_exceptions=True
     )
     tell(
-        f"refused {sum(isinstance(outcome, StoreUnavailable) for outcome in together)} healthy {store.healthy}"
+        f"refused {sum(isinstance(outcome, StoreUnavailable) for outcome in together)} healthy {not store.problem}"
     )
     if how == "full":
         ballast.unlink()
     else:
         limit_files(resource.RLIM_INFINITY)
     await write_big(store, "after")
-    tell(f"recovered healthy {store.healthy}")
+    tell(f"recovered healthy {not store.problem}")
     await store.aclose()
 
 

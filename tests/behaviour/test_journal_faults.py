@@ -149,7 +149,7 @@ async def test_a_file_held_by_another_program_is_waited_for(
         assert holder.stdin
         holder.stdin.close()
         assert await waiting == message("m1")
-    assert store.healthy
+    assert not store.problem
 
 
 async def test_a_file_that_is_never_let_go_of_is_not_waited_for_for_ever(
@@ -160,9 +160,9 @@ async def test_a_file_that_is_never_let_go_of_is_not_waited_for_for_ever(
         assert told(holder) == "locked"
         with pytest.raises(StoreUnavailable, match="locked"):
             await store.write(lambda tx: tx.accept_input(message("m1")))
-        assert not store.healthy
+        assert store.problem
     assert await store.write(lambda tx: tx.accept_input(message("m1"))) == message("m1")
-    assert store.healthy
+    assert not store.problem
 
 
 @pytest.mark.parametrize("damage", ["not a database at all", "a page of noise", "cut short"])

@@ -206,8 +206,8 @@ class SlowDesk:
         return found
 
     @property
-    def healthy(self) -> bool:
-        return self.store.healthy
+    def problem(self) -> str:
+        return self.store.problem
 
     def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
         return self.store.watch_outbox(told)

@@ -348,8 +348,8 @@ class FullDisk:
         self.refused = asyncio.Event()
 
     @property
-    def healthy(self) -> bool:
-        return True
+    def problem(self) -> str:
+        return ""
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         if self.full:
@@ -735,8 +735,8 @@ class Stumbling:
         return found
 
     @property
-    def healthy(self) -> bool:
-        return self._store.healthy
+    def problem(self) -> str:
+        return self._store.problem
 
     def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
         return self._store.watch_outbox(told)

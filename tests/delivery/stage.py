@@ -102,8 +102,8 @@ class Journal:
         return self.inner.watch_outbox(told)
 
     @property
-    def healthy(self) -> bool:
-        return self.inner.healthy
+    def problem(self) -> str:
+        return self.inner.problem
 
     async def aclose(self) -> None:
         await self.inner.aclose()

@@ -18,8 +18,8 @@ class FailingStore:
     broken: bool = False
 
     @property
-    def healthy(self) -> bool:
-        return not self.broken
+    def problem(self) -> str:
+        return "the journal cannot be written" if self.broken else ""
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         if self.broken:

@@ -40,8 +40,8 @@ class Meanwhile:
         return self.inner.watch_outbox(told)
 
     @property
-    def healthy(self) -> bool:
-        return self.inner.healthy
+    def problem(self) -> str:
+        return self.inner.problem
 
 
 def waits(number: str, channel: str = "telegram") -> InboxRow:

@@ -60,8 +60,8 @@ class MortalStore:
     keeps: Keeps = everything
 
     @property
-    def healthy(self) -> bool:
-        return self.inner.healthy
+    def problem(self) -> str:
+        return self.inner.problem
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         watched: list[WatchedTx] = []
@@ -102,7 +102,7 @@ class FaultyStore:
     fault: Callable[[], None] = lambda: None
     keeps: Keeps = everything
     open: asyncio.Event = field(default_factory=asyncio.Event)
-    healthy: bool = True
+    problem: str = ""
 
     def __post_init__(self) -> None:
         self.open.set()
@@ -111,10 +111,10 @@ class FaultyStore:
         try:
             self.fault()
         except StoreUnavailable:
-            self.healthy = False
+            self.problem = "the journal cannot be written"
             raise
         result = await self.inner.write(lambda tx: work(cast(Tx, WatchedTx(tx, self.keeps))))
-        self.healthy = True
+        self.problem = ""
         return result
 
     async def read(self, look: Callable[[Tx], T]) -> T:
