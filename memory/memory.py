@@ -1,18 +1,22 @@
 """Memory: remember, recall, forget. One file, one connection, one thread that owns it."""
 
 import asyncio
+import logging
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
+log = logging.getLogger(__name__)
 ACTIVE, PENDING, REJECTED = "active", "pending", "rejected"
 
 
@@ -172,6 +176,8 @@ DROP TABLE old_facts;
 CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 MERGE = "INSERT INTO words (words) VALUES ('optimize')"
 
+DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+CHECKED_UP_TO = 64 * 2**20  # bytes; the check reads the whole file, and a start must stay quick
 CANDIDATES = 4
 MAX_PENDING, MAX_PENDING_A_DAY, MAX_PENDING_CHARS = 200, 50, 1000
 RECENCY = 0.2
@@ -183,31 +189,39 @@ class Memory:
 
     What came from text from outside is only kept aside: no search finds it before a person's yes
     (`approve`). `waiting` counts it; `on_waiting` is awaited when it was nothing until now.
+    `set_aside`: the new name of a damaged file in whose place this one is.
     """
 
     on_waiting: Callable[[], Awaitable[None]] | None = None
 
     def __init__(
-        self, database: sqlite3.Connection, thread: ThreadPoolExecutor, waiting: int, *, empty: bool
+        self,
+        database: sqlite3.Connection,
+        thread: ThreadPoolExecutor,
+        waiting: int,
+        set_aside: Path | None,
+        *,
+        empty: bool,
     ) -> None:
         self._database = database
         self._thread = thread
         self._empty = empty
         self.waiting = waiting
+        self.set_aside = set_aside
 
     @classmethod
     async def open(cls, path: Path) -> "Memory":
-        """The memory in this file, made if need be. Close it with `aclose`. Raises sqlite3.Error
-        for a file that is none.
+        """The memory in this file, made if need be; a damaged one is set aside, and an empty one
+        made in its place. Close it with `aclose`. Raises sqlite3.Error, OSError.
         """
         thread = ThreadPoolExecutor(1, thread_name_prefix="memory")
         try:
-            opened = await asyncio.get_running_loop().run_in_executor(thread, _open, path)
-        except sqlite3.Error:
+            opened = await asyncio.get_running_loop().run_in_executor(thread, _open_or_new, path)
+        except (sqlite3.Error, OSError):
             thread.shutdown()
             raise
-        database, waiting, empty = opened
-        return cls(database, thread, waiting, empty=empty)
+        database, waiting, empty, set_aside = opened
+        return cls(database, thread, waiting, set_aside, empty=empty)
 
     async def remember(
         self,
@@ -329,6 +343,21 @@ class Memory:
         )
 
 
+def _open_or_new(path: Path) -> tuple[sqlite3.Connection, int, bool, Path | None]:
+    try:
+        return *_open(path), None
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in DAMAGE:
+            raise
+        log.error("%s is damaged (%s) and is set aside", path, error)
+    names = (path.with_name(f"{path.name}.damaged{number or ''}") for number in count())
+    aside = next(name for name in names if not name.exists())
+    for end in ("-wal", "-shm", ""):
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + end).rename(aside.with_name(aside.name + end))
+    return *_open(path), aside
+
+
 def _open(path: Path) -> tuple[sqlite3.Connection, int, bool]:
     """The file, how much waits in it, and whether nothing is in it: a memory that is empty is
     asked before every turn, too.
@@ -339,6 +368,10 @@ def _open(path: Path) -> tuple[sqlite3.Connection, int, bool]:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
         database.execute("PRAGMA secure_delete = ON")
+        if path.stat().st_size <= CHECKED_UP_TO:
+            found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
         _migrate(database)
         empty = database.execute("SELECT 1 FROM facts LIMIT 1").fetchone() is None
         waiting = database.execute(COUNT_PENDING).fetchone()[0]

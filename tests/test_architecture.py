@@ -59,7 +59,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/store": 12_700,
     "daemon/tools": 99_900,
     "daemon/triggers": 16_000,
-    "memory": 2_450,
+    "memory": 2_650,
 }
 TOP_LEVEL = {
     "pyproject.toml",

@@ -25,7 +25,11 @@ log = logging.getLogger(__name__)
 TERMINAL_CHANNEL = "terminal"
 MAX_HITS = 5
 MAX_REMEMBERED = 10_000
-RECALL_TIMEOUT_S = 2.0
+RECALL_TIMEOUT_S, INSIST_EVERY_S = 2.0, 10.0
+MEMORY_SET_ASIDE = (
+    "{path} was damaged. It is kept as {name}, and I go on with an empty memory; what was said"
+    " stays in the journal. To have the facts of a backup: `aidaemon backup restore FILE`."
+)
 
 
 @value
@@ -43,6 +47,13 @@ class OwnerNotifier:
         """On disk when this returns. `not_on` names the channel that it is about."""
         if not await self.store.write(lambda tx: self.post_notice(tx, text, not_on)):
             log.warning("nobody to tell yet: %s", text)
+
+    async def insist(self, text: str) -> None:
+        """Post it as soon as there is such a place."""
+        while True:
+            if await self.store.write(lambda tx: self.post_notice(tx, text)):
+                return
+            await asyncio.sleep(INSIST_EVERY_S)
 
     def post_notice(self, tx: Tx, text: str, not_on: str = "") -> bool:
         """The same, together with what it is about; False when there is no such place yet.

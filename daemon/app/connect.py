@@ -54,7 +54,8 @@ async def connect(
             if session:
                 await daemon.sessions.recover(session)
             model = daemon.config.provider.get_model()
-            yield DaemonConnection(daemon.client, remote=False, model=model, notice=loaded.notice)
+            notice = "\n".join(filter(None, (loaded.notice, *daemon.faults_of_home)))
+            yield DaemonConnection(daemon.client, remote=False, model=model, notice=notice)
 
 
 @asynccontextmanager

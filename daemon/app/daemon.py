@@ -19,7 +19,7 @@ from daemon.agent.models import ModelCaller, ModelChoice, ModelRouting, Redactin
 from daemon.agent.pre_call import classify_by_rules
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.manager import SubagentManager, spawn_agent
-from daemon.app.adapters import MemoryRecall, OwnerNotifier
+from daemon.app.adapters import MEMORY_SET_ASIDE, MemoryRecall, OwnerNotifier
 from daemon.app.config import Config, Loaded, list_mailboxes
 from daemon.app.runtime_config import build_choice
 from daemon.app.tools import Overrides, ToolOwner
@@ -49,7 +49,7 @@ from daemon.sessions.brakes import Intake
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
 from daemon.sessions.turn_setup import TurnPreparer
-from daemon.settings.paths import Paths
+from daemon.settings.paths import Paths, describe_lost_journal
 from daemon.store.codec import SCHEMA, UnreadableEvent, decode
 from daemon.store.pruning import keep_pruning
 from daemon.tools.config_tools import config_tools
@@ -84,11 +84,8 @@ class Daemon(ToolOwner):
         set_timezone(config.general.timezone)
         self.runtime.on_reload, self.ready = self._apply_config, asyncio.Event()
         self.paths.make_home()
-        store = self.store = await self.overrides.open_store(self.paths.journal)
-        self.stack.push_async_callback(store.aclose)
-        memory = self.memory = await Memory.open(self.paths.memory)
-        self.stack.push_async_callback(memory.aclose)
-        self.stack.push_async_callback(self.background.aclose)
+        await self._open_files()
+        store, memory = self.store, self.memory
         if days := config.store.keep_days:
             pruning = keep_pruning(store, clock, days, self._list_cited_turns)
             self.background.start(pruning, "pruning")
@@ -134,6 +131,18 @@ class Daemon(ToolOwner):
         )
         self._connect()
         await self._sync_schedules()
+
+    async def _open_files(self) -> None:
+        """The journal and the memory. `faults_of_home` tells what is new and should not be."""
+        lost = describe_lost_journal(self.paths)
+        self.store = await self.overrides.open_store(self.paths.journal)
+        self.stack.push_async_callback(self.store.aclose)
+        self.memory = await Memory.open(self.paths.memory)
+        self.stack.push_async_callback(self.memory.aclose)
+        self.faults_of_home = [lost] if lost else []
+        if aside := self.memory.set_aside:
+            text = MEMORY_SET_ASIDE.format(path=self.paths.memory, name=aside.name)
+            self.faults_of_home.append(text)
 
     async def _list_cited_turns(self) -> set[str]:
         return await self.memory.turns()
@@ -298,6 +307,7 @@ class Daemon(ToolOwner):
         channels = [f"Channel {state.describe()}" for state in self.channel_states.values()]
         notice, waiting = self.runtime.loaded.notice, self.memory.waiting
         lines = [f"Config: {notice}"] if notice else []
+        lines += [f"HOME: {fault}" for fault in self.faults_of_home]
         if waiting:
             lines.append(f"{count_memories(waiting)} your yes: /memory pending")
         return [*channels, *lines, *filter(None, [await self.trust.describe()])]

@@ -75,6 +75,8 @@ class RuntimeConfig:
         ConfigError for one that does not load: no change.
         """
         fresh = await asyncio.to_thread(load_home_config, self.paths)
+        if self.loaded.text and not fresh.text:
+            raise ConfigError(f"{self.paths.config}: is empty or absent; nothing was changed.")
         before = self.loaded.config
         places = find_changes(before.model_dump(mode="json"), fresh.config.model_dump(mode="json"))
         keys = [format_key(steps) for steps in places]

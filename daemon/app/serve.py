@@ -86,6 +86,9 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
             await daemon.schedules.start()
             if "daily_usd" not in daemon.config.budget.model_fields_set:
                 await daemon.store.write(partial(tell_of_no_limit, daemon.notifier.post_notice))
+            for fault in daemon.faults_of_home:
+                tell(fault)
+                daemon.background.start(daemon.notifier.insist(fault), "notice of HOME")
             tell(f"ready {url}")
             daemon.ready.set()
             if notice := daemon.runtime.loaded.notice:
@@ -105,7 +108,8 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
 def write_first_config(paths: Paths) -> None:
     """A HOME that nobody has used or configured begins with a limit in money."""
     is_own = paths.config.parent == paths.home
-    if is_own and not paths.config.exists() and not paths.journal.exists():
+    known = (paths.config, paths.journal, paths.lastgood)
+    if is_own and not any(path.exists() for path in known):
         paths.make_home()
         write_private_file(paths.config, FIRST_CONFIG)
 

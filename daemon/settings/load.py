@@ -186,9 +186,16 @@ def read_last_good(path: Path) -> str | None:
 
 
 def choose_config(path: Path, lastgood: Path, parse: Parse[C]) -> LoadedConfig[C]:
-    """The file if it loads, else the last good one. Raises ConfigError when neither loads."""
+    """The file if it loads, else the last good one. Raises ConfigError when neither loads.
+
+    A file that is absent or empty where another one worked before is a fault: nobody wrote it so.
+    """
     try:
-        return parse(read_text(path), path)
+        text = read_text(path)
+        if not text and read_last_good(lastgood):
+            state = "it is empty" if path.exists() else "there is no such file"
+            raise ConfigError(f"{path}: {state}, though a config worked before")
+        return parse(text, path)
     except ConfigError as fault:
         return load_last_good(path, str(fault), lastgood, parse)
 

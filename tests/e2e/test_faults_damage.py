@@ -1,9 +1,14 @@
 """Files of HOME that are damaged, absent or empty: what is damaged is told, and nothing is silently new (K23)."""
 
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.channels.stage import brisk, by_bot, config
-from tests.fakes.daemon_process import Daemon, error_of, running_daemon
+from tests.fakes.daemon_process import Daemon, error_of, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, says
 from tests.fakes.platform import OWNER
 from tests.fakes.platforms import comings
@@ -53,3 +58,92 @@ async def test_K23_a_journal_that_is_damaged_while_it_runs_takes_in_nothing_and_
             )
             assert await daemon.terminate() == 0
         await telegram.stop()
+
+
+@asynccontextmanager
+async def restarted(
+    home: Path, model: FakeOpenAI, harm: Callable[[], object]
+) -> AsyncIterator[Daemon]:
+    """A daemon on a HOME that was in use, and to which this harm was done."""
+    written = scripted(model.base_url)
+    async with running_daemon(home, written) as daemon:
+        assert (await daemon.ask("hello"))["reply"] == "ok"
+    harm()
+    async with running_daemon(home, written) as daemon:
+        yield daemon
+
+
+def spoil_memory(home: Path) -> None:
+    """Its first page is whole."""
+    path = home / "memory.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executemany(
+            "INSERT INTO facts (id, text, sameness, at, source, label, state)"
+            " VALUES (?, ?, ?, '2026-01-01T00:00:00+00:00', 't', 'trusted', 'active')",
+            [(f"{n:032x}", f"fact {n} " * 30, f"fact {n}") for n in range(200)],
+        )
+        db.commit()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    with path.open("r+b") as file:
+        for start in range(4096, path.stat().st_size, 3 * 4096):
+            file.seek(start)
+            file.write(b"\xa5" * 4096)
+
+
+def replace_memory(home: Path) -> None:
+    """By a file that is no database."""
+    (home / "memory.db-wal").unlink(missing_ok=True)
+    (home / "memory.db").write_text("none" * 4096)
+
+
+@pytest.mark.parametrize("harm", [spoil_memory, replace_memory])
+async def test_a_damaged_memory_is_set_aside_by_name_and_the_daemon_answers(
+    tmp_path: Path, harm: Callable[[Path], object]
+) -> None:
+    home = tmp_path / "home"
+    async with FakeOpenAI() as model, restarted(home, model, lambda: harm(home)) as daemon:
+        assert any("memory.db.damaged" in line for line in daemon.log)
+        assert (home / "memory.db.damaged").stat().st_size > 4096
+        assert (await daemon.ask("and now?"))["reply"] == "ok"
+        assert "memory.db.damaged" in str(
+            (await daemon.post("/v1/messages", text="/status"))["reply"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("harm", "state"), [(Path.unlink, "is absent"), (lambda p: p.write_bytes(b""), "is empty")]
+)
+async def test_a_journal_that_is_lost_is_told_and_not_silently_new(
+    tmp_path: Path, harm: Callable[[Path], object], state: str
+) -> None:
+    home = tmp_path / "home"
+
+    def lose() -> None:
+        for end in ("-wal", "-shm"):
+            (home / f"journal.db{end}").unlink(missing_ok=True)
+        harm(home / "journal.db")
+
+    async with FakeOpenAI() as model, restarted(home, model, lose) as daemon:
+        assert any(f"journal.db {state}" in line for line in daemon.log)
+        shown = str((await daemon.post("/v1/messages", text="/status"))["reply"])
+        assert f"journal.db {state}" in shown and "aidaemon backup restore" in shown
+
+
+@pytest.mark.parametrize(
+    ("harm", "state"),
+    [(Path.unlink, "there is no such file"), (lambda p: p.write_bytes(b""), "it is empty")],
+)
+async def test_a_config_that_is_lost_is_told_and_the_last_good_one_goes_on(
+    tmp_path: Path, harm: Callable[[Path], object], state: str
+) -> None:
+    home = tmp_path / "home"
+    async with FakeOpenAI() as model:
+        async with running_daemon(home, scripted(model.base_url)) as daemon:
+            assert (await daemon.ask("hello"))["reply"] == "ok"
+        harm(home / "config.toml")
+        async with running_daemon(home, None) as daemon:
+            assert any(state in line for line in daemon.log)
+            assert (await daemon.ask("and now?"))["reply"] == "ok"
+            reply = str((await daemon.post("/v1/messages", text="/reload"))["reply"])
+            assert "is empty or absent; nothing was changed" in reply
+            assert (await daemon.ask("still there?"))["reply"] == "ok"

@@ -91,14 +91,15 @@ class Daemon:
 @asynccontextmanager
 async def running_daemon(
     home: Path,
-    config: str,
+    config: str | None,
     env: Mapping[str, str] | None = None,
     *,
     verbose: bool = False,
     python: str = sys.executable,
 ) -> AsyncGenerator[Daemon, None]:
-    """Start it on this HOME with this config; killed at the end if it still runs."""
-    _write(home, config)
+    """Start it on this HOME with this config, or with what is there; killed at the end if it still runs."""
+    if config is not None:
+        _write(home, config)
     given = {name: os.environ[name] for name in KEPT if name in os.environ} | {
         "PYTHONPATH": str(ROOT),
         **(env or {}),

@@ -115,13 +115,19 @@ async def test_closing_leaves_no_thread_behind(tmp_path: Path) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("memory")]
 
 
-async def test_a_file_that_is_no_memory_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+async def test_files_that_are_no_memory_are_set_aside_whole_each_by_a_name_of_its_own(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "memory.db"
-    path.write_bytes(b"this is not a database, it is a text" * 100)
-    with pytest.raises(sqlite3.DatabaseError):
-        await Memory.open(path)
-    assert path.read_bytes().startswith(b"this is not")
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("memory")]
+    for number in ("", "1"):
+        path.write_bytes(b"this is not a database, it is a text" * 100)
+        memory = await Memory.open(path)
+        aside = tmp_path / f"memory.db.damaged{number}"
+        assert memory.set_aside == aside
+        assert aside.read_bytes().startswith(b"this is not")
+        await keep(memory, "x")
+        assert len(await memory.facts(9)) == 1
+        await memory.aclose()
 
 
 async def test_many_at_once_are_all_kept(memory: Memory) -> None:
