@@ -130,6 +130,7 @@ class Daemon(ToolOwner):
             self.event_bus,
         )
         self._connect()
+        await self.intake.load(store)
         await self._sync_schedules()
 
     async def _open_files(self) -> None:

@@ -1,4 +1,5 @@
 """Brakes whose defaults hold: how much each sender may bring in, and how many turns work at once.
+What was brought in is counted in the journal, so a restart lifts no limit.
 
 Nothing is lost by them: what is refused was not accepted, and the refusal says when to come back;
 what was accepted waits in the inbox for its place.
@@ -8,16 +9,19 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import ceil
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError
+from daemon.core.ids import is_mail_session
+from daemon.core.rows import IntakeRow
+from daemon.store.journal import Store, Tx
 
 OWNER_FACTOR = 1000
-MINUTE_S = 60.0
+MINUTE_S, LATEST = 60.0, 10_000
 OWNER_RANK, PERSON_RANK, UNTRUSTED_RANK = range(3)
 OTHERS_SHARE = 0.75
 TOO_FAST = (
@@ -65,6 +69,7 @@ class _Sender:
     times: deque[float] = field(default_factory=deque)
     day: str = ""
     size: int = 0
+    count: int = 0
     refused: bool = False
 
 
@@ -78,6 +83,31 @@ class Intake:
     clock: Clock
     _senders: dict[str, _Sender] = field(default_factory=dict)
 
+    async def load(self, store: Store) -> None:
+        """What was counted today, and in the last minute."""
+        now = self.clock.now()
+
+        def look(tx: Tx) -> tuple[list[IntakeRow], list[tuple[str, str, str, datetime]]]:
+            since = now - timedelta(seconds=MINUTE_S)
+            return tx.list_intake(now.date().isoformat()), tx.list_latest_inputs(LATEST, since, now)
+
+        counted, latest = await store.read(look)
+        for row in counted:
+            self._senders[row.sender] = _Sender(day=row.day, size=row.size, count=row.count)
+        for channel, session, sender, at in latest:
+            name = name_strangers(channel) if is_mail_session(session) else sender
+            self._senders.setdefault(name, _Sender()).times.append(at.timestamp())
+
+    def count_today(self, sender: str) -> int:
+        """How many this sender has brought in, and was refused, today."""
+        return self._find(sender, self.clock.now()).count
+
+    def _find(self, sender: str, now: datetime) -> _Sender:
+        known, day = self._senders.setdefault(sender, _Sender()), now.date().isoformat()
+        if known.day != day:
+            known.day, known.size, known.count = day, 0, 0
+        return known
+
     def take(
         self,
         sender: str,
@@ -86,12 +116,12 @@ class Intake:
         owner: bool = False,
         event: bool = False,
         count: bool = True,
-    ) -> None:
-        """Count one of this many characters. Raises TooMany: it is not to be accepted."""
-        known, today = self._senders.setdefault(sender, _Sender()), self.clock.now()
-        now = today.timestamp()
-        if known.day != (day := today.date().isoformat()):
-            known.day, known.size = day, 0
+    ) -> IntakeRow | None:
+        """Count one of this many characters; what is to be written with it. Raises TooMany: it is
+        not to be accepted.
+        """
+        today = self.clock.now()
+        known, now = self._find(sender, today), today.timestamp()
         key = "events_per_minute" if event else "messages_per_minute"
         factor = OWNER_FACTOR if owner else 1
         most, most_mb = getattr(self.config, key) * factor, self.config.mb_per_day * factor
@@ -110,18 +140,26 @@ class Intake:
                 known, TOO_MUCH.format(most=most_mb, sender=sender, wait=ceil(wait)), wait
             )
         if not count:
-            return
+            return None
         known.times.append(now)
-        known.size += size
         known.refused = False
+        return None if owner else self.add(sender, size, 1)
 
-    def add(self, sender: str, size: int) -> None:
-        """What was taken is kept in this many more characters."""
-        self._senders[sender].size += max(0, size)
+    def add(self, sender: str, size: int, count: int = 0) -> IntakeRow:
+        """What was taken is kept in this many more characters; what is to be written of it."""
+        known = self._find(sender, self.clock.now())
+        known.size += max(0, size)
+        known.count += count
+        return IntakeRow(sender, known.day, known.size, known.count)
 
     def _refuse(self, known: _Sender, text: str, wait: float) -> TooMany:
         first, known.refused = not known.refused, True
         return TooMany(text, wait, first=first)
+
+
+def name_strangers(channel: str) -> str:
+    """All strangers of a mailbox count as one sender."""
+    return f"{channel}:strangers"
 
 
 def _seconds_to_midnight(now: datetime) -> float:

@@ -11,7 +11,7 @@ from daemon.core.events import Answer
 from daemon.core.ids import NewId
 from daemon.core.quoted import find_quoted
 from daemon.core.redaction import Redactor, drop_lone_surrogates
-from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
+from daemon.core.rows import ApprovalRow, InboxRow, IntakeRow, SessionRow
 from daemon.core.trust import Label
 from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
@@ -81,9 +81,10 @@ class Inbox:
         """Durable when it returns. Raises StoreUnavailable: nothing was accepted, send it again;
         TooMany: nothing was accepted, send it later. Commands are always taken.
         """
+        counted = None
         if self.intake and not command:
             size = len(inbound.text) + sum(map(len, inbound.data))
-            self.intake.take(inbound.sender, size, owner=inbound.role == OWNER)
+            counted = self.intake.take(inbound.sender, size, owner=inbound.role == OWNER)
         control, steers = None, ""
         if not command and not inbound.attachments:  # files are fetched when a turn begins
             control, steers = self.sessions.find_steerable(inbound.session, inbound.sender)
@@ -110,7 +111,9 @@ class Inbox:
             quoted=() if command else find_quoted(body, data, own),
         )
         with control.reserve_steer() if control else nullcontext():
-            session, kept, asked = await self.store.write(lambda tx: _write(tx, inbound, row))
+            session, kept, asked = await self.store.write(
+                lambda tx: _write(tx, inbound, row, counted)
+            )
             if kept.id != row.id:
                 return InboxReceipt(kept, duplicate=True)
             if asked:
@@ -124,11 +127,13 @@ class Inbox:
 
 
 def _write(
-    tx: Tx, inbound: InboxMessage, row: InboxRow
+    tx: Tx, inbound: InboxMessage, row: InboxRow, counted: IntakeRow | None
 ) -> tuple[SessionRow, InboxRow, SessionRow | None]:
     """The session, the row as it stands, and where a question was asked that it answers: by a sub-
     agent perhaps.
     """
+    if counted:
+        tx.put_intake(counted)
     session = tx.get_session(inbound.session)
     if session is None:
         reached = inbound.session_label or inbound.label

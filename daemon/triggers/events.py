@@ -13,7 +13,7 @@ from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.redaction import Redactor
-from daemon.core.rows import EVENT_CHANNEL, InboxRow, SessionRow
+from daemon.core.rows import EVENT_CHANNEL, InboxRow, IntakeRow, SessionRow
 from daemon.core.trust import Label
 from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
@@ -111,17 +111,20 @@ class EventTrigger:
             turn=self.new_id(),
             received_at=self.clock.now(),
         )
-        self.intake.add(sender, len(row.body) - counted)
+        brought = self.intake.add(sender, len(row.body) - counted)
         root = self.config.sessions.get(name, self.config.notify)
-        saved, session = await self.store.write(lambda tx: self._save(tx, row, root))
+        saved, session = await self.store.write(lambda tx: self._save(tx, row, root, brought))
         if session:
             self.sessions.deliver(session, saved, stream=False)
         return saved
 
-    def _save(self, tx: Tx, row: InboxRow, root: str) -> tuple[InboxRow, SessionRow | None]:
+    def _save(
+        self, tx: Tx, row: InboxRow, root: str, brought: IntakeRow
+    ) -> tuple[InboxRow, SessionRow | None]:
         """Row and session together, or what stands there from the first time. The conversation that
         is told and asked is made where nothing was said in it yet.
         """
+        tx.put_intake(brought)
         saved, now = tx.accept_input(row), row.received_at
         if saved.id != row.id:
             return saved, None

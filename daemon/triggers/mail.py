@@ -8,7 +8,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from datetime import date
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from secrets import token_hex
@@ -20,9 +19,9 @@ from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.redaction import Redactor, drop_lone_surrogates
-from daemon.core.rows import NO_ROOT, InboxRow, OutboxRow, SessionRow
+from daemon.core.rows import NO_ROOT, InboxRow, IntakeRow, OutboxRow, SessionRow
 from daemon.core.trust import Label, Role
-from daemon.sessions.brakes import Intake, TooMany
+from daemon.sessions.brakes import Intake, TooMany, name_strangers
 from daemon.sessions.manager import SessionManager
 from daemon.store.journal import Store, Tx
 from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_name
@@ -179,7 +178,6 @@ class MailTrigger:
     conditions: ConditionChecker
     new_mark: Callable[[], str] = token_hex
     troubles: set[str] = field(default_factory=set)
-    counts: dict[str, tuple[date, int]] = field(default_factory=dict)
 
     def standing(self, mail: InboundMail) -> Standing:
         """What its sender is to us."""
@@ -197,9 +195,9 @@ class MailTrigger:
         is_known = judge_sender(mail, account) >= Standing.KNOWN
         body = render_mail(mail, plan, self.new_mark(), 100_000 if is_known else MAX_STRANGERS_TEXT)
         notify = (plan.rule.notify if plan.rule else "") or account.notify
-        is_taken, told = self._count(mail, account, len(body), is_known)
+        is_taken, counted, told = self._count(mail, account, len(body), is_known)
         if told:
-            await self.store.write(lambda tx: self._tell(tx, notify, told))
+            await self.store.write(lambda tx: self._tell(tx, notify, told, counted))
         if not is_taken:
             return None
         files = [replace(one, name=make_safe_name(one.name)) for one in plan.files]
@@ -227,33 +225,33 @@ class MailTrigger:
             row.received_at,
             agent=(plan.rule.agent if plan.rule else "") or "default",
         )
-        saved, opened = await self.store.write(lambda tx: self._save(tx, row, where, notify))
+        saved, opened = await self.store.write(
+            lambda tx: self._save(tx, row, where, notify, counted)
+        )
         if opened:
             self.sessions.deliver(opened, saved, stream=False)
         return saved
 
     def _count(
         self, mail: InboundMail, account: EmailAccount, size: int, is_known: bool
-    ) -> tuple[bool, str]:
+    ) -> tuple[bool, IntakeRow | None, str]:
         """Whether it is taken, or left in the mailbox, since it may hold up no other mail until
-        tomorrow; and what the owner is told of that, once a day. Raises TooMany: it is taken soon.
+        tomorrow; what is counted; what the owner is told of that, once a day. Raises TooMany: it is
+        taken soon.
         """
-        channel, today = mail.address.channel, self.clock.now().date()
-        day, count = self.counts.get(channel, (today, 0))
-        count, most = count if day == today else 0, account.strangers_per_day
+        channel, most = mail.address.channel, account.strangers_per_day
+        sender = f"{channel}:{mail.sender.id}" if is_known else name_strangers(channel)
+        count = self.intake.count_today(sender)
         if not is_known and most and count >= most:
-            self.counts[channel] = today, count + 1
-            return False, LEFT.format(channel=channel, most=most) if count == most else ""
-        counted = f"{channel}:{mail.sender.id if is_known else 'strangers'}"
+            left = LEFT.format(channel=channel, most=most) if count == most else ""
+            return False, self.intake.add(sender, 0, 1), left
         try:
-            self.intake.take(counted, size, event=True)
+            return True, self.intake.take(sender, size, event=True), ""
         except TooMany as error:
             if error.retry_after <= SOON_S:
                 raise
-            return False, f"[{channel}] {error} It is left in the mailbox." if error.first else ""
-        if not is_known:
-            self.counts[channel] = today, count + 1
-        return True, ""
+            told = f"[{channel}] {error} It is left in the mailbox." if error.first else ""
+            return False, None, told
 
     async def _list_rules(self, mail: InboundMail, account: EmailAccount) -> Sequence[MailRule]:
         """Without those for this mail whose condition does not hold. One that cannot be looked at
@@ -275,7 +273,9 @@ class MailTrigger:
             rules.append(rule)
         return rules
 
-    def _tell(self, tx: Tx, notify: str, body: str) -> None:
+    def _tell(self, tx: Tx, notify: str, body: str, counted: IntakeRow | None = None) -> None:
+        if counted:
+            tx.put_intake(counted)
         told = tx.get_session(self._find_root(tx, notify))
         if told is None:
             log.warning("nobody to tell yet: %s", body)
@@ -292,11 +292,13 @@ class MailTrigger:
         return root
 
     def _save(
-        self, tx: Tx, row: InboxRow, where: SessionRow, notify: str
+        self, tx: Tx, row: InboxRow, where: SessionRow, notify: str, counted: IntakeRow | None
     ) -> tuple[InboxRow, SessionRow | None]:
         """Row and session together, or what stands there from the first time. Without a place that
         is named, the owner is told where they wrote last.
         """
+        if counted:
+            tx.put_intake(counted)
         saved = tx.accept_input(row)
         if saved.id != row.id:
             return saved, None

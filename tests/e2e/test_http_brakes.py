@@ -89,6 +89,24 @@ async def test_a_day_has_so_many_bytes_for_each_sender(tmp_path: Path, model: Fa
         assert 0 < int(second[1]) <= 86_400 and "midnight" in second[2]
 
 
+async def test_a_kill_and_a_restart_lift_no_limit(tmp_path: Path, model: FakeOpenAI) -> None:
+    """Not that of a minute, and not that of a day."""
+    limits = "[limits]\nmessages_per_minute = 3\nmb_per_day = 0.01\n"
+    config = scripted(model.base_url, USERS + EVENTS) + limits
+    said = {"session": "anna", "text": "hello"}
+    async with running_daemon(tmp_path / "home", config) as daemon:
+        sent = [await post(daemon, "/v1/messages", ANNA, said) for _ in range(2)]
+        sent.append(await post(daemon, "/v1/events/bell", BELL, {"log": "x" * 6000}))
+        assert [status for status, _, _ in sent] == [202, 202, 202]
+        daemon.process.kill()
+        await daemon.process.wait()
+    async with running_daemon(tmp_path / "home", config) as daemon:
+        sent = [await post(daemon, "/v1/messages", ANNA, said) for _ in range(2)]
+        assert [status for status, _, _ in sent] == [202, 429]
+        refused = await post(daemon, "/v1/events/bell", BELL, {"log": "x" * 6000})
+        assert refused[0] == 429 and "midnight" in refused[2]
+
+
 async def test_events_of_a_few_bytes_do_not_fill_the_journal_day_by_day(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:

@@ -1,11 +1,11 @@
 """People who were let in by a code, codes that wait, strangers who were answered, where owners are,
-names to show.
+names to show, how much each sender has brought in.
 """
 
 from datetime import datetime, timedelta
 
-from daemon.core.rows import OwnerChat, PairingCode, PersonRow
-from daemon.store.tables.base import Get, Insert, List, RowMapper, Run, Table, Value
+from daemon.core.rows import IntakeRow, OwnerChat, PairingCode, PersonRow
+from daemon.store.tables.base import Get, Insert, List, RowMapper, Run, Table, Value, from_db
 
 PEOPLE = RowMapper(PersonRow, "people")
 REPLACE_PERSON = "ON CONFLICT (name) DO UPDATE SET role = excluded.role, since = excluded.since"
@@ -19,10 +19,16 @@ REPLACE_CHAT = """ON CONFLICT (channel) DO UPDATE SET session = excluded.session
     at = excluded.at"""
 PUT_NAME = "INSERT OR REPLACE INTO display_names (person, name) VALUES (?, ?)"
 
+INTAKE = RowMapper(IntakeRow, "intake")
+REPLACE_INTAKE = """ON CONFLICT (sender) DO UPDATE SET day = excluded.day, size = excluded.size,
+    count = excluded.count"""
+LATEST_INPUTS = """SELECT channel, session, sender, received_at FROM inbox WHERE n > (SELECT max(n)
+    FROM inbox) - ? AND received_at BETWEEN ? AND ? ORDER BY n"""
+
 
 class PeopleTables(Table):
-    """The people, pairing_codes, wrong_codes, strangers, owner_chats, display_names and untold
-    tables."""
+    """The people, pairing_codes, wrong_codes, strangers, owner_chats, display_names, untold and
+    intake tables."""
 
     get_person = Get[[str], PersonRow](PEOPLE, "WHERE name = ?")
     """Somebody who was let in by a code."""
@@ -77,3 +83,13 @@ class PeopleTables(Table):
         return self._value("SELECT name FROM untold WHERE name = ?", name) is not None
 
     remove_untold = Run[[str]]("DELETE FROM untold WHERE name = ?")
+
+    def list_latest_inputs(
+        self, most: int, since: datetime, until: datetime
+    ) -> list[tuple[str, str, str, datetime]]:
+        """Channel, session, sender and time of the latest rows of the inbox."""
+        rows = self._do(LATEST_INPUTS, most, since, until)
+        return [(*words, from_db(at)) for *words, at in rows]
+
+    put_intake = Insert(INTAKE, REPLACE_INTAKE)
+    list_intake = List[[str], IntakeRow](INTAKE, "WHERE day = ?")

@@ -122,3 +122,22 @@ async def test_a_flood_of_strangers_is_left_in_the_mailbox_and_holds_up_nobody(
     assert "from Ann" in " ".join(str(one.last("user")) for one in model.requests)
     assert len([text for text in texts if "More than 2 mails" in text]) == 1
     assert len(runs) == 3
+
+
+async def test_strangers_of_before_a_kill_count_after_the_restart(
+    server: MailServer, tmp_path: Path
+) -> None:
+    config = {"strangers_per_day": 2, "notify": "terminal:main"}
+    async with FakeOpenAI() as model:
+        model.otherwise(says("It is an advertisement."))
+        async with at_mailbox(tmp_path, model, server, **config) as daemon:
+            await server.dovecot.deliver(write_mail("buy", number="1", proof="dmarc=fail"))
+            await model.asked(1)
+            daemon.process.kill()
+            await daemon.process.wait()
+        async with at_mailbox(tmp_path, model, server, **config) as daemon:
+            more = [write_mail("buy", number=f"{n}", proof="dmarc=fail") for n in range(2, 9)]
+            await server.dovecot.deliver(*more)
+            texts = await until_told(daemon, "More than 2 mails of people who are not known")
+            assert len([text for text in texts if "More than 2 mails" in text]) == 1
+            assert len(await daemon.listed("/v1/runs")) == 2
