@@ -54,7 +54,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/outbox": 10_700,
     "daemon/providers": 19_760,
     "daemon/services": 2_810,
-    "daemon/sessions": 9_200,
+    "daemon/sessions": 9_450,
     "daemon/settings": 7_990,
     "daemon/store": 12_700,
     "daemon/tools": 99_900,

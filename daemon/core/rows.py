@@ -247,16 +247,6 @@ class PairingCode:
 
 
 @value
-class IntakeRow:
-    """What a sender has brought in on a day (UTC): characters, and how many messages or events."""
-
-    sender: str
-    day: str
-    size: int
-    count: int
-
-
-@value
 class OwnerChat:
     """The private chat of a channel in which an owner was met last."""
 

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError
 from daemon.core.ids import is_mail_session
-from daemon.core.rows import IntakeRow
 from daemon.store.journal import Store, Tx
+from daemon.store.tables.people import IntakeRow
 
 OWNER_FACTOR = 1000
 MINUTE_S, LATEST = 60.0, 10_000

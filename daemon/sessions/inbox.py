@@ -11,11 +11,12 @@ from daemon.core.events import Answer
 from daemon.core.ids import NewId
 from daemon.core.quoted import find_quoted
 from daemon.core.redaction import Redactor, drop_lone_surrogates
-from daemon.core.rows import ApprovalRow, InboxRow, IntakeRow, SessionRow
+from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.core.trust import Label
 from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
 from daemon.store.journal import Store, Tx
+from daemon.store.tables.people import IntakeRow
 
 OWNER = "owner"
 COMMAND_STATE = "ordered"

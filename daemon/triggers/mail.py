@@ -19,11 +19,12 @@ from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
 from daemon.core.redaction import Redactor, drop_lone_surrogates
-from daemon.core.rows import NO_ROOT, InboxRow, IntakeRow, OutboxRow, SessionRow
+from daemon.core.rows import NO_ROOT, InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Label, Role
 from daemon.sessions.brakes import Intake, TooMany, name_strangers
 from daemon.sessions.manager import SessionManager
 from daemon.store.journal import Store, Tx
+from daemon.store.tables.people import IntakeRow
 from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_name
 from daemon.triggers.conditions import ConditionChecker
 

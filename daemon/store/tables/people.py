@@ -4,7 +4,8 @@ names to show, how much each sender has brought in.
 
 from datetime import datetime, timedelta
 
-from daemon.core.rows import IntakeRow, OwnerChat, PairingCode, PersonRow
+from daemon.core import value
+from daemon.core.rows import OwnerChat, PairingCode, PersonRow
 from daemon.store.tables.base import Get, Insert, List, RowMapper, Run, Table, Value, from_db
 
 PEOPLE = RowMapper(PersonRow, "people")
@@ -18,6 +19,17 @@ REPLACE_CHAT = """ON CONFLICT (channel) DO UPDATE SET session = excluded.session
     excluded.person,
     at = excluded.at"""
 PUT_NAME = "INSERT OR REPLACE INTO display_names (person, name) VALUES (?, ?)"
+
+
+@value
+class IntakeRow:
+    """What a sender has brought in on a day (UTC): characters, and how many messages or events."""
+
+    sender: str
+    day: str
+    size: int
+    count: int
+
 
 INTAKE = RowMapper(IntakeRow, "intake")
 REPLACE_INTAKE = """ON CONFLICT (sender) DO UPDATE SET day = excluded.day, size = excluded.size,
