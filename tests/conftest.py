@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 import time
 from collections.abc import Iterator
 
@@ -25,6 +26,14 @@ def own_time_zone() -> Iterator[None]:
         if before:
             os.environ["TZ"] = before
         time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def closed_stores() -> Iterator[None]:
+    """A journal that a test opened for its files ends with it."""
+    yield
+    if files := sys.modules.get("tests.fakes.files"):
+        files.close_stores()
 
 
 LONGEST_FIRST = (

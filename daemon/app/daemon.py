@@ -230,7 +230,7 @@ class Daemon(ToolOwner):
             ApprovalCommands(approvals),
             AdminCommands(people, self.runtime.reload, PinStore(store), self.servers),
             self.rule_commands,
-            UndoCommand(store, self.files, self.new_id),
+            UndoCommand(store, self.files),
             ScheduleCommands(self.schedules),
             GoalCommands(self.goals, services),
             MemoryCommands(self.memory, clock),
@@ -327,7 +327,7 @@ async def open_daemon(
     async with AsyncExitStack() as stack:
         daemon = Daemon(paths, loaded, overrides or Overrides(), stack)
         await daemon.open()
-        await daemon.commands.report_interrupted()
+        await daemon.commands.settle_interrupted()
         try:
             yield daemon
         finally:

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.errors import ConfigError
-from daemon.core.ids import NewId
 from daemon.core.messages import describe_message, describe_outgoing
 from daemon.core.rows import FileVersion, OutboxRow
 from daemon.core.trust import Label
@@ -88,29 +87,31 @@ class UndoCommand:
 
     store: Store
     files: FileStore
-    new_id: NewId
 
     async def undo(self, call: CommandCall) -> str:
         """/undo [ID|list]; without an id the latest message that is held; where none is, the chat's
-        latest turn that changed files.
+        latest turn that changed files. Both are marked with the command's own id, so that one which
+        a crash cut off goes on where it was.
         """
         chat, wanted = call.session.id, call.argument
         turns = await self._find_changes(chat)
         if wanted == "list":
             rows = await self.store.read(lambda tx: tx.list_outgoing(chat))
             return _render_list(rows, turns) or NOTHING_TO_UNDO
-        withdrawn, left = await self.store.write(lambda tx: _withdraw(tx, chat, wanted))
+        withdrawn, left = await self.store.write(lambda tx: _withdraw(tx, call))
         if withdrawn and not wanted:
             return "\n".join(withdrawn)
         changes = [one for several in turns.values() for one in several]
-        turn, said = wanted or find_latest_turn(changes), withdrawn + list(map(_say_left, left))
+        begun = next((one.undoes for one in changes if one.turn == call.turn), "")
+        turn = wanted or begun or find_latest_turn(changes)
+        said = withdrawn + list(map(_say_left, left))
         if turn not in turns:
             nothing = f"{turn} changed no file in this chat. /undo list shows what did."
             return "\n".join(said) or (nothing if turn else NOTHING_TO_UNDO)
-        if not wanted and left and left[0].created_at >= turns[turn][-1].at:
+        if not (wanted or begun) and left and left[0].created_at >= turns[turn][-1].at:
             return f"{said[0]} No file was changed: /undo {turn} restores those of before."
         lines = said if wanted else []
-        return "\n".join((*lines, await self._restore(chat, turn)))
+        return "\n".join((*lines, await self._restore(call, turn)))
 
     async def _find_changes(self, chat: str) -> dict[str, list[FileVersion]]:
         """By turn, the latest last."""
@@ -121,12 +122,11 @@ class UndoCommand:
                 turns.setdefault(one.turn, []).append(one)
         return turns
 
-    async def _restore(self, chat: str, turn: str) -> str:
-        new_turn = self.new_id()
-        author = ChangeAuthor(chat, new_turn, "", Label.TRUSTED, undoes=turn)
+    async def _restore(self, call: CommandCall, turn: str) -> str:
+        author = ChangeAuthor(call.session.id, call.turn, "", Label.TRUSTED, undoes=turn)
         results = await undo_turn(self.files, turn, author)
         heads = {
-            True: f"Undone, of {turn} (/undo {new_turn} reverts this):",
+            True: f"Undone, of {turn} (/undo {call.turn} reverts this):",
             False: f"Not undone, of {turn}:",
         }
         lines = []
@@ -136,13 +136,18 @@ class UndoCommand:
         return "\n".join(lines)
 
 
-def _withdraw(tx: Tx, chat: str, turn: str) -> tuple[list[str], list[OutboxRow]]:
+def _withdraw(tx: Tx, call: CommandCall) -> tuple[list[str], list[OutboxRow]]:
     """What is said of the messages that are withdrawn, the latest that is held or all of the turn;
     and those that have left, latest first.
     """
-    rows = [row for row in tx.list_outgoing(chat) if turn in ("", row.turn)]
+    turn, mark = call.argument, f"/undo {call.turn}"
+    rows = [row for row in tx.list_outgoing(call.session.id) if turn in ("", row.turn)]
     held = [row for row in rows if row.state == "held"]
-    taken = [row for row in (held if turn else held[:1]) if tx.withdraw(row.turn, row.part)]
+    taken = [row for row in rows if row.state == "withdrawn" and row.error == mark]
+    if turn or not taken:
+        now = held if turn else held[:1]
+        taken += [row for row in now if tx.withdraw(mark, row.turn, row.part)]
+    held += [row for row in taken if row.state == "withdrawn"]
     said = [f"Withdrawn: {describe_message(row)}. It was not sent." for row in taken]
     if more := len(held) - len(taken):
         said.append(f"{more} more held: /undo withdraws the next.")

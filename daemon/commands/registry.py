@@ -4,6 +4,7 @@ it before it is carried out, and its reply afterwards. The model never sees them
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import groupby
 from operator import attrgetter
@@ -31,23 +32,29 @@ COMMAND_TEXT = re.compile(r"/([a-z_]+)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGN
 
 @value
 class CommandCall:
-    """A command as somebody gave it, with their role."""
+    """A command as somebody gave it, with their role. `turn`: the id that it has in the inbox, the
+    same when it is carried out again.
+    """
 
     session: SessionRow
     sender: str
     name: str
     argument: str
     role: Role = Role.GUEST
+    turn: str = ""
 
 
 @value
 class Command:
-    """`help` is one short line; `usage` has the details; `right` is needed to give it."""
+    """`help` is one short line; `usage` has the details; `right` is needed to give it.
+    `repeatable`: it is carried out again where a crash cut it off.
+    """
 
     name: str
     help: str
     usage: str = ""
     right: Right = Right.TALK
+    repeatable: bool = False
 
 
 GROUPS: dict[str, tuple[Command, ...]] = {
@@ -94,6 +101,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "/undo withdraws the latest message that has not left; where none is held, it restores"
             " the files of the latest task. /undo ID is for one task. /undo list shows both.",
             Right.DANGER,
+            repeatable=True,
         ),
     ),
     "Permissions": (
@@ -204,7 +212,7 @@ class CommandRunner:
         """Carry it out; returns the reply. `shown`: the caller shows it, else it is sent to the
         conversation.
         """
-        reply = await self.dispatch(call)
+        reply = await self.dispatch(replace(call, turn=row.turn))
         await self.store.write(lambda tx: self._finish(tx, row, reply, "sent" if shown else "new"))
         return reply
 
@@ -232,21 +240,39 @@ class CommandRunner:
         rows = await self.store.read(lambda tx: tx.list_turn_outbox(row.turn))
         return next((said.body for said in rows if said.kind == REPLY_KIND), RESULT_UNKNOWN)
 
-    async def report_interrupted(self, only: str = "") -> None:
-        """Commands that a crash cut off are not repeated; whoever gave them is told. `only`: the id
-        of one that came again and does not run any more.
+    async def settle_interrupted(self, only: str = "") -> None:
+        """Commands that a crash cut off are not repeated, and whoever gave them is told; but those
+        that are repeatable are carried out. `only`: the id of one that came again and does not run
+        any more.
         """
 
-        def settle(tx: Tx) -> None:
-            for row in tx.list_inputs(COMMAND_STATE):
-                if only in ("", row.id):
-                    self._finish(tx, row, INTERRUPTED.format(text=row.body), "new")
+        def list_calls(tx: Tx) -> list[tuple[InboxRow, CommandCall | None]]:
+            rows = [row for row in tx.list_inputs(COMMAND_STATE) if only in ("", row.id)]
+            return [(row, _make_repeat(tx, row)) for row in rows]
 
-        if await self.store.read(lambda tx: tx.list_inputs(COMMAND_STATE)):
-            await self.store.write(settle)
+        for row, call in await self.store.read(list_calls):
+            if call:
+                await self.run(row, call, shown=False)
+            else:
+                text = INTERRUPTED.format(text=row.body)
+                await self.store.write(
+                    lambda tx, row=row, text=text: self._finish(tx, row, text, "new")
+                )
 
     def _finish(self, tx: Tx, row: InboxRow, text: str, state: str) -> None:
         tx.set_input_state(row.id, DONE_STATE)
         if session := tx.get_session(row.session):
             where, at = (session.id, session.channel, session.chat), self.clock.now()
             tx.post_delivery(OutboxRow(row.turn, -1, *where, REPLY_KIND, text, at, state=state))
+
+
+def _make_repeat(tx: Tx, row: InboxRow) -> CommandCall | None:
+    """The command once more, where it may be repeated."""
+    found, session = parse_command(row.body), tx.get_session(row.session)
+    if found is None or session is None:
+        return None
+    name, argument = found
+    command = COMMANDS.get(ALIASES.get(name, name))
+    if command is None or not command.repeatable or row.role not in set(Role):
+        return None
+    return CommandCall(session, row.sender, name, argument, Role(row.role))

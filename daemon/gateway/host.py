@@ -253,7 +253,7 @@ class ChannelHost:
         if session is None or (receipt.duplicate and row.id in self._running_commands):
             return ""
         if receipt.duplicate:
-            await self.commands.report_interrupted(row.id)
+            await self.commands.settle_interrupted(row.id)
             return await self.commands.earlier_reply(row) if shown else ""
         argument = self.redactor.redact_text(fence_argument(name, argument, inbound.data))
         command = CommandCall(session, person.name, name, argument, person.role)

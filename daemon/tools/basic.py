@@ -6,7 +6,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from daemon.core.events import BudgetExtended, Todo, TodosSet
-from daemon.core.trust import Effect, Label
+from daemon.core.messages import ToolSpec
+from daemon.core.trust import Effect
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.signature import tool
@@ -69,10 +70,17 @@ async def find_tools(catalogue: ToolRegistry, query: str) -> ToolOutput:
     found = catalogue.search(query)
     offers = tuple(spec.name for spec in found)
     names = offers or catalogue.names()
-    lines = [f"{spec.name}: {spec.description}" for spec in found]
+    lines = [_describe_offer(catalogue, spec) for spec in found]
     text = "\n".join(["You can call these from now on:", *lines])
     if not found:
         text = f"no tool fits {query!r}; all there are: {', '.join(names)}"
-    # What a server says of its own tools is a stranger's text (A22).
-    strange = any(tool.meta.source for name in names if (tool := catalogue.get(name)))
-    return ToolOutput(text, label=Label.UNTRUSTED if strange else Label.TRUSTED, offers=offers)
+    return ToolOutput(text, offers=offers)
+
+
+def _describe_offer(catalogue: ToolRegistry, spec: ToolSpec) -> str:
+    """What a server says of its tools is a stranger's text (A22): it stands in the list of tools
+    only, so that a search for tools makes no chat a stranger's.
+    """
+    tool = catalogue.get(spec.name)
+    server = tool.meta.source if tool else ""
+    return f"{spec.name}: " + (f"a tool of the server {server}" if server else spec.description)

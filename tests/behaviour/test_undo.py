@@ -1,11 +1,15 @@
 """/undo in a whole house: the model changes files, their owner takes it back (F8); labels hold in the next conversation (F3)."""
 
+import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from daemon.core.rows import FileLabel
 from daemon.core.trust import Label
 from daemon.tools.workspace.file_store import FileLabels
 from daemon.tools.workspace.fs import Workspace
+from tests.fakes.daemon_process import running_daemon, scripted
 from tests.fakes.house import living
 from tests.fakes.openai import FakeOpenAI, Step, calls, says
 
@@ -85,3 +89,40 @@ async def test_F3_a_file_from_outside_taints_another_conversation_after_a_restar
         row = await it.house.store.read(lambda tx: tx.get_turn(turn))
         assert row is not None
         assert row.label is Label.UNTRUSTED
+
+
+async def test_F8_an_undo_that_a_kill_cut_off_is_carried_out_after_the_restart(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """A real process is killed as soon as the first of many files is restored."""
+    number = 60
+    files = {f"f{n:02}.txt": f"the owner's {n}" for n in range(number)}
+    workspace = tmp_path / "home" / "workspace"
+    config = scripted(model.base_url)
+    async with running_daemon(tmp_path / "home", config) as daemon:
+        model.script(
+            calls(*[("write_file", {"path": name, "text": "old"}) for name in files]), says("ok")
+        )
+        await daemon.ask("write")
+        model.script(
+            calls(*[("write_file", {"path": name, "text": text}) for name, text in files.items()]),
+            says("ok"),
+        )
+        turn = str((await daemon.ask("write more"))["turn"])
+        texts = [(workspace / name).read_text() for name in files]
+        assert texts == list(files.values())
+        undo = asyncio.create_task(daemon.post("/v1/messages", text="/undo"))
+        async with asyncio.timeout(20):
+            while (workspace / "f00.txt").read_text() != "old":
+                await asyncio.sleep(0)
+        daemon.process.kill()
+        await daemon.process.wait()
+        undo.cancel()
+        await asyncio.gather(undo, return_exceptions=True)
+        assert (workspace / f"f{number - 1}.txt").read_text() != "old"
+    async with running_daemon(tmp_path / "home", config) as daemon:
+        assert {(workspace / name).read_text() for name in files} == {"old"}
+    with closing(sqlite3.connect(tmp_path / "home" / "journal.db")) as journal:
+        [(said,)] = journal.execute("SELECT body FROM outbox WHERE body LIKE '%ndone%'").fetchall()
+    assert said.startswith(f"Undone, of {turn} (/undo ")
+    assert said.count("as it was before") == number and "Not undone" not in said

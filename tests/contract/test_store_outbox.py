@@ -45,7 +45,7 @@ async def test_f8_of_a_withdrawal_and_a_release_exactly_one_happens(store: Store
     await store.write(lambda tx: [tx.post_delivery(row) for row in rows])
     assert await store.read(lambda tx: tx.get_held_times()) == (after(30), NOW)
     await store.write(lambda tx: tx.release_held(after(29)))
-    tries = [store.write(lambda tx, n=n: tx.withdraw(f"t{n}", 1)) for n in range(40)]
+    tries = [store.write(lambda tx, n=n: tx.withdraw("/undo x", f"t{n}", 1)) for n in range(40)]
     tries.insert(20, store.write(lambda tx: tx.release_held(after(30)) or False))
     won = await asyncio.gather(*tries)
     assert won == [True] * 20 + [False] * 21

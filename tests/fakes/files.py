@@ -21,6 +21,17 @@ def write_bytes(files: Workspace, path: str, data: bytes) -> None:
         pending.commit()
 
 
+OPENED: list[SqliteStore] = []
+
+
+def close_stores() -> None:
+    """Those that `Desk.at` opened; the end of each test does it."""
+    for store in OPENED:
+        for connection in (store._read_thread, store._write_thread):
+            connection.stop()
+    OPENED.clear()
+
+
 TOOLS = (read_file, write_file, edit_file, list_dir, search_files)
 
 
@@ -37,7 +48,9 @@ class Desk:
         """In home/workspace, which is made."""
         root = home.resolve() / "workspace"
         root.mkdir(exist_ok=True)
-        store = store or await SqliteStore.open(home / "journal.db")
+        if store is None:
+            store = await SqliteStore.open(home / "journal.db")
+            OPENED.append(store)
         clock = SteadyClock()
         files = await FileStore.open(Workspace(root), home / "undo", store, clock.now)
         if trusted:  # as an owner does who has a folder of their own

@@ -161,7 +161,7 @@ async def opened(
         run_channels(front.house, times=AT_ONCE),
     ):
         await front.house.sessions.recover()
-        await front.house.commands.report_interrupted()
+        await front.house.commands.settle_interrupted()
         await front.platform.until(lambda: comings(front.platform) > before)
         yield front
 

@@ -179,10 +179,11 @@ class MessageTables(Table):
 
     set_body = Run[[str, str, int]]("UPDATE outbox SET body = ? WHERE turn = ? AND part = ?")
 
-    withdraw = Run[[str, int]](
-        "UPDATE outbox SET state = 'withdrawn' WHERE turn = ? AND part = ? AND state = 'held'"
+    withdraw = Run[[str, str, int]](
+        "UPDATE outbox SET state = 'withdrawn', error = ? WHERE turn = ? AND part = ?"
+        " AND state = 'held'"
     )
-    """Whether it was held still; then it is never sent."""
+    """Whether it was held still; then it is never sent. The first argument says by what."""
 
     def set_buttons(self, turn_id: str, part: int, shown: bool) -> None:
         """Whether the delivered question stands in the chat with buttons."""
