@@ -43,7 +43,7 @@ class Work(Generic[T]):
     """One piece of work, and what it returned or raised, carried from its thread to its caller."""
 
     work: Callable[[Tx], T]
-    done: asyncio.Future[None] | None = None
+    done: asyncio.Future[T] | None = None
     results: list[T] = field(default_factory=list)
     error: BaseException | None = None
     posted: bool = False
@@ -67,6 +67,18 @@ class Work(Generic[T]):
                 self.error = error
                 return
             raise
+
+    def settle(self) -> None:
+        """Tell the caller, unless it was cancelled."""
+        done, error = self.done, self.error
+        if done is None or done.done():
+            return
+        if isinstance(error, StopIteration):  # no future takes it
+            error = RuntimeError("StopIteration")
+        if error:
+            done.set_exception(error)
+        else:
+            done.set_result(self.results[0])
 
 
 class SqliteStore:
@@ -108,18 +120,18 @@ class SqliteStore:
         """Run as one atomic unit; on disk when this returns. It is done even if the caller is
         cancelled meanwhile.
         """
+        return await self.submit(work)
+
+    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
+        """The future ends when it is on disk."""
         if self._closing:
             raise StoreUnavailable(f"{self._path}: the journal is closed; nothing was written.")
-        done = self._loop.create_future()
-        item = Work(work, done)
-        self._queue.append(item)
+        done: asyncio.Future[T] = self._loop.create_future()
+        self._queue.append(Work(work, done))
         if not self._committing:  # others of this step of the loop go along
             self._committing = True
             self._loop.call_soon(self._commit)
-        await done
-        if item.error:
-            raise item.error
-        return item.results[0]
+        return done
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         """Run over what is committed, in one snapshot."""
@@ -236,8 +248,7 @@ class SqliteStore:
                     " space on the disk or repair it: the daemon then continues by itself."
                 )
                 item.error.__cause__ = cause
-            if item.done and not item.done.done():
-                item.done.set_result(None)
+            item.settle()
         if any(item.posted for item in batch):
             for told in self._watchers:
                 self._loop.call_soon(told)
