@@ -5,6 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -105,16 +106,31 @@ async def run_to_completion(work: Coroutine[object, object, T]) -> T:
 
     For what must not be left half known: a commit whose outcome decides what is written next.
     """
-    task, cancelled = asyncio.ensure_future(work), None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as exc:
-            cancelled = exc
+    task = asyncio.ensure_future(work)
+    cancelled = await wait_to_end(task)
     result = task.result()
     if cancelled:
         raise cancelled
     return result
+
+
+async def wait_to_end(future: asyncio.Future[T]) -> asyncio.CancelledError | None:
+    """Wait even when cancelled meanwhile. Returns the cancellation, for the caller to raise."""
+    cancelled = None
+    while not future.done():
+        try:
+            await asyncio.shield(future)
+        except asyncio.CancelledError as exc:
+            cancelled = exc
+    return cancelled
+
+
+async def wait_for_stop(stopping: asyncio.Event, seconds: float) -> bool:
+    """Wait so long; True when the daemon stops meanwhile."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            return await stopping.wait()
+    return False
 
 
 @dataclass(slots=True)

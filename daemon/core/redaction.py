@@ -30,6 +30,7 @@ SCRIPT_SAFE = "!'()*~"
 URL_SAFE = ";/?:@&=+$,#" + SCRIPT_SAFE
 BLOCK = 8
 HEAD_BYTES = 3
+PLAIN = (bool, int, float, type(None))
 MAX_CLEAN_TEXTS, MAX_CLEAN_CHARS = 1000, 8000
 WITHHELD = (
     "[This text is withheld: it repeats the secret {name} in another spelling, or a part of it, and"
@@ -179,9 +180,11 @@ class Redactor:
 
     def redact_text(self, text: str) -> str:
         """Without any secret; the very same text if none is there."""
-        needles = self.needles
+        return self._redact_text(text, self.needles)
+
+    def _redact_text(self, text: str, needles: Needles) -> str:
         clean = needles.clean
-        if not needles.names or text in clean:
+        if not text or not needles.names or text in clean:
             return text
         data = text.encode("utf-8", "surrogatepass")
         if spans := needles.find(data):
@@ -205,26 +208,33 @@ class Redactor:
         """The same with every text in it cleaned: a dataclass, a tuple, a list, a mapping. The very
         thing if none is there.
         """
-        return cast(T, self._redact(thing)) if self.needles.names else thing
+        needles = self.needles  # of one look at the source, however many texts there are
+        return cast(T, self._redact(thing, needles)) if needles.names else thing
 
-    def _redact(self, thing: Any) -> object:
+    def _redact(self, thing: Any, needles: Needles) -> object:
         kind, cleaned = type(thing), thing
         if kind is str:
-            return self.redact_text(thing)
+            return self._redact_text(thing, needles)
+        if kind in PLAIN:
+            return thing
         if isinstance(thing, tuple | list):
-            cleaned = kind([self._redact(item) for item in thing])
+            cleaned = kind([self._redact(item, needles) for item in thing])
         elif isinstance(thing, Mapping):
-            cleaned = {self._redact(key): self._redact(item) for key, item in thing.items()}
+            cleaned = {
+                self._redact(key, needles): self._redact(item, needles)
+                for key, item in thing.items()
+            }
         elif names := getattr(kind, "__dataclass_fields__", ()):
             held = {name: getattr(thing, name) for name in names}
-            new = {name: self._redact(item) for name, item in held.items()}
+            new = {name: self._redact(item, needles) for name, item in held.items()}
             changed = {name: item for name, item in new.items() if item is not held[name]}
             return replace(thing, **changed) if changed else thing
         return thing if cleaned == thing else cleaned
 
     def is_clean(self, texts: Iterable[str]) -> bool:
         """No secret is in any of them."""
-        return all(self.redact_text(text) is text for text in texts)
+        needles = self.needles
+        return all(self._redact_text(text, needles) is text for text in texts)
 
 
 @dataclass(slots=True)

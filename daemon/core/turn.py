@@ -2,12 +2,12 @@
 (architecture.md).
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from daemon.core.clock import run_to_completion
 from daemon.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -168,9 +168,11 @@ def append_plan(messages: tuple[Message, ...], todos: Sequence[Todo]) -> tuple[M
 class EventSink(Protocol):
     """Where a turn's events are written, in one transaction, before anything follows from them."""
 
-    async def append(self, turn_id: str, recorded: Sequence[RecordedEvent]) -> None:
-        """Durable when it returns. Raises Fenced when another worker owns the session,
-        StoreUnavailable when the disk fails.
+    async def append(
+        self, turn_id: str, recorded: Sequence[RecordedEvent]
+    ) -> asyncio.CancelledError | None:
+        """Durable when it returns; a cancellation that came meanwhile is returned. Raises Fenced
+        when another worker owns the session, StoreUnavailable when the disk fails.
         """
         ...
 
@@ -268,15 +270,14 @@ class Turn:
         return recorded
 
     async def commit(self) -> None:
-        """Write down what was recorded since the last commit; on failure it stays staged for
-        another try.
+        """Write down what was recorded since the last commit, even when cancelled meanwhile; on
+        failure it stays staged for another try.
         """
         if batch := tuple(self._staged):
-            await run_to_completion(self._write(batch))
-
-    async def _write(self, batch: tuple[RecordedEvent, ...]) -> None:
-        await self.sink.append(self.id, batch)
-        del self._staged[: len(batch)]
+            cancelled = await self.sink.append(self.id, batch)
+            del self._staged[: len(batch)]
+            if cancelled:
+                raise cancelled
 
     def replay(self, recorded: RecordedEvent) -> None:
         """Fold one event of the journal into the state."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from daemon.agent.budgets import Budgets
-from daemon.agent.context.history import History
+from daemon.agent.context.history import CHARS_PER_TOKEN, History
 from daemon.agent.loop import AgentLoop
 from daemon.agent.subagents.manager import SubagentManager
 from daemon.agent.turn_control import TurnControl
@@ -21,7 +21,9 @@ from daemon.store.journal import Store, Tx
 
 log = logging.getLogger(__name__)
 MAINTENANCE_INTERVAL_S = 0.5
-IDLE_WORKER_S, MAX_IDLE_WORKERS = 300.0, 256
+IDLE_WORKER_S = 300.0
+MAX_IDLE_BYTES = 32_000_000  # some 5,000 short conversations
+WORKER_BYTES, MESSAGE_BYTES = 5_000, 500  # as measured, beside the texts
 MIN_BLAME = 0.25
 HEALTH_LEASE = "health"
 
@@ -48,10 +50,11 @@ class SessionManager:
     approvals_pending: bool = True
     owned_turns: set[str] = field(default_factory=set)
     crash_share: float = 1.0
+    max_idle_bytes: int = MAX_IDLE_BYTES
     places: Places = field(init=False)
     _workers: dict[str, SessionWorker] = field(default_factory=dict)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    _idle_since: dict[str, float] = field(default_factory=dict)
+    _idle: dict[str, tuple[float, int]] = field(default_factory=dict)
     _maintenance: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
@@ -247,8 +250,8 @@ class SessionManager:
             raise
         finally:
             self._tasks.pop(name, None)
-            self._idle_since.pop(name, None)  # it is the latest now
-            self._idle_since[name] = self.clock.monotonic()
+            self._idle.pop(name, None)  # it is the latest now
+            self._idle[name] = self.clock.monotonic(), estimate_bytes(worker)
 
     async def _maintain(self) -> None:
         while True:
@@ -282,12 +285,12 @@ class SessionManager:
             self.wake_turn(session, turn)
 
     def _sweep_workers(self) -> None:
-        """Drop workers that were idle for a while, and all but so many, for the journal has it all;
-        wake those that failed.
+        """Drop workers that were idle for a while, and the oldest where all need too much memory,
+        for the journal has it all; wake those that failed.
         """
         horizon = self.clock.monotonic() - IDLE_WORKER_S
-        spare = len(self._idle_since) - MAX_IDLE_WORKERS
-        for name, since in list(self._idle_since.items()):
+        spare = sum(size for _, size in self._idle.values()) - self.max_idle_bytes
+        for name, (since, size) in list(self._idle.items()):
             worker = self._workers.get(name)
             if name in self._tasks:
                 continue
@@ -297,8 +300,15 @@ class SessionManager:
                 worker and (worker.inputs or worker.wakes)
             ):
                 self._workers.pop(name, None)
-                del self._idle_since[name]
-                spare -= 1
+                del self._idle[name]
+                spare -= size
+
+
+def estimate_bytes(worker: SessionWorker) -> int:
+    """The memory that an idle worker takes."""
+    window = worker.history.window
+    texts = CHARS_PER_TOKEN * window.tokens
+    return WORKER_BYTES + MESSAGE_BYTES * len(window.messages) + texts
 
 
 def _count_active_sessions(tx: Tx, rows: Sequence[SessionRow]) -> int:

@@ -5,7 +5,6 @@ import logging
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from daemon.agent.context.history import (
 )
 from daemon.agent.final_messages import describe_end
 from daemon.agent.turn_control import TurnControl
+from daemon.core.clock import wait_for_stop, wait_to_end
 from daemon.core.errors import CONFIG_FAULT, Fenced, StoreUnavailable
 from daemon.core.event_bus import Quarantined, TurnFinished
 from daemon.core.events import (
@@ -333,12 +333,15 @@ class SessionWorker:
             await self._quarantine(turn_id)
         return attempts <= MAX_ATTEMPTS
 
-    async def append(self, turn_id: str, recorded: Sequence[RecordedEvent]) -> None:
+    async def append(
+        self, turn_id: str, recorded: Sequence[RecordedEvent]
+    ) -> asyncio.CancelledError | None:
         """Write a turn's events; durable when it returns. On a full disk it retries until the disk
         is writable: no tool runs before its event is written. Raises Fenced; StoreUnavailable only
-        when the daemon stops.
+        when the daemon stops. Returns a cancellation that came meanwhile.
         """
         manager, wait = self.manager, FIRST_WAIT
+        cancelled: asyncio.CancelledError | None = None
 
         def work(tx: Tx) -> int:
             epoch = self.epoch or tx.claim_session(self.session.id, PROCESS)
@@ -350,13 +353,16 @@ class SessionWorker:
 
         while True:
             try:
-                self.epoch = await manager.store.write(work)
+                written = manager.store.submit(work)
+                cancelled = await wait_to_end(written) or cancelled
+                self.epoch = written.result()
                 break
             except StoreUnavailable as exc:
                 if manager.stopping.is_set():
                     raise
                 log.error("the journal cannot be written (%s); the turn waits", exc)
-            await wait_for_stop(manager.stopping, wait)
+            pause = asyncio.ensure_future(wait_for_stop(manager.stopping, wait))
+            cancelled = await wait_to_end(pause) or cancelled
             wait = min(wait * 2, MAX_WAIT)
         self.opening = None
         if any(isinstance(entry.event, UserSaid | TurnResumed) for entry in recorded):
@@ -366,7 +372,10 @@ class SessionWorker:
             manager.live.publish(turn_id, entry)
         for entry in recorded:
             if isinstance(entry.event, ChildSpawned):
-                await manager.deliver_child(entry.event.child)
+                start = asyncio.ensure_future(manager.deliver_child(entry.event.child))
+                cancelled = await wait_to_end(start) or cancelled
+                start.result()
+        return cancelled
 
     async def _resume(self, turn_id: str) -> None:
         """Continue a turn that a crash cut off or a person answered, or end one that is to be
@@ -475,14 +484,6 @@ class SessionWorker:
         self.failures.pop(turn_id, None)
         self.unstreamed.discard(turn_id)
         self.inputs.extend(self.parked_steers.pop(turn_id, []))
-
-
-async def wait_for_stop(stopping: asyncio.Event, seconds: float) -> bool:
-    """Wait so long; True when the daemon stops meanwhile."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            return await stopping.wait()
-    return False
 
 
 async def fetch_files(

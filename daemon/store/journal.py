@@ -7,6 +7,7 @@ it may run together with others in one disk commit (group commit), and has been 
 when it raises. Functions given to `read` see what is committed.
 """
 
+import asyncio
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, replace
@@ -447,6 +448,10 @@ class Store(Protocol):
         """Run as one atomic unit; on disk when this returns. Raises what `work` raised, or
         StoreUnavailable.
         """
+        ...
+
+    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
+        """Like `write`; the future can be waited for even when cancelled."""
         ...
 
     async def read(self, look: Callable[[Tx], T]) -> T:

@@ -57,7 +57,7 @@ class Work(Generic[T]):
     """One piece of work, and what it returned or raised, carried from its thread to its caller."""
 
     work: Callable[[Tx], T]
-    done: asyncio.Future[None] | None = None
+    done: asyncio.Future[T] | None = None
     results: list[T] = field(default_factory=list)
     error: BaseException | None = None
     posted: bool = False
@@ -82,6 +82,18 @@ class Work(Generic[T]):
                 return
             raise
 
+    def settle(self) -> None:
+        """Tell the caller, unless it was cancelled."""
+        done, error = self.done, self.error
+        if done is None or done.done():
+            return
+        if isinstance(error, StopIteration):  # no future takes it
+            error = RuntimeError("StopIteration")
+        if error:
+            done.set_exception(error)
+        else:
+            done.set_result(self.results[0])
+
 
 class SqliteStore:
     """`Store` over HOME/journal.db. Make it with `open`, end it with `aclose`."""
@@ -104,6 +116,7 @@ class SqliteStore:
         self._read_until = 0.0
         self._cannot_write = self._damage = ""
         self._recheck_at = 0.0
+        self._rechecking: asyncio.Task[None] | None = None
         self._watchers: set[Callable[[], None]] = set()
 
     @classmethod
@@ -124,20 +137,21 @@ class SqliteStore:
         """Run as one atomic unit; on disk when this returns. It is done even if the caller is
         cancelled meanwhile.
         """
+        return await self.submit(work)
+
+    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
+        """The future ends when it is on disk."""
         if self._closing:
             raise StoreUnavailable(f"{self._path}: the journal is closed; nothing was written.")
-        if self._damage and not await self._is_whole_again():
+        if self._damage:
+            self._recheck_soon()
             raise StoreUnavailable(self._describe_damage())
-        done = self._loop.create_future()
-        item = Work(work, done)
-        self._queue.append(item)
+        done: asyncio.Future[T] = self._loop.create_future()
+        self._queue.append(Work(work, done))
         if not self._committing:  # others of this step of the loop go along
             self._committing = True
             self._loop.call_soon(self._commit)
-        await done
-        if item.error:
-            raise item.error
-        return item.results[0]
+        return done
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         """Run over what is committed, in one snapshot."""
@@ -172,17 +186,19 @@ class SqliteStore:
     def _describe_damage(self) -> str:
         return describe_damage(self._path, self._damage, running=True)
 
-    async def _is_whole_again(self) -> bool:
+    def _recheck_soon(self) -> None:
         """A disk may come back: the whole file is looked through, now and then."""
-        if (began := monotonic()) < self._recheck_at:
-            return False
-        self._recheck_at = float("inf")
+        if monotonic() >= self._recheck_at:
+            self._recheck_at = float("inf")
+            self._rechecking = self._loop.create_task(self._recheck(), name="journal recheck")
+
+    async def _recheck(self) -> None:
+        began = monotonic()
         found = await asyncio.to_thread(find_damage, self._path)
         self._recheck_at = monotonic() + max(RECHECK_S, RECHECK_SHARE * (monotonic() - began))
         if not found:
             log.warning("%s: the journal can be read again", self._path)
             self._damage = ""
-        return not found
 
     def watch_outbox(self, told: Callable[[], None]) -> Callable[[], None]:
         """Call `told` soon after each commit that holds something new to deliver: once for a whole
@@ -212,6 +228,8 @@ class SqliteStore:
         if self._committing:
             self._idle.clear()
             await self._idle.wait()
+        if self._rechecking:
+            await asyncio.wait([self._rechecking])
         await self._read_thread.close()
         await self._write_thread.close()
 
@@ -277,8 +295,7 @@ class SqliteStore:
                 why = CANNOT_WRITE.format(path=self._path, cause=cause)
                 item.error = StoreUnavailable(self._describe_damage() if self._damage else why)
                 item.error.__cause__ = cause
-            if item.done and not item.done.done():
-                item.done.set_result(None)
+            item.settle()
         if any(item.posted for item in batch):
             for told in self._watchers:
                 self._loop.call_soon(told)

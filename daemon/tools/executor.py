@@ -92,10 +92,9 @@ class ToolExecutor:
                     await run.commit()  # questions and refusals are shown before anything else runs
                 for batch in [ready] * len(ready) if single else split_into_batches(ready):
                     await run.run_batch(batch)
-        finally:  # no commit goes on behind the caller's back
-            if late := run.late:
-                late.cancel()
-                await asyncio.wait((late,))
+        finally:
+            await run.end_late_commit()
+        late = run.late
         if late and not late.cancelled() and (error := late.exception()):
             raise error
 
@@ -267,18 +266,32 @@ class _TurnRun:
     setting: TrustContext
     untrusted: bool
     late: asyncio.Task[None] | None = None
+    _timer: asyncio.TimerHandle | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _pool: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_PARALLEL))
 
-    async def commit(self, delay: float = 0) -> None:
-        if delay:
-            await asyncio.sleep(delay)
+    async def commit(self) -> None:
         async with self._lock:
             await self.turn.commit()
 
     def _commit_soon(self) -> None:
-        if self.late is None or (self.late.done() and not self.late.exception()):
-            self.late = asyncio.create_task(self.commit(COMMIT_DELAY_S), name="commit results")
+        """Most calls are done before the time has come: the next commit takes their results."""
+        late = self.late
+        if self._timer is None and (late is None or (late.done() and not late.exception())):
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(COMMIT_DELAY_S, self._start_late_commit)
+
+    def _start_late_commit(self) -> None:
+        self._timer = None
+        self.late = asyncio.create_task(self.commit(), name="commit results")
+
+    async def end_late_commit(self) -> None:
+        """No commit goes on behind the caller's back."""
+        if self._timer:
+            self._timer.cancel()
+        if self.late:
+            self.late.cancel()
+            await asyncio.wait((self.late,))
 
     async def run_batch(self, batch: Sequence[AdmittedCall]) -> None:
         """Run all of them at once; results are recorded as they come."""
@@ -298,6 +311,9 @@ class _TurnRun:
             for call in batch:  # nothing has happened yet, so the outcome is not unknown
                 turn.record(make_not_run(call.state, why), clock.now())
             raise
+        if len(batch) == 1:
+            await self._run_call(batch[0])
+            return
         try:
             async with asyncio.TaskGroup() as group:
                 for call in batch:
@@ -329,40 +345,50 @@ class _TurnRun:
         if output.is_error and not error_class:
             exit_code = output.exit_code
             error_class = "ToolError" if exit_code is None else f"exit_{exit_code}"
-        # What was done is written down, even when a stop comes while it is looked through.
-        await run_to_completion(self._record_result(call, output, seconds, error_class))
+        if output.seconds is None:
+            output = replace(output, seconds=seconds)
+        output = self._redact_output(call, output)
+        outside = meta.returns_outside_text or call.effect is not Effect.READ
+        if outside and output.label is Label.UNTRUSTED:
+            # What was done is written down, even when a stop comes while it is looked through.
+            await run_to_completion(self._withhold_and_record(call, output, error_class))
+        else:
+            self._record_result(call, output, error_class)
         if call.effect is Effect.READ:
             self._commit_soon()
         else:
             await self.commit()
 
-    async def _record_result(
-        self, call: AdmittedCall, output: ToolOutput, seconds: float, error_class: str
-    ) -> None:
-        executor, meta, effect = self.executor, call.tool.meta, call.effect
+    def _redact_output(self, call: AdmittedCall, output: ToolOutput) -> ToolOutput:
         # Cut last: a cut could split a secret, and control characters could hide one.
-        text = executor.redactor.redact_text(to_printable(output.text))
-        most = meta.max_chars or executor.max_output_chars
+        redact, most = self.executor.redactor.redact_text, call.tool.meta.max_chars
+        text, most = redact(to_printable(output.text)), most or self.executor.max_output_chars
         text = text if len(text) <= most else truncate_middle(text, most)
-        records = executor.redactor.redact_text(output.records)
-        outside = meta.returns_outside_text or effect is not Effect.READ
-        if outside and output.label is Label.UNTRUSTED:
-            text, records = [await self._withhold(one) for one in (text, records)]
+        return replace(output, text=text, records=redact(output.records))
+
+    async def _withhold_and_record(
+        self, call: AdmittedCall, output: ToolOutput, error_class: str
+    ) -> None:
+        text, records = [await self._withhold(one) for one in (output.text, output.records)]
+        self._record_result(call, replace(output, text=text, records=records), error_class)
+
+    def _record_result(self, call: AdmittedCall, output: ToolOutput, error_class: str) -> None:
+        executor, public = self.executor, output.public
         result = ToolFinished(
             call.state.call_id,
             call.state.call.name,
             Outcome.ERROR if output.is_error else Outcome.OK,
-            text,
-            effect,
-            score_importance(MessageRole.TOOL, text),
+            output.text,
+            call.effect,
+            score_importance(MessageRole.TOOL, output.text),
             label=output.label,
             exit_code=output.exit_code,
             error_class=error_class,
             offers=output.offers,
-            seconds=seconds if output.seconds is None else output.seconds,
+            seconds=output.seconds or 0.0,
             owned=output.from_owner,
-            public=meta.public if output.public is None else output.public,
-            records=records,
+            public=call.tool.meta.public if public is None else public,
+            records=output.records,
             holds=output.holds,
         )
         now = executor.clock.now()

@@ -197,6 +197,9 @@ class SlowDesk:
             await self.done.wait()
         return await self.store.write(work)
 
+    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
+        return asyncio.ensure_future(self.write(work))
+
     async def read(self, look: Callable[[Tx], T]) -> T:
         found = await self.store.read(look)
         if self.next_read_lies:

@@ -357,6 +357,9 @@ class FullDisk:
             raise StoreUnavailable
         return await self.inner.write(work)
 
+    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
+        return asyncio.ensure_future(self.write(work))
+
     async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.inner.read(look)
 
@@ -725,6 +728,9 @@ class Stumbling:
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         return await self._store.write(work)
+
+    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
+        return asyncio.ensure_future(self.write(work))
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         found = await self._store.read(look)

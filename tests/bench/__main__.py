@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from daemon.store.migrate import open_writer
-from tests.bench import chats, crowds, day, floors, mails, standing, turns
+from tests.bench import chats, counts, crowds, day, floors, mails, standing, turns
 from tests.bench.figures import Figure, table
 from tests.bench.machine import filesystem, is_disk, load
 from tests.bench.world import World, world
@@ -23,6 +23,7 @@ Section = Callable[[World], Awaitable[list[Figure]]]
 SECTIONS: Mapping[str, Section] = {
     "turn": turns.trivial,
     "tools": turns.tools,
+    "counts": counts.figures,
     "fifty": crowds.fifty,
     "thousand": crowds.thousand,
     "start": standing.start,

@@ -40,12 +40,13 @@ ASKED = json.dumps(
 EVENT = "INSERT INTO events VALUES (:turn, {seq}, 1, '{kind}', 1, '{payload}')"
 ROWS = (
     (
-        "INSERT INTO inbox VALUES (NULL, 'in' || :turn, 'web', '', :turn, 'web:floor', 'owner', 'hello', 'trusted', '', 1, '',"
-        " 'new', 'owner', '', '', NULL, 0, '[]')",
+        "INSERT INTO inbox (id, channel, account, external_id, session, sender, body, label, turn, received_at, steers, state)"
+        " VALUES ('in' || :turn, 'web', '', :turn, 'web:floor', 'owner', 'hello', 'trusted', '', 1, '', 'new')",
     ),
     (
-        "INSERT INTO turns VALUES (NULL, :turn, 'web:floor', '', 'in' || :turn, 'running', 'trusted', 1, NULL, NULL, '', '', 0, 0,"
-        " 0, 0, NULL, 'default', 730, 0.2)",
+        "INSERT INTO turns (id, session, parent, input_id, state, label, started_at, detail, reply, iterations, input_tokens,"
+        " output_tokens, cached_tokens, reserved_tokens, reserved_usd) VALUES (:turn, 'web:floor', '', 'in' || :turn, 'running',"
+        " 'trusted', 1, '', '', 0, 0, 0, 0, 730, 0.2)",
         "UPDATE inbox SET state = 'done', turn = :turn WHERE id = 'in' || :turn",
         EVENT.format(seq=1, kind="UserSaid", payload=json.dumps({"text": "hello", "x": "x" * 220})),
         EVENT.format(seq=2, kind="ModelAsked", payload=ASKED),
@@ -58,7 +59,8 @@ ROWS = (
         ),
         EVENT.format(seq="-:number", kind="TurnEnded", payload='{"reason":"done","reply":"ok"}'),
         "UPDATE turns SET state = 'ended', ended_at = 2, stop_reason = 'done', reply = 'ok', input_tokens = 10 WHERE id = :turn",
-        "INSERT INTO outbox VALUES (NULL, :turn, :number, 'web:floor', 'web', 'floor', 'reply', 'ok', 2, 'sent', '', 0, '', 0)",
+        "INSERT INTO outbox (turn, part, session, channel, chat, kind, body, created_at, state, platform_message_id, attempts)"
+        " VALUES (:turn, :number, 'web:floor', 'web', 'floor', 'reply', 'ok', 2, 'sent', '', 0)",
         "INSERT INTO daily_usage VALUES (1, 'web:floor', 'openai:floor', 'fake', 1, 10, 5, 0, 0, 1) ON CONFLICT DO UPDATE SET"
         " calls = calls + 1, input_tokens = input_tokens + 10, output_tokens = output_tokens + 5",
     ),
@@ -114,11 +116,17 @@ class Grouped:
                     group.append(self._waiting.get_nowait())
             except Empty:
                 pass
-            self._db.execute("BEGIN IMMEDIATE")
-            for turn, number, _ in group:
-                for statement in ROWS[min(number, 2)]:
-                    self._db.execute(statement, {"turn": turn, "number": number})
-            self._db.execute("COMMIT")
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                for turn, number, _ in group:
+                    for statement in ROWS[min(number, 2)]:
+                        self._db.execute(statement, {"turn": turn, "number": number})
+                self._db.execute("COMMIT")
+            except sqlite3.Error as error:  # who asked is told; nobody waits for a dead thread
+                self._db.rollback()
+                for _, _, done in group:
+                    done.set_exception(error)
+                continue
             for _, _, done in group:
                 done.set_result(None)
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -36,9 +36,16 @@ class World:
 
     @asynccontextmanager
     async def daemon(
-        self, home: Path | None = None, base_url: str = "", more: str = ""
+        self,
+        home: Path | None = None,
+        base_url: str = "",
+        more: str = "",
+        env: Mapping[str, str] | None = None,
+        module: str = "daemon",
     ) -> AsyncGenerator[Daemon]:
-        """A daemon that is ready, in a HOME of its own with files to read. `more`: further sections of its config.toml."""
+        """A daemon that is ready, in a HOME of its own with files to read. `more`: further sections of its config.toml;
+        `module`: what is run in its place.
+        """
         home = home or self.new_place()
         notes = home / "workspace"
         notes.mkdir(parents=True, exist_ok=True)
@@ -47,9 +54,8 @@ class World:
                 f"Note {number}: " + "a line that is read by a tool\n" * 10
             )
         alone = {"PYTHONNOUSERSITE": "1"}  # started from nothing, as its user starts it
-        async with running_daemon(
-            home, scripted(base_url or self.model_url, MORE + more), alone
-        ) as daemon:
+        config = scripted(base_url or self.model_url, MORE + more)
+        async with running_daemon(home, config, alone | dict(env or {}), module=module) as daemon:
             yield daemon
 
 
@@ -71,7 +77,7 @@ async def world(place: Path) -> AsyncGenerator[World]:
 
 
 def rules() -> list[Json]:
-    """What the model does, by a word in what the user said: "files", "looks", "parallel", "slow"; else it says ok."""
+    """What the model does, by a word in what the user said: "files", "looks", "parallel", "command", "slow"; else it says ok."""
     reads = [["read_file", {"path": f"note{number}.txt"}] for number in range(STEPS)]
     looks = [["find_tools", {"query": f"nothing{number}"}] for number in range(STEPS)]
     steps = [*_one_by_one("files", reads), *_one_by_one("looks", looks)]
@@ -79,6 +85,7 @@ def rules() -> list[Json]:
         *steps,
         {"user": "stream", "pieces": PIECES},
         {"user": "parallel", "round": 0, "calls": reads},
+        {"user": "command", "round": 0, "calls": [["shell", {"argv": ["ls", "note0.txt"]}]]},
         {"user": "slow", "latency": SLOW_S},
     ]
 

@@ -95,6 +95,9 @@ class Journal:
         await self.cutter.step()
         return done
 
+    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
+        return asyncio.ensure_future(self.write(work))
+
     async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.inner.read(look)
 

@@ -96,8 +96,12 @@ async def running_daemon(
     *,
     verbose: bool = False,
     python: str = sys.executable,
+    module: str = "daemon",
 ) -> AsyncGenerator[Daemon, None]:
-    """Start it on this HOME with this config, or with what is there; killed at the end if it still runs."""
+"""Start it on this HOME with this config, or with what is there; killed at the end if it still runs.
+
+    `module`: what is run in its place.
+    """
     if config is not None:
         _write(home, config)
     given = {name: os.environ[name] for name in KEPT if name in os.environ} | {
@@ -105,7 +109,7 @@ async def running_daemon(
         **(env or {}),
     }
     words = ("run", "--home", str(home), *["--verbose"] * verbose)
-    process, stderr, hear_no_more = await _started(python, words, given, env or {})
+    process, stderr, hear_no_more = await _started((python, module), words, given, env or {})
     log: list[str] = []
     try:
         async with asyncio.timeout(30):
@@ -138,14 +142,18 @@ def _write(home: Path, config: str) -> None:
 
 
 async def _started(
-    python: str, words: Sequence[str], env: Mapping[str, str], changed: Mapping[str, str]
+    program: tuple[str, str],
+    words: Sequence[str],
+    env: Mapping[str, str],
+    changed: Mapping[str, str],
 ) -> tuple[asyncio.subprocess.Process | born.Born, asyncio.StreamReader, Callable[[], None]]:
     """The process, what it says, and how to hear no more of it."""
-    if born.may_bear(python, changed):
+    python, module = program
+    if module == "daemon" and born.may_bear(python, changed):
         return await born.bear_and_hear(words, env)
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *(python, "-m", "daemon", *words), env=env, stderr=pipe, start_new_session=True
+        *(python, "-m", module, *words), env=env, stderr=pipe, start_new_session=True
     )
     assert process.stderr
     return process, process.stderr, lambda: None

@@ -1,5 +1,6 @@
 """A journal whose disk fails when a test says so."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -25,6 +26,9 @@ class FailingStore:
         if self.broken:
             raise StoreUnavailable()
         return await self.store.write(work)
+
+    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
+        return asyncio.ensure_future(self.write(work))
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.store.read(look)

@@ -1,5 +1,6 @@
 """What waits of people who were taken off the list is not worked on, and they are told nothing more (trust.md)."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,6 +33,9 @@ class Meanwhile:
     async def write(self, work: Callable[[Tx], T]) -> T:
         await self.inner.write(lambda tx: tx.set_input_state(self.begins, "taken"))
         return await self.inner.write(work)
+
+    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
+        return asyncio.ensure_future(self.write(work))
 
     async def aclose(self) -> None:
         await self.inner.aclose()

@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+from daemon.store.migrate import open_writer
 from tests.bench.figures import Figure, table
+from tests.bench.floor_server import ROWS
 from tests.bench.machine import filesystem, is_disk
 from tests.fakes.command_line import ROOT
 
@@ -32,6 +35,15 @@ def test_what_channels_cost_is_measured_at_fakes_in_processes_of_their_own(tmp_p
     assert done.returncode == 0, done.stderr
     start, idle = (row for row in done.stdout.splitlines() if "three channels" in row)
     assert "<= 1.2" in start and "<= 110" in idle
+
+
+def test_the_stub_writes_into_the_schema_of_now(tmp_path: Path) -> None:
+    with closing(open_writer(tmp_path / "journal.db")) as db:
+        for number, statements in enumerate(ROWS):
+            for statement in statements:
+                db.execute(statement, {"turn": "t1", "number": number})
+        (events,) = db.execute("SELECT count(*) FROM events").fetchone()
+    assert events == 4
 
 
 def test_an_unknown_section_is_told_which_ones_there_are() -> None:

@@ -67,7 +67,7 @@ class FileLabels:
 
     Names that differ only in case or composition are one name, as they are on some disks.
     `at_work` is what is not trusted and can change files now; `digests` are those of files by their
-    inode, size and stamps.
+    inode, size and stamps. `tree_labels`: in a snapshot, what is known of folders by now.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class FileLabels:
         self.by_folded: dict[str, dict[str, FileLabel]] = {}
         self.at_work: dict[str, CommandStart] = {}
         self.digests: dict[tuple[int, ...], str] = {}
+        self.tree_labels: dict[str, Label] | None = None
         self.add(rows)
 
     @property
@@ -93,6 +94,7 @@ class FileLabels:
         """The labels of now: what is read next may be overwritten before it is asked about."""
         copy = FileLabels(self.workspace, self.store, self.entries, self.foreign)
         copy.at_work, copy.digests = dict(self.at_work), self.digests
+        copy.tree_labels = {}
         return copy
 
     async def label_of(self, name: str, digest: str = "") -> Label:
@@ -210,6 +212,8 @@ class FileLabels:
 
     def find_own(self, name: str) -> list[FileLabel]:
         """Bad news holds for every spelling of the name, good news for its own."""
+        if name and self.by_folded.keys() <= {""}:
+            return []  # spellings cost more than all else, and most workspaces have no labels
         return [
             one
             for one in self.by_folded.get(_casefold_path(name), {}).values()
@@ -228,8 +232,16 @@ class FileLabels:
 
     def find_folder_label(self, name: str) -> Label:
         """That of the nearest folder with a label for everything in it, unless a repository of its
-        own lies between.
+        own lies between. A snapshot looks once for all files of a folder.
         """
+        folder, known = name.rpartition("/")[0], self.tree_labels
+        if known is None or not name:
+            return self._find_tree_label(name)
+        if folder not in known:
+            known[folder] = self._find_tree_label(name)
+        return known[folder]
+
+    def _find_tree_label(self, name: str) -> Label:
         folded = _list_ancestors(_casefold_path(name))[1:]
         for place, spelled in zip(folded, _list_ancestors(name)[1:], strict=True):
             group = self.by_folded.get(place, {}).values()

@@ -81,6 +81,9 @@ class MortalStore:
         self.moment("after a commit")
         return result
 
+    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
+        return asyncio.ensure_future(self.write(work))
+
     async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.inner.read(look)
 
@@ -116,6 +119,9 @@ class FaultyStore:
         result = await self.inner.write(lambda tx: work(cast(Tx, WatchedTx(tx, self.keeps))))
         self.problem = ""
         return result
+
+    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
+        return asyncio.ensure_future(self.write(work))
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         await self.open.wait()

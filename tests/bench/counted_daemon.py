@@ -1,0 +1,93 @@
+"""`aidaemon` that counts what load cannot blur: each SIGUSR2 writes the counts since the last one to $COUNTS_FILE.
+
+It writes when the event loop has nothing more to do at once. What counts is not counted itself.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from daemon.__main__ import main
+
+CONNECT = sqlite3.connect
+STATS = frozenset(("stat", "lstat", "fstat"))
+
+
+class Counts:
+    """Of all threads, since they were last written."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self.calls = self.stats = 0
+        self.others = Counter[str]()
+        self.asked = False
+
+    def profile(self, frame: FrameType, event: str, argument: Any) -> None:
+        """One call of a Python function, or of a built-in one."""
+        if event == "call":
+            self.calls += frame.f_code.co_filename != __file__
+        elif event == "c_call" and argument.__name__ in STATS:
+            self.stats += 1
+
+    def connect(self, *arguments: Any, **more: Any) -> sqlite3.Connection:
+        """A database whose commits are counted."""
+        db = CONNECT(*arguments, **more)
+        db.set_trace_callback(self._note_statement)
+        return db
+
+    def _note_statement(self, statement: str) -> None:
+        self.others["commits"] += statement == "COMMIT"
+
+    def ask(self, *_: object) -> None:
+        """Write them as soon as the loop is idle."""
+        self.asked = True
+
+    def write(self) -> None:
+        """And begin anew."""
+        self.asked = False
+        found = {"calls": self.calls, "stats": self.stats, **self.others}
+        self.target.with_suffix(".part").write_text(json.dumps(found))
+        self.target.with_suffix(".part").rename(self.target)
+        self.calls = self.stats = 0
+        self.others.clear()
+
+
+class CountingLoop(asyncio.SelectorEventLoop):
+    """Counts its tasks and its iterations."""
+
+    counts: Counts
+
+    def create_task(self, coro: Any, **more: Any) -> asyncio.Task[Any]:
+        self.counts.others["tasks"] += 1
+        return super().create_task(coro, **more)
+
+    def _run_once(self) -> None:
+        if self.counts.asked and not self._ready:  # pyrefly: ignore
+            self.counts.write()
+        self.counts.others["iterations"] += 1
+        super()._run_once()  # pyrefly: ignore
+
+
+class CountingPolicy(asyncio.DefaultEventLoopPolicy):
+    """Makes such loops."""
+
+    _loop_factory = CountingLoop
+
+
+if __name__ == "__main__":
+    CountingLoop.counts = Counts(Path(os.environ["COUNTS_FILE"]))
+    sys.modules["uvloop"] = None  # type: ignore[assignment]  # its iterations are not seen
+    asyncio.set_event_loop_policy(CountingPolicy())
+    signal.signal(signal.SIGUSR2, CountingLoop.counts.ask)
+    sqlite3.connect = CountingLoop.counts.connect  # pyrefly: ignore
+    threading.setprofile(CountingLoop.counts.profile)
+    sys.setprofile(CountingLoop.counts.profile)
+    sys.exit(main())
