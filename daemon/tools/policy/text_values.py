@@ -24,7 +24,7 @@ LINK = re.compile(
     re.I,
 )
 HOST = re.compile(r"(?:[\w-]+\.)+[a-z]{2,24}", re.I)
-ADDRESS_PART = re.compile(rf"(?<!%)(?<!%\w)(?:{LINK.pattern}|{HOST.pattern})", re.I)
+ADDRESS_PART = re.compile(rf"(?:(?<![\w.%-])|(?<=%\w\w))(?:{LINK.pattern}|{HOST.pattern})", re.I)
 URL_PARTS = re.compile(
     r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<host>[^/?#]*)(?P<rest>.*)", re.I | re.S
 )
