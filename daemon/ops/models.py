@@ -386,7 +386,7 @@ def _fetch_from_any(
         )
     lines.append(
         f"Look at the network and try again with: aidaemon model pull {model.name}. Or use "
-        "another model: aidaemon init"
+        "another model: set [provider] in config.toml"
     )
     raise ModelUnavailableError("\n".join(lines))
 

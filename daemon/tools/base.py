@@ -88,14 +88,15 @@ Function = Callable[..., Awaitable[str | ToolOutput]]
 class ToolMeta:
     """How a tool is handled. As a decorator, it makes an async function a tool.
 
-    `critical`: arguments that decide where its effect goes; None for all. `paths`: arguments that
-    are workspace paths. `warning`: added to the question to a person. `volatile`: a repeated call
-    may give another result. `max_chars`: limit of the result, 0 for the default.
-    `returns_outside_text`: an address in its result is one that the model has read, not one that it
-    made (trust.md). `source`: the common origin of several tools. `public`: its results show
-    nothing of the owner's, such as public pages. `query`: the argument that a search engine is
-    sent. `classify` gives the effect of a call where that depends on its arguments. `owner_only`:
-    nobody else's turn may call it, nor one that came from outside, whoever would say yes.
+    `critical`: arguments that decide where its effect goes; None for all. `ids`: arguments that are
+    ids, not addresses, whatever they look like. `paths`: arguments that are workspace paths.
+    `warning`: added to the question to a person. `volatile`: a repeated call may give another
+    result. `max_chars`: limit of the result, 0 for the default. `returns_outside_text`: an address
+    in its result is one that the model has read, not one that it made (trust.md). `source`: the
+    common origin of several tools. `public`: its results show nothing of the owner's, such as
+    public pages. `query`: the argument that a search engine is sent. `classify` gives the effect of
+    a call where that depends on its arguments. `owner_only`: nobody else's turn may call it, nor
+    one that came from outside, whoever would say yes.
     """
 
     effect: Effect = Effect.DESTRUCTIVE
@@ -104,6 +105,7 @@ class ToolMeta:
     retries: int = 0
     timeout_s: float = 60.0
     critical: tuple[str, ...] | None = None
+    ids: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     warning: str = ""
     volatile: bool = False

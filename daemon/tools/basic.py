@@ -1,7 +1,9 @@
 """The small tools: current_time, request_more_iterations (A6), todo (E3), find_tools."""
 
-from datetime import UTC
+from datetime import UTC, tzinfo
+from difflib import get_close_matches
 from typing import Literal
+from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,16 +15,53 @@ from daemon.tools.registry import ToolRegistry
 from daemon.tools.signature import tool
 
 EXTRA_ITERATIONS = 10
+# Well-known cities that no zone is named after.
+CITIES = """Asia/Kolkata: mumbai, delhi, new delhi, bangalore, bengaluru, chennai, hyderabad
+Asia/Shanghai: beijing, shenzhen, guangzhou
+Asia/Tokyo: osaka, kyoto
+America/Los_Angeles: san francisco, seattle, san diego, las vegas, portland
+America/New_York: washington, washington dc, boston, miami, philadelphia, atlanta, nyc
+America/Chicago: houston, dallas, austin
+America/Sao_Paulo: rio de janeiro, brasilia
+Europe/Berlin: munich, hamburg, frankfurt, cologne
+Europe/Kyiv: kiev
+Europe/Madrid: barcelona
+Europe/Rome: milan, naples, florence
+Europe/London: edinburgh, manchester
+Europe/Zurich: geneva, basel, bern"""
 MAX_STEPS, MAX_STEP_CHARS = 30, 200
 
 
 @tool(effect=Effect.READ, parallel=True, volatile=True, public=True)
-async def current_time(context: ToolContext) -> str:
-    """The date and time now."""
-    now = context.clock.now()
-    local, utc = now.astimezone(), f"{now.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-    zone = local.tzname() or "local"
-    return f"{local:%A, %Y-%m-%d %H:%M:%S} {zone} (UTC{local:%z}); UTC {utc}"
+async def current_time(context: ToolContext, zone: str = "") -> str:
+    """The date and time now. `zone`: a city, or an IANA name such as Europe/Lisbon."""
+    now, found = context.clock.now(), find_zone(zone) if zone.strip() else None
+    local = now.astimezone(found)
+    where = f" in {found}" if found else f"; UTC {now.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    name = local.tzname() or "local"
+    return f"{local:%A, %Y-%m-%d %H:%M:%S} {name} (UTC{local:%z}){where}"
+
+
+def find_zone(name: str) -> tzinfo:
+    """By its IANA name or its city, in any case. Raises ToolError, which names those near it."""
+    zones = {
+        city: zone
+        for zone, _, cities in (line.partition(": ") for line in CITIES.splitlines())
+        for city in cities.split(", ")
+    }
+    # Etc/GMT+2 is two hours behind UTC, which nobody means.
+    for zone in sorted(one for one in available_timezones() if one[:4] not in ("Etc/", "loca")):
+        plain = zone.lower().replace("_", " ")
+        zones |= {plain: zone}
+        zones.setdefault(plain.rpartition("/")[2], zone)
+    wanted = " ".join(name.lower().replace("_", " ").split())
+    if wanted not in zones:
+        wanted = wanted.partition(",")[0]
+    if wanted in zones:
+        return ZoneInfo(zones[wanted])
+    near = [zones[one] for one in get_close_matches(wanted, zones, n=5)]
+    hint = ", ".join(dict.fromkeys(near)) or "an IANA name such as Europe/Lisbon"
+    raise ToolError(f"zone: {name[:80]!r} is unknown; expected {hint}")
 
 
 @tool(effect=Effect.READ, volatile=True, public=True)

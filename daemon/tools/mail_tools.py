@@ -101,8 +101,8 @@ class Mail:
         _check_text("text", text, MAX_TEXT, lines=True)
         if answers and not MESSAGE_ID.fullmatch(answers):
             raise ToolError(
-                f"reply_to: {answers[:80]!r} is no Message-ID such as <abc@example.com>;"
-                f" {NOTHING_SENT}"
+                f"reply_to: {answers[:80]!r} is no Message-ID; expected one such as"
+                f" <abc@example.com>, as mail_read shows it, not an address; {NOTHING_SENT}"
             )
         return cls(to, cc, subject, text, answers)
 
@@ -171,7 +171,9 @@ def _check_text(key: str, text: str, limit: int, *, lines: bool = False) -> None
         raise ToolError(f"{key}: {len(text)} characters; at most {limit}. Send it in parts.")
 
 
-@tool(effect=Effect.EGRESS, critical=("to", "cc"), idempotent=True, owner_only=True)
+@tool(
+    effect=Effect.EGRESS, critical=("to", "cc"), ids=("reply_to",), idempotent=True, owner_only=True
+)
 async def mail_send(
     accounts: MailAccounts,
     context: ToolContext,
@@ -200,7 +202,7 @@ async def mail_send(
     return ToolOutput(said, events=(event,), public=True)
 
 
-@tool(effect=Effect.WRITE, critical=("to", "cc"), owner_only=True)
+@tool(effect=Effect.WRITE, critical=("to", "cc"), ids=("reply_to",), owner_only=True)
 async def mail_draft(
     accounts: MailAccounts,
     context: ToolContext,

@@ -1,6 +1,11 @@
-"""The reply of a turn that has read a stranger's text: nothing is loaded when it is shown."""
+"""The reply of a turn that has read a stranger's text: nothing is loaded when it is shown. Code stays."""
+
+import re
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from daemon.agent.final_messages import defuse_images
 
@@ -18,12 +23,49 @@ EVIL = "http://evil.example/CANARY.png"
         f"a `code` ![]({EVIL}) `code`",
         f"\\`![]({EVIL})`",
         f"abc ```\n![]({EVIL})",
-        f"```\n<img src={EVIL}>\n```",
+        f"```\n\n![]({EVIL})",
+        f"- a\n\n  ```\n![]({EVIL})\n  ```",
+        f"a `b\n` ![]({EVIL}) `",
+        f"<!--\n```\n-->\n![]({EVIL})\n```",
+        f"[a](`) ![]({EVIL}) `",
+        f"|a|\n|-|\n| ` | ![]({EVIL}) ` |",
     ],
 )
-def test_no_image_is_left_in_it_nor_in_what_looks_like_code(text: str):
+def test_no_image_is_left_in_it_nor_in_what_only_looks_like_code(text: str):
     shown = defuse_images(text)
     assert "![" not in shown and "<i" not in shown.casefold() and "<s" not in shown.casefold()
+
+
+PIECES = (
+    "`", "``", "```", "~~~", "\n", "\n\n", " ", "    ", "- ", "> ", "|", "|-|\n", "\\", "a", "](", ")",
+    f"![]({EVIL})", f"<img src={EVIL}>", f"`![]({EVIL})`", "```\n", f"[b]: {EVIL}\n", "![a][b]", "<", "<!--", "-->",
+    "[a](", "[c]: ", '"', "# ",
+)  # fmt: skip
+CLIENTS = [
+    MarkdownIt("commonmark", {"html": True}),
+    MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+@example(f"[a](`)<img src={EVIL}>`a`")
+@example(f"\n~~~![]({EVIL})|\n|-|\n~~~\n")
+def test_no_client_loads_an_image_however_code_and_images_are_mixed(text: str):
+    for client in CLIENTS:
+        assert not re.search(rf"<img[^>]*{EVIL}", client.render(defuse_images(text)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```\n<img src={EVIL}>\n```",
+        f"So:\n\n~~~~ markdown\n![a]({EVIL})\n\n```\n~~~\n~~~~\n\nor `![a]({EVIL})`",
+        f"- `![a]({EVIL})` and ``![`a`]({EVIL})``, see [the page](https://a.example/x)",
+    ],
+)
+def test_an_image_in_code_stays(text: str):
+    assert defuse_images(text) == text
+    assert defuse_images(f"{text}\n\n![b]({EVIL})") == f"{text}\n\n[image: b]({EVIL})"
 
 
 def test_no_style_or_source_is_left_in_any_element():

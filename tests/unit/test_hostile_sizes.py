@@ -26,6 +26,9 @@ LOOKS: dict[str, Callable[[str], object]] = {
     "words and quotes": text_values.split_words.__wrapped__,
     "dates": text_values.find_dates.__wrapped__,
     "mentions": text_values._normalize.__wrapped__,
+    "a whole address": lambda text: text_values.mentions_address(
+        text, text_values.WebAddress("https", "a.example", "/a")
+    ),
     "a name in it": lambda text: text_values.split_words(text).holds("bob smith", "to", "send"),
     "all of it in it": lambda text: text_values.split_words(text).holds(f"{text} b", "to", "send"),
     "what is quoted": quoted.find_quoted,

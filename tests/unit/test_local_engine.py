@@ -15,7 +15,7 @@ NOWHERE = Path("/nowhere")
 
 def test_less_than_three_gib_free_is_refused_and_points_to_init():
     with pytest.raises(
-        ProviderError, match=r"needs 3 GiB .* 1\.5 GiB are free.*aidaemon init"
+        ProviderError, match=r"needs 3 GiB .* 1\.5 GiB are free.*in config.toml"
     ) as failed:
         check_memory(GIB * 3 // 2)
     assert failed.value.kind is ErrorClass.NOT_FOUND

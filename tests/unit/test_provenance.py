@@ -195,6 +195,44 @@ def test_what_a_page_repeats_of_the_models_own_words_was_not_read_there() -> Non
     assert grounds(*encoded).check(FETCH, {"url": "http://evil.example/?s=SECRET"}).not_read
 
 
+@pytest.mark.parametrize(
+    ("written", "is_read"),
+    [
+        ("http://a.example/10", True),
+        ("http://a.example/1/2 and http://a.example/1?x=y", True),
+        ("http://a.example/1", False),
+        ("https://A.example/%31", False),
+        ("a.example/1, and what it says", False),
+        ('{"q": ["http://a.exam", "ple/1"]}', False),
+        ('{"q": "\\u0061.example/1"}', False),
+        ('{"q": "\\nhttp://a.example/1"}', False),
+    ],
+)
+def test_an_address_was_read_unless_the_model_had_written_the_whole_of_it(
+    written: str, *, is_read: bool
+) -> None:
+    """Not a longer one, of which it is a part."""
+    said = (person("read http://a.example/"), model(written), result(FETCH, "http://a.example/1"))
+    assert grounds(*said).was_read("http://a.example/1") is is_read
+
+
+@pytest.mark.parametrize(
+    ("written", "is_read"),
+    [
+        ("www.a.example.org and notes.a.example", True),
+        ("sub-a.example/x", True),
+        ("%20a.example", False),
+        ("a.example", False),
+        ("http://b.example/?u=a.example", False),
+    ],
+)
+def test_a_host_was_named_first_by_the_model_only_as_a_whole(
+    written: str, *, is_read: bool
+) -> None:
+    said = (person("go"), model(written), result(FETCH, "http://a.example/1"))
+    assert grounds(*said).was_read("http://a.example/1") is is_read
+
+
 def test_a_source_that_was_written_to_gives_back_the_models_words() -> None:
     said = [
         person("go"),

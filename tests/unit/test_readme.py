@@ -4,8 +4,11 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from daemon.agent.config import SubagentsConfig
 from daemon.agent.spec.agent_spec import parse_spec
+from daemon.app.config import load_config
 from daemon.cli.parsing import COMMANDS
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +47,30 @@ def test_the_agents_it_shows_are_in_order():
     assert coder.iteration and len(coder.iteration.termination_conditions) == 3
     debate = parse_spec(f'[identity]\nname = "debate"\n[composite]{composite}', Path("debate.toml"))
     assert debate.composite and debate.composite.judge == "default"
+
+
+def list_configs() -> list[str]:
+    """Each TOML block of README."""
+    indented = re.findall(r"^((?: {4}.*\n|\n(?= {4}))+)", README, re.MULTILINE)
+    plain = (re.sub(r"^ *\$ .*|^ +", "", block, flags=re.MULTILINE) for block in indented)
+    fenced = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    return [one for one in (*plain, *fenced) if one.lstrip().startswith("[")]
+
+
+@pytest.mark.parametrize("config", list_configs())
+def test_each_config_that_it_shows_loads(config: str, tmp_path: Path):
+    if "[identity]" in config:
+        assert parse_spec(config, Path("coder.toml")).iteration
+        return
+    secrets = dict.fromkeys(re.findall(r'"secret:(\w+)"', config), "a-secret")
+    secrets |= {"slack_app": "xapp-1-a", "slack_bot": "xoxb-1-a"}
+    path = tmp_path / "config.toml"
+    path.write_text(config)
+    assert load_config(path, env={"ANTHROPIC_API_KEY": "a-key"}, secrets=secrets)
+
+
+def test_it_shows_configs():
+    assert len(list_configs()) == 8
 
 
 def test_the_promise_has_its_five_points():

@@ -73,6 +73,13 @@ def test_E12_a_checked_reply_that_differs_stands_as_a_correction_below_the_draft
     assert items == [DroppedDraft("I sent it."), CorrectedReply("Nothing was sent.")]
 
 
+def test_E12_a_reply_whose_images_are_defused_is_no_correction_of_the_draft() -> None:
+    draft = "So: ![a](http://pictures.example/a.png)"
+    reply = "So: [image: a](http://pictures.example/a.png)"
+    response = ("model.response", {"text": draft, "tool_calls": 0})
+    assert told(ChatRenderer(), ASKED, response, ends(reply)) == [AssistantText(reply)]
+
+
 def test_E12_an_answer_that_was_sent_back_is_corrected_even_when_the_next_one_comes_whole() -> None:
     response = ("model.response", {"text": "2+2=5", "tool_calls": 0})
     better = ("model.response", {"text": "2+2=4", "tool_calls": 0})

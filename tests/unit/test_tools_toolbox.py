@@ -7,7 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from daemon.core.errors import ConfigError
+from daemon.core.events import Outcome
 from daemon.core.trust import Effect, Label
+from daemon.tools.basic import current_time
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import ShellConfig, ToolsConfig
 from daemon.tools.registry import CORE_TOOLS, ToolRegistry
@@ -140,6 +142,34 @@ async def test_the_time_is_told_in_utc_and_in_the_zone_of_the_machine(tmp_path: 
     text = (await Bench([clock]).one("current_time")).text
     assert "UTC 2026-03-01 12:00:00" in text
     assert NOON.astimezone().strftime("%A, %Y-%m-%d %H:%M:%S") in text
+
+
+@pytest.mark.parametrize(
+    ("zone", "told"),
+    [
+        ("Europe/Lisbon", "12:00:00 WET (UTC+0000) in Europe/Lisbon"),
+        ("Lisbon", "12:00:00 WET (UTC+0000) in Europe/Lisbon"),
+        ("new york", "07:00:00 EST (UTC-0500) in America/New_York"),
+        ("Beijing, China", "20:00:00 CST (UTC+0800) in Asia/Shanghai"),
+        ("utc", "12:00:00 UTC (UTC+0000) in UTC"),
+        (" ", "UTC 2026-03-01 12:00:00"),
+    ],
+)
+async def test_the_time_is_told_in_the_zone_or_city_that_is_asked_for(zone: str, told: str) -> None:
+    text = (
+        await Bench(bind([current_time], {})).one("current_time", json.dumps({"zone": zone}))
+    ).text
+    assert text.startswith("Sunday, 2026-03-01 ") and text.endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("zone", "near"),
+    [("Lisbonn", "Europe/Lisbon"), ("Europe/Berln", "Europe/Berlin"), ("?", "such as Europe/Lis")],
+)
+async def test_an_unknown_zone_is_an_error_that_names_those_near_it(zone: str, near: str) -> None:
+    result = await Bench(bind([current_time], {})).one("current_time", json.dumps({"zone": zone}))
+    assert result.outcome is Outcome.ERROR and f"{zone!r} is unknown; expected " in result.text
+    assert near in result.text
 
 
 async def test_what_is_remembered_can_be_recalled_in_another_conversation(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from datetime import datetime
 from hashlib import blake2b
 from itertools import chain, pairwise
 
+from daemon.agent.final_messages import defuse_images
 from daemon.core import value
 from daemon.core.events import MemoryHit, RecordedEvent, Todo, UserSaid
 from daemon.core.messages import Message, MessageRole
@@ -255,7 +256,7 @@ class History:
         if turn.summary:
             self.summary = TurnMessages.of((turn.summary,))
         messages, end = list(turn.messages), turn.ended
-        if end and end.reply not in ("", turn.answer):
+        if end and end.reply not in ("", turn.answer, defuse_images(turn.answer)):
             messages.append(Message(MessageRole.ASSISTANT, end.reply, label=turn.label))
         self.groups.append(TurnMessages.of(messages))
         self.texts_by_turn.append(collect_texts(turn))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from channels.markup.sanitize import shorten_line, summarize_call
+from daemon.agent.final_messages import defuse_images
 from daemon.agent.system_questions import QuestionText, parse_system_question
 from daemon.cli.terminal.items import (
     Activity,
@@ -295,8 +296,9 @@ class ChatRenderer:
             self._items.append(ErrorLine(data.reply or self._ending or KEPT))
             return
         # a draft that was shown in full and is not the beginning of the reply is corrected (E12)
-        start = draft if self._is_partial else draft + "\n"
-        is_kept = not draft or draft == reply or reply.startswith(start)
+        end = "" if self._is_partial else "\n"
+        starts = (draft + end, defuse_images(draft) + end)
+        is_kept = not draft or f"{reply}{end}".startswith(starts)
         if not is_kept:
             self._items.append(DroppedDraft(draft))
         if reply:

@@ -34,7 +34,7 @@ def check_runtime() -> None:
         raise ConfigError(
             "the embedded model needs an extra that is not installed: pip install "
             "'aidaemon[local]'. "
-            "Or choose a model that runs elsewhere: aidaemon init"
+            "Or choose a model that runs elsewhere: [provider] in config.toml"
         )
 
 
@@ -83,7 +83,7 @@ def check_memory(free: int | None) -> None:
         ErrorClass.NOT_FOUND,
         f"the embedded model needs 3 GiB of free memory and {free / (1 << 30):.1f} GiB are "
         "free; it was not loaded. "
-        "Free some memory, or choose a model that runs elsewhere: aidaemon init",
+        "Free some memory, or choose a model that runs elsewhere: [provider] in config.toml",
     )
 
 

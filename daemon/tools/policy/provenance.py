@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from daemon.core import value
 from daemon.core.provenance import Origin, SourcedText
@@ -19,6 +20,7 @@ from daemon.tools.policy.text_values import (
     is_mail,
     lowercase,
     mentions,
+    mentions_address,
     parse_web_address,
     split_words,
 )
@@ -126,7 +128,7 @@ class Evidence:
             carried = [
                 find_addresses(str(leaf))
                 for key, argument in arguments.items()
-                if key not in critical
+                if key not in critical and key not in tool.meta.ids
                 for _, leaf in iter_values(argument, key)
             ]
             not_owned = [
@@ -182,9 +184,10 @@ class Evidence:
         named, written = False, set[str]()
         for text in self.texts:
             if text.origin is Origin.MODEL:
-                if not named and mentions(text.text, address.host):
+                host = replace(address, rest="")
+                if not named and mentions_address(text.text, host):
                     return False  # the model named the host first
-                if address.rest and mentions(text.text, address.host + address.rest):
+                if address.rest and mentions_address(text.text, address):
                     return False
                 continue
             source = self.registry.get(text.tool) if text.origin is Origin.RESULT else None

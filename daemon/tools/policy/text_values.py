@@ -24,6 +24,7 @@ LINK = re.compile(
     re.I,
 )
 HOST = re.compile(r"(?:[\w-]+\.)+[a-z]{2,24}", re.I)
+ADDRESS_PART = re.compile(rf"(?:(?<![\w.%-])|(?<=%\w\w))(?:{LINK.pattern}|{HOST.pattern})", re.I)
 URL_PARTS = re.compile(
     r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<host>[^/?#]*)(?P<rest>.*)", re.I | re.S
 )
@@ -188,6 +189,22 @@ def mentions(text: str, wanted: str) -> bool:
     folded, plain = _normalize(text)
     letters = _alnum_only(wanted)
     return wanted.casefold() in folded or (len(letters) >= MIN_LENGTH and letters in plain)
+
+
+def mentions_address(text: str, address: WebAddress) -> bool:
+    """As mentions, but not as a part of a longer address; without a rest, as the host of any."""
+    wanted = address.host + address.rest
+    letters = _alnum_only(wanted)
+
+    def drop_longer(found: re.Match[str]) -> str:
+        link = parse_web_address(_trim_link(found[0]))
+        if not link or (not address.rest and letters in _alnum_only(link.rest)):
+            return found[0]
+        spelt = _alnum_only(link.host + link.rest if address.rest else link.host)
+        return " " if letters in spelt and letters != spelt else found[0]
+
+    # A backslash may hide where an address begins.
+    return mentions(text if "\\" in text else ADDRESS_PART.sub(drop_longer, text), wanted)
 
 
 @lru_cache(maxsize=512)

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Self
 
 from daemon.core import value
-from daemon.core.trust import Effect, Label, join_all
+from daemon.core.trust import Effect, join_all
 from daemon.core.turn_spec import check_pattern
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import is_protected
@@ -137,10 +137,6 @@ async def read_file(files: FileStore, path: str, offset: int = 1, limit: int = 0
     space = files.workspace.max_chars - PAGE_RESERVE
     convert = partial(_format_page, path=path, offset=max(offset, 1), limit=limit, space=space)
     text, label, holds = await files.read(path, convert)
-    if label is Label.UNTRUSTED and files.labels.is_unknown(
-        place := files.workspace.normalize(path)
-    ):
-        text += f"\n[{place} is not known to be yours: /trust {place}]"
     return ToolOutput(text, label=label, holds=holds)
 
 

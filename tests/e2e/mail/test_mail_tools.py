@@ -95,6 +95,24 @@ async def test_f8_a_mail_waits_so_long_that_undo_stops_it_and_else_is_sent_once(
     assert (sent.mail["Subject"], sent.mail["To"]) == ("Lunch", BOB)
 
 
+async def test_f8_a_mail_that_answers_another_goes_to_whom_the_owner_named_and_nobody_is_asked(
+    server: MailServer, tmp_path: Path
+) -> None:
+    """A Message-ID looks like an address, and is none; an address is no Message-ID."""
+    async with FakeOpenAI() as model:
+        delivery = {"delivery": {"hold_seconds": 60}}
+        async with at_mailbox(tmp_path, model, server, delivery, **IGNORED) as daemon:
+            wrong, right = ({**MAIL, "reply_to": one} for one in (BOB, "<m1@lists.example>"))
+            model.script(calls(("mail_send", wrong)), calls(("mail_send", right)), says("Soon."))
+            async with asyncio.timeout(30):
+                assert await said(daemon, f"send a mail to {BOB}: Lunch at one?") == "Soon."
+            refused = str(model.requests[1].last("tool")["content"])
+            assert (
+                "expected one such as <abc@example.com>" in refused and "not an address" in refused
+            )
+            assert "/undo stops it until then" in result(model.requests[-1])
+
+
 async def test_a_draft_is_in_the_folder_of_drafts_and_nothing_is_sent(
     server: MailServer, tmp_path: Path
 ) -> None:
