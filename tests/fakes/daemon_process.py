@@ -98,7 +98,7 @@ async def running_daemon(
     python: str = sys.executable,
     module: str = "daemon",
 ) -> AsyncGenerator[Daemon, None]:
-"""Start it on this HOME with this config, or with what is there; killed at the end if it still runs.
+    """Start it on this HOME with this config, or with what is there; killed at the end if it still runs.
 
     `module`: what is run in its place.
     """
