@@ -16,6 +16,7 @@ from daemon.app.daemon import Daemon, Overrides, open_daemon
 from daemon.http.app import HttpServer, build_app
 from daemon.http.config import HttpConfig
 from daemon.http.resources import EventEndpoint
+from daemon.ops.snapshots import keep_snapshots
 from daemon.settings.paths import Paths, write_private_file
 from daemon.settings.secrets import SecretStore, disable_core_dumps, redact_logs
 from daemon.store.journal import Tx
@@ -75,6 +76,10 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
             paths.daemon, json.dumps({"pid": os.getpid(), "url": url, "token": token})
         )
         daemon.background.start(daemon.warm_up(), "warm-up")
+        snapshots = keep_snapshots(
+            paths, daemon.clock, lambda: daemon.config.store.snapshots, daemon.notifier
+        )
+        daemon.background.start(snapshots, "daily backup")
         await daemon.wait_for_servers(SERVERS_TIMEOUT_S)
         async with AsyncExitStack() as stack:
             if list_accounts(daemon.config):  # without any, nothing of them is imported

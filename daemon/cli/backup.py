@@ -1,13 +1,15 @@
-"""aidaemon backup create|verify."""
+"""aidaemon backup create|verify|restore."""
 
 import argparse
+import asyncio
 from pathlib import Path
 
 from daemon.cli.parsing import Actions
-from daemon.core.clock import SystemClock
+from daemon.core.clock import SystemClock, show_time
 from daemon.core.errors import AidaemonError
-from daemon.ops import backup
+from daemon.ops import backup, restore
 from daemon.settings.paths import resolve_paths
+from daemon.store.lock import lock_home
 
 ACTIONS: Actions = {
     "create": (
@@ -18,6 +20,13 @@ ACTIONS: Actions = {
         },
     ),
     "verify": ("check every file's SHA-256 and the databases' integrity", {"FILE": ""}),
+    "restore": (
+        "put a backup in the place of HOME's files, which are kept; stop the daemon first",
+        {
+            "[FILE]": "default: the newest snapshot in HOME/backups",
+            "--force": "also where HOME holds what is newer than the backup",
+        },
+    ),
 }
 
 
@@ -32,8 +41,23 @@ def run(args: argparse.Namespace) -> int:
         )
         print(f"{made.path}: {len(made.files)} files, {made.path.stat().st_size} bytes")
         return 0
+    if args.action == "restore":
+        return _restore(args)
     looked_at = backup.verify_backup(Path(args.file).absolute())
     if looked_at.problems:
         raise AidaemonError("\n".join(f"{args.file}: {fault}" for fault in looked_at.problems))
     print(f"{args.file}: ok, {len(looked_at.files)} files")
+    return 0
+
+
+def _restore(args: argparse.Namespace) -> int:
+    paths = resolve_paths(args.home, args.config)
+    with lock_home(paths.home):
+        archive = Path(args.file).absolute() if args.file else restore.find_latest_snapshot(paths)
+        work = restore.restore_backup(paths, archive, SystemClock().now(), force=args.force)
+        done = asyncio.run(work)
+    print(f"{done.archive}: {len(done.files)} files of {show_time(done.created)} are in place.")
+    print(f"What they replaced is kept in {done.kept}.")
+    print("Loops and goals are paused, and what was under way is not begun again.")
+    print("Start: aidaemon run")
     return 0

@@ -31,7 +31,7 @@ COMMANDS = {
     "memory": "what is remembered: list|pending|approve|reject|forget",
     "trust": "whose the files of the workspace are: say which are yours",
     "model": "list, download and remove the models that run inside the daemon",
-    "backup": "create or verify a backup of all your data",
+    "backup": "create, verify or restore a backup of all your data",
 }
 MODULES = {"trust": "terminal.trust"}
 NOT_YET = {

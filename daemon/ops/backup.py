@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 import zlib
 from contextlib import closing
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from daemon import VERSION
@@ -20,6 +20,7 @@ from daemon.core.errors import AidaemonError
 MANIFEST = "manifest.json"
 DATABASES = ("journal.db", "memory.db")
 FOLDERS = ("agents", "skills")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNREADABLE = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, KeyError)
 
 
@@ -72,6 +73,13 @@ def verify_backup(path: Path) -> BackupArchive:
             return _verify(path, tar, Path(name))
     except UNREADABLE as error:
         return BackupArchive(path, {}, (f"is not a whole backup: {error or type(error).__name__}",))
+
+
+def read_created(path: Path) -> datetime:
+    """When a verified backup was made."""
+    with tarfile.open(path, "r:gz") as tar:
+        stream = tar.extractfile(MANIFEST)
+        return datetime.fromisoformat(json.load(stream)["created"]) if stream else EPOCH
 
 
 def check_integrity(path: Path, *, quick: bool = False) -> str:

@@ -57,6 +57,7 @@ class Paths:
         self.inbox = home / "files" / "inbox"  # files that came with messages
         self.outbox = home / "files" / "outbox"  # copies of files on their way to a conversation
         self.logs = home / "logs"
+        self.backups = home / "backups"  # snapshots, copies before migrations, what was replaced
 
     def make_home(self) -> None:
         """Create HOME, for the owner alone; one that is there is left as it is."""

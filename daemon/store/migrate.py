@@ -14,6 +14,7 @@ MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 BUSY_MS = 3_000  # how long another program's lock on the file is waited for
 STATEMENTS = 256
 CHECKED_UP_TO = 64 * 2**20  # bytes; quick_check reads the whole file, and a start must stay quick
+COPIES = 2  # of journals of former versions
 WAL_KEPT = 16 * 2**20
 SPOILT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 UNREADABLE = (*SPOILT, sqlite3.SQLITE_IOERR)
@@ -84,9 +85,36 @@ def migrate(db: sqlite3.Connection, path: Path, steps: Sequence[Migration]) -> N
             f" {newest}). Nothing was changed. Install the newer aidaemon again, or give another"
             " --home."
         )
+    if 0 < _version(db) < newest:
+        copy_before_migration(db, path)
     for number, statements in steps:
         if number > _version(db):
             _apply(db, number, statements)
+
+
+def copy_before_migration(db: sqlite3.Connection, path: Path) -> None:
+    """HOME/backups/journal-schema-NN.db: what a former version opens. The two latest are kept.
+    Raises JournalUnusable.
+    """
+    folder = path.parent / "backups"
+    target = folder / f"journal-schema-{_version(db):02}.db"
+    part = target.with_suffix(".part")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        part.unlink(missing_ok=True)
+        part.touch(mode=0o600)
+        with closing(sqlite3.connect(part)) as copy:
+            db.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE").fetchone()
+        part.replace(target)
+        for old in sorted(folder.glob("journal-schema-*.db"))[:-COPIES]:
+            old.unlink()
+    except (OSError, sqlite3.Error) as error:
+        part.unlink(missing_ok=True)
+        raise JournalUnusable(
+            f"{target}: the copy that is made before the journal is brought up to a new version"
+            f" failed: {error}. Nothing was changed. Make space on the disk and start again."
+        ) from error
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:

@@ -27,6 +27,9 @@ class StoreConfig(BaseModel):
     keep_days: int = Field(
         0, ge=0, description="remove what turns said so many days after they ended; 0: keep all"
     )
+    snapshots: int = Field(
+        7, ge=0, le=100, description="daily backups that are kept in HOME/backups; 0: make none"
+    )
 
 
 async def prune(store: Store, clock: Clock, days: int, cited: Collection[str]) -> int:

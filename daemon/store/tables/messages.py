@@ -185,6 +185,15 @@ class MessageTables(Table):
     )
     """Whether it was held still; then it is never sent. The first argument says by what."""
 
+    give_up_deliveries = Run[[str]](
+        "UPDATE outbox SET state = 'failed', error = ? WHERE state IN ('new', 'sending',"
+        " 'uncertain', 'held')"
+    )
+    """Nothing that waits is sent."""
+
+    remove_cursors = Run[[]]("DELETE FROM cursors")
+    """Each channel begins with what comes from now on."""
+
     def set_buttons(self, turn_id: str, part: int, shown: bool) -> None:
         """Whether the delivered question stands in the chat with buttons."""
         self._run("UPDATE outbox SET buttons = ? WHERE turn = ? AND part = ?", shown, turn_id, part)

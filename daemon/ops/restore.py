@@ -1,0 +1,160 @@
+"""Puts the files of a backup in the place of HOME's. What is replaced is kept.
+
+What was under way when the backup was made may have gone on after it: it is not begun again, and
+nothing that waited to be sent is sent a second time.
+"""
+
+import sqlite3
+import tarfile
+import tempfile
+from contextlib import aclosing, closing, suppress
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+
+from daemon.core import value
+from daemon.core.errors import AidaemonError
+from daemon.core.rows import LoopStage
+from daemon.ops.backup import DATABASES, FOLDERS, read_created, verify_backup
+from daemon.ops.snapshots import list_snapshots
+from daemon.settings.paths import Paths
+from daemon.store.journal import Tx
+from daemon.store.sqlite import SqliteStore
+
+ENDS = ("", "-wal", "-shm")
+LOST = {
+    "messages": "SELECT count(*) FROM inbox WHERE id NOT IN (SELECT id FROM backup.inbox)",
+    "answers": "SELECT count(*) FROM turns WHERE ended_at IS NOT NULL AND id NOT IN"
+    " (SELECT id FROM backup.turns WHERE ended_at IS NOT NULL)",
+    "memories": "SELECT count(*) FROM facts WHERE id NOT IN (SELECT id FROM backup.facts)",
+}
+CUT_OFF = (
+    "This was under way when the backup of {created:%Y-%m-%d %H:%M} UTC was made, which is in use"
+    " again. It may have gone on after that, so I do not begin it again. Please look, and say it"
+    " again if it is still wanted."
+)
+PAUSED = "a backup was restored"
+OPEN_STATES = ("new", "ordered")
+
+
+class RestoreRefused(AidaemonError):
+    """Nothing was restored, and nothing was changed."""
+
+
+@value
+class Restored:
+    """What was restored, of when, and where the files that it replaced are kept."""
+
+    archive: Path
+    created: datetime
+    files: tuple[str, ...]
+    kept: Path
+
+
+def find_latest_snapshot(paths: Paths) -> Path:
+    """In HOME/backups. Raises RestoreRefused where there is none."""
+    for path in list_snapshots(paths.backups).values():
+        return path
+    raise RestoreRefused(f"{paths.backups} holds no snapshot; give the FILE of a backup.")
+
+
+async def restore_backup(paths: Paths, archive: Path, at: datetime, *, force: bool) -> Restored:
+    """HOME must be locked. Raises RestoreRefused where the archive is damaged, or HOME is newer and
+    `force` is not given.
+    """
+    if problems := verify_backup(archive).problems:
+        found = "; ".join(problems)
+        raise RestoreRefused(f"{archive}: {found}. Nothing was changed.")
+    created = read_created(archive)
+    paths.backups.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=paths.backups, prefix=".restore-") as name:
+        stage = Path(name)
+        names = _unpack(archive, stage)
+        if (newer := _describe_newer(paths, stage, created)) and not force:
+            raise RestoreRefused(
+                f"{paths.home} holds {' and '.join(newer)} that this backup, which was made"
+                f" {created:%Y-%m-%d %H:%M} UTC, does not. Nothing was changed. --force restores it"
+                " all the same; what it replaces is kept."
+            )
+        if "journal.db" in names:
+            async with aclosing(await SqliteStore.open(stage / "journal.db")) as store:
+                await store.write(lambda tx: _settle(tx, created, at))
+        kept = paths.backups / f"replaced-{at:%Y%m%d-%H%M%S}"
+        _exchange(paths, stage, names, kept)
+    return Restored(archive, created, tuple(names), kept)
+
+
+def _describe_newer(paths: Paths, stage: Path, created: datetime) -> list[str]:
+    """What would be lost; a database that cannot be read has nothing to lose."""
+    found: list[str] = []
+    for path in (paths.journal, paths.memory):
+        with suppress(sqlite3.Error), closing(sqlite3.connect(path.as_uri(), uri=True)) as db:
+            db.execute("ATTACH ? AS backup", (f"{(stage / path.name).as_uri()}?mode=ro",))
+            for what, query in LOST.items():
+                with suppress(sqlite3.OperationalError):  # a table of the other database
+                    if count := db.execute(query).fetchone()[0]:
+                        found.append(f"{count} {what}")
+    with suppress(OSError):
+        is_newer = paths.config.stat().st_mtime > created.timestamp()
+        if is_newer and paths.config.read_bytes() != (stage / "config.toml").read_bytes():
+            found.append("a config.toml")
+    return found
+
+
+def _unpack(archive: Path, stage: Path) -> list[str]:
+    """The archive was verified; its names may still be anything."""
+    names: list[str] = []
+    with tarfile.open(archive, "r:gz") as tar:
+        for member in tar:
+            stream, name = tar.extractfile(member), PurePosixPath(member.name)
+            if stream is None or not _is_ours(name):
+                continue
+            place = stage / name
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place.touch(mode=0o600)
+            with stream, place.open("wb") as file:
+                while block := stream.read(1 << 20):
+                    file.write(block)
+            names.append(member.name)
+    return names
+
+
+def _is_ours(name: PurePosixPath) -> bool:
+    first, *rest = name.parts
+    if ".." in name.parts or name.is_absolute():
+        return False
+    files = (*DATABASES, "secrets.toml")
+    return first in FOLDERS if rest else first in files or first.startswith("config.toml")
+
+
+def _exchange(paths: Paths, stage: Path, names: list[str], kept: Path) -> None:
+    """The old files go first: after a kill in between, HOME tells that its journal is absent, and a
+    second restore is refused by nothing.
+    """
+    tops = sorted({name.partition("/")[0] for name in names})
+    targets = {top: paths.config if top == "config.toml" else paths.home / top for top in tops}
+    kept.mkdir(mode=0o700)
+    for top, target in targets.items():
+        for end in ENDS if top in DATABASES else ENDS[:1]:
+            with suppress(FileNotFoundError):
+                target.with_name(target.name + end).rename(kept / (top + end))
+    for top, target in targets.items():
+        (stage / top).rename(target)
+
+
+def _settle(tx: Tx, created: datetime, at: datetime) -> None:
+    tx.give_up_deliveries(PAUSED)
+    tx.remove_cursors()
+    notice = CUT_OFF.format(created=created)
+    for session in tx.list_unfinished_sessions():
+        for turn in tx.list_unfinished_turns(session):
+            tx.quarantine(turn.id, at, notice)
+    for state in OPEN_STATES:
+        for row in tx.list_inputs(state):
+            tx.quarantine(row.turn, at, notice)
+    for loop in tx.list_running_loops():
+        if loop.stage is LoopStage.RUNNING:
+            tx.put_loop(replace(loop, stage=LoopStage.PAUSED))
+    for goal in tx.list_goals(-1):
+        if goal.state == "active":
+            tx.halt_goal(goal, "paused", PAUSED)
