@@ -263,7 +263,7 @@ async def test_schedules_and_what_strangers_brought_of_a_home_of_e1f2531_are_kno
         assert rows["sum-up-the-news"]["due"] == "2026-11-25T07:00:00+00:00"
         clock.write_text("2026-11-25T07:00:10+00:00")
         async with asyncio.timeout(30):
-            while len(await _list_news(daemon)) < 2:
+            while len(runs := await _list_news(daemon)) < 2 or not _have_ended(runs):
                 await asyncio.sleep(0.05)
         assert await _read_as(model, daemon, "mine/notes.txt", "own") == "trusted"
         assert await _read_as(model, daemon, "mine/sum.txt", "moved") == "untrusted"
@@ -294,6 +294,11 @@ async def test_mails_and_goals_of_a_home_of_a34b7be_go_on(tmp_path: Path) -> Non
     assert (held.people, held.text) == (("bob@example.com",), "Lunch at one?")
     assert (answer.people, answer.text) == (("ann@example.org",), "You are welcome.")
     assert "At noon." in str(asked.body["messages"])  # the same conversation
+
+
+def _have_ended(runs: list[Json]) -> bool:
+    """None of them asks the model any more."""
+    return all(run["state"] == "ended" for run in runs)
 
 
 async def _list_news(daemon: Daemon) -> list[Json]:
