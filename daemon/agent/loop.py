@@ -10,7 +10,6 @@ from daemon.agent.context.builder import CLOSING, SHRINK, ContextBuilder, TurnCo
 from daemon.agent.final_messages import (
     BY_STOP,
     StopStats,
-    defuse_images,
     render_failure,
     render_final_reply,
     render_stop,
@@ -47,6 +46,7 @@ from daemon.core.events import (
     Suspended,
     TurnEnded,
 )
+from daemon.core.images import defuse_images
 from daemon.core.messages import MessageRole, score_importance
 from daemon.core.trust import Label
 from daemon.core.turn import Turn

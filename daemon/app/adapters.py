@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import field, replace
 
 from daemon.access.chat_ids import NOTICE
@@ -79,10 +79,13 @@ class MemoryRecall:
 
     memory: Memory
     clock: Clock
+    is_own: Callable[[str], Awaitable[bool]]
 
-    async def __call__(self, text: str) -> tuple[MemoryHit, ...]:
-        """Trusted facts that fit a message; none for a mere greeting or thanks."""
-        if ACKNOWLEDGEMENT.fullmatch(text):
+    async def __call__(self, text: str, session: str) -> tuple[MemoryHit, ...]:
+        """Trusted facts that fit a message of the owner's; none for a mere greeting or thanks, and
+        none where others read along.
+        """
+        if ACKNOWLEDGEMENT.fullmatch(text) or not await self.is_own(session):
             return ()
         try:
             async with asyncio.timeout(RECALL_TIMEOUT_S):

@@ -16,6 +16,7 @@ from channels.slack.config import SlackConfig
 from channels.telegram.config import TelegramConfig
 from daemon.access.chat_ids import account_name
 from daemon.access.directory import roles_of_config
+from daemon.access.owner_sessions import MemoryConfig
 from daemon.addons import BUILTIN, list_addons, load_class
 from daemon.agent.config import AgentConfig, BudgetConfig, SubagentsConfig
 from daemon.core import value
@@ -75,6 +76,7 @@ class Config(StrictModel):
     subagents: SubagentsConfig = Field(SubagentsConfig(), description="agents below agents")
     loops: LoopsConfig = Field(LoopsConfig(), description="loops of a live page that nobody views")
     limits: LimitsConfig = Field(LimitsConfig(), description="what one sender may bring in")
+    memory: MemoryConfig = Field(MemoryConfig(), description="who finds what was remembered")
     store: StoreConfig = Field(default_factory=StoreConfig, description="the journal")
     http: HttpConfig = Field(HttpConfig(), description="the HTTP API on this machine")
     telegram: TelegramConfig = Field(TelegramConfig(), description="a Telegram bot of yours")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from channels.email.config import EmailAccount
+from daemon.access.owner_sessions import OwnerSessions
 from daemon.agent.answer_checks import AnswerChecker
 from daemon.agent.budgets import Budgets, DailyUsage
 from daemon.agent.context.builder import COMPACT, COMPACT_TOOLS, SYSTEM, ContextBuilder, TurnContext
@@ -56,6 +57,7 @@ from daemon.tools.config_tools import config_tools
 from daemon.tools.criteria_checks import CriteriaChecker
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
+from daemon.tools.memory_tools import OwnersMemory
 from daemon.tools.signature import bind
 from daemon.tools.web.client import WebClient
 from daemon.tools.workspace.inbox_folder import InboxFolder
@@ -89,6 +91,11 @@ class Daemon(ToolOwner):
         if days := config.store.keep_days:
             pruning = keep_pruning(store, clock, days, self._list_cited_turns)
             self.background.start(pruning, "pruning")
+        self.owner_sessions = OwnerSessions(
+            store,
+            lambda: {user.name for user in self.config.http.users},
+            lambda: self.config.memory.owner_sessions,
+        )
         usage = self.usage = DailyUsage(clock, config.budget)
         await usage.load(store)
         self.budgets = Budgets(store, usage, config.tools.approval_minutes)
@@ -104,7 +111,7 @@ class Daemon(ToolOwner):
         self.schedules.add_note = goals.describe_costs
         own = [*spawn, *config_tools(self.runtime), schedule_tool(self.schedules, clock)]
         own += bind([goal_done], {GoalEngine: goals})
-        executor = await self.build_tools(memory, own)
+        executor = await self.build_tools(OwnersMemory(memory, self.owner_sessions.is_own), own)
         criteria, client = CriteriaChecker(self.sandbox, self.effects), WebClient(config.tools.http)
         self.schedules.conditions = ConditionChecker(
             criteria, client, self.files, list_mailboxes(config)
@@ -203,7 +210,10 @@ class Daemon(ToolOwner):
         )
         self.rule_commands = RuleCommands(self.store, self.rules, caller, local)
         checks = CriteriaChecker(self.sandbox, self.effects)
-        self.routes, self.recall = routes, MemoryRecall(self.memory, clock)
+        self.routes, self.recall = (
+            routes,
+            MemoryRecall(self.memory, clock, self.owner_sessions.is_own),
+        )
         self.context = context
         return AgentLoop(
             builder=context,
@@ -250,6 +260,7 @@ class Daemon(ToolOwner):
             self.memory,
             self.schedules,
             self.goals,
+            self.owner_sessions,
             self.event_bus,
             self._list_problems,
             lambda: self.runtime.loaded.notice,

@@ -26,6 +26,7 @@ from daemon.tools.config import RESERVED_FOLDERS
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager, load_client
+from daemon.tools.memory_tools import OwnersMemory
 from daemon.tools.policy.gate import Judge, PolicyGate, judge
 from daemon.tools.policy.rules import RuleSet
 from daemon.tools.shell.bound_files import NamedFilesBinder
@@ -42,7 +43,6 @@ from daemon.tools.workspace.fs import Workspace
 from daemon.tools.workspace.inbox_folder import INBOX
 from daemon.tools.workspace.protected import ProtectedFiles
 from daemon.tools.workspace.send_file import MAX_SEND_BYTES, FileSender, send_file
-from memory.memory import Memory
 
 
 def resolve_workspace(paths: Paths, workspace: str) -> Path:
@@ -124,7 +124,7 @@ class ToolOwner:
         if self.servers:
             await self.servers.ready(seconds)
 
-    async def build_tools(self, memory: Memory, more: Sequence[Tool]) -> ToolExecutor:
+    async def build_tools(self, memory: OwnersMemory, more: Sequence[Tool]) -> ToolExecutor:
         """All tools; MCP servers start in the background, theirs come later. Raises ConfigError."""
         config, shell, stack = self.config.tools, self.config.tools.shell, self.stack
         place = resolve_workspace(self.paths, config.workspace)

@@ -1,10 +1,11 @@
 """The client of the daemon in this process, and the reader of a journal that no daemon uses."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import asdict
 
 from daemon import VERSION
 from daemon.access.directory import NewCode, PairedPerson
+from daemon.access.owner_sessions import OwnerSessions
 from daemon.client.loop_view import LoopAction, LoopView
 from daemon.client.protocol import (
     ApprovalView,
@@ -58,6 +59,7 @@ class LocalClient(JournalReader, DaemonClient):
     memory: Memory
     schedules: ScheduleEngine
     goals: GoalEngine
+    owner_sessions: OwnerSessions
     events: EventBus
     problems: Callable[[], Sequence[str]]
     notice: Callable[[], str]
@@ -117,6 +119,9 @@ class LocalClient(JournalReader, DaemonClient):
             if agent in self.sessions.specs.files():
                 raise
             raise UsageError(str(error)) from error
+
+    async def find_private(self, sessions: Collection[str]) -> set[str]:
+        return {one for one in sessions if await self.owner_sessions.is_private(one)}
 
     async def wait_until_ended(self, turn: str) -> RunView:
         with self.events.subscribe(turn, is_turn_over) as items:

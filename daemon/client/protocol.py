@@ -5,7 +5,7 @@ HTTP sends them as they are.
 """
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from functools import wraps
 from inspect import signature
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from daemon.client.loop_view import LoopAction, LoopView
 from daemon.core import value
-from daemon.core.trust import OWNER, Answer, NewCode, PairedPerson, Person, Right, Role
+from daemon.core.trust import OWNER, Answer, NewCode, PairedPerson, Person, Resource, Right, Role
 
 if TYPE_CHECKING:
     from daemon.core.rows import GrantBounds, LoopOrder
@@ -238,7 +238,7 @@ class Endpoint:
     result: Any = None
     key: str = ""
     missing: str = ""
-    right: Right = Right.READ
+    right: Right | Resource = Resource.RUNS
 
     def __call__(self, declared: MethodT) -> MethodT:
         names = [*signature(declared).parameters][1:]
@@ -324,6 +324,10 @@ class DaemonClient(RunReader):
         """
         ...
 
+    async def find_private(self, sessions: Collection[str]) -> set[str]:
+        """Those of these sessions whose runs only the owner sees. Not a request of its own."""
+        ...
+
     async def wait_until_ended(self, turn: str) -> RunView:
         """The run once it has ended or is quarantined, however long that takes. Raises KeyError for
         no such run.
@@ -346,7 +350,7 @@ class DaemonClient(RunReader):
         """Stop the runs of the session; their ids."""
         ...
 
-    @Endpoint("GET", "/v1/approvals", list[ApprovalView])
+    @Endpoint("GET", "/v1/approvals", list[ApprovalView], right=Resource.APPROVALS)
     async def list_approvals(
         self, state: str = "pending", session: str | None = None
     ) -> list[ApprovalView]:
@@ -367,7 +371,7 @@ class DaemonClient(RunReader):
         """
         ...
 
-    @Endpoint("GET", "/v1/grants", list[GrantView])
+    @Endpoint("GET", "/v1/grants", list[GrantView], right=Resource.GRANTS)
     async def list_grants(self) -> list[GrantView]:
         """Standing permissions that are valid, oldest first."""
         ...
@@ -377,7 +381,7 @@ class DaemonClient(RunReader):
         """Take a permission back; False for an unknown id."""
         ...
 
-    @Endpoint("GET", "/v1/memories", list, right=Right.MANAGE)
+    @Endpoint("GET", "/v1/memories", list, right=Resource.MEMORIES)
     async def list_memories(self, limit: int = 50, waiting: str = "") -> list[dict[str, object]]:
         """What is remembered, newest first; with `?waiting=1` what waits for the owner's yes."""
         ...
@@ -397,12 +401,12 @@ class DaemonClient(RunReader):
         """Remove it for good; False for an unknown id."""
         ...
 
-    @Endpoint("GET", "/v1/schedules", list)
+    @Endpoint("GET", "/v1/schedules", list, right=Resource.SCHEDULES)
     async def list_schedules(self) -> list[dict[str, object]]:
         """What begins by itself, oldest first."""
         ...
 
-    @Endpoint("GET", "/v1/goals", list)
+    @Endpoint("GET", "/v1/goals", list, right=Resource.GOALS)
     async def list_goals(self) -> list[dict[str, object]]:
         """Work of many days: what is not over first, the newest first."""
         ...
@@ -427,7 +431,7 @@ class DaemonClient(RunReader):
         """A pairing code: who sends it first gets this role."""
         ...
 
-    @Endpoint("GET", "/v1/people", list[PairedPerson], right=Right.MANAGE)
+    @Endpoint("GET", "/v1/people", list[PairedPerson], right=Resource.PEOPLE)
     async def list_people(self) -> list[PairedPerson]:
         """People who were paired by a code."""
         ...

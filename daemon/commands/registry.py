@@ -14,7 +14,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.quoted import fence_quoted
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
-from daemon.core.trust import Right, Role, has_right
+from daemon.core.trust import Resource, Right, Role, has_right
 from daemon.sessions.inbox import COMMAND_STATE
 from daemon.store.journal import Store, Tx
 
@@ -53,7 +53,7 @@ class Command:
     name: str
     help: str
     usage: str = ""
-    right: Right = Right.TALK
+    right: Right | Resource = Right.TALK
     repeatable: bool = False
 
 
@@ -62,7 +62,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("help", "this list", right=Right.READ),
         Command("status", "this chat at a glance", right=Right.READ),
         Command("tasks", "what is not finished", right=Right.READ),
-        Command("cost", "tokens and money by model", right=Right.READ),
+        Command("cost", "tokens and money by model", right=Resource.COST),
         Command("whoami", "who you are here", right=Right.READ),
     ),
     "Work": (
@@ -94,7 +94,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             " /goal N budget=4.00; /goals lists.",
             Right.MANAGE,
         ),
-        Command("goals", "work on something for days", "/goals lists them.", Right.MANAGE),
+        Command("goals", "work on something for days", "/goals lists them.", Resource.GOALS),
         Command(
             "undo",
             "stop a message that is held, or restore files that a task changed",
@@ -126,7 +126,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "/untrust PATH: it is a stranger's from now on.",
             Right.MANAGE,
         ),
-        Command("grants", "what is allowed without a question", "/grants, /grants revoke ID"),
+        Command(
+            "grants",
+            "what is allowed without a question",
+            "/grants, /grants revoke ID",
+            Resource.GRANTS,
+        ),
         Command(
             "rules",
             "what is always asked, or never done",
@@ -144,7 +149,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("agent", "list agents or choose one", "/agent, /agent NAME"),
     ),
     "Admin": (
-        Command("people", "who was let in by a code", "/people, /people remove NAME", Right.MANAGE),
+        Command(
+            "people", "who was let in by a code", "/people, /people remove NAME", Resource.PEOPLE
+        ),
         Command(
             "mcp",
             "MCP servers and their tools",
@@ -155,7 +162,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "memory",
             "what is remembered, and what waits for your yes",
             "/memory, /memory pending, /memory approve ID, /memory reject ID|all",
-            Right.MANAGE,
+            Resource.MEMORIES,
         ),
         Command("forget", "remove a memory for good", "/forget WORDS or ID", Right.MANAGE),
         Command("reload", "read the config file again", right=Right.MANAGE),

@@ -127,6 +127,48 @@ RIGHTS = {
     Role.ADMIN: ADMIN_RIGHTS,
     Role.OWNER: OWNER_RIGHTS,
 }
+
+
+class Resource(StrEnum):
+    """What can be read of the daemon; SEES says by whom. RUNS are conversations with their events,
+    loops and texts that wait; EXPORTS backups and exported memories.
+    """
+
+    MEMORIES = "memories"
+    GOALS = "goals"
+    SCHEDULES = "schedules"
+    RUNS = "runs and their events"
+    APPROVALS = "approvals"
+    COST = "cost"
+    FILES = "workspace files, by tools"
+    MAIL = "mail"
+    PEOPLE = "people"
+    GRANTS = "grants"
+    EXPORTS = "exports"
+
+
+class Access(StrEnum):
+    """How much of a resource somebody sees. OTHERS: all but what is in conversations of the owner's
+    own (access/owner_sessions.py).
+    """
+
+    NONE = "-"
+    OTHERS = "all but the owner's"
+    ALL = "all"
+
+
+SEES: dict[Resource, dict[Role, Access]] = {
+    Resource.RUNS: dict.fromkeys((Role.VIEWER, Role.EDITOR, Role.ADMIN), Access.OTHERS),
+    Resource.APPROVALS: {
+        Role.VIEWER: Access.OTHERS,
+        Role.EDITOR: Access.OTHERS,
+        Role.ADMIN: Access.ALL,
+    },
+    Resource.COST: dict.fromkeys((Role.VIEWER, Role.EDITOR, Role.ADMIN), Access.ALL),
+    Resource.FILES: dict.fromkeys((Role.EDITOR, Role.ADMIN), Access.ALL),
+    Resource.GRANTS: {Role.ADMIN: Access.ALL},
+}
+"""For all but the owner, who sees everything; what is not listed nobody else sees."""
 REVERSIBLE_EFFECTS = (Effect.READ, Effect.FETCH, Effect.WRITE)
 
 
@@ -162,8 +204,15 @@ class NewCode:
 OWNER = Person(OWNER_NAME, Role.OWNER)
 
 
-def has_right(role: Role, right: Right) -> bool:
-    """The table."""
+def find_access(role: Role, resource: Resource) -> Access:
+    """The table of what is seen."""
+    return Access.ALL if role is Role.OWNER else SEES.get(resource, {}).get(role, Access.NONE)
+
+
+def has_right(role: Role, right: Right | Resource) -> bool:
+    """The tables: whether the role may do this, or sees anything of the resource."""
+    if isinstance(right, Resource):
+        return find_access(role, right) is not Access.NONE
     return right in RIGHTS[role]
 
 

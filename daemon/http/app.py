@@ -19,8 +19,16 @@ from pydantic_core import to_json
 from daemon.client.protocol import DaemonClient, LiveEvent
 from daemon.core.errors import CONFIG_FAULT, ConfigError, Fenced, StoreUnavailable, UsageError
 from daemon.core.rows import NotAllowedToAnswer
-from daemon.core.trust import Right, Role
-from daemon.http.auth import EVENTS_PATH, HEALTH, PERSON, POLICY, Authenticator, serve
+from daemon.core.trust import Resource, Role
+from daemon.http.auth import (
+    EVENTS_PATH,
+    HEALTH,
+    PERSON,
+    POLICY,
+    Authenticator,
+    sees_others_only,
+    serve,
+)
 from daemon.http.config import HttpConfig, UserConfig
 from daemon.http.resources import ROUTES, EventEndpoint, get_health, require
 from daemon.http.responses import (
@@ -52,6 +60,7 @@ async def stream_events(
     """
     seq, rest = _start_position(request)
     view = await require(client, "run", request.match_info["turn"])
+    is_limited = sees_others_only(request[PERSON], Resource.RUNS)
     response = web.StreamResponse(headers=HEADERS)
     await response.prepare(request)
     events = client.stream_events(view.turn, seq - 1 if rest else seq)
@@ -60,6 +69,8 @@ async def stream_events(
         async with asyncio.TaskGroup() as group:
             heartbeats = group.create_task(_send_heartbeats(response, heartbeat_s))
             async for event in events:
+                if is_limited and await client.find_private([view.session]):
+                    break  # it was shown something of the owner's meanwhile
                 if not (rest and event.seq == seq and event.rest >= rest):
                     await _send(response, format_sse(event))
             heartbeats.cancel()
@@ -159,7 +170,7 @@ def build_app(
     app = web.Application(middlewares=[guard], client_max_size=BODY_LIMIT)
     app[BUSY], app[OPEN] = set(), Counter()
     app.router.add_route("GET", HEALTH, partial(get_health, client))
-    stream = Right.READ, partial(stream_events, heartbeat_s)
+    stream = Resource.RUNS, partial(stream_events, heartbeat_s)
     for (method, path), (right, handler) in {**ROUTES, STREAM_ROUTE: stream}.items():
         app.router.add_route(method, path, partial(serve, client, right, handler))
     if events:

@@ -13,7 +13,16 @@ from aiohttp import web
 
 from daemon.client.protocol import SESSION_NAME, DaemonClient
 from daemon.core.errors import ConfigError
-from daemon.core.trust import OWNER, Person, Right, Role, has_right
+from daemon.core.trust import (
+    OWNER,
+    Access,
+    Person,
+    Resource,
+    Right,
+    Role,
+    find_access,
+    has_right,
+)
 from daemon.http.config import is_loopback
 from daemon.http.responses import HttpError, invalid
 
@@ -21,21 +30,23 @@ PERSON = web.RequestKey("person", Person)
 POLICY = 403, "POLICY_ERROR"
 CREATABLE_CHANNELS = ("web", "terminal")
 RIGHT_TEXTS = {
-    Right.READ: "look at what others do",
+    Resource.RUNS: "look at what others do",
     Right.TALK: "talk to the assistant",
     Right.WORK: "start, stop or approve work",
     Right.ANSWER: "say yes to what it asks",
     Right.MANAGE: "manage the daemon",
 }
 Handler = Callable[[DaemonClient, web.Request], Awaitable[web.StreamResponse]]
-Routes = dict[tuple[str, str], tuple[Right, Handler]]
+Routes = dict[tuple[str, str], tuple[Right | Resource, Handler]]
 """By method and address pattern."""
 
 
 async def serve(
-    client: DaemonClient, right: Right, handler: Handler, request: web.Request
+    client: DaemonClient, right: Right | Resource, handler: Handler, request: web.Request
 ) -> web.StreamResponse:
-    """Serve a request of a person who has this right. Raises HttpError for anybody else."""
+    """Serve a request of a person who has this right, or sees this resource. Raises HttpError for
+    anybody else, and where it is about a conversation of the owner's own that they do not see.
+    """
     person = request[PERSON]
     if not has_right(person.role, right):
         article = "an" if person.role.value[0] in "aeo" else "a"
@@ -44,7 +55,26 @@ async def serve(
             f"{person.name} is {article} {person.role.value} here and may not"
             f" {RIGHT_TEXTS.get(right, 'do this')}; nothing was done",
         )
+    if isinstance(right, Resource) and sees_others_only(person, right):
+        await require_shared(client, person, request)
     return await handler(client, request)
+
+
+def sees_others_only(person: Person, resource: Resource) -> bool:
+    """All but what is in conversations of the owner's own."""
+    return find_access(person.role, resource) is Access.OTHERS
+
+
+async def require_shared(client: DaemonClient, person: Person, request: web.Request) -> None:
+    """Raises HttpError where the request names a run or conversation of the owner's own."""
+    session, turn = request.match_info.get("session"), request.match_info.get("turn")
+    if turn is not None:
+        view = await client.get_run(turn)
+        session = view.session if view else None
+    if session and await client.find_private([session]):
+        raise HttpError(
+            *POLICY, f"this conversation is the owner's own; {person.name} may not read it"
+        )
 
 
 def require_own_session(person: Person, session: str) -> None:

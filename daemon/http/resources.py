@@ -16,16 +16,19 @@ from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
-from daemon.client.loop_view import LoopAction, find_loop, loop_to_json
+from daemon.client.loop_view import LoopAction, LoopView, find_loop, loop_to_json
 from daemon.client.protocol import (
     SESSION_NAME,
+    ApprovalView,
     DaemonClient,
     Endpoint,
+    RunLine,
     RunView,
+    SessionView,
 )
 from daemon.core import value
 from daemon.core.rows import MAX_GRANT_TERM, MAX_GRANT_USES, GrantBounds, LoopOrder
-from daemon.core.trust import Answer, Right, Role, has_right
+from daemon.core.trust import Answer, Person, Resource, Right, Role, has_right
 from daemon.http.auth import (
     CREATABLE_CHANNELS,
     PERSON,
@@ -34,6 +37,7 @@ from daemon.http.auth import (
     Routes,
     parse_session,
     require_own_session,
+    sees_others_only,
 )
 from daemon.http.responses import (
     Body,
@@ -83,14 +87,18 @@ class LoopReviewBody(Body):
 
 async def list_loops(client: DaemonClient, request: web.Request) -> web.Response:
     """Loops, newest first, `?agent=`."""
-    loops = await client.list_loops(request.query.get("agent"))
+    found = await client.list_loops(request.query.get("agent"))
+    loops = await hide_private(client, request[PERSON], Resource.RUNS, found)
     return json_response([loop_to_json(view) for view in loops])
 
 
 async def get_status(client: DaemonClient, request: web.Request) -> web.Response:
     """The agent's latest loop and whether it is active."""
     agent = request.match_info["agent"]
-    view = find_loop(await client.list_loops(agent), "", open_only=False)
+    loops = await hide_private(
+        client, request[PERSON], Resource.RUNS, await client.list_loops(agent)
+    )
+    view = find_loop(loops, "", open_only=False)
     known = loop_to_json(view) if view else {"agent": agent}
     return json_response({"active": bool(view and not view.ended), **known})
 
@@ -138,7 +146,7 @@ async def change_loop(client: DaemonClient, request: web.Request) -> web.Respons
 
 LOOP_PATH = "/api/agents/{agent}/loop"
 LOOP_ROUTES: Routes = {
-    ("GET", f"{LOOP_PATH}/status"): (Right.READ, get_status),
+    ("GET", f"{LOOP_PATH}/status"): (Resource.RUNS, get_status),
     ("POST", f"{LOOP_PATH}/start"): (Right.WORK, start_loop),
     **{
         ("POST", f"{LOOP_PATH}/{verb}"): (Right.WORK, change_loop)
@@ -219,11 +227,30 @@ async def call_client(
     if "by" in known:
         given["by"] = request[PERSON]
     result = await method(**given)
+    if isinstance(endpoint.right, Resource) and isinstance(result, list):
+        result = await hide_private(client, request[PERSON], endpoint.right, result)
     if endpoint.missing and not result:
         await require(client, endpoint.missing, *path.values())
     if endpoint.key or result is None:
         result = {**path, endpoint.key: result} if endpoint.key else given
     return json_response(result)
+
+
+async def hide_private(
+    client: DaemonClient, person: Person, resource: Resource, items: list[Any]
+) -> list[Any]:
+    """Without those in conversations of the owner's own that this person does not see."""
+    if not sees_others_only(person, resource):
+        return items
+    private = await client.find_private({session for one in items if (session := _session_of(one))})
+    return [one for one in items if _session_of(one) not in private]
+
+
+def _session_of(item: object) -> str:
+    """The conversation that an item of a list is of; "" for what the path has named."""
+    if isinstance(item, SessionView):
+        return item.id
+    return item.session if isinstance(item, RunLine | ApprovalView | LoopView) else ""
 
 
 async def require(client: DaemonClient, noun: str, name: str) -> Any:

@@ -17,14 +17,13 @@ from daemon.core.messages import MessageRole, score_importance
 from daemon.core.provenance import SourcedText, collect_texts, iter_person_texts
 from daemon.core.quoted import find_quoted
 from daemon.core.rows import LOOP_CHANNEL, ChildRow, InboxRow, SessionRow
-from daemon.core.trust import Label, Role
+from daemon.core.trust import OWNER_NAME, Label
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Intent, TurnSpec
 from daemon.store.journal import Tx
 
 AGENT = "agent"
 COMPOSED_CHANNELS = (AGENT, LOOP_CHANNEL)
-GUEST_ROLE = Role.GUEST.value
 
 
 @value
@@ -32,7 +31,7 @@ class TurnPreparer:
     """Makes the first event of a turn. A trivial message needs no memories."""
 
     agents: AgentRegistry
-    recall: Callable[[str], Awaitable[Sequence[MemoryHit]]]
+    recall: Callable[[str, str], Awaitable[Sequence[MemoryHit]]]
     _cached: dict[str, tuple[AgentSpec, AgentConfig, TurnSpec, Limits]] = field(
         default_factory=dict
     )
@@ -71,8 +70,8 @@ class TurnPreparer:
                     child.limits,
                 )
             intent = None if files else classify_by_rules(row.body)
-            if intent is not Intent.TRIVIAL and row.role != GUEST_ROLE:
-                memories = tuple(await self.recall(row.body))  # a mail's answer goes to a stranger
+            if intent is not Intent.TRIVIAL and row.role == OWNER_NAME:
+                memories = tuple(await self.recall(row.body, session.id))
         if history.reflection and intent is not Intent.TRIVIAL:
             memories = (history.reflection, *memories)
         event = UserSaid(

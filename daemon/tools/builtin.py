@@ -13,7 +13,7 @@ from daemon.tools.basic import (
     todo,
 )
 from daemon.tools.config import ToolsConfig
-from daemon.tools.memory_tools import recall, remember
+from daemon.tools.memory_tools import OwnersMemory, recall, remember
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.tool import (
     BackgroundCommands,
@@ -33,7 +33,7 @@ def build_tools(
     config: ToolsConfig,
     terminal: Shell,
     files: FileStore,
-    memories: Memory,
+    memories: OwnersMemory,
     more: Sequence[Tool] = (),
 ) -> ToolRegistry:
     """The built-in tools and `more`, as the config enables them.
@@ -43,7 +43,8 @@ def build_tools(
     parts: dict[type, object] = {
         FileStore: files,
         SearchScope: SearchScope(files, tuple(config.protected_paths)),
-        Memory: memories,
+        Memory: memories.memory,
+        OwnersMemory: memories,
         Shell: terminal,
         BackgroundCommands: terminal.background,
     }

@@ -3,7 +3,9 @@ kept aside until the owner says yes; what the owner told it to remember, word fo
 """
 
 import re
+from collections.abc import Awaitable, Callable
 
+from daemon.core import value
 from daemon.core.provenance import Origin, collect_texts, find_taint, is_owner_turn
 from daemon.core.trust import Effect, Label, join_all
 from daemon.core.turn import Turn
@@ -17,6 +19,10 @@ KEPT_ASIDE = (
     " before the owner says yes: it waits for /memory pending. Tell them so."
 )
 REJECTED_BEFORE = "not kept: the owner has said no to exactly this before"
+NOT_HERE = (
+    "what was remembered is the owner's, and it is read only where nobody else reads along: in"
+    " their own chats. Say so; it is unknown here whether there is anything."
+)
 FROM_OUTSIDE = "it came from outside"
 
 ORDER = re.compile(
@@ -129,12 +135,22 @@ async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
     return "remembered" if ACTIVE in states else KEPT_ASIDE if states else REJECTED_BEFORE
 
 
+@value
+class OwnersMemory:
+    """The owner's memories. `is_own`: nobody but the owner reads this session."""
+
+    memory: Memory
+    is_own: Callable[[str], Awaitable[bool]]
+
+
 @tool(effect=Effect.READ, parallel=True)
-async def recall(memories: Memory, query: str) -> ToolOutput:
+async def recall(memories: OwnersMemory, context: ToolContext, query: str) -> ToolOutput:
     """Search what was remembered."""
     if not query.strip():
         raise ToolError("query is empty; say what to look for")
-    hits = await memories.recall(query, MAX_HITS)
+    if not (is_owner_turn(context.turn) and await memories.is_own(context.session_id)):
+        return ToolOutput(NOT_HERE)
+    hits = await memories.memory.recall(query, MAX_HITS)
     lines = [f"- {hit.text} ({hit.at:%Y-%m-%d})" for hit in hits]
     text = "\n".join(lines) or "nothing in memory fits that"
     return ToolOutput(

@@ -15,7 +15,7 @@ from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolContext
 from daemon.tools.workspace.command_effects import CommandEffects, file_clock_ns, scan
 from daemon.tools.workspace.file_store import ChangeAuthor
-from tests.fakes.files import Desk
+from tests.fakes.files import Desk, open_store
 from tests.fakes.store import FailingStore
 from tests.fakes.tools import Bench
 
@@ -73,7 +73,7 @@ async def test_F3_a_whole_overwrite_by_a_trusted_turn_cleans_an_edit_does_not(de
 
 
 async def test_F3_a_mark_is_in_the_journal_before_the_text_is_in_the_file(tmp_path: Path) -> None:
-    store = FailingStore(await SqliteStore.open(tmp_path / "journal.db"))
+    store = FailingStore(await open_store(tmp_path / "journal.db"))
     desk = await Desk.at(tmp_path, store)
     seen: list[bool] = []
     write = store.write

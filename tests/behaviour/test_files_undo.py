@@ -23,7 +23,7 @@ from daemon.tools.workspace.file_store import (
     find_latest_turn,
     undo_turn,
 )
-from tests.fakes.files import Desk
+from tests.fakes.files import Desk, open_store
 from tests.fakes.store import FailingStore
 from tests.fakes.tools import NOON
 
@@ -100,7 +100,7 @@ async def test_nothing_is_written_where_the_version_so_far_cannot_be_kept(tmp_pa
 
 
 async def test_nothing_is_written_while_the_journal_cannot_be(tmp_path: Path) -> None:
-    store = FailingStore(await SqliteStore.open(tmp_path / "journal.db"))
+    store = FailingStore(await open_store(tmp_path / "journal.db"))
     desk = await Desk.at(tmp_path, store)
     (desk.root / "a.txt").write_text("old")
     store.broken = True

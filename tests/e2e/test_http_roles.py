@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 import pytest_asyncio
 
-from daemon.core.trust import RIGHTS, Right, Role, has_right
+from daemon.core.trust import Resource, Right, Role, has_right
 from daemon.http.app import STREAM_ROUTE, build_app
 from daemon.http.auth import EVENTS_PATH, HEALTH
 from daemon.http.resources import ROUTES, EventEndpoint
@@ -24,7 +24,10 @@ USERS = "".join(
     for role in Role
 )
 REFUSED = (403, "POLICY_ERROR")
-ROUTE_RIGHTS = {STREAM_ROUTE: Right.READ, **{place: right for place, (right, _) in ROUTES.items()}}
+ROUTE_RIGHTS = {
+    STREAM_ROUTE: Resource.RUNS,
+    **{place: right for place, (right, _) in ROUTES.items()},
+}
 OPEN_ROUTES = {("GET", HEALTH), ("POST", EVENTS_PATH)}
 LOOPING = "[agent.loop]\nenabled = true\n"
 
@@ -71,7 +74,7 @@ async def test_C9_every_address_has_its_rule_and_every_rule_its_address() -> Non
 
 async def test_C9_what_changes_something_needs_more_than_the_right_to_read() -> None:
     changing = {right for (method, _), right in ROUTE_RIGHTS.items() if method != "GET"}
-    assert not changing & {Right.CONTACT, Right.READ}
+    assert not changing & {Right.CONTACT, Right.READ, *Resource}
 
 
 @pytest.mark.parametrize("role", Role)
@@ -244,4 +247,6 @@ async def test_a_code_is_made_by_the_owner_and_people_are_listed_and_removed(
 
 
 async def test_the_table_of_roles_is_the_one_that_is_used_here() -> None:
-    assert {role for role in Role if RIGHTS[role] >= set(ROUTE_RIGHTS.values())} == {Role.OWNER}
+    assert {
+        role for role in Role if all(has_right(role, one) for one in ROUTE_RIGHTS.values())
+    } == {Role.OWNER}

@@ -1,7 +1,7 @@
 """A scripted `Door`: the test says what happens in a run, and when; it keeps what a client asked for."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from daemon.client.protocol import (
@@ -39,6 +39,9 @@ class FakeClient(DaemonClient):
     replies: list[SendResult] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _runs: dict[str, asyncio.Queue[LiveEvent]] = field(default_factory=dict)
+
+    async def find_private(self, sessions: Collection[str]) -> set[str]:
+        return set()
 
     def happens(self, turn: str, name: str, **data: object) -> None:
         """One more event of this run."""

@@ -24,11 +24,19 @@ def write_bytes(files: Workspace, path: str, data: bytes) -> None:
 OPENED: list[SqliteStore] = []
 
 
+async def open_store(path: Path) -> SqliteStore:
+    """A journal that ends with the test."""
+    store = await SqliteStore.open(path)
+    OPENED.append(store)
+    return store
+
+
 def close_stores() -> None:
-    """Those that `Desk.at` opened; the end of each test does it."""
+    """Those that `open_store` opened; the end of each test does it."""
     for store in OPENED:
         for connection in (store._read_thread, store._write_thread):
             connection.stop()
+            connection._thread.join()
     OPENED.clear()
 
 
@@ -48,9 +56,7 @@ class Desk:
         """In home/workspace, which is made."""
         root = home.resolve() / "workspace"
         root.mkdir(exist_ok=True)
-        if store is None:
-            store = await SqliteStore.open(home / "journal.db")
-            OPENED.append(store)
+        store = store or await open_store(home / "journal.db")
         clock = SteadyClock()
         files = await FileStore.open(Workspace(root), home / "undo", store, clock.now)
         if trusted:  # as an owner does who has a folder of their own

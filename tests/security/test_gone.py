@@ -13,6 +13,7 @@ from daemon.core.rows import InboxRow, OwnerChat, SessionRow
 from daemon.core.trust import Label, Role
 from daemon.store.journal import Tx
 from daemon.store.sqlite import SqliteStore
+from tests.fakes.files import open_store
 
 T = TypeVar("T")
 
@@ -101,7 +102,7 @@ async def test_what_begins_while_people_are_taken_off_the_list_goes_on(tmp_path:
 async def test_who_is_an_owner_no_longer_is_told_nothing_of_the_owners_any_more(
     tmp_path: Path,
 ) -> None:
-    store = await SqliteStore.open(tmp_path / "journal.db")
+    store = await open_store(tmp_path / "journal.db")
     people = Directory(store, SystemClock(), new_code=lambda: "K7QF-2M9X")
     await people.invite(Role.OWNER)
     assert await people.pair("telegram", "club", "4", "K7QF-2M9X") is Role.OWNER

@@ -9,9 +9,9 @@ import pytest
 
 from channels.markup import parse, telegram
 from channels.markup.split import split_message
-from daemon.agent import claim_check, final_messages
+from daemon.agent import claim_check
 from daemon.agent.termination import conditions, loop_detection
-from daemon.core import quoted
+from daemon.core import images, quoted
 from daemon.core.disguise import find as disguise
 from daemon.core.redaction import TOO_PACKED, Redactor
 from daemon.tools.policy import consent, disclosure, stemming, text_values
@@ -38,7 +38,7 @@ LOOKS: dict[str, Callable[[str], object]] = {
     "what it tells anew": lambda text: [*consent.list_telling(text)],
     "stems": stemming.list_stems,
     "tokens": disclosure._list_tokens,
-    "images": final_messages.defuse_images,
+    "images": images.defuse_images,
     "claims": claim_check._find_claims.__wrapped__,
     "doubts": conditions.find_low_confidence,
     "repetitions": loop_detection.find_repeated_passage,

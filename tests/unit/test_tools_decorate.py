@@ -90,7 +90,7 @@ def test_the_model_sees_the_first_paragraph_and_its_own_parameters_only() -> Non
 
 
 def test_the_metadata_is_what_was_declared() -> None:
-    assert bound().meta == ToolMeta(Effect.EGRESS, False, False, 1, 7, ("to",), ("copy",))
+    assert bound().meta == ToolMeta(Effect.EGRESS, False, False, 1, 7, ("to",), paths=("copy",))
 
 
 async def test_the_function_gets_its_parts_its_context_and_the_injected_values() -> None:

@@ -12,6 +12,7 @@ from daemon.core.trust import Effect, Label
 from daemon.tools.basic import current_time
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import ShellConfig, ToolsConfig
+from daemon.tools.memory_tools import OwnersMemory
 from daemon.tools.registry import CORE_TOOLS, ToolRegistry
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.shell.tool import Shell
@@ -33,13 +34,21 @@ async def send_mail(to: str) -> str:
     return "sent"
 
 
+async def is_own(_: str) -> bool:
+    return True
+
+
 async def house(tmp_path: Path, config: ToolsConfig | None = None) -> tuple[ToolRegistry, Memory]:
     memory = await Memory.open(tmp_path / "memory.db")
     config = config or ToolsConfig()
     terminal = Shell(Sandbox(tmp_path, "bubblewrap"), config.shell)
     files = (await Desk.at(tmp_path)).files
     tools = build_tools(
-        config=config, terminal=terminal, files=files, memories=memory, more=bind([send_mail], {})
+        config=config,
+        terminal=terminal,
+        files=files,
+        memories=OwnersMemory(memory, is_own),
+        more=bind([send_mail], {}),
     )
     return tools, memory
 

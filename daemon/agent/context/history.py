@@ -13,9 +13,9 @@ from datetime import datetime
 from hashlib import blake2b
 from itertools import chain, pairwise
 
-from daemon.agent.final_messages import defuse_images
 from daemon.core import value
 from daemon.core.events import MemoryHit, RecordedEvent, Todo, UserSaid
+from daemon.core.images import defuse_images
 from daemon.core.messages import Message, MessageRole
 from daemon.core.provenance import SourcedText, collect_texts, is_owner_turn
 from daemon.core.rows import GOAL_CHANNEL, GOAL_DONE, ChildRow, SessionRow

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from channels.markup.sanitize import shorten_line, summarize_call
-from daemon.agent.final_messages import defuse_images
 from daemon.agent.system_questions import QuestionText, parse_system_question
 from daemon.cli.terminal.items import (
     Activity,
@@ -23,6 +22,7 @@ from daemon.cli.terminal.items import (
     ToolLine,
 )
 from daemon.client.protocol import COMPLETED, EventData, LiveEvent, describe_budget
+from daemon.core.images import defuse_images
 
 TAIL, CALL_CHARS, NOTE_CHARS = 2000, 160, 80
 ERROR_TEXTS = {

@@ -103,6 +103,11 @@ class MessageTables(Table):
     )
     """A message came to it where others read along."""
 
+    has_other_senders = Value[[str], bool](
+        "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ? AND role <> 'owner')"
+    )
+    """Somebody else than the owner has written in it."""
+
     def find_delivery(self, channel: str, chat: str, message_id: str) -> OutboxRow | None:
         """The latest delivery that became this message of the chat, or of a thread in it, for
         platforms do not always say which; None for a message of somebody else's.

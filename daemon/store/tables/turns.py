@@ -17,6 +17,12 @@ TURNS = RowMapper(TurnRow, "turns")
 UNFINISHED_SESSIONS = """SELECT session FROM inbox WHERE state IN ('new', 'ordered') AND state =
     'new'
     UNION SELECT session FROM turns WHERE ended_at IS NULL ORDER BY session"""
+PRIVATE_EVENTS = """SELECT EXISTS (SELECT 1 FROM turns JOIN events ON events.turn = turns.id
+    WHERE turns.session = ? AND CASE events.kind
+        WHEN 'ChildReturned' THEN 1
+        WHEN 'ToolFinished' THEN payload ->> '$.public' IS NOT 1
+            OR payload ->> '$.tool' = 'remember'
+        WHEN 'UserSaid' THEN json_array_length(payload, '$.memories') > 0 END)"""
 COUNT_STOPS = """WITH RECURSIVE agents(agent) AS (
         SELECT MIN(agent) FROM turns WHERE stop_reason IS NOT NULL
         UNION ALL SELECT (SELECT MIN(t.agent) FROM turns AS t WHERE t.stop_reason IS NOT NULL AND
@@ -80,6 +86,11 @@ class TurnTables(Table):
         if session is None:
             return self._all(TURNS, "ORDER BY n DESC LIMIT ?", limit)
         return self._all(TURNS, "WHERE session = ? ORDER BY n DESC LIMIT ?", session, limit)
+
+    has_private_events = Value[[str], bool](PRIVATE_EVENTS)
+    """Something of the owner's was shown in a turn of the session, or kept: see
+    core.provenance.list_private_sources.
+    """
 
     list_unfinished_turns = List[[str], TurnRow](
         TURNS, "WHERE ended_at IS NULL AND session = ? ORDER BY n"

@@ -1,0 +1,84 @@
+"""Whose a conversation is: what is the owner's reaches those that nobody else reads (F10)."""
+
+from collections.abc import Callable, Collection
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from daemon.core import value
+from daemon.core.ids import is_mail_session
+from daemon.core.rows import NO_ROOT, SessionRow
+from daemon.core.trust import Label
+from daemon.store.journal import Store, Tx
+
+
+class MemoryConfig(BaseModel):
+    """[memory]: who finds what was remembered."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    owner_sessions: list[str] = Field(
+        [],
+        description="conversations that find the owner's memories though others may read along,"
+        ' such as "telegram:-100123"; the owner\'s own chats do without being listed',
+    )
+
+
+TERMINAL, WEB = "terminal", "web"
+
+
+@value
+class OwnerSessions:
+    """`list_shared_names`: of HTTP users, who read `web:NAME`. `list_own`: sessions that the config
+    gives the owner's memories, whoever is there.
+    """
+
+    store: Store
+    list_shared_names: Callable[[], Collection[str]]
+    list_own: Callable[[], Collection[str]]
+
+    async def is_own(self, session: str) -> bool:
+        """It is a direct chat of an owner, the terminal, of the owner's own token or listed; or it
+        works for one.
+        """
+        return await self.store.read(lambda tx: self.find_own(tx, session))
+
+    async def is_private(self, session: str) -> bool:
+        """Nobody but the owner reads its runs: it is theirs, and of a web session only once it
+        was shown something of theirs.
+        """
+        return await self.store.read(lambda tx: self._find_private(tx, session))
+
+    def find_own(self, tx: Tx, session: str) -> bool:
+        """See `is_own`."""
+        row, root = _find_root(tx, session)
+        if row is None or root is None:
+            return False
+        if root.id in {name.removeprefix("telegram:") for name in self.list_own()}:
+            return True
+        names = {row.id, root.id}
+        return (
+            row.label is Label.TRUSTED
+            and self._is_direct(tx, root)
+            and not any(tx.has_other_senders(name) for name in names)
+        )
+
+    def _is_direct(self, tx: Tx, root: SessionRow) -> bool:
+        if root.label is not Label.TRUSTED or is_mail_session(root.id):
+            return False
+        if root.channel == WEB:
+            return root.chat.partition(".")[0] not in self.list_shared_names()
+        return root.channel == TERMINAL or not tx.is_shared(root.id)
+
+    def _find_private(self, tx: Tx, session: str) -> bool:
+        row, root = _find_root(tx, session)
+        if row is None or root is None or not self.find_own(tx, session):
+            return False
+        return root.channel != WEB or any(tx.has_private_events(name) for name in {row.id, root.id})
+
+
+def _find_root(tx: Tx, session: str) -> tuple[SessionRow | None, SessionRow | None]:
+    """The session, and the conversation that it works for, which may be itself."""
+    row = tx.get_session(session)
+    if row is None or row.root == NO_ROOT:
+        return row, None
+    return row, tx.get_session(row.root) if row.root else row
