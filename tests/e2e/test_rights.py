@@ -8,8 +8,8 @@ import pytest_asyncio
 
 from daemon.core.trust import Access, Resource, Role, find_access
 from tests.e2e.channels.stage import brisk, by_bot, config
-from tests.fakes.daemon_process import Daemon, Json, error_of, running_daemon, scripted
-from tests.fakes.openai import FakeOpenAI, by, calls, says
+from tests.fakes.daemon_process import Daemon, error_of, running_daemon, scripted
+from tests.fakes.openai import FakeOpenAI, Json, by, calls, says
 from tests.fakes.openai import Step as ModelStep
 from tests.fakes.platform import OWNER
 
