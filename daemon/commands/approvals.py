@@ -1,6 +1,7 @@
 """/approve /deny /grants: answers to questions, and what needs no question any more (A15, B8)."""
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,6 +10,7 @@ from daemon.core import value
 from daemon.core.clock import show_time
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
+from daemon.core.ids import CODE
 from daemon.core.rows import (
     EXACT_CALL,
     LASTING_ANSWERS,
@@ -20,10 +22,11 @@ from daemon.core.rows import (
     GrantRow,
     NotAllowedToAnswer,
 )
-from daemon.core.trust import Label, Person, Right, has_right
+from daemon.core.trust import Label, Person, Right, Role, has_right
 from daemon.services.approvals import (
     ApprovalService,
     ShownApprovals,
+    code_of,
     load_shown,
     make_visible,
     needs_full_view,
@@ -34,6 +37,10 @@ from daemon.services.approvals import (
 )
 from daemon.store.journal import Tx
 
+NOTHING_WAITS = (
+    "Nothing waits for an answer here. A question that stands in another chat is answered by its"
+    " code: /approve CODE."
+)
 ASKED_AGAIN = (
     'The same will be asked again: tools.approvals = "always" asks about every effect. The'
     " permission is kept (/grants) and counts once that setting is another."
@@ -41,7 +48,7 @@ ASKED_AGAIN = (
 ANSWERS = {"once": Answer.ONCE, "session": Answer.SESSION, "always": Answer.ALWAYS}
 UNIT_SECONDS = {"min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400}
 APPROVE_ARGUMENTS = re.compile(
-    r"(show\b)?\s*(\d+|all\b)?\s*(\S*)\s*(.*)", re.IGNORECASE | re.DOTALL
+    rf"(show\b)?\s*(\d+|all\b|{CODE.pattern}\b)?\s*(\S*)\s*(.*)", re.IGNORECASE | re.DOTALL
 )
 BOUND = re.compile(
     r"(?:paths?\s+(?P<paths>\S+)|(?P<number>\d{1,6})\s*(?P<unit>[a-z]+)|(?:for|and|in|within|the|next)\b),?\s*",
@@ -49,14 +56,15 @@ BOUND = re.compile(
 )
 APPROVE_USAGE = (
     "Use /approve, /approve session or /approve always; bounds may follow: 5 times, 30 minutes,"
-    " paths reports/*. With several questions: /approve 2, /approve all, /approve show 2."
+    " paths reports/*. With several questions: /approve 2, /approve all, /approve show 2. /approve"
+    " CODE answers the question with this code, in any chat of yours."
 )
 
 
 @value
 class ApproveArguments:
-    """`which`: a number of the list, "all", or "" for the only one; `show` shows it instead of
-    answering.
+    """`which`: a number of the list, a code, "all", or "" for the only one; `show` shows it instead
+    of answering.
     """
 
     which: str = ""
@@ -77,7 +85,7 @@ class ApprovalCommands:
         one whole.
         """
         given = parse_approve(call.argument)
-        waiting, shown = await self._load(call)
+        waiting, shown = await self._load(call, given.which)
         rows = _select(given.which, waiting, shown)
         if not rows:
             return await self._list(call, waiting, shown)
@@ -101,8 +109,9 @@ class ApprovalCommands:
 
     async def deny(self, call: CommandCall) -> str:
         """No, with an optional reason. /deny all needs no list."""
-        waiting, shown = await self._load(call)
-        given = parse_deny(call.argument, len(shown.listed))
+        waiting, shown = await self._load(call, call.argument.partition(" ")[0])
+        codes = set(map(code_of, waiting))
+        given = parse_deny(call.argument, len(shown.listed), codes)
         rows = waiting if given.which == "all" else _select(given.which, waiting, shown)
         if not rows:
             return await self._list(call, waiting, shown)
@@ -121,22 +130,28 @@ class ApprovalCommands:
         head = "Allowed without a question (/grants revoke ID takes one back):"
         return "\n".join((head, *lines)) if lines else "None."
 
-    async def _load(self, call: CommandCall) -> tuple[list[ApprovalRow], ShownApprovals]:
-        """What waits for an answer in the chat, and what of it this person was shown. Raises
-        UsageError where nothing can be answered.
+    async def _load(
+        self, call: CommandCall, which: str
+    ) -> tuple[list[ApprovalRow], ShownApprovals]:
+        """What waits for an answer in the chat, and what of it this person was shown; where an
+        owner names another question by its code, that too. Raises UsageError where nothing can be
+        answered.
         """
         session, now = call.session, self.service.clock.now()
         if session.label is Label.UNTRUSTED:
             raise UsageError("Questions because of this conversation are not answered here.")
 
         def look(tx: Tx) -> tuple[list[ApprovalRow], ShownApprovals]:
-            rows = tx.list_approvals("pending", session.id)
-            shown = load_shown(tx, session.id, call.sender)
-            return [row for row in rows if row.expires > now], shown
+            here = tx.list_asked_in(now, session.id)
+            if call.role is Role.OWNER and CODE.fullmatch(which):
+                rows = tx.list_approvals("pending")
+                meant = [row for row in rows if code_of(row) == which.lower() and row.expires > now]
+                here += [row for row in meant if row not in here]
+            return here, load_shown(tx, session.id, call.sender)
 
         waiting, shown = await self.service.store.read(look)
         if not waiting:
-            raise UsageError("Nothing waits for an answer here.")
+            raise UsageError(NOTHING_WAITS)
         return waiting, shown
 
     async def _list(
@@ -172,6 +187,9 @@ class ApprovalCommands:
 
 def _select(which: str, rows: list[ApprovalRow], shown: ShownApprovals) -> list[ApprovalRow]:
     """Empty where it is not clear which. A number is one of the list shown."""
+    if CODE.fullmatch(which):
+        meant = [row for row in rows if code_of(row) == which]
+        return meant if len(meant) == 1 else []
     if not which or (len(rows) == 1 and not shown.listed and which in ("1", "all")):
         return rows if len(rows) == 1 else []
     chosen = shown.listed if which == "all" else shown.listed[int(which) - 1 : int(which)]
@@ -195,10 +213,11 @@ def parse_approve(argument: str) -> ApproveArguments:
     return given
 
 
-def parse_deny(argument: str, listed: int) -> ApproveArguments:
-    """`[N|all] [reason]`; a number that is not on the list is part of the reason."""
+def parse_deny(argument: str, listed: int, codes: Collection[str] = ()) -> ApproveArguments:
+    """`[N|CODE|all] [reason]`; a number or code that is not on the list is part of the reason."""
     which, _, reason = argument.partition(" ")
-    if which.lower() != "all" and not (which.isdecimal() and 1 <= int(which) <= listed):
+    is_number = which.isdecimal() and 1 <= int(which) <= listed
+    if which.lower() not in ("all", *codes) and not is_number:
         which, reason = "", argument
     return ApproveArguments(which.lower(), Answer.DENY, reason=reason.strip())
 

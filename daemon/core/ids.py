@@ -59,3 +59,12 @@ def parse_session_id(session: str) -> tuple[str, str]:
     if kind == MAIL_SESSION:
         channel = f"{account}{ACCOUNT_SEPARATOR}{MAIL_CHANNEL}" if account else MAIL_CHANNEL
     return channel, chat
+
+
+CODE_LETTERS = "bcdfghjkmnpqrstv"  # no vowels, so that a code is no word
+CODE = re.compile(rf"[{CODE_LETTERS}]{{4}}", re.IGNORECASE)
+
+
+def make_short_code(digest: str) -> str:
+    """Four letters for a hexadecimal digest: what a person types to name one question of a few."""
+    return "".join(CODE_LETTERS[int(digit, 16)] for digit in digest[:4])

@@ -19,6 +19,7 @@ from channels.markup.sanitize import escape_markdown
 from channels.message import Address, Choice, MessagePart
 from daemon.access.chat_ids import BUTTONS, parse_address
 from daemon.agent.system_questions import parse_system_question
+from daemon.core.ids import make_short_code
 from daemon.core.messages import MAIL, parse_mail
 from daemon.core.rows import (
     UNSENT_STATES,
@@ -36,6 +37,7 @@ GONE = "-"
 """In place of a draft's id: what was shown goes away by itself."""
 FIRST_PAUSE = 0.5
 WORDS = "Say /approve or /deny."
+CODE = "Code: {code}"
 OVER = "This question is settled."
 ELSEWHERE = "Only my owner can allow this; I have asked there."
 NOWHERE = (
@@ -170,7 +172,7 @@ def _load_question(tx: Tx, delivery: Delivery, channels: Mapping[str, ChannelSta
                 row, part=-1, session=owner.id, channel=owner.channel, chat=owner.chat,
                 platform_message_id="", state="new",
             )  # fmt: skip
-    delivery.markdown = text
+    text = delivery.markdown = f"{text}\n\n{CODE.format(code=make_short_code(asked.token_hash))}"
     if channels[row.channel].channel.capabilities.buttons:
         delivery.choices = tuple(choices.values())
     else:

@@ -13,7 +13,7 @@ from daemon.core import value
 from daemon.core.clock import Clock, show_time
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer, ApprovalAsked
-from daemon.core.ids import NewId
+from daemon.core.ids import NewId, make_short_code
 from daemon.core.rows import (
     EXACT_CALL,
     LASTING_ANSWERS,
@@ -38,6 +38,7 @@ ALL_SESSIONS = "*"
 OUTSIDE_WARNING = "! this turn has read text from outside; it may not be your wish"
 ANSWER_HINT = (
     "Use /approve 1, /approve all, /deny 2 REASON or /deny all; /approve show 1 shows one whole."
+    " The code of a question may stand in place of its number, in any chat."
 )
 
 ApprovalRef = tuple[str, str]
@@ -142,6 +143,11 @@ def name_question(row: ApprovalRow) -> str:
     return row.token_hash[:16]
 
 
+def code_of(row: ApprovalRow) -> str:
+    """What names it in any chat of the owner's."""
+    return make_short_code(row.token_hash)
+
+
 def ref_of(row: ApprovalRow) -> ApprovalRef:
     """Identifies the question: the same call asked once more is another one."""
     return row.turn, f"{row.call_id}/{name_question(row)}"
@@ -182,7 +188,7 @@ def render_approval(row: ApprovalRow, session: str, *, whole: bool = False) -> s
     """The tool, its effect, where the question comes from, exactly what would be done, and
     warnings.
     """
-    terms = [row.effect.value, f"until {show_time(row.expires)}"]
+    terms = [row.effect.value, f"until {show_time(row.expires)}", f"code {code_of(row)}"]
     if row.session != session:
         terms.append(f"asked by {make_visible(row.session)}")
     most = 0 if whole else MAX_CHARS

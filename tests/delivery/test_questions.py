@@ -351,3 +351,44 @@ async def test_a15_a_question_that_could_not_be_put_in_time_comes_without_button
         await channel.say("/stop")
         await channel.until(lambda: len(channel.stood) >= 1)
         assert "settled" in channel.texts()[0] and not any(one.choices for one in channel.stood)
+
+
+CODE = re.compile(r"Code: ([a-z]{4})")
+
+
+@pytest.mark.parametrize("answer", ["/approve", "/approve CODE", "/deny", "/deny CODE not now"])
+async def test_a15_the_owner_answers_an_editors_question_in_words_where_its_card_stands(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel, answer: str
+) -> None:
+    struck: list[str] = []
+    async with at_home(tmp_path, model, channel, parts=hammer(struck)):
+        await channel.say("hi")
+        await channel.until(lambda: channel.texts() == ["ok"])
+        model.script(smash(), says("done"))
+        await channel.say("break it", OTHER)
+        await channel.until(lambda: len(channel.texts()) == 2)
+        [code] = CODE.findall(plain(channel.texts()[1]))
+        await channel.say(answer.replace("CODE", code))
+        await channel.until(lambda: channel.texts(OTHER)[-1] == "done")
+    assert struck == (["pots"] if "approve" in answer else [])
+
+
+async def test_a15_the_owner_answers_by_its_code_a_question_that_stands_in_another_chat(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    telegram, slack, struck = FakeChannel("telegram"), FakeChannel("slack"), list[str]()
+    async with at_home(tmp_path, model, telegram, slack, parts=hammer(struck)):
+        await slack.say("hi")
+        await slack.until(lambda: slack.texts() == ["ok"])
+        model.script(smash(), says("done"))
+        await telegram.say("break it")
+        await telegram.until(lambda: len(telegram.texts()) == 1)
+        [code] = CODE.findall(plain(telegram.texts()[0]))
+        await slack.say("/approve")
+        await slack.until(lambda: "Nothing waits for an answer here" in plain(slack.texts()[-1]))
+        await slack.say(f"/approve {code}", OTHER)
+        await slack.until(lambda: "Nothing waits" in plain("".join(slack.texts(OTHER))))
+        assert struck == []
+        await slack.say(f"/approve {code.upper()}")
+        await telegram.until(lambda: telegram.texts()[-1] == "done")
+    assert struck == ["pots"]

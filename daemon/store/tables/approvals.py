@@ -13,6 +13,9 @@ from daemon.store.tables.base import Get, Insert, List, RowMapper, Run, Table, V
 APPROVALS = RowMapper(ApprovalRow, "approvals")
 OF_SESSION = """(?2 IS NULL OR session = ?2
     OR session IN (SELECT id FROM sessions WHERE root = ?2 AND root <> '')) ORDER BY n"""
+OF_CHAT = f"""WHERE state = 'pending' AND expires > ?1 AND (EXISTS (SELECT 1 FROM outbox WHERE
+    outbox.turn = approvals.turn AND outbox.kind = 'approval' AND outbox.session = ?2)
+    OR {OF_SESSION.removesuffix(" ORDER BY n")}) ORDER BY n"""
 BY_TOKEN = "WHERE token_hash >= ?1 AND token_hash < ?1 || 'g' ORDER BY n DESC LIMIT 1"
 TOKEN_PREFIX = re.compile(r"[0-9a-f]{32,}")  # nobody guesses so many digits
 DELETE = "DELETE FROM approvals WHERE turn = ? AND call_id = ?"
@@ -43,6 +46,11 @@ class ApprovalTables(Table):
         """
         where = "WHERE " if state is None else "WHERE state = ?1 AND "
         return self._all(APPROVALS, where + OF_SESSION, state, session)
+
+    list_asked_in = List[[datetime, str], ApprovalRow](APPROVALS, OF_CHAT)
+    """Questions that still wait at this instant and stand in this chat, or are of its session and
+    of what works for it; oldest first.
+    """
 
     get_approval = Get[[str, str], ApprovalRow](APPROVALS, "WHERE turn = ? AND call_id = ?")
     """The question about one call."""
