@@ -21,7 +21,7 @@ from daemon.core.clock import Clock
 from daemon.core.events import ApprovalAsked, BudgetRaised
 from daemon.core.messages import Usage
 from daemon.core.rows import GOAL_PREFIX
-from daemon.core.trust import Effect, Label
+from daemon.core.trust import AnswerTimes, Effect, Label
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Limits
 from daemon.store.journal import Store, Tx
@@ -155,12 +155,13 @@ class Budgets:
     """The only owner of accounts: each turn's under its parent's, all under the day's (F2).
 
     `hold` waits while others hold what is missing: it may come back unspent. At the limit a person
-    is asked, and has `minutes` to answer; a yes allows as much again as the limit was at first.
+    is asked, and has so long to answer as `times` says; a yes allows as much again as the limit was
+    at first.
     """
 
     store: Store
     daily: DailyUsage
-    minutes: float = 5.0
+    times: AnswerTimes = field(default_factory=AnswerTimes)
     _accounts: dict[str, Budget] = field(default_factory=dict)
     _ended: set[str] = field(default_factory=set)
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -271,7 +272,10 @@ class Budgets:
             "limit": short.cap,
             "more": max(first, missing),
         }
-        expires = self.daily.clock.now() + timedelta(minutes=self.minutes)
+        trust = context.trust
+        expires = self.times.find_expiry(
+            self.daily.clock.now(), trust.session_label, by_itself=trust.by_itself
+        )
         name = f"budget.{len(turn.questions) + 1}"
         return build_system_question(name, EXTEND_TOOL, about, expires)
 

@@ -98,7 +98,7 @@ class Daemon(ToolOwner):
         )
         usage = self.usage = DailyUsage(clock, config.budget)
         await usage.load(store)
-        self.budgets = Budgets(store, usage, config.tools.approval_minutes)
+        self.budgets = Budgets(store, usage, self.make_answer_times())
         agents = self.agents = AgentRegistry.open(self.paths.agents, config.agent)
         self.subagents = SubagentManager(
             store, self.event_bus, config.subagents, config.agent, agents, self.new_id

@@ -15,6 +15,7 @@ from daemon.core.clock import Clock, system_clock
 from daemon.core.errors import ConfigError
 from daemon.core.event_bus import EventBus
 from daemon.core.ids import NewId, new_id
+from daemon.core.trust import AnswerTimes
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
@@ -177,6 +178,12 @@ class ToolOwner:
             self.servers.start()
         return self._make_executor(guarded)
 
+    def make_answer_times(self) -> AnswerTimes:
+        """As the config says; quiet hours that a reload has changed count at once."""
+        return AnswerTimes(
+            self.config.tools.approval_minutes, lambda now: self.config.notify.find_quiet_end(now)
+        )
+
     def _make_executor(self, guarded: tuple[str, ...]) -> ToolExecutor:
         config = self.config.tools
         gate = PolicyGate(
@@ -193,7 +200,7 @@ class ToolOwner:
             gate=gate,
             live=self.event_bus,
             clock=self.clock,
-            approval_minutes=config.approval_minutes,
+            times=self.make_answer_times(),
             max_output_chars=config.shell.max_output_chars,
             redactor=self.redactor,
         )

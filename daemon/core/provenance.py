@@ -66,7 +66,7 @@ class TrustContext:
     """What the calls of a turn stand in: its session's label, what was said before it, whether
     anybody may be asked, the conversation and the turn that it works for ("" for its own), what was
     said in that work above it, and how a model is asked beside the loop: (purpose, system prompt,
-    question) -> its words.
+    question) -> its words. `by_itself`: no person began it, but a time, a mail or an event.
     """
 
     session_label: Label = Label.TRUSTED
@@ -76,6 +76,7 @@ class TrustContext:
     root_turn: str = ""
     work: tuple[SourcedText, ...] = ()
     consult: Consult | None = None
+    by_itself: bool = False
 
 
 def is_owner_turn(turn: Turn) -> bool:

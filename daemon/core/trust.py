@@ -5,7 +5,8 @@ How things end: a turn, a call, a question to a person.
 Who may do what (trust.md, C9): five roles, one table, and nothing that is not in it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from daemon.core import value
@@ -201,6 +202,24 @@ class NewCode:
     expires: str
 
 
+@value
+class AnswerTimes:
+    """How long people have to answer a question: `minutes`, but a day where it comes from outside
+    or from what begins by itself; that is asked at the end of quiet hours (`find_quiet_end`; None
+    for now).
+    """
+
+    minutes: float = 5.0
+    find_quiet_end: Callable[[datetime], datetime | None] = lambda now: None
+
+    def find_expiry(self, now: datetime, label: Label, *, by_itself: bool) -> datetime:
+        """When the question lapses that is asked now."""
+        if by_itself:
+            return (self.find_quiet_end(now) or now) + LONG_WAIT
+        return now + (timedelta(minutes=self.minutes) if label is Label.TRUSTED else LONG_WAIT)
+
+
+LONG_WAIT = timedelta(days=1)
 OWNER = Person(OWNER_NAME, Role.OWNER)
 
 

@@ -84,6 +84,10 @@ class NotifyConfig(BaseModel):
         """When what comes now is told; None for at once. Local time is the process's."""
         if self.digest:
             return min(_find_next(one, now) for one in self.digest)
+        return self.find_quiet_end(now)
+
+    def find_quiet_end(self, now: datetime) -> datetime | None:
+        """When the quiet hours end; None where it is none of them."""
         if self.is_quiet(now.astimezone().time()):
             return _find_next(self.quiet_hours.partition("-")[2], now)
         return None
@@ -105,9 +109,16 @@ def _to_utc(wall: datetime) -> datetime:
 
 def hold_back(tx: Tx, row: OutboxRow, config: NotifyConfig, now: datetime) -> bool:
     """Whether it waits; then it is held in the journal. What the owner said themselves is answered
-    at once (in its own turn, or `due` from the start), and a question is asked at once, for it
-    lapses. What has begun to be sent goes on.
+    at once (in its own turn, or `due` from the start), and so is a question asked, for it lapses;
+    but that of what began by itself waits for the end of the quiet hours. What has begun to be sent
+    goes on.
     """
+    if row.kind == "approval" and row.state == "new" and not row.due and not row.attempts:
+        end = config.find_quiet_end(now)
+        if end is None or not tx.is_begun_by_itself(row.turn):
+            return False
+        tx.hold_delivery(row.turn, row.part, end)
+        return True
     if row.kind != "notice" or row.state != "new" or row.due or row.platform_message_id:
         return False
     due = config.find_due(now)

@@ -44,7 +44,7 @@ from daemon.sessions.turn_setup import (
     load_inherited_sources,
     serves_another,
 )
-from daemon.store.journal import Tx
+from daemon.store.journal import Tx, begins_by_itself
 
 if TYPE_CHECKING:
     from daemon.sessions.manager import SessionManager
@@ -433,13 +433,18 @@ class SessionWorker:
         account = await manager.budgets.open(turn)
         session, history = self.session, self.history
         texts, work, root_turn = history.texts, (), ""
+        by_itself = begins_by_itself(session.id)
+        if turn.parent and not by_itself:
+            by_itself = await manager.store.read(lambda tx: tx.is_begun_by_itself(turn.id))
         if serves_another(session, turn):
             texts, work, root_turn = await manager.store.read(
                 lambda tx: load_inherited_sources(tx, session, turn)
             )
         can_ask = session.label is Label.TRUSTED or session.root not in ("", NO_ROOT)
         context = TurnContext(
-            TrustContext(session.label, texts, can_ask, session.root, root_turn, work),
+            TrustContext(
+                session.label, texts, can_ask, session.root, root_turn, work, by_itself=by_itself
+            ),
             history.window,
             tuple(history.offers),
             session.model,

@@ -150,6 +150,11 @@ def _make_delivery(session: str, turn: str, said: MessageQueued, at: datetime) -
     return OutboxRow(turn, -1, *where, said.kind, said.body, at, state, due=said.due)
 
 
+def begins_by_itself(session: str) -> bool:
+    """A session of an event, a schedule, a goal or a mail."""
+    return session.startswith(WOKEN_PREFIXES) or is_mail_session(session)
+
+
 def is_nothing(text: str) -> bool:
     """A run that was begun by itself has nothing to say."""
     return text.strip(" .!").upper() == NOTHING
@@ -229,7 +234,7 @@ class Tx(
         if told is None or told.channel in ("", *WOKEN_CHANNELS):
             return
         if told is not own:
-            woken = is_mail or session.startswith(WOKEN_PREFIXES)
+            woken = begins_by_itself(session)
             if kind == "reply" and (not woken or is_nothing(body)):
                 return
             if kind in ("reply", "notice"):
@@ -261,6 +266,13 @@ class Tx(
         row = OutboxRow(turn_id, -1, own.id, own.channel, own.chat, "reply", body, at)
         self.post_delivery(row)
         return f"{MAILED}\n\n{body}"
+
+    def is_begun_by_itself(self, turn_id: str) -> bool:
+        """No person began the work that this turn is part of, but a time, a mail or an event."""
+        while child := self.get_child(turn_id):
+            turn_id = child.parent
+        turn = self.get_turn(turn_id)
+        return turn is not None and begins_by_itself(turn.session)
 
     def list_prunable(self, before: datetime, cited: Collection[str], limit: int) -> list[str]:
         """Turns that ended before and whose texts nothing needs any more, oldest first; see

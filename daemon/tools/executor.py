@@ -5,7 +5,6 @@ the result.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from secrets import token_hex
 
 from daemon.core.clock import Clock, run_to_completion
@@ -25,7 +24,7 @@ from daemon.core.messages import MessageRole, score_importance
 from daemon.core.provenance import TrustContext
 from daemon.core.quoted import find_quoted
 from daemon.core.redaction import RedactedStream, Redactor
-from daemon.core.trust import Decision, Effect, Label
+from daemon.core.trust import AnswerTimes, Decision, Effect, Label
 from daemon.core.turn import CallState, Turn
 from daemon.tools.base import BoundContent, RetryableToolError, ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import (
@@ -52,7 +51,6 @@ from daemon.tools.registry import ToolRegistry, is_allowed
 
 COMMIT_DELAY_S = 0.05
 SHORT = 2000
-UNTRUSTED_MINUTES = 24 * 60.0
 FROM_OUTSIDE = (Effect.FETCH, Effect.EGRESS)
 ARGUMENTS_CHANGED = "the call is not the one that was allowed; ask again"
 CONTENT_CHANGED = "a file that it runs has changed since this was allowed; ask again"
@@ -70,7 +68,7 @@ class ToolExecutor:
     gate: PolicyGate
     live: EventBus
     clock: Clock
-    approval_minutes: float = 5
+    times: AnswerTimes = field(default_factory=AnswerTimes)
     max_output_chars: int = MAX_CHARS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     redactor: Redactor = field(default_factory=Redactor)
@@ -189,8 +187,7 @@ class ToolExecutor:
             return rejection
         if not setting.can_ask:
             return make_rejection(state, CONTENT_CHANGED)
-        trusted = setting.session_label is Label.TRUSTED
-        minutes = self.approval_minutes if trusted else UNTRUSTED_MINUTES
+        expires = self.times.find_expiry(now, setting.session_label, by_itself=setting.by_itself)
         tool, arguments = call.tool, call.arguments
         lines = [tool.preview(arguments)] if tool.preview else []
         lines += await self._describe_content(turn, call, setting, former)
@@ -203,7 +200,7 @@ class ToolExecutor:
             args_hash(name, arguments),
             judged.effect,
             token_hex(32),  # only who is shown the question knows it
-            now + timedelta(minutes=minutes),
+            expires,
             preview="\n".join(filter(None, lines)),
             paths=grantable_paths(tool.meta, arguments),
             binds=key,

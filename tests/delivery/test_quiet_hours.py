@@ -15,6 +15,7 @@ from daemon.app.daemon import Daemon, Overrides
 from daemon.core.clock import set_timezone
 from daemon.core.errors import ConfigError
 from daemon.outbox.held import NotifyConfig
+from tests.delivery.scripts import hammer, smash
 from tests.delivery.stage import AT_ONCE, Cutter, Journal, at_home, outbox, settled
 from tests.e2e.channels.stage import by_bot, config
 from tests.fakes.channel import CAN, OWNER, STRANGER, FakeChannel
@@ -47,23 +48,26 @@ class Night:
         kept.replace(self.clock)
 
     @asynccontextmanager
-    async def open(self, journal: Journal | None = None, **notify: object) -> AsyncIterator[Daemon]:
+    async def open(
+        self, journal: Journal | None = None, more_parts: Overrides | None = None, **notify: object
+    ) -> AsyncIterator[Daemon]:
         more = {
             "general": {"timezone": "Europe/Berlin"},
             "notify": notify or QUIET,
             "events": {"enabled": True, "notify": OWNER, "tokens": {"bell": BELL}},
         }
-        parts = journal.parts() if journal else Overrides()
+        parts = more_parts or (journal.parts() if journal else Overrides())
         async with at_home(
             self.home, self.model, self.phone, more=more, times=AT_ONCE, parts=parts
         ) as house:
             yield house
 
 
-async def ring(house: Daemon, text: str) -> None:
+async def ring(house: Daemon, text: str, *, wait: bool = True) -> None:
     """An event whose result the owner is told."""
     row = await house.triggers.accept("bell", {"say": text}, 100)
-    await house.client.wait_until_ended(row.turn)
+    if wait:
+        await house.client.wait_until_ended(row.turn)
 
 
 @pytest.fixture
@@ -215,6 +219,32 @@ async def test_a_clock_that_is_set_back_tells_nothing_in_the_night(night: Night)
         night.at(MORNING)
         await night.phone.until(lambda: bool(night.phone.texts()))
     assert "one" in night.phone.texts()[0]
+
+
+async def test_a16_what_begins_by_itself_at_night_asks_in_the_morning_and_waits_for_a_day(
+    night: Night,
+) -> None:
+    struck: list[str] = []
+    night.model.script(says("hi"), smash(), says("it is done"))
+    async with night.open(more_parts=hammer(struck)) as house:
+        await night.phone.say("hello")
+        await night.phone.until(lambda: night.phone.texts() == ["hi"])
+        await ring(house, "break it", wait=False)
+        async with asyncio.timeout(20):
+            while not (asked := await house.store.read(lambda tx: tx.list_approvals("pending"))):
+                await asyncio.sleep(0.02)
+        assert asked[0].expires == MORNING + timedelta(days=1)
+        async with asyncio.timeout(20):
+            while [row.state for row in await outbox(house) if row.kind == "approval"] != ["held"]:
+                await asyncio.sleep(0.02)
+        assert night.phone.texts() == ["hi"]
+        night.at(MORNING + timedelta(seconds=5))
+        await night.phone.until(lambda: len(night.phone.texts()) == 2)
+        night.at(MORNING + timedelta(hours=23))
+        buttons = await night.phone.buttons()
+        await night.phone.press(buttons["Once"])
+        await night.phone.until(lambda: "it is done" in night.phone.texts()[-1])
+    assert struck == ["pots"]
 
 
 async def test_who_writes_at_night_is_told_at_once_why_it_is_not_taken(night: Night) -> None:
