@@ -226,8 +226,8 @@ class UserSaid:
     `label` is that of the words themselves, `before` that of what the model is shown from earlier
     turns. `composed` words are no person's: another agent wrote them, or they hold what one said.
     `role` is the role of the person behind them: only an owner's words are the owner's.
-    `files` tells of the files that came with it: a stranger may have named them. `quoted`: the
-    parts of the text that are nobody's order, for they were pasted or quoted (core/quoted.py).
+    `files` tells of files that came with it: a stranger may have named them. `quoted`: parts of the
+    text that are nobody's order. `outcomes`: the ends of messages to others, `settled` their ids.
     """
 
     text: str
@@ -244,11 +244,14 @@ class UserSaid:
     role: str = OWNER_NAME
     files: str = ""
     quoted: Spans = ()
+    outcomes: str = ""
+    settled: tuple[str, ...] = ()
 
     @property
     def full_text(self) -> str:
-        """The words, and what is told of the files."""
-        return f"{self.text}\n\n{self.files}".strip() if self.files else self.text
+        """The words, and what is told of the files and of messages to others."""
+        more = "".join(f"\n\n{one}" for one in (self.files, self.outcomes) if one)
+        return f"{self.text}{more}".strip() if more else self.text
 
     @property
     def own_label(self) -> Label:

@@ -192,12 +192,12 @@ def parse_mail(body: str) -> tuple[dict[str, object], str]:
     return found["head"], found["text"]
 
 
-def describe_message(row: OutboxRow) -> str:
+def describe_message(row: OutboxRow, *, with_subject: bool = True) -> str:
     """Such as: mail to ann@example.com, "Lunch"."""
     head = parse_mail(row.body)[0] if row.kind == MAIL else {}
     named = [found for key in ("to", "cc") if isinstance(found := head.get(key), list)]
     people = [str(one) for found in named for one in found] or [row.chat.partition(":")[0]]
-    subject = f', "{head["subject"]}"' if head.get("subject") else ""
+    subject = f', "{head["subject"]}"' if with_subject and head.get("subject") else ""
     return f"{row.kind} to {', '.join(people)}{subject}"
 
 
@@ -210,3 +210,22 @@ def describe_outgoing(row: OutboxRow) -> str:
         "failed": f"not sent: {row.error}",
     }
     return f"{describe_message(row)}: {states.get(row.state, 'it is on its way already')}"
+
+
+STATUS_CODE = re.compile(r"\b[245]\d\d\b")
+OUTCOMES = "[Since your turn before:\n{lines}]"
+
+
+def describe_outcomes(settled: Sequence[tuple[OutboxRow, bool]]) -> str:
+    """What the model is told of the end of messages to others, each with whether its turn was
+    trusted; "" for none. What a stranger may have written is not among it: the subject of other
+    turns, and the words of a server.
+    """
+    ends = {"sent": "sent", "withdrawn": "withdrawn by the user; it was not sent"}
+    lines = []
+    for row, is_trusted in settled:
+        code = STATUS_CODE.search(row.error)
+        refused = f"refused ({code[0]}); it was not sent" if code else "it could not be sent"
+        what = describe_message(row, with_subject=is_trusted)
+        lines.append(f"- {what}: {ends.get(row.state, refused)}")
+    return OUTCOMES.format(lines="\n".join(lines)) if lines else ""

@@ -75,8 +75,8 @@ class TrustContext:
     root: str = ""
     root_turn: str = ""
     work: tuple[SourcedText, ...] = ()
-    consult: Consult | None = None
     by_itself: bool = False
+    consult: Consult | None = None
 
 
 def is_owner_turn(turn: Turn) -> bool:
@@ -126,6 +126,8 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
                 yield from iter_person_texts(event.text, event.role, event.label, event.quoted)
             if event.files:
                 yield SourcedText(event.files, Origin.OTHER, event.label, owned=False)
+            if event.outcomes:
+                yield SourcedText(event.outcomes, Origin.OTHER, event.label, owned=False)
         case Steered():
             yield from iter_person_texts(event.text, event.role, event.label, event.quoted)
         case ModelReplied():

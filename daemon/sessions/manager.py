@@ -55,6 +55,8 @@ class SessionManager:
     _workers: dict[str, SessionWorker] = field(default_factory=dict)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _idle: dict[str, tuple[float, int]] = field(default_factory=dict)
+    _idle_bytes: int = 0
+    _stalled: set[str] = field(default_factory=set)
     _maintenance: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
@@ -250,8 +252,15 @@ class SessionManager:
             raise
         finally:
             self._tasks.pop(name, None)
-            self._idle.pop(name, None)  # it is the latest now
-            self._idle[name] = self.clock.monotonic(), estimate_bytes(worker)
+            self._forget_idle(name)  # it is the latest now
+            size = estimate_bytes(worker)
+            self._idle[name] = self.clock.monotonic(), size
+            self._idle_bytes += size
+            if not worker.idle:
+                self._stalled.add(name)
+
+    def _forget_idle(self, name: str) -> None:
+        self._idle_bytes -= self._idle.pop(name, (0.0, 0))[1]
 
     async def _maintain(self) -> None:
         while True:
@@ -288,20 +297,22 @@ class SessionManager:
         """Drop workers that were idle for a while, and the oldest where all need too much memory,
         for the journal has it all; wake those that failed.
         """
-        horizon = self.clock.monotonic() - IDLE_WORKER_S
-        spare = sum(size for _, size in self._idle.values()) - self.max_idle_bytes
-        for name, (since, size) in list(self._idle.items()):
-            worker = self._workers.get(name)
-            if name in self._tasks:
-                continue
-            if worker and not worker.idle:
+        stalled, self._stalled = self._stalled, set[str]()
+        for name in stalled:
+            if worker := self._workers.get(name):
                 self._wake(worker)
-            elif (since < horizon or spare > 0) and not (
-                worker and (worker.inputs or worker.wakes)
-            ):
-                self._workers.pop(name, None)
-                del self._idle[name]
+        horizon, gone = self.clock.monotonic() - IDLE_WORKER_S, list[str]()
+        spare = self._idle_bytes - self.max_idle_bytes
+        for name, (since, size) in self._idle.items():
+            if since >= horizon and spare <= 0:
+                break  # those behind it were busy later
+            worker = self._workers.get(name)
+            if name not in self._tasks and not (worker and (worker.inputs or worker.wakes)):
+                gone.append(name)
                 spare -= size
+        for name in gone:
+            self._workers.pop(name, None)
+            self._forget_idle(name)
 
 
 def estimate_bytes(worker: SessionWorker) -> int:

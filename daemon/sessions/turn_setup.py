@@ -13,10 +13,10 @@ from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.events import Limits, MemoryHit, UserSaid
-from daemon.core.messages import MessageRole, score_importance
+from daemon.core.messages import MessageRole, describe_outcomes, score_importance
 from daemon.core.provenance import SourcedText, collect_texts, iter_person_texts
 from daemon.core.quoted import find_quoted
-from daemon.core.rows import LOOP_CHANNEL, ChildRow, InboxRow, SessionRow
+from daemon.core.rows import LOOP_CHANNEL, ChildRow, InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import OWNER_NAME, Label
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Intent, TurnSpec
@@ -44,9 +44,11 @@ class TurnPreparer:
         files: str = "",
         child: ChildRow | None = None,
         parent_spec: TurnSpec | None = None,
+        settled: Sequence[tuple[OutboxRow, bool]] = (),
     ) -> tuple[UserSaid, str]:
         """With the error when the agent cannot be used. `child` and `parent_spec` are set for a
-        sub-agent; `files` tells of the message's files, which it may well be about.
+        sub-agent; `files` tells of the message's files, which it may well be about; `settled` are
+        messages to others that have left, or will not.
         """
         error, intent, memories = "", None, ()
         try:
@@ -89,6 +91,8 @@ class TurnPreparer:
             role=row.role,
             files=files,
             quoted=row.quoted,
+            outcomes=describe_outcomes(settled),
+            settled=tuple(f"{one.turn}/{one.part}" for one, _ in settled),
         )
         return event, error
 

@@ -286,8 +286,9 @@ class SessionWorker:
         if row.channel == AGENT:
             child, spec = await manager.store.read(lambda tx: load_parent(tx, row.turn))
         history, parent = self.history, child.parent if child else ""
+        settled = await manager.store.read(lambda tx: tx.list_outcomes(self.session.id))
         said, error = await manager.preparer.first_event(
-            self.session, row, history, files, child, spec
+            self.session, row, history, files, child, spec, settled
         )
         now = manager.clock.now()
         self.opening = TurnRow(
@@ -434,17 +435,16 @@ class SessionWorker:
         session, history = self.session, self.history
         texts, work, root_turn = history.texts, (), ""
         by_itself = begins_by_itself(session.id)
-        if turn.parent and not by_itself:
-            by_itself = await manager.store.read(lambda tx: tx.is_begun_by_itself(turn.id))
         if serves_another(session, turn):
-            texts, work, root_turn = await manager.store.read(
-                lambda tx: load_inherited_sources(tx, session, turn)
+            (texts, work, root_turn), by_itself = await manager.store.read(
+                lambda tx: (
+                    load_inherited_sources(tx, session, turn),
+                    tx.is_begun_by_itself(turn.id),
+                )
             )
         can_ask = session.label is Label.TRUSTED or session.root not in ("", NO_ROOT)
         context = TurnContext(
-            TrustContext(
-                session.label, texts, can_ask, session.root, root_turn, work, by_itself=by_itself
-            ),
+            TrustContext(session.label, texts, can_ask, session.root, root_turn, work, by_itself),
             history.window,
             tuple(history.offers),
             session.model,

@@ -37,6 +37,7 @@ from daemon.core.events import (
     ToolFinished,
     TurnEnded,
     TurnResumed,
+    UserSaid,
     find_label,
 )
 from daemon.core.ids import is_mail_session
@@ -287,13 +288,15 @@ class Tx(
             for statement in PRUNE:
                 self._run(statement, turn)
 
-    def _project(  # noqa: C901, PLR0912  one flat match
+    def _project(  # noqa: C901, PLR0912, PLR0915  one flat match
         self, session: str, turn_id: str, event: Event, at: datetime
     ) -> None:
         """What the event changes in the tables beside it; most events change nothing there."""
         if find_label(event) is Label.UNTRUSTED:
             self._run(TAINT, turn_id)
         match event:
+            case UserSaid(settled=settled):
+                self.note_outcomes(settled)
             case Steered(input_id=message):
                 self.set_input_state(message, f"steered:{turn_id}")
             case ModelAsked() | Consulting():

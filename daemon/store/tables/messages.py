@@ -2,6 +2,7 @@
 what channels need after a restart.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -25,6 +26,10 @@ MARK = """UPDATE outbox SET state = ?1, attempts = attempts + (?1 = 'sending'), 
     AND part = ?4 AND state NOT IN ('held', 'withdrawn')"""
 OF_CONVERSATION = """EXISTS (SELECT 1 FROM sessions WHERE sessions.id = outbox.session
     AND ? IN (sessions.id, sessions.root))"""
+OUTCOMES = """WHERE noted = 0 AND due IS NOT NULL AND kind IN ('mail', 'reply')
+    AND state IN ('sent', 'failed', 'withdrawn') AND (session = ?1 OR (kind = 'mail'
+    AND session IN (SELECT id FROM sessions WHERE root = ?1))) ORDER BY n LIMIT 20"""
+IS_TRUSTED = "SELECT label = 'trusted' FROM turns WHERE id = ?"
 HELD_TIMES = """SELECT MIN(due), MAX(created_at) FROM outbox WHERE state = 'held'
     AND due IS NOT NULL"""
 HOLD = "UPDATE outbox SET state = 'held', due = ? WHERE turn = ? AND part = ? AND state = 'new'"
@@ -189,6 +194,18 @@ class MessageTables(Table):
         " AND state = 'held'"
     )
     """Whether it was held still; then it is never sent. The first argument says by what."""
+
+    def list_outcomes(self, session: str) -> list[tuple[OutboxRow, bool]]:
+        """Messages to others whose end the session's model was not told yet, those of its agents
+        too; and whether the turn of each was trusted.
+        """
+        rows = self._all(OUTBOX, OUTCOMES, session)
+        return [(row, bool(self._value(IS_TRUSTED, row.turn))) for row in rows]
+
+    def note_outcomes(self, settled: Sequence[str]) -> None:
+        """The model was told of these, named as TURN/PART."""
+        for turn, _, part in (one.rpartition("/") for one in settled):
+            self._run("UPDATE outbox SET noted = 1 WHERE turn = ? AND part = ?", turn, int(part))
 
     give_up_deliveries = Run[[str]](
         "UPDATE outbox SET state = 'failed', error = ? WHERE state IN ('new', 'sending',"
