@@ -189,7 +189,8 @@ class Memory:
 
     What came from text from outside is only kept aside: no search finds it before a person's yes
     (`approve`). `waiting` counts it; `on_waiting` is awaited when it was nothing until now.
-    `set_aside`: the new name of a damaged file in whose place this one is.
+    `set_aside`: the new name of a damaged file in whose place this one is. `is_empty`: nothing was
+    kept yet.
     """
 
     on_waiting: Callable[[], Awaitable[None]] | None = None
@@ -205,7 +206,7 @@ class Memory:
     ) -> None:
         self._database = database
         self._thread = thread
-        self._empty = empty
+        self.is_empty = empty
         self.waiting = waiting
         self.set_aside = set_aside
 
@@ -239,7 +240,7 @@ class Memory:
         Two that are the same to us may still differ in a sign ("a.b@c", "a-b@c"): the owner's words
         (`owned`) then count before those of others.
         """
-        self._empty = False
+        self.is_empty = False
         row: dict[str, str | int] = {
             "id": uuid4().hex,
             "text": text,
@@ -292,7 +293,7 @@ class Memory:
         """What shares words with the query: rare words count more, and newer facts a little more
         than older ones.
         """
-        words = "" if self._empty else build_query(query)
+        words = "" if self.is_empty else build_query(query)
         if not words or limit < 1:
             return []
         return _rank_by_recency(await self._list(SEARCH, words, limit * CANDIDATES))[:limit]

@@ -85,7 +85,9 @@ class MemoryRecall:
         """Trusted facts that fit a message of the owner's; none for a mere greeting or thanks, and
         none where others read along.
         """
-        if ACKNOWLEDGEMENT.fullmatch(text) or not await self.is_own(session):
+        if self.memory.is_empty or ACKNOWLEDGEMENT.fullmatch(text):
+            return ()
+        if not await self.is_own(session):
             return ()
         try:
             async with asyncio.timeout(RECALL_TIMEOUT_S):

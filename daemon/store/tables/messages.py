@@ -26,9 +26,10 @@ MARK = """UPDATE outbox SET state = ?1, attempts = attempts + (?1 = 'sending'), 
     AND part = ?4 AND state NOT IN ('held', 'withdrawn')"""
 OF_CONVERSATION = """EXISTS (SELECT 1 FROM sessions WHERE sessions.id = outbox.session
     AND ? IN (sessions.id, sessions.root))"""
-OUTCOMES = """WHERE noted = 0 AND due IS NOT NULL AND kind IN ('mail', 'reply')
-    AND state IN ('sent', 'failed', 'withdrawn') AND (session = ?1 OR (kind = 'mail'
-    AND session IN (SELECT id FROM sessions WHERE root = ?1))) ORDER BY n LIMIT 20"""
+OUTCOMES = """INDEXED BY outbox_outcomes WHERE noted = 0 AND due IS NOT NULL
+    AND kind IN ('mail', 'reply') AND state IN ('sent', 'failed', 'withdrawn')
+    AND (session = ?1 OR (kind = 'mail' AND EXISTS (SELECT 1 FROM sessions
+    WHERE sessions.id = outbox.session AND root = ?1))) ORDER BY n LIMIT 20"""
 IS_TRUSTED = "SELECT label = 'trusted' FROM turns WHERE id = ?"
 HELD_TIMES = """SELECT MIN(due), MAX(created_at) FROM outbox WHERE state = 'held'
     AND due IS NOT NULL"""
@@ -104,7 +105,7 @@ class MessageTables(Table):
     """Questions that stand in a chat with buttons, in order of creation."""
 
     is_shared = Value[[str], bool](
-        "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ? AND message_id != '')"
+        "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ? AND message_id <> '')"
     )
     """A message came to it where others read along."""
 
