@@ -23,11 +23,12 @@ from daemon.store.sqlite import SqliteStore
 
 ENDS = ("", "-wal", "-shm")
 LOST = {
-    "messages": "SELECT count(*) FROM inbox WHERE id NOT IN (SELECT id FROM backup.inbox)",
-    "answers": "SELECT count(*) FROM turns WHERE ended_at IS NOT NULL AND id NOT IN"
+    "message": "SELECT count(*) FROM inbox WHERE id NOT IN (SELECT id FROM backup.inbox)",
+    "answer": "SELECT count(*) FROM turns WHERE ended_at IS NOT NULL AND id NOT IN"
     " (SELECT id FROM backup.turns WHERE ended_at IS NOT NULL)",
-    "memories": "SELECT count(*) FROM facts WHERE id NOT IN (SELECT id FROM backup.facts)",
+    "memory": "SELECT count(*) FROM facts WHERE id NOT IN (SELECT id FROM backup.facts)",
 }
+PLURALS = {"message": "messages", "answer": "answers", "memory": "memories"}
 CUT_OFF = (
     "This was under way when the backup of {created:%Y-%m-%d %H:%M} UTC was made, which is in use"
     " again. It may have gone on after that, so I do not begin it again. Please look, and say it"
@@ -93,7 +94,7 @@ def _describe_newer(paths: Paths, stage: Path, created: datetime) -> list[str]:
             for what, query in LOST.items():
                 with suppress(sqlite3.OperationalError):  # a table of the other database
                     if count := db.execute(query).fetchone()[0]:
-                        found.append(f"{count} {what}")
+                        found.append(f"{count} {what if count == 1 else PLURALS[what]}")
     with suppress(OSError):
         is_newer = paths.config.stat().st_mtime > created.timestamp()
         if is_newer and paths.config.read_bytes() != (stage / "config.toml").read_bytes():

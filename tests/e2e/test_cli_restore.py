@@ -59,7 +59,7 @@ async def test_a_backup_is_restored_and_what_it_replaces_is_kept(
     await talk(home, model, "second")
 
     code, said = await asyncio.to_thread(restore, home, str(archive))
-    assert code == 1 and "1 messages and 1 answers" in said and "Nothing was changed" in said
+    assert code == 1 and "1 message and 1 answer that" in said and "Nothing was changed" in said
     assert list_bodies(home) == ["first", "second"]
 
     code, said = await asyncio.to_thread(restore, home, str(archive), "--force")

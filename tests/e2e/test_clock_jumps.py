@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -106,14 +106,21 @@ async def test_a_schedule_goes_on_when_the_machines_clock_is_set_back(
 
 
 @JUMPS
+@pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
 async def test_a_clock_that_is_set_forward_makes_one_run_of_those_that_passed(
-    tmp_path: Path, jump: timedelta
+    tmp_path: Path, jump: timedelta, *, killed: bool
 ) -> None:
     clock = WallClock(tmp_path)
     clock.set(NOON)
-    async with serving(tmp_path, clock, "every 10m") as (daemon, _):
+    async with AsyncExitStack() as stack:
+        daemon, _ = await stack.enter_async_context(serving(tmp_path, clock, "every 10m"))
         await wait_for_due(daemon, NOON + timedelta(minutes=10, seconds=50))
+        if killed:
+            daemon.process.kill()
+            await daemon.process.wait()
         clock.set(NOON + jump + timedelta(seconds=50))
+        if killed:
+            daemon, _ = await stack.enter_async_context(serving(tmp_path, clock, "every 10m"))
         await wait_for_runs(daemon, 1)
         await wait_for_due(daemon, NOON + jump + timedelta(minutes=10, seconds=50))
         clock.set(NOON + jump + timedelta(minutes=10, seconds=50))
