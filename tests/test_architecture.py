@@ -76,6 +76,7 @@ BORDERS = {
     "daemon/tools/executor.py": "a tool may raise anything; the call still gets its one result",
     "daemon/tools/mcp/servers.py": "what a server breaks is its own connection; it is tried again, and the others go on",
     "daemon/store/sqlite.py": "what a piece of work raises is its caller's; the others of its commit go on",
+    "daemon/outbox/journal_alarm.py": "a channel may raise anything; the others go on, and so does the alarm",
     "daemon/sessions/worker.py": "a message that crashes its worker must not stop its lane",
     "daemon/loops/engine.py": "a loop that breaks off ends as failed and says so; it blocks nobody and nothing else",
     "daemon/outbox/sender.py": "what breaks one delivery must not hold up those behind it",

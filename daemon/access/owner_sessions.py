@@ -8,7 +8,7 @@ from daemon.core import value
 from daemon.core.ids import is_mail_session
 from daemon.core.rows import NO_ROOT, SessionRow
 from daemon.core.trust import Label
-from daemon.store.journal import Store, Tx
+from daemon.store.journal import WOKEN_CHANNELS, Store, Tx
 
 
 class MemoryConfig(BaseModel):
@@ -63,17 +63,24 @@ class OwnerSessions:
         )
 
     def _is_direct(self, tx: Tx, root: SessionRow) -> bool:
+        """Nobody else reads the conversation; of a chat of a platform, because an owner has written
+        there in private.
+        """
         if root.label is not Label.TRUSTED or is_mail_session(root.id):
             return False
         if root.channel == WEB:
             return root.chat.partition(".")[0] not in self.list_shared_names()
-        return root.channel == TERMINAL or not tx.is_shared(root.id)
+        if root.channel in (TERMINAL, *WOKEN_CHANNELS):
+            return True
+        return not tx.is_shared(root.id) and tx.has_private_messages(root.id)
 
     def _find_private(self, tx: Tx, session: str) -> bool:
         row, root = _find_root(tx, session)
-        if row is None or root is None or not self.find_own(tx, session):
+        if row is None or is_mail_session(row.id):
+            return row is not None
+        if root is None or not self._is_direct(tx, root) or tx.has_other_senders(root.id):
             return False
-        return root.channel != WEB or any(tx.has_private_events(name) for name in {row.id, root.id})
+        return root.channel != WEB or tx.has_private_events(root.id)
 
 
 def _find_root(tx: Tx, session: str) -> tuple[SessionRow | None, SessionRow | None]:

@@ -79,7 +79,10 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
         snapshots = keep_snapshots(
             paths, daemon.clock, lambda: daemon.config.store.snapshots, daemon.notifier
         )
-        daemon.background.start(snapshots, "daily backup")
+        if daemon.faults_of_home:  # first the owner decides what becomes of what there was
+            snapshots.close()
+        else:
+            daemon.background.start(snapshots, "daily backup")
         await daemon.wait_for_servers(SERVERS_TIMEOUT_S)
         async with AsyncExitStack() as stack:
             if list_accounts(daemon.config):  # without any, nothing of them is imported
@@ -113,7 +116,7 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
 def write_first_config(paths: Paths) -> None:
     """A HOME that nobody has used or configured begins with a limit in money."""
     is_own = paths.config.parent == paths.home
-    known = (paths.config, paths.journal, paths.lastgood)
+    known = (paths.config, paths.journal, paths.lastgood, paths.backups)
     if is_own and not any(path.exists() for path in known):
         paths.make_home()
         write_private_file(paths.config, FIRST_CONFIG)

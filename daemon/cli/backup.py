@@ -58,6 +58,7 @@ def _restore(args: argparse.Namespace) -> int:
         done = asyncio.run(work)
     print(f"{done.archive}: {len(done.files)} files of {show_time(done.created)} are in place.")
     print(f"What they replaced is kept in {done.kept}.")
-    print("Loops and goals are paused, and what was under way is not begun again.")
+    print("Loops, goals and schedules that were due since are paused; what was under way is not")
+    print("begun again. /schedule resume NAME lets one go on.")
     print("Start: aidaemon run")
     return 0

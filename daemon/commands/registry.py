@@ -2,6 +2,7 @@
 it before it is carried out, and its reply afterwards. The model never sees them.
 """
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from operator import attrgetter
 
 from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.errors import UsageError
+from daemon.core.errors import AidaemonError, UsageError
 from daemon.core.quoted import fence_quoted
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Resource, Right, Role, has_right
@@ -19,6 +20,7 @@ from daemon.sessions.inbox import COMMAND_STATE
 from daemon.store.journal import Store, Tx
 
 DONE_STATE, REPLY_KIND = "command", "command"
+log = logging.getLogger(__name__)
 RESULT_UNKNOWN = (
     "This command came before, and it is unknown whether it was carried out."
     " Check, and repeat it if needed."
@@ -258,13 +260,16 @@ class CommandRunner:
             return [(row, _make_repeat(tx, row)) for row in rows]
 
         for row, call in await self.store.read(list_calls):
-            if call:
-                await self.run(row, call, shown=False)
-            else:
-                text = INTERRUPTED.format(text=row.body)
-                await self.store.write(
-                    lambda tx, row=row, text=text: self._finish(tx, row, text, "new")
-                )
+            try:
+                if call:
+                    await self.run(row, call, shown=False)
+                    continue
+            except (AidaemonError, OSError) as error:
+                log.warning("/%s of before cannot be carried out: %s", row.body, error)
+            text = INTERRUPTED.format(text=row.body)
+            await self.store.write(
+                lambda tx, row=row, text=text: self._finish(tx, row, text, "new")
+            )
 
     def _finish(self, tx: Tx, row: InboxRow, text: str, state: str) -> None:
         tx.set_input_state(row.id, DONE_STATE)
@@ -274,9 +279,11 @@ class CommandRunner:
 
 
 def _make_repeat(tx: Tx, row: InboxRow) -> CommandCall | None:
-    """The command once more, where it may be repeated."""
+    """The command once more, where it may be repeated: nothing was said there after it, so it still
+    means what it meant.
+    """
     found, session = parse_command(row.body), tx.get_session(row.session)
-    if found is None or session is None:
+    if found is None or session is None or tx.has_later_input(row.session, row.id):
         return None
     name, argument = found
     command = COMMANDS.get(ALIASES.get(name, name))

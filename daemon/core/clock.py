@@ -119,7 +119,7 @@ async def wait_to_end(future: asyncio.Future[T]) -> asyncio.CancelledError | Non
     cancelled = None
     while not future.done():
         try:
-            await asyncio.shield(future)
+            await asyncio.wait((future,))
         except asyncio.CancelledError as exc:
             cancelled = exc
     return cancelled

@@ -26,6 +26,7 @@ def defuse_images(text: str) -> str:
     stranger what was read. Links stay, which a person must press; so does code, up to the first
     place where clients may differ about what is code.
     """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # each ends a line for all clients
     parts, start = list[str](), 0
     for code in CODE.finditer(text):
         if code["doubt"]:

@@ -212,7 +212,8 @@ def describe_outgoing(row: OutboxRow) -> str:
     return f"{describe_message(row)}: {states.get(row.state, 'it is on its way already')}"
 
 
-STATUS_CODE = re.compile(r"\b[245]\d\d\b")
+REFUSED = re.compile(r"does not take the mail: ([245]\d\d)\b")
+UNCONFIRMED = "not confirmed as sent; the owner was told why"
 OUTCOMES = "[Since your turn before:\n{lines}]"
 
 
@@ -224,8 +225,8 @@ def describe_outcomes(settled: Sequence[tuple[OutboxRow, bool]]) -> str:
     ends = {"sent": "sent", "withdrawn": "withdrawn by the user; it was not sent"}
     lines = []
     for row, is_trusted in settled:
-        code = STATUS_CODE.search(row.error)
-        refused = f"refused ({code[0]}); it was not sent" if code else "it could not be sent"
+        code = REFUSED.search(row.error)
+        refused = f"refused ({code[1]}); it was not sent" if code else UNCONFIRMED
         what = describe_message(row, with_subject=is_trusted)
         lines.append(f"- {what}: {ends.get(row.state, refused)}")
     return OUTCOMES.format(lines="\n".join(lines)) if lines else ""

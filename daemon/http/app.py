@@ -69,6 +69,8 @@ async def stream_events(
         async with asyncio.TaskGroup() as group:
             heartbeats = group.create_task(_send_heartbeats(response, heartbeat_s))
             async for event in events:
+                if is_limited and event.seq is None:
+                    continue  # not recorded yet, so it may be the owner's
                 if is_limited and await client.find_private([view.session]):
                     break  # it was shown something of the owner's meanwhile
                 if not (rest and event.seq == seq and event.rest >= rest):

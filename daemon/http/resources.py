@@ -126,7 +126,9 @@ async def change_loop(client: DaemonClient, request: web.Request) -> web.Respons
     approval completes it, and a rejection ends it.
     """
     agent, verb = request.match_info["agent"], request.path.rpartition("/")[2]
-    loops = await client.list_loops(agent)
+    loops = await hide_private(
+        client, request[PERSON], Resource.RUNS, await client.list_loops(agent)
+    )
     if verb == "approve":
         body = await read_body(request, LoopReviewBody)
         view = next((view for view in loops if view.loop_id == body.loop_id), None)

@@ -4,6 +4,8 @@ What was under way when the backup was made may have gone on after it: it is not
 nothing that waited to be sent is sent a second time.
 """
 
+import os
+import shutil
 import sqlite3
 import tarfile
 import tempfile
@@ -17,7 +19,7 @@ from daemon.core.errors import AidaemonError
 from daemon.core.rows import LoopStage
 from daemon.ops.backup import DATABASES, FOLDERS, read_created, verify_backup
 from daemon.ops.snapshots import list_snapshots
-from daemon.settings.paths import Paths
+from daemon.settings.paths import Paths, write_private_file
 from daemon.store.journal import Tx
 from daemon.store.sqlite import SqliteStore
 
@@ -34,6 +36,7 @@ CUT_OFF = (
     " again. It may have gone on after that, so I do not begin it again. Please look, and say it"
     " again if it is still wanted."
 )
+STAGE = ".restore-"
 PAUSED = "a backup was restored"
 OPEN_STATES = ("new", "ordered")
 
@@ -67,8 +70,9 @@ async def restore_backup(paths: Paths, archive: Path, at: datetime, *, force: bo
         found = "; ".join(problems)
         raise RestoreRefused(f"{archive}: {found}. Nothing was changed.")
     created = read_created(archive)
-    paths.backups.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=paths.backups, prefix=".restore-") as name:
+    for left in paths.home.glob(f"{STAGE}*"):  # of one that was cut off
+        shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(dir=paths.home, prefix=STAGE) as name:
         stage = Path(name)
         names = _unpack(archive, stage)
         if (newer := _describe_newer(paths, stage, created)) and not force:
@@ -77,10 +81,10 @@ async def restore_backup(paths: Paths, archive: Path, at: datetime, *, force: bo
                 f" {created:%Y-%m-%d %H:%M} UTC, does not. Nothing was changed. --force restores it"
                 " all the same; what it replaces is kept."
             )
-        if "journal.db" in names:
-            async with aclosing(await SqliteStore.open(stage / "journal.db")) as store:
+        if paths.journal.name in names:
+            async with aclosing(await SqliteStore.open(stage / paths.journal.name)) as store:
                 await store.write(lambda tx: _settle(tx, created, at))
-        kept = paths.backups / f"replaced-{at:%Y%m%d-%H%M%S}"
+        kept = paths.home / f"replaced-{at:%Y%m%d-%H%M%S}"
         _exchange(paths, stage, names, kept)
     return Restored(archive, created, tuple(names), kept)
 
@@ -129,18 +133,34 @@ def _is_ours(name: PurePosixPath) -> bool:
 
 
 def _exchange(paths: Paths, stage: Path, names: list[str], kept: Path) -> None:
-    """The old files go first: after a kill in between, HOME tells that its journal is absent, and a
-    second restore is refused by nothing.
+    """One after the other, the journal last: after a kill in between, HOME has its old journal, or
+    tells that it is absent. A config on another disk is copied.
     """
-    tops = sorted({name.partition("/")[0] for name in names})
-    targets = {top: paths.config if top == "config.toml" else paths.home / top for top in tops}
+    tops = {name.partition("/")[0] for name in names}
     kept.mkdir(mode=0o700)
-    for top, target in targets.items():
+    for top in sorted(tops, key=lambda top: (top == paths.journal.name, top)):
         for end in ENDS if top in DATABASES else ENDS[:1]:
             with suppress(FileNotFoundError):
-                target.with_name(target.name + end).rename(kept / (top + end))
-    for top, target in targets.items():
-        (stage / top).rename(target)
+                (paths.home / (top + end)).rename(kept / (top + end))
+        new, target = stage / top, paths.home / top
+        if top == "config.toml" and paths.config != target:
+            with suppress(FileNotFoundError):
+                shutil.copy2(paths.config, kept / top)
+            write_private_file(paths.config, new.read_bytes())
+            continue
+        _flush(new)
+        new.rename(target)
+    _flush(paths.home)
+
+
+def _flush(path: Path) -> None:
+    """To the disk, before anything takes its place."""
+    for one in (*path.rglob("*"), path) if path.name in FOLDERS else (path,):
+        handle = os.open(one, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _settle(tx: Tx, created: datetime, at: datetime) -> None:
@@ -156,6 +176,11 @@ def _settle(tx: Tx, created: datetime, at: datetime) -> None:
     for loop in tx.list_running_loops():
         if loop.stage is LoopStage.RUNNING:
             tx.put_loop(replace(loop, stage=LoopStage.PAUSED))
+    for row in tx.list_schedules():
+        if row.state == "active" and row.due and row.due <= at:
+            tx.put_schedule(replace(row, state="paused", due=None, fires_at=None))
+    for one in tx.list_checking():
+        tx.set_occurrence("skipped", "", one.schedule, one.key)
     for goal in tx.list_goals(-1):
         if goal.state == "active":
             tx.halt_goal(goal, "paused", PAUSED)

@@ -14,7 +14,7 @@ from daemon.settings.paths import Paths
 log = logging.getLogger(__name__)
 NAME = "snapshot-%Y%m%d-%H%M%S.tar.gz"
 DAY = timedelta(days=1)
-KEPT, MAX_BYTES, JOURNAL_SHARE = 7, 2 << 30, 2
+KEPT, MAX_BYTES, JOURNAL_SHARE, FAR_LARGER = 7, 2 << 30, 2, 2
 FIRST_S, LOOK_EVERY_S = 60.0, 600.0
 FAILED = (
     "The daily backup could not be made: {error} The one before is kept. I try again tomorrow;"
@@ -79,10 +79,13 @@ async def keep_snapshots(
 
 
 def _remove_surplus(paths: Paths, most: int) -> None:
-    """The newest is always kept."""
+    """The newest is always kept; and for want of room none that is far larger than it, for then
+    the journal was lost or has shrunk, and the older ones may be all that is left.
+    """
     journal = sum(path.stat().st_size for path in paths.home.glob("journal.db*"))
-    room = min(MAX_BYTES, JOURNAL_SHARE * journal)
+    room, newest = min(MAX_BYTES, JOURNAL_SHARE * journal), 0
     for number, path in enumerate(list_snapshots(paths.backups).values()):
-        room -= path.stat().st_size
-        if number and (number >= most or room < 0):
+        size = path.stat().st_size
+        room, newest = room - size, newest or size
+        if number and (number >= most or (room < 0 and size <= FAR_LARGER * newest)):
             path.unlink()

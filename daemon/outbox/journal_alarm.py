@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from channels.base import ChannelError
 from channels.message import Address, OutboundMessage
 from daemon.access.chat_ids import parse_address
 from daemon.core.errors import StoreUnavailable
@@ -66,8 +65,8 @@ class JournalAlarm:
             try:
                 async with asyncio.timeout(SEND_S):
                     await state.channel.send(message)
-            except (ChannelError, TimeoutError) as error:
-                log.warning("%s: the owner could not be told: %s", state.name, error)
+            except Exception:  # what one channel breaks is its own: the others go on, and this
+                log.exception("%s: the owner could not be told", state.name)
             else:
                 return True
         return False

@@ -68,7 +68,8 @@ def describe_lost_journal(paths: Paths) -> str:
     """What to tell of a HOME that was in use and has no journal any more; "" for any other."""
     if paths.journal.exists() and paths.journal.stat().st_size:
         return ""
-    left = [path.name for path in (paths.lastgood, paths.memory, paths.undo) if path.exists()]
+    signs = (paths.lastgood, paths.memory, paths.undo, paths.backups)
+    left = [path.name for path in signs if path.exists()]
     if not left:
         return ""
     state = "is empty" if paths.journal.exists() else "is absent"

@@ -143,7 +143,7 @@ def find_damage(path: Path) -> str:
     """What a connection of its own finds wrong with the whole file; "" for nothing."""
     try:
         with closing(open_reader(path)) as db:
-            found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+            found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
     except sqlite3.Error as error:
         return str(error)
     return "" if found == "ok" else found

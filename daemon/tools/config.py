@@ -12,7 +12,7 @@ from daemon.tools.shell.safe_commands import PROGRAMS
 from daemon.tools.shell.sandbox import SandboxChoice
 from daemon.tools.web.config import NetConfig, WebConfig
 
-RESERVED_FOLDERS = ("agents", "skills", "logs", "files", "undo")
+RESERVED_FOLDERS = ("agents", "skills", "logs", "files", "undo", "backups")
 
 
 def _check_program(program: str) -> str:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from daemon.core.rows import FileLabel
 from daemon.core.trust import Label
+from daemon.sessions.inbox import InboxMessage
 from daemon.tools.workspace.file_store import FileLabels
 from daemon.tools.workspace.fs import Workspace
 from tests.fakes.daemon_process import running_daemon, scripted
-from tests.fakes.house import living
+from tests.fakes.house import SESSION, living
 from tests.fakes.openai import FakeOpenAI, Step, calls, says
 
 OTHER = "web:other"
@@ -126,3 +127,18 @@ async def test_F8_an_undo_that_a_kill_cut_off_is_carried_out_after_the_restart(
         [(said,)] = journal.execute("SELECT body FROM outbox WHERE body LIKE '%ndone%'").fetchall()
     assert said.startswith(f"Undone, of {turn} (/undo ")
     assert said.count("as it was before") == number and "Not undone" not in said
+
+
+async def test_F8_an_undo_of_before_is_not_carried_out_once_something_else_was_said(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """It would mean another task by then."""
+    async with living(tmp_path, model) as it:
+        model.script(writes("a.txt", "one"), says("ok"))
+        await it.ask("write")
+        message = InboxMessage("web", "test", SESSION, "owner", "x", "/undo", role="owner")
+        await it.house.inbox.accept(message, command=True)  # cut off here
+        model.script(writes("a.txt", "two"), says("ok"))
+        await it.ask("write more")
+    async with living(tmp_path, model) as it:
+        assert (tmp_path / "workspace/a.txt").read_text() == "two"

@@ -65,7 +65,7 @@ async def test_a_backup_is_restored_and_what_it_replaces_is_kept(
     code, said = await asyncio.to_thread(restore, home, str(archive), "--force")
     assert code == 0 and "are in place" in said
     assert list_bodies(home) == ["first"]
-    [kept] = (home / "backups").glob("replaced-*")
+    [kept] = home.glob("replaced-*")
     assert list_bodies(kept) == ["first", "second"]
     assert await talk(home, model, "third") == ["ok"]
 
@@ -223,3 +223,37 @@ async def test_before_a_migration_a_copy_is_made_that_the_former_version_opens(
         assert db.execute("PRAGMA user_version").fetchone() == (version,)
         assert db.execute("SELECT count(*) FROM inbox").fetchone() == count
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+async def test_after_a_lost_journal_no_snapshot_takes_the_room_of_the_good_ones(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    home = tmp_path / "home"
+    await talk(home, model, *[f"{number} " * 2_000 for number in range(12)])
+    paths = resolve_paths(str(home), None)
+    good = [take_snapshot(paths, NOW + timedelta(days=day)).path for day in range(2)]
+    for path in home.glob("journal.db*"):
+        path.unlink()
+    await talk(home, model, "hello")
+    take_snapshot(paths, NOW + timedelta(days=2))
+    assert all(path.exists() for path in good)
+
+
+async def test_a_schedule_that_was_due_since_the_backup_does_not_run_by_itself_again(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    home, archive, clock = tmp_path / "home", tmp_path / "b.tar.gz", tmp_path / "clock"
+    env = {"AIDAEMON_TEST_CLOCK": str(clock)}
+    clock.write_text(NOW.isoformat())
+    later = NOW + timedelta(hours=1)
+    body = {"rule": later.isoformat(), "prompt": "mail Ann", "name": "once", "oneshot": True}
+    async with running_daemon(home, scripted(model.base_url), env) as daemon:
+        await daemon.post("/v1/schedules", 201, **body)
+        await asyncio.to_thread(aidaemon, "backup", "create", str(archive), home=home)
+    code, said = await asyncio.to_thread(restore, home, str(archive), "--force")
+    assert code == 0, said
+    clock.write_text((NOW + timedelta(hours=2)).isoformat())
+    async with running_daemon(home, scripted(model.base_url), env) as daemon:
+        [shown] = await daemon.listed("/v1/schedules")
+        assert (shown["name"], shown["state"]) == ("once", "paused")
+        assert await daemon.listed("/v1/runs") == [] and model.count == 0

@@ -194,3 +194,41 @@ async def test_the_table_of_who_sees_what_is_the_one_in_the_docs() -> None:
     if found != table:
         page.write_text(f"{before}{head}{table}{tail}{after}")
     assert found == table
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, *TALKERS])
+async def test_F10_a_loop_of_the_owners_is_neither_shown_nor_changed(
+    daemon: Daemon, role: Role
+) -> None:
+    headers = {"Authorization": f"Bearer {role.value}-token"}
+    status, text = await get_as(daemon, role, "/api/agents/default/loop/status")
+    assert status == 200 and "loopId" not in text
+    for verb in ("stop", "pause", "resume"):
+        path = f"/api/agents/default/loop/{verb}"
+        async with daemon.http.post(path, json={}, headers=headers) as response:
+            assert response.status == (403 if role is Role.VIEWER else 409)
+
+
+async def test_F10_a_group_in_which_nobody_has_spoken_is_nobodys_own(tmp_path: Path) -> None:
+    """A schedule that tells it recalls nothing."""
+    telegram = brisk("telegram")
+    async with FakeOpenAI() as model:
+        model.otherwise(by(answer))
+        await telegram.start()
+        private, group = telegram.private(OWNER), telegram.group(OWNER, "bob")
+        task = {
+            "name": "t",
+            "schedule": "every 1h",
+            "prompt": "what is my diagnosis",
+            "session": group,
+        }
+        tables = {"scheduler": {"tasks": [task]}}
+        async with running_daemon(
+            tmp_path / "home", config(model, telegram, more=tables)
+        ) as daemon:
+            telegram.say(OWNER, private, f"remember that {FACT}")
+            await telegram.until(lambda: "remembered" in said(telegram, private))
+            await daemon.post("/v1/messages", text="/schedule run t")
+            await telegram.until(lambda: "nobody else reads along" in said(telegram, group))
+            assert SECRET not in said(telegram, group)
+        await telegram.stop()

@@ -84,3 +84,16 @@ def test_no_style_or_source_is_left_in_any_element():
 )
 def test_links_and_other_code_stay(text: str):
     assert defuse_images(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\ncode\n```\r![x](http://evil/a)\n```\n",
+        "`a\r\r![x](http://evil)`b",
+        "~~~\na\n~~~\r<img src=x>\n~~~\n",
+    ],
+)
+def test_a_carriage_return_ends_code_as_it_does_for_clients(text: str) -> None:
+    shown = defuse_images(text)
+    assert "![" not in shown and "<img" not in shown

@@ -27,9 +27,9 @@ MARK = """UPDATE outbox SET state = ?1, attempts = attempts + (?1 = 'sending'), 
 OF_CONVERSATION = """EXISTS (SELECT 1 FROM sessions WHERE sessions.id = outbox.session
     AND ? IN (sessions.id, sessions.root))"""
 OUTCOMES = """INDEXED BY outbox_outcomes WHERE noted = 0 AND due IS NOT NULL
-    AND kind IN ('mail', 'reply') AND state IN ('sent', 'failed', 'withdrawn')
-    AND (session = ?1 OR (kind = 'mail' AND EXISTS (SELECT 1 FROM sessions
-    WHERE sessions.id = outbox.session AND root = ?1))) ORDER BY n LIMIT 20"""
+    AND kind = 'mail' AND state IN ('sent', 'failed', 'withdrawn')
+    AND (session = ?1 OR EXISTS (SELECT 1 FROM sessions
+    WHERE sessions.id = outbox.session AND root = ?1)) ORDER BY n LIMIT 20"""
 IS_TRUSTED = "SELECT label = 'trusted' FROM turns WHERE id = ?"
 HELD_TIMES = """SELECT MIN(due), MAX(created_at) FROM outbox WHERE state = 'held'
     AND due IS NOT NULL"""
@@ -108,6 +108,20 @@ class MessageTables(Table):
         "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ? AND message_id <> '')"
     )
     """A message came to it where others read along."""
+
+    has_later_input = Value[[str, str], bool](
+        "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ? AND n > (SELECT n FROM inbox WHERE"
+        " id = ?))"
+    )
+    """Something came to the session after this message."""
+
+    has_private_messages = Value[[str], bool](
+        "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ? AND message_id = ''"
+        " AND role = 'owner' AND channel <> 'agent' AND body NOT LIKE '/%')"
+    )
+    """An owner has written in it where nobody reads along. A command proves nothing: some have no
+    message of their own.
+    """
 
     has_other_senders = Value[[str], bool](
         "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ? AND role <> 'owner')"
@@ -209,7 +223,7 @@ class MessageTables(Table):
             self._run("UPDATE outbox SET noted = 1 WHERE turn = ? AND part = ?", turn, int(part))
 
     give_up_deliveries = Run[[str]](
-        "UPDATE outbox SET state = 'failed', error = ? WHERE state IN ('new', 'sending',"
+        "UPDATE outbox SET state = 'failed', noted = 1, error = ? WHERE state IN ('new', 'sending',"
         " 'uncertain', 'held')"
     )
     """Nothing that waits is sent."""

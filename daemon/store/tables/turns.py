@@ -18,11 +18,13 @@ UNFINISHED_SESSIONS = """SELECT session FROM inbox WHERE state IN ('new', 'order
     'new'
     UNION SELECT session FROM turns WHERE ended_at IS NULL ORDER BY session"""
 PRIVATE_EVENTS = """SELECT EXISTS (SELECT 1 FROM turns JOIN events ON events.turn = turns.id
-    WHERE turns.session = ? AND CASE events.kind
+    WHERE turns.session IN (SELECT id FROM sessions WHERE id = ?1 OR (root = ?1 AND root <> ''))
+    AND CASE events.kind
         WHEN 'ChildReturned' THEN 1
         WHEN 'ToolFinished' THEN payload ->> '$.public' IS NOT 1
-            OR payload ->> '$.tool' = 'remember'
-        WHEN 'UserSaid' THEN json_array_length(payload, '$.memories') > 0 END)"""
+            OR payload ->> '$.tool' IN ('remember', 'mail_send', 'mail_draft')
+        WHEN 'UserSaid' THEN json_array_length(payload, '$.memories') > 0
+            OR payload ->> '$.outcomes' <> '' END)"""
 COUNT_STOPS = """WITH RECURSIVE agents(agent) AS (
         SELECT MIN(agent) FROM turns WHERE stop_reason IS NOT NULL
         UNION ALL SELECT (SELECT MIN(t.agent) FROM turns AS t WHERE t.stop_reason IS NOT NULL AND
