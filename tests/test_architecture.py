@@ -50,7 +50,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/gateway": 4_800,
     "daemon/http": 7_700,
     "daemon/loops": 5_050,
-    "daemon/ops": 7_300,
+    "daemon/ops": 7_550,
     "daemon/outbox": 10_800,
     "daemon/providers": 19_760,
     "daemon/services": 2_850,

@@ -81,9 +81,8 @@ class Remains:
 def copied(folder: Path) -> Path:
     """The journal as a kill left it, in a place where it can be looked at without changing what the next life finds."""
     place = folder / "halfway"
-    (place / "home").mkdir(parents=True, exist_ok=True)
-    for file in place.glob("home/*"):
-        file.unlink()
+    shutil.rmtree(place, ignore_errors=True)
+    (place / "home").mkdir(parents=True)
     for file in folder.glob("home/journal.db*"):
         shutil.copy(file, place / "home" / file.name)
     return place
