@@ -300,7 +300,7 @@ async def k8(at: Scene) -> bool:
     return not at.told_model("38")
 
 
-MANY = "i=0; while [ $i -lt 2060 ]; do sleep 4 & i=$((i+1)); done 2>/dev/null; ls -d /proc/[0-9]* | wc -l; kill $(jobs -p)"
+MANY = "i=0; while [ $i -lt 1060 ]; do sleep 2 & i=$((i+1)); done 2>/dev/null; ls -d /proc/[0-9]* | wc -l; kill $(jobs -p)"
 
 
 def counted(at: Scene) -> int:
@@ -313,7 +313,7 @@ async def k9(at: Scene) -> bool:
     """The kernel counts none for uid 0: a server could do it at its start, unasked, without an end."""
     at.mine_is("many.sh", f"{MANY}\n")
     await at.say("Count", shell("bash many.sh > count.txt; true"), yes=["shell"])
-    return counted(at) > 2030
+    return counted(at) > 1030
 
 
 async def syncs(at: Scene) -> bool:
@@ -330,7 +330,7 @@ async def k14(at: Scene) -> bool:
     at.has_hand(sync=line, paths=[str(at.workspace)])
     await at.open()
     await at.say("Sync my files", ("hand__sync", {}))
-    return counted(at) > 2030
+    return counted(at) > 1030
 
 
 async def reads_the_calendar(at: Scene) -> bool:
