@@ -39,7 +39,7 @@ from daemon.tools.mcp.tools import (
     UrlAddress,
     stable_json,
 )
-from daemon.tools.shell.process import TOO_MANY, wait_until_crowded
+from daemon.tools.shell.process import TOO_MANY, kill_group, wait_until_crowded
 
 MAX_MESSAGE_BYTES = 16 << 20
 STDERR_BYTES = 64 * 1024
@@ -108,7 +108,7 @@ async def open_stdio(
                 group.start_soon(_read_messages, process.stdout, arriving, wire, heard)
                 group.start_soon(_write_messages, process.stdin, leaving)
                 group.start_soon(_read_stderr, process.stderr, heard)
-                watching = asyncio.create_task(_watch_count(process.pid, wire))
+                watching = asyncio.create_task(_watch_count(process, wire))
                 yield incoming, outgoing
             finally:
                 if watching:
@@ -121,9 +121,11 @@ async def open_stdio(
             stream.close()
 
 
-async def _watch_count(pid: int, wire: Connection) -> None:
-    await wait_until_crowded(pid)
+async def _watch_count(process: asyncio.subprocess.Process, wire: Connection) -> None:
+    """Kill it at once: asked to go, it would make more of them in its time of grace."""
+    await wait_until_crowded(process.pid)
     wire.close(TOO_MANY)
+    kill_group(process)
 
 
 async def _read_messages(

@@ -205,7 +205,7 @@ async def stream_process(
                 # Cancelled while it starts: only when it is known can all of it be killed.
                 await asyncio.wait((starting,))
                 if not starting.exception():
-                    _kill(starting.result())
+                    kill_group(starting.result())
                     await asyncio.wait([pipe.closed], timeout=DRAIN_S)
                     async with asyncio.timeout(REAP_S):
                         await starting.result().wait()
@@ -236,9 +236,9 @@ async def wait_until_crowded(pid: int) -> None:
         await asyncio.Event().wait()
     while True:
         count = _count_machine()
-        await asyncio.sleep(COUNT_EVERY_S if count < MAX_PROCESSES // 2 else COUNT_OFTEN_S)
         if count > MAX_PROCESSES and await asyncio.to_thread(_count_below, pid) > MAX_PROCESSES:
             return
+        await asyncio.sleep(COUNT_EVERY_S if count < MAX_PROCESSES // 2 else COUNT_OFTEN_S)
 
 
 def _count_machine() -> int:
@@ -280,7 +280,7 @@ async def exchange(argv: Sequence[str], data: bytes, timeout_s: float) -> bytes 
     return output if process.returncode == 0 else None
 
 
-def _kill(process: Process) -> None:
+def kill_group(process: Process) -> None:
     """Kill the group, but first the leader's children, which may have groups of their own.
 
     The leader is stopped meanwhile, so that it cannot fork. A signal takes some microseconds.
