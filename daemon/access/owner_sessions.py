@@ -40,7 +40,7 @@ class OwnerSessions:
         """It is a direct chat of an owner, the terminal, of the owner's own token or listed; or it
         works for one.
         """
-        return await self.store.read(lambda tx: self.find_own(tx, session))
+        return await self.store.read(lambda tx: self._find_own(tx, session))
 
     async def is_private(self, session: str) -> bool:
         """Nobody but the owner reads its runs: it is theirs, and of a web session only once it
@@ -48,8 +48,7 @@ class OwnerSessions:
         """
         return await self.store.read(lambda tx: self._find_private(tx, session))
 
-    def find_own(self, tx: Tx, session: str) -> bool:
-        """See `is_own`."""
+    def _find_own(self, tx: Tx, session: str) -> bool:
         row, root = _find_root(tx, session)
         if row is None or root is None:
             return False

@@ -210,10 +210,8 @@ class Daemon(ToolOwner):
         )
         self.rule_commands = RuleCommands(self.store, self.rules, caller, local)
         checks = CriteriaChecker(self.sandbox, self.effects)
-        self.routes, self.recall = (
-            routes,
-            MemoryRecall(self.memory, clock, self.owner_sessions.is_own),
-        )
+        self.recall = MemoryRecall(self.memory, clock, self.owner_sessions.is_own)
+        self.routes = routes
         self.context = context
         return AgentLoop(
             builder=context,

@@ -76,12 +76,10 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
             paths.daemon, json.dumps({"pid": os.getpid(), "url": url, "token": token})
         )
         daemon.background.start(daemon.warm_up(), "warm-up")
-        snapshots = keep_snapshots(
-            paths, daemon.clock, lambda: daemon.config.store.snapshots, daemon.notifier
-        )
-        if daemon.faults_of_home:  # first the owner decides what becomes of what there was
-            snapshots.close()
-        else:
+        if not daemon.faults_of_home:  # else the owner decides first what becomes of what there was
+            snapshots = keep_snapshots(
+                paths, daemon.clock, lambda: daemon.config.store.snapshots, daemon.notifier
+            )
             daemon.background.start(snapshots, "daily backup")
         await daemon.wait_for_servers(SERVERS_TIMEOUT_S)
         async with AsyncExitStack() as stack:

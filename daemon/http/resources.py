@@ -85,19 +85,24 @@ class LoopReviewBody(Body):
     reason: Reason = ""
 
 
+async def find_loops(
+    client: DaemonClient, request: web.Request, agent: str | None
+) -> list[LoopView]:
+    """Those that the person of the request sees."""
+    loops = await client.list_loops(agent)
+    return await hide_private(client, request[PERSON], Resource.RUNS, loops)
+
+
 async def list_loops(client: DaemonClient, request: web.Request) -> web.Response:
     """Loops, newest first, `?agent=`."""
-    found = await client.list_loops(request.query.get("agent"))
-    loops = await hide_private(client, request[PERSON], Resource.RUNS, found)
+    loops = await find_loops(client, request, request.query.get("agent"))
     return json_response([loop_to_json(view) for view in loops])
 
 
 async def get_status(client: DaemonClient, request: web.Request) -> web.Response:
     """The agent's latest loop and whether it is active."""
     agent = request.match_info["agent"]
-    loops = await hide_private(
-        client, request[PERSON], Resource.RUNS, await client.list_loops(agent)
-    )
+    loops = await find_loops(client, request, agent)
     view = find_loop(loops, "", open_only=False)
     known = loop_to_json(view) if view else {"agent": agent}
     return json_response({"active": bool(view and not view.ended), **known})
@@ -126,9 +131,7 @@ async def change_loop(client: DaemonClient, request: web.Request) -> web.Respons
     approval completes it, and a rejection ends it.
     """
     agent, verb = request.match_info["agent"], request.path.rpartition("/")[2]
-    loops = await hide_private(
-        client, request[PERSON], Resource.RUNS, await client.list_loops(agent)
-    )
+    loops = await find_loops(client, request, agent)
     if verb == "approve":
         body = await read_body(request, LoopReviewBody)
         view = next((view for view in loops if view.loop_id == body.loop_id), None)

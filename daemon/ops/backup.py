@@ -10,17 +10,18 @@ import tarfile
 import tempfile
 import zlib
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
+from typing import IO, cast
 
 from daemon import VERSION
 from daemon.core import value
 from daemon.core.errors import AidaemonError
+from daemon.store.migrate import find_damage, open_readonly
 
 MANIFEST = "manifest.json"
 DATABASES = ("journal.db", "memory.db")
 FOLDERS = ("agents", "skills")
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNREADABLE = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, KeyError)
 
 
@@ -77,19 +78,8 @@ def verify_backup(path: Path) -> BackupArchive:
 
 def read_created(path: Path) -> datetime:
     """When a verified backup was made."""
-    with tarfile.open(path, "r:gz") as tar:
-        stream = tar.extractfile(MANIFEST)
-        return datetime.fromisoformat(json.load(stream)["created"]) if stream else EPOCH
-
-
-def check_integrity(path: Path, *, quick: bool = False) -> str:
-    """What SQLite says of the database: "ok", or its first complaint."""
-    check = f"PRAGMA {'quick' if quick else 'integrity'}_check(1)"
-    try:
-        with _open_readonly(path) as database:
-            return str(database.execute(check).fetchone()[0])
-    except sqlite3.Error as error:
-        return str(error)
+    with tarfile.open(path, "r:gz") as tar, cast(IO[bytes], tar.extractfile(MANIFEST)) as stream:
+        return datetime.fromisoformat(json.load(stream)["created"])
 
 
 def _build(sources: dict[str, Path], target: Path, at: datetime, stage: Path) -> BackupArchive:
@@ -98,7 +88,7 @@ def _build(sources: dict[str, Path], target: Path, at: datetime, stage: Path) ->
         place = stage / "content" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         if name in DATABASES:  # SQLite's own copy: one moment, whole, whoever writes meanwhile
-            with _open_readonly(origin) as database, closing(sqlite3.connect(place)) as copy:
+            with open_readonly(origin) as database, closing(sqlite3.connect(place)) as copy:
                 database.backup(copy)
                 copy.execute("PRAGMA journal_mode=DELETE").fetchone()
         else:
@@ -126,10 +116,6 @@ def _make_private(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _open_readonly(path: Path) -> "closing[sqlite3.Connection]":
-    return closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30))
-
-
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -149,8 +135,8 @@ def _verify(path: Path, tar: tarfile.TarFile, folder: Path) -> BackupArchive:
             expected = dict(json.loads(copy.read_bytes())["files"])
             continue
         found[member.name] = _sha256(copy)
-        if member.name in DATABASES and (said := check_integrity(copy)) != "ok":
-            faults.append(f"{member.name}: the database is damaged: {said}")
+        if member.name in DATABASES and (damage := find_damage(copy)):
+            faults.append(f"{member.name}: the database is damaged: {damage}")
         copy.unlink()
     if not expected:
         faults.append(f"{MANIFEST}: is missing or empty")

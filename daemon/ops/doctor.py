@@ -26,11 +26,11 @@ from channels.base import Channel, ChannelError, Revoked
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value
 from daemon.core.errors import ConfigError, ProviderError
-from daemon.ops.backup import check_integrity
 from daemon.ops.models import DEFAULT_MODEL, find_model
 from daemon.providers.config import FallbackConfig, ProviderConfig
 from daemon.providers.http import make_auth_headers
 from daemon.providers.local.engine import check_memory, check_runtime, get_free_memory
+from daemon.store.migrate import find_damage
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.shell.process import MAX_PROCESSES
 from daemon.tools.shell.sandbox import DESCRIPTIONS, probe
@@ -199,10 +199,10 @@ def _check_disk(home: Path) -> Finding:
 
 
 def _check_database(name: str, path: Path) -> Finding:
-    said = check_integrity(path, quick=True) if path.exists() else "none yet"
+    said = (find_damage(path, quick=True) or "ok") if path.exists() else "none yet"
     if said in ("ok", "none yet"):
         return Finding(name, "ok", f"{path}: {said}")
-    advice = "stop the daemon, keep a copy of the file, put a backup in its place"
+    advice = "stop the daemon, keep a copy of the file, then: aidaemon backup restore"
     return Finding(name, "fail", f"{path}: {said}", advice)
 
 

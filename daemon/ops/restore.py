@@ -4,12 +4,11 @@ What was under way when the backup was made may have gone on after it: it is not
 nothing that waited to be sent is sent a second time.
 """
 
-import os
 import shutil
 import sqlite3
 import tarfile
 import tempfile
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -19,8 +18,9 @@ from daemon.core.errors import AidaemonError
 from daemon.core.rows import LoopStage
 from daemon.ops.backup import DATABASES, FOLDERS, read_created, verify_backup
 from daemon.ops.snapshots import list_snapshots
-from daemon.settings.paths import Paths, write_private_file
+from daemon.settings.paths import Paths, flush_to_disk, write_private_file
 from daemon.store.journal import Tx
+from daemon.store.migrate import open_readonly
 from daemon.store.sqlite import SqliteStore
 
 ENDS = ("", "-wal", "-shm")
@@ -93,7 +93,7 @@ def _describe_newer(paths: Paths, stage: Path, created: datetime) -> list[str]:
     """What would be lost; a database that cannot be read has nothing to lose."""
     found: list[str] = []
     for path in (paths.journal, paths.memory):
-        with suppress(sqlite3.Error), closing(sqlite3.connect(path.as_uri(), uri=True)) as db:
+        with suppress(sqlite3.Error), open_readonly(path) as db:
             db.execute("ATTACH ? AS backup", (f"{(stage / path.name).as_uri()}?mode=ro",))
             for what, query in LOST.items():
                 with suppress(sqlite3.OperationalError):  # a table of the other database
@@ -150,17 +150,13 @@ def _exchange(paths: Paths, stage: Path, names: list[str], kept: Path) -> None:
             continue
         _flush(new)
         new.rename(target)
-    _flush(paths.home)
+    flush_to_disk(paths.home)
 
 
 def _flush(path: Path) -> None:
     """To the disk, before anything takes its place."""
     for one in (*path.rglob("*"), path) if path.name in FOLDERS else (path,):
-        handle = os.open(one, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        flush_to_disk(one)
 
 
 def _settle(tx: Tx, created: datetime, at: datetime) -> None:

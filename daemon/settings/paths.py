@@ -23,11 +23,16 @@ def write_private_file(path: Path, text: str | bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    flush_to_disk(path.parent)
+
+
+def flush_to_disk(path: Path) -> None:
+    """What is in the file, or which names are in the folder, outlives a power cut."""
+    handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(handle)
     finally:
-        os.close(folder)
+        os.close(handle)
 
 
 @contextmanager

@@ -139,11 +139,19 @@ def _refuse_damage(db: sqlite3.Connection, path: Path) -> None:
         raise JournalUnusable(describe_damage(path, str(found[0])))
 
 
-def find_damage(path: Path) -> str:
-    """What a connection of its own finds wrong with the whole file; "" for nothing."""
+def open_readonly(path: Path) -> "closing[sqlite3.Connection]":
+    """Any database, as a look from outside; makes no file."""
+    return closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30))
+
+
+def find_damage(path: Path, *, quick: bool = False) -> str:
+    """What SQLite finds wrong with a whole database; "" for nothing. `quick` does not compare
+    indexes with their tables.
+    """
     try:
-        with closing(open_reader(path)) as db:
-            found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
+        with open_readonly(path) as db:
+            check = f"PRAGMA {'quick' if quick else 'integrity'}_check(1)"
+            found = str(db.execute(check).fetchone()[0])
     except sqlite3.Error as error:
         return str(error)
     return "" if found == "ok" else found

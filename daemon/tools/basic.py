@@ -2,6 +2,7 @@
 
 from datetime import UTC, tzinfo
 from difflib import get_close_matches
+from functools import cache
 from typing import Literal
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -44,7 +45,21 @@ async def current_time(context: ToolContext, zone: str = "") -> str:
 
 def find_zone(name: str) -> tzinfo:
     """By its IANA name or its city, in any case. Raises ToolError, which names those near it."""
-    zones = {
+    zones = _list_zones()
+    wanted = " ".join(name.lower().replace("_", " ").split())
+    if wanted not in zones:
+        wanted = wanted.partition(",")[0]
+    if wanted in zones:
+        return ZoneInfo(zones[wanted])
+    near = [zones[one] for one in get_close_matches(wanted, zones, n=5)]
+    hint = ", ".join(dict.fromkeys(near)) or "an IANA name such as Europe/Lisbon"
+    raise ToolError(f"zone: {name[:80]!r} is unknown; expected {hint}")
+
+
+@cache
+def _list_zones() -> dict[str, str]:
+    """Zones by their names and cities, in small letters; hundreds of files are looked at."""
+    zones: dict[str, str] = {
         city: zone
         for zone, _, cities in (line.partition(": ") for line in CITIES.splitlines())
         for city in cities.split(", ")
@@ -54,14 +69,7 @@ def find_zone(name: str) -> tzinfo:
         plain = zone.lower().replace("_", " ")
         zones |= {plain: zone}
         zones.setdefault(plain.rpartition("/")[2], zone)
-    wanted = " ".join(name.lower().replace("_", " ").split())
-    if wanted not in zones:
-        wanted = wanted.partition(",")[0]
-    if wanted in zones:
-        return ZoneInfo(zones[wanted])
-    near = [zones[one] for one in get_close_matches(wanted, zones, n=5)]
-    hint = ", ".join(dict.fromkeys(near)) or "an IANA name such as Europe/Lisbon"
-    raise ToolError(f"zone: {name[:80]!r} is unknown; expected {hint}")
+    return zones
 
 
 @tool(effect=Effect.READ, volatile=True, public=True)

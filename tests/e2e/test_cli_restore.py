@@ -257,3 +257,15 @@ async def test_a_schedule_that_was_due_since_the_backup_does_not_run_by_itself_a
         [shown] = await daemon.listed("/v1/schedules")
         assert (shown["name"], shown["state"]) == ("once", "paused")
         assert await daemon.listed("/v1/runs") == [] and model.count == 0
+
+
+async def test_a_backup_is_restored_into_a_new_home_and_nothing_is_replaced(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    home, archive, new = tmp_path / "home", tmp_path / "b.tar.gz", tmp_path / "new"
+    await talk(home, model, "first")
+    assert aidaemon("backup", "create", str(archive), home=home).returncode == 0
+    code, said = await asyncio.to_thread(restore, new, str(archive))
+    assert code == 0, said
+    assert list_bodies(new) == ["first"]
+    assert [path for kept in new.glob("replaced-*") for path in kept.iterdir()] == []
