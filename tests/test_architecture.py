@@ -56,7 +56,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/services": 2_850,
     "daemon/sessions": 9_750,
     "daemon/settings": 7_990,
-    "daemon/store": 13_400,
+    "daemon/store": 13_430,
     "daemon/tools": 100_100,
     "daemon/triggers": 16_000,
     "memory": 2_650,

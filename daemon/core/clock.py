@@ -125,6 +125,16 @@ async def wait_to_end(future: asyncio.Future[T]) -> asyncio.CancelledError | Non
     return cancelled
 
 
+class Commit(asyncio.Future[T]):
+    """Of what is written whether or not somebody still waits for it: a task that is cancelled
+    meanwhile learns so once this has ended.
+    """
+
+    def cancel(self, msg: object = None) -> bool:
+        """It cannot be."""
+        return False
+
+
 async def wait_for_stop(stopping: asyncio.Event, seconds: float) -> bool:
     """Wait so long; True when the daemon stops meanwhile."""
     with suppress(TimeoutError):

@@ -39,11 +39,7 @@ from daemon.core.rows import GOAL_CHANNEL, NO_ROOT, ApprovalRow, InboxRow, Sessi
 from daemon.core.trust import Label, Role
 from daemon.core.turn import Turn
 from daemon.sessions.brakes import OWNER_RANK, PERSON_RANK, UNTRUSTED_RANK
-from daemon.sessions.turn_setup import (
-    AGENT,
-    load_inherited_sources,
-    serves_another,
-)
+from daemon.sessions.turn_setup import AGENT, load_inherited_sources, serves_another
 from daemon.store.journal import Tx, begins_by_itself
 
 if TYPE_CHECKING:
@@ -301,7 +297,6 @@ class SessionWorker:
             now,
             agent=said.terms.agent,
         )
-
         turn = Turn(id=row.turn, session=self.session.id, sink=self, parent=parent)
         turn.record(said, now)
         if self.session.channel == GOAL_CHANNEL and history.plan:
@@ -355,7 +350,10 @@ class SessionWorker:
         while True:
             try:
                 written = manager.store.submit(work)
-                cancelled = await wait_to_end(written) or cancelled
+                try:
+                    await written
+                except asyncio.CancelledError as exc:
+                    cancelled = exc
                 self.epoch = written.result()
                 break
             except StoreUnavailable as exc:

@@ -7,7 +7,6 @@ it may run together with others in one disk commit (group commit), and has been 
 when it raises. Functions given to `read` see what is committed.
 """
 
-import asyncio
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, replace
@@ -16,6 +15,7 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from daemon.core.budget import OF_GOAL
+from daemon.core.clock import Commit
 from daemon.core.errors import UNBILLED, UnknownTurn
 from daemon.core.events import (
     Alarm,
@@ -465,8 +465,8 @@ class Store(Protocol):
         """
         ...
 
-    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
-        """Like `write`; the future can be waited for even when cancelled."""
+    def submit(self, work: Callable[[Tx], T]) -> Commit[T]:
+        """Like `write`; who is cancelled while it waits learns the outcome all the same."""
         ...
 
     async def read(self, look: Callable[[Tx], T]) -> T:

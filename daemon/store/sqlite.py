@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 import aiosqlite
 
-from daemon.core.clock import run_to_completion
+from daemon.core.clock import Commit, run_to_completion
 from daemon.core.errors import Conflict, StoreUnavailable
 from daemon.store.journal import Tx
 from daemon.store.migrate import (
@@ -35,6 +35,7 @@ from daemon.store.migrate import (
 
 A = TypeVar("A")
 T = TypeVar("T")
+F = TypeVar("F", bound="asyncio.Future[Any]")
 
 BATCH = 512
 QUICK_S = 0.005  # commits that take less run in the event loop's thread
@@ -137,16 +138,18 @@ class SqliteStore:
         """Run as one atomic unit; on disk when this returns. It is done even if the caller is
         cancelled meanwhile.
         """
-        return await self.submit(work)
+        return await self._enqueue(work, self._loop.create_future())
 
-    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
-        """The future ends when it is on disk."""
+    def submit(self, work: Callable[[Tx], T]) -> Commit[T]:
+        """Its end is that it is on disk, or that it is not."""
+        return self._enqueue(work, Commit(loop=self._loop))
+
+    def _enqueue(self, work: Callable[[Tx], T], done: F) -> F:
         if self._closing:
             raise StoreUnavailable(f"{self._path}: the journal is closed; nothing was written.")
         if self._damage:
             self._recheck_soon()
             raise StoreUnavailable(self._describe_damage())
-        done: asyncio.Future[T] = self._loop.create_future()
         self._queue.append(Work(work, done))
         if not self._committing:  # others of this step of the loop go along
             self._committing = True

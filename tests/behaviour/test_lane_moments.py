@@ -12,6 +12,7 @@ from typing import TypeVar
 import pytest
 
 from daemon.app.daemon import Overrides
+from daemon.core.clock import Commit
 from daemon.core.events import Answer, Steered, Suspended
 from daemon.core.trust import Effect
 from daemon.sessions.inbox import OWNER, InboxMessage
@@ -19,6 +20,7 @@ from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.signature import bind, tool
+from tests.fakes.commits import commit_of
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import FakeOpenAI, calls, gate, hangs, says
 
@@ -197,8 +199,8 @@ class SlowDesk:
             await self.done.wait()
         return await self.store.write(work)
 
-    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
-        return asyncio.ensure_future(self.write(work))
+    def submit(self, work: Callable[[Tx], T]) -> Commit[T]:
+        return commit_of(self.write(work))
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         found = await self.store.read(look)

@@ -14,6 +14,7 @@ import pytest
 
 from daemon.app.config import load_config
 from daemon.app.daemon import Overrides, open_daemon
+from daemon.core.clock import Commit
 from daemon.core.errors import StoreUnavailable, UsageError
 from daemon.core.events import Answer
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage
@@ -24,6 +25,7 @@ from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolOutput
 from daemon.tools.signature import bind, tool
+from tests.fakes.commits import commit_of
 from tests.fakes.house import SESSION, Living, living, write_config
 from tests.fakes.openai import FakeOpenAI, calls, fails, gate, hangs, says
 
@@ -357,8 +359,8 @@ class FullDisk:
             raise StoreUnavailable
         return await self.inner.write(work)
 
-    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
-        return asyncio.ensure_future(self.write(work))
+    def submit(self, work: Callable[[Tx], T]) -> Commit[T]:
+        return commit_of(self.write(work))
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.inner.read(look)
@@ -729,8 +731,8 @@ class Stumbling:
     async def write(self, work: Callable[[Tx], T]) -> T:
         return await self._store.write(work)
 
-    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
-        return asyncio.ensure_future(self.write(work))
+    def submit(self, work: Callable[[Tx], T]) -> Commit[T]:
+        return commit_of(self.write(work))
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         found = await self._store.read(look)

@@ -10,11 +10,13 @@ from typing import TypeVar
 from daemon.app.channels import ChannelTimeouts, run_channels
 from daemon.app.config import load_config
 from daemon.app.daemon import Daemon, Overrides, open_daemon
+from daemon.core.clock import Commit
 from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import OutboxRow
 from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from tests.fakes.channel import NEVER, FakeChannel, Trouble, brought
+from tests.fakes.commits import commit_of
 from tests.fakes.house import write_config
 from tests.fakes.openai import FakeOpenAI
 
@@ -95,8 +97,8 @@ class Journal:
         await self.cutter.step()
         return done
 
-    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
-        return asyncio.ensure_future(self.write(work))
+    def submit(self, work: Callable[[Tx], T]) -> Commit[T]:
+        return commit_of(self.write(work))
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.inner.read(look)

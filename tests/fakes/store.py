@@ -1,12 +1,13 @@
 """A journal whose disk fails when a test says so."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from daemon.core.clock import Commit
 from daemon.core.errors import StoreUnavailable
 from daemon.store.journal import Store, Tx
+from tests.fakes.commits import commit_of
 
 T = TypeVar("T")
 
@@ -27,8 +28,8 @@ class FailingStore:
             raise StoreUnavailable()
         return await self.store.write(work)
 
-    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
-        return asyncio.ensure_future(self.write(work))
+    def submit(self, work: Callable[[Tx], T]) -> Commit[T]:
+        return commit_of(self.write(work))
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.store.read(look)

@@ -1,6 +1,5 @@
 """What waits of people who were taken off the list is not worked on, and they are told nothing more (trust.md)."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,11 +7,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from daemon.access.directory import REMOVED_STATE, Directory, apply_removals, drop_queued
-from daemon.core.clock import SystemClock
+from daemon.core.clock import Commit, SystemClock
 from daemon.core.rows import InboxRow, OwnerChat, SessionRow
 from daemon.core.trust import Label, Role
 from daemon.store.journal import Tx
 from daemon.store.sqlite import SqliteStore
+from tests.fakes.commits import commit_of
 from tests.fakes.files import open_store
 
 T = TypeVar("T")
@@ -35,8 +35,8 @@ class Meanwhile:
         await self.inner.write(lambda tx: tx.set_input_state(self.begins, "taken"))
         return await self.inner.write(work)
 
-    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
-        return asyncio.ensure_future(self.write(work))
+    def submit(self, work: Callable[[Tx], T]) -> Commit[T]:
+        return commit_of(self.write(work))
 
     async def aclose(self) -> None:
         await self.inner.aclose()

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
+from daemon.core.clock import Commit
 from daemon.core.errors import StoreUnavailable
 from daemon.core.events import RecordedEvent, ToolStarted
 from daemon.store.journal import Store, Tx
 from tests.e2e.crash.moments import Moment, Outside
+from tests.fakes.commits import commit_of
 
 T = TypeVar("T")
 Keeps = Callable[[Sequence[RecordedEvent]], Sequence[RecordedEvent]]
@@ -81,8 +83,8 @@ class MortalStore:
         self.moment("after a commit")
         return result
 
-    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
-        return asyncio.ensure_future(self.write(work))
+    def submit(self, work: Callable[[Tx], T]) -> Commit[T]:
+        return commit_of(self.write(work))
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.inner.read(look)
@@ -120,8 +122,8 @@ class FaultyStore:
         self.problem = ""
         return result
 
-    def submit(self, work: Callable[[Tx], T]) -> asyncio.Future[T]:
-        return asyncio.ensure_future(self.write(work))
+    def submit(self, work: Callable[[Tx], T]) -> Commit[T]:
+        return commit_of(self.write(work))
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         await self.open.wait()
