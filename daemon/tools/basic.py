@@ -16,26 +16,12 @@ from daemon.tools.registry import ToolRegistry
 from daemon.tools.signature import tool
 
 EXTRA_ITERATIONS = 10
-# Well-known cities that no zone is named after.
-CITIES = """Asia/Kolkata: mumbai, delhi, new delhi, bangalore, bengaluru, chennai, hyderabad
-Asia/Shanghai: beijing, shenzhen, guangzhou
-Asia/Tokyo: osaka, kyoto
-America/Los_Angeles: san francisco, seattle, san diego, las vegas, portland
-America/New_York: washington, washington dc, boston, miami, philadelphia, atlanta, nyc
-America/Chicago: houston, dallas, austin
-America/Sao_Paulo: rio de janeiro, brasilia
-Europe/Berlin: munich, hamburg, frankfurt, cologne
-Europe/Kyiv: kiev
-Europe/Madrid: barcelona
-Europe/Rome: milan, naples, florence
-Europe/London: edinburgh, manchester
-Europe/Zurich: geneva, basel, bern"""
 MAX_STEPS, MAX_STEP_CHARS = 30, 200
 
 
 @tool(effect=Effect.READ, parallel=True, volatile=True, public=True)
 async def current_time(context: ToolContext, zone: str = "") -> str:
-    """The date and time now. `zone`: a city, or an IANA name such as Europe/Lisbon."""
+    """The date and time now. `zone`: an IANA name such as Europe/Lisbon."""
     now, found = context.clock.now(), find_zone(zone) if zone.strip() else None
     local = now.astimezone(found)
     where = f" in {found}" if found else f"; UTC {now.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
@@ -58,12 +44,10 @@ def find_zone(name: str) -> tzinfo:
 
 @cache
 def _list_zones() -> dict[str, str]:
-    """Zones by their names and cities, in small letters; hundreds of files are looked at."""
-    zones: dict[str, str] = {
-        city: zone
-        for zone, _, cities in (line.partition(": ") for line in CITIES.splitlines())
-        for city in cities.split(", ")
-    }
+    """Zones by their names and the city in them, in small letters; hundreds of files are looked
+    at.
+    """
+    zones: dict[str, str] = {}
     # Etc/GMT+2 is two hours behind UTC, which nobody means.
     for zone in sorted(one for one in available_timezones() if one[:4] not in ("Etc/", "loca")):
         plain = zone.lower().replace("_", " ")

@@ -159,7 +159,7 @@ async def test_the_time_is_told_in_utc_and_in_the_zone_of_the_machine(tmp_path: 
         ("Europe/Lisbon", "12:00:00 WET (UTC+0000) in Europe/Lisbon"),
         ("Lisbon", "12:00:00 WET (UTC+0000) in Europe/Lisbon"),
         ("new york", "07:00:00 EST (UTC-0500) in America/New_York"),
-        ("Beijing, China", "20:00:00 CST (UTC+0800) in Asia/Shanghai"),
+        ("Shanghai, China", "20:00:00 CST (UTC+0800) in Asia/Shanghai"),
         ("utc", "12:00:00 UTC (UTC+0000) in UTC"),
         (" ", "UTC 2026-03-01 12:00:00"),
     ],
