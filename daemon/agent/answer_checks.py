@@ -30,7 +30,7 @@ from daemon.core.events import (
     UserSaid,
     Verified,
 )
-from daemon.core.messages import Message, MessageRole, ToolCall
+from daemon.core.messages import CUT_BY_LENGTH, Message, MessageRole, ToolCall
 from daemon.core.trust import Answer, Label, Stop
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import AnswerCheck, Intent
@@ -62,6 +62,7 @@ AGAIN = (
 FAILED = '(The check "{check}" did not pass: {feedback})'
 MISFIT = "(This answer does not have the form that it must have: {faults})"
 UNCHECKED = "(It ended before this could be checked: {checks})"
+CUT_NOTE = "(This answer was cut off at its limit of tokens. Say 'go on' for the rest.)"
 NOBODY = "nobody looked at the answer in time"
 NOT_CONTENT = "The user is not content with it."
 REFLECTION_TOKENS, LONGEST_STEP = 400, 2_000
@@ -166,6 +167,8 @@ class AnswerChecker:
             if isinstance(event, Verified):
                 found.setdefault(event.check, event)
         notes = [one.note for one in reversed(found.values())]
+        if turn.reply and turn.reply.finish in CUT_BY_LENGTH:
+            notes.insert(0, CUT_NOTE)
         if claims := _find_claims(turn, text):
             notes.append(render_note(claims))
         if end.reason not in (Stop.DONE, Stop.CONDITION, Stop.REJECTED, Stop.FAILED):

@@ -29,11 +29,14 @@ NEXT = {
 ADVICE = {
     ErrorClass.AUTH: "The provider refused the key. Check api_key in [provider], then ask again.",
     ErrorClass.BILLING: "The provider asks for payment. Check the account's credit and ask again.",
-    ErrorClass.NOT_FOUND: "The provider does not know this model. Check primary in "
-    "[provider.models], or use /model.",
+    ErrorClass.NOT_FOUND: "The provider knows no such model, or base_url in [provider] is not its"
+    " address (it ends in /v1 at most providers). Check base_url, and primary in [provider.models],"
+    " or use /model.",
     ErrorClass.CONTEXT_TOO_LONG: "The conversation is too long for this model. /clear starts "
     "afresh.",
     ErrorClass.RATE_LIMIT: "The provider is limiting requests. Ask again in a minute.",
+    ErrorClass.FILTERED: "The provider's filter stops this. Say it in other words, or use /model; "
+    "/clear starts afresh.",
     ErrorClass.BAD_REQUEST: "The provider did not accept the request. Check the model's name and "
     "settings in [provider].",
 }

@@ -186,7 +186,11 @@ class RedactingChain:
         except ProviderError as error:
             text = redactor.redact_text(str(error))
             raise ProviderError(
-                error.kind, text, retry_after=error.retry_after, status=error.status
+                error.kind,
+                text,
+                retry_after=error.retry_after,
+                status=error.status,
+                parameters=error.parameters,
             ) from error
         cleaned = redactor.redact_value(reply)
         return reply if cleaned is reply else replace(cleaned, native=None)
@@ -272,6 +276,7 @@ class ModelCaller:
                 reply.native,
                 cycle=turn.spec.cycles,
                 charged_usd=charged,
+                recovered=reply.recovered,
             )
             turn.record(event, clock.now())
             actual = Cost(usage.input_tokens, usage.output_tokens, charged)

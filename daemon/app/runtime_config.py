@@ -149,6 +149,7 @@ def build_choice(config: ProviderConfig, clock: Clock, stack: AsyncExitStack) ->
                 clock=clock,
                 api_key=entry.api_key,
                 timeout_s=config.timeout_s,
+                total_timeout_s=config.total_timeout_s,
                 # Only for the primary: a key may be in them.
                 extra_headers=config.extra_headers if entry is config else {},
             )

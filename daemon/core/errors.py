@@ -62,17 +62,21 @@ class ErrorClass(StrEnum):
     NOT_FOUND = "not_found"
     CONTEXT_TOO_LONG = "context_too_long"
     BAD_REQUEST = "bad_request"
+    FILTERED = "filtered"
     UNKNOWN = "unknown"
 
 
 UNBILLED = (
     ErrorClass.AUTH, ErrorClass.BILLING, ErrorClass.NOT_FOUND, ErrorClass.BAD_REQUEST,
+    ErrorClass.FILTERED,
     ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.CONTEXT_TOO_LONG,
 )  # fmt: skip
 
 
 class ProviderError(AidaemonError):
-    """The model could not be reached or would not answer."""
+    """The model could not be reached or would not answer. `parameters`: what of the request could
+    be left out.
+    """
 
     def __init__(
         self,
@@ -81,8 +85,10 @@ class ProviderError(AidaemonError):
         *,
         retry_after: float | None = None,
         status: int | None = None,
+        parameters: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.retry_after = retry_after
         self.status = status
+        self.parameters = parameters

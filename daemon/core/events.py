@@ -156,10 +156,9 @@ class ModelFailed:
 @value
 class ModelReplied:
     """The reply, whole. A `closing` one makes no iteration, even when the model asks for tools that
-    it was not given (A12).
-
-    `cycle` says that it makes one even without a call (B3). `charged_usd` is what budgets count:
-    the worst case where the price is not known (F2).
+    it was not given (A12). `cycle` says that it makes one even without a call (B3). `charged_usd`
+    is what budgets count: the worst case where the price is not known (F2). `recovered`: its calls
+    stood in its text.
     """
 
     text: str
@@ -174,6 +173,7 @@ class ModelReplied:
     native: Native | None = None
     cycle: bool = False
     charged_usd: float | None = None
+    recovered: bool = False
 
     @property
     def is_iteration(self) -> bool:

@@ -88,7 +88,7 @@ class Usage:
 @value
 class ModelRequest:
     """Everything one model call needs. `tools_allowed` false keeps the list but forbids its use
-    (tool choice none).
+    (tool choice none). `without`: what the provider does not put into its request.
     """
 
     messages: tuple[Message, ...]
@@ -97,11 +97,14 @@ class ModelRequest:
     max_tokens: int | None = None
     effort: str | None = None
     seed: int | None = None
+    without: frozenset[str] = frozenset()
 
 
 @value
 class ModelReply:
-    """What the model said, and what it cost. `finish`: the server's word for why it stopped."""
+    """What the model said, and what it cost. `finish`: the server's word for why it stopped;
+    `recovered`: its calls stood in the text, as its server does not parse them.
+    """
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -110,7 +113,13 @@ class ModelReply:
     model: str = ""
     finish: str = ""
     native: Native | None = None
+    recovered: bool = False
 
+
+# What servers say of a reply that was cut at its limit of tokens.
+CUT_BY_LENGTH = frozenset(
+    ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length")
+)
 
 BASE = {
     MessageRole.USER: 0.5,

@@ -49,8 +49,14 @@ SecretSource = Callable[[], Mapping[str, str]]
 
 
 def drop_lone_surrogates(text: str) -> str:
-    """Half a surrogate pair cannot be written down: with a "?" in place of each."""
-    return text.encode("utf-8", "replace").decode()
+    """Half a surrogate pair cannot be written down: U+FFFD stands in its place. Two halves that
+    belong together become one character.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def list_encodings(value: str) -> set[str]:

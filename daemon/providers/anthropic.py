@@ -25,11 +25,7 @@ from daemon.core.messages import (
     ToolSpec,
 )
 from daemon.providers.base import (
-    GO_ON,
-    CallIds,
-    Json,
     ReplyBuilder,
-    encode_body,
     encode_json,
     encode_list,
     get_count,
@@ -37,12 +33,20 @@ from daemon.providers.base import (
     get_text,
     list_objects,
     make_native,
+)
+from daemon.providers.errors import CallFailed, make_object_error
+from daemon.providers.http import HttpProvider
+from daemon.providers.rules import (
+    EMPTY_TEXT,
+    GO_ON,
+    MISSING_START,
+    Json,
+    assign_ids,
+    fold_schema,
     make_valid_name,
     parse_arguments,
     split_instructions,
 )
-from daemon.providers.errors import CallFailed, make_object_error
-from daemon.providers.http import HttpProvider
 
 VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2}))?(?!\d)")
 FIRST_THINKING = (3, 7)
@@ -50,16 +54,13 @@ FIRST_ADAPTIVE = (4, 6)
 FIRST_PREFIX_BOUND = (5, 1)
 BUDGETS = {"low": 2048, "medium": 8192, "high": 16_384, "max": 24_000}
 THINKING_TYPES = ("thinking", "redacted_thinking")
-MISSING_START = "[earlier messages are left out]"
-EMPTY_TEXT = "[an empty message]"
-ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 CACHE_MARK = b',"cache_control":{"type":"ephemeral"}'
 WITHHELD = {
     "model_context_window_exceeded": (
         ErrorClass.CONTEXT_TOO_LONG,
         "no room was left for an answer",
     ),
-    "refusal": (ErrorClass.BAD_REQUEST, "it withholds its answer"),
+    "refusal": (ErrorClass.FILTERED, "it withholds its answer"),
 }
 # What adds to a block of each type, at its start and in later pieces.
 PIECES = {"text": "text", "thinking": "thinking", "tool_use": "partial_json"}
@@ -148,7 +149,7 @@ class AnthropicReplyBuilder(ReplyBuilder):
             if part.kind == "tool_use"
         ]
 
-    def _make_native(self, calls: Sequence[ToolCall]) -> Native | None:
+    def _make_native(self, calls: Sequence[ToolCall], raw: str, text: str) -> Native | None:
         """The blocks to send back; None without thinking, as text and calls say it all then."""
         ids, blocks = iter(calls), list[Json]()
         for part in self._parts:
@@ -181,7 +182,7 @@ class Anthropic(HttpProvider):
 
     def prepare(
         self, model: str, request: ModelRequest, stream: bool
-    ) -> tuple[URL, bytes, ReplyBuilder]:
+    ) -> tuple[URL, Json, ReplyBuilder]:
         """Model, tools, system and messages first, what varies last."""
         system, messages = split_instructions(request.messages)
         instructions = [encode_json(_text_block(m.text)) for m in system if m.text.strip()]
@@ -201,7 +202,7 @@ class Anthropic(HttpProvider):
             "tool_choice": {"type": "none"} if is_forbidden else None,
             "stream": stream or None,
         }
-        return self.url, encode_body(body), AnthropicReplyBuilder(prefix=history.prefix)
+        return self.url, body, AnthropicReplyBuilder(prefix=history.prefix)
 
 
 def get_capabilities(model: str) -> tuple[str, bool]:
@@ -245,8 +246,6 @@ class _History:
         self._messages: list[tuple[str, list[Json], list[bytes]]] = []
         self._owner, self._prefix_bound = owner, prefix_bound
         self._hash = blake2b(b"".join(before), digest_size=12)
-        self._ids = CallIds()
-        self._asked: list[str] = []
 
     @property
     def prefix(self) -> str:
@@ -255,17 +254,15 @@ class _History:
 
     def add(self, messages: Sequence[Message]) -> None:
         """The messages behind tools and system prompt; results answer the calls before them."""
-        for message in messages:
+        for message, ids in assign_ids(messages):
             match message.role:
                 case MessageRole.ASSISTANT:
-                    self._add_reply(message)
+                    self._add_reply(message, ids)
                 case MessageRole.TOOL:
-                    if self._asked:
-                        result: Json = {"type": "tool_result", "tool_use_id": self._asked.pop(0)}
-                        result |= {"content": message.text} if message.text.strip() else {}
-                        self._append(
-                            "user", result | ({"is_error": True} if message.is_error else {})
-                        )
+                    result: Json = {"type": "tool_result", "tool_use_id": ids[0]}
+                    result |= {"content": message.text} if message.text.strip() else {}
+                    result |= {"is_error": True} if message.is_error else {}
+                    self._append("user", result)
                 case _:
                     self._append("user", _text_block(message.text))
         if not self._messages or self._messages[-1][0] == "assistant":
@@ -282,14 +279,13 @@ class _History:
         blocks.append(block)
         parts.append(encoded)
 
-    def _add_reply(self, message: Message) -> None:
+    def _add_reply(self, message: Message, ids: Sequence[str]) -> None:
         blocks = self._get_native_blocks(message)
         if blocks is None:
             blocks = list(map(_tool_use_block, message.calls))
             if message.text.strip() or not blocks:
                 blocks.insert(0, _text_block(message.text))
-        self._asked = [self._ids.make_unique(call.provider_id) for call in message.calls]
-        left = iter(self._asked)
+        left = iter(ids)
         for block in blocks:
             is_call = block.get("type") == "tool_use"
             self._append("assistant", block | {"id": next(left)} if is_call else block)
@@ -338,16 +334,7 @@ def _list_tools(request: ModelRequest, history: Sequence[Message]) -> Iterable[J
 
 
 def _tool_block(tool: ToolSpec) -> Json:
-    """The API refuses alternatives of a whole schema: what any of them would take is shown."""
-    given = dict(tool.parameters)
-    schema: Json = {"type": "object"}
-    schema |= {key: part for key, part in given.items() if key not in ALTERNATIVES}
-    lists = [choices for key in ALTERNATIVES if isinstance(choices := given.get(key), list)]
-    properties: Json = {}
-    for choice in (choice for choices in lists for choice in choices if isinstance(choice, dict)):
-        properties |= get_object(choice, "properties")
-    if properties:
-        schema["properties"] = properties | get_object(given, "properties")
+    schema = fold_schema(tool.parameters)
     return {"name": tool.name, "description": tool.description, "input_schema": schema}
 
 

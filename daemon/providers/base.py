@@ -3,36 +3,27 @@
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, TypeVar
 
 from pydantic_core import from_json
 
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import (
-    Message,
-    MessageRole,
-    ModelReply,
-    ModelRequest,
-    Native,
-    ToolCall,
-    Usage,
-)
+from daemon.core.messages import ModelReply, ModelRequest, Native, ToolCall, Usage
+from daemon.core.redaction import drop_lone_surrogates
 from daemon.providers.errors import CallFailed
+from daemon.providers.rules import Json, clean_arguments, find_offered
+from daemon.providers.text_calls import VisibleText, find_text_calls, split_thought
 
 TextCallback = Callable[[str], None]
-Json = dict[str, object]
 MAX_TOKENS = 10**9
 MAX_RESPONSE_BYTES = 64 << 20
 MAX_SHOWN_BYTES = 100
 MAX_CACHED = 4096
-MAX_NAME = 64
-MISSING_START = "[the beginning of this conversation is missing]"
-GO_ON = "[go on]"
-INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_-]")
-VALID_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+HALF_CHARACTER = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 class Provider(Protocol):
@@ -58,9 +49,9 @@ class Provider(Protocol):
 
 
 def encode_json(value: object) -> bytes:
-    """Compact JSON. Half a surrogate pair, which no server accepts, becomes a question mark."""
+    """Compact JSON. Half a surrogate pair, which no server accepts, becomes U+FFFD."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
+    return drop_lone_surrogates(text).encode()
 
 
 def encode_list(values: Iterable[bytes]) -> bytes:
@@ -68,12 +59,19 @@ def encode_list(values: Iterable[bytes]) -> bytes:
     return b"[" + b",".join(values) + b"]"
 
 
-def encode_body(fields: Mapping[str, object]) -> bytes:
-    """A request body in this order; bytes are JSON already, None and empty lists are left out."""
-    given = {name: value for name, value in fields.items() if value not in (None, b"[]")}
+def list_fields(fields: Mapping[str, object], without: Collection[str] = ()) -> list[str]:
+    """The names of what is sent: None and empty lists are left out."""
+    return [
+        name for name, value in fields.items() if value not in (None, b"[]") and name not in without
+    ]
+
+
+def encode_body(fields: Mapping[str, object], without: Collection[str] = ()) -> bytes:
+    """A request body in this order, of `list_fields`; bytes are JSON already."""
     encoded = [
         b'"%s":%s' % (name.encode(), value if isinstance(value, bytes) else encode_json(value))
-        for name, value in given.items()
+        for name in list_fields(fields, without)
+        for value in (fields[name],)
     ]
     return b"{" + b",".join(encoded) + b"}"
 
@@ -82,67 +80,36 @@ class EncodingCache:
     """Encoded tools and messages, which are the same objects from call to call."""
 
     def __init__(self) -> None:
-        self._encoded: dict[int, tuple[object, bytes]] = {}
+        self._encoded: dict[object, tuple[object, bytes]] = {}
 
     def encode(self, values: Iterable[T], to_json: Callable[[T], object]) -> bytes:
         """A JSON array of them."""
+        return self.encode_variants(((value, None) for value in values), lambda v, _: to_json(v))
+
+    def encode_variants(
+        self, values: Iterable[tuple[T, V]], to_json: Callable[[T, V], object]
+    ) -> bytes:
+        """A JSON array of them, each in the variant that stands with it."""
         if len(self._encoded) > MAX_CACHED:
             self._encoded.clear()
         encoded: list[bytes] = []
-        for value in values:
-            if (entry := self._encoded.get(id(value))) is None:
+        for value, variant in values:
+            key = id(value), variant
+            if (entry := self._encoded.get(key)) is None:
                 # The entry holds the value, so that no other object gets its id.
-                entry = self._encoded[id(value)] = value, encode_json(to_json(value))
+                entry = self._encoded[key] = value, encode_json(to_json(value, variant))
             encoded.append(entry[1])
-        return b"[" + b",".join(encoded) + b"]"
+        return encode_list(encoded)
 
 
-class CallIds:
-    """Gives each call of a history an id of its own."""
-
-    def __init__(self) -> None:
-        self.used: set[str] = set()
-
-    def make_unique(self, wanted: str) -> str:
-        """The wanted id if it is valid and free; else one by place, the same every time."""
-        number = len(self.used)
-        while not VALID_ID.fullmatch(wanted) or wanted in self.used:
-            wanted = f"call_{number}"
-            number += 1
-        self.used.add(wanted)
-        return wanted
-
-
-def split_instructions(
-    messages: Sequence[Message],
-) -> tuple[Sequence[Message], Sequence[Message]]:
-    """The system messages at the beginning, and the rest."""
-    system = MessageRole.SYSTEM
-    first = next((n for n, m in enumerate(messages) if m.role is not system), len(messages))
-    return messages[:first], messages[first:]
-
-
-def make_valid_name(name: str, invalid: re.Pattern[str] = INVALID_NAME_CHAR) -> str:
-    """A model may invent a tool name that another provider refuses."""
-    return invalid.sub("_", name)[:MAX_NAME] or "unknown"
-
-
-def parse_arguments(written: str) -> Json:
-    """Arguments as a JSON object, which providers insist on; anything else is wrapped."""
+def _read_json(received: str | bytes) -> object:
+    """Half a character, as an escape, is let through: it becomes U+FFFD. Raises ValueError."""
     try:
-        found: object = json.loads(written)
-        json.dumps(found, allow_nan=False)  # Python reads NaN and 1e999, which are not JSON
-    except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, dict):
-        return found
-    return {"invalid": written} if written.strip() else {}
-
-
-def make_valid_arguments(written: str) -> str:
-    """As the model wrote them, unless that is no JSON object, which many servers refuse."""
-    found = parse_arguments(written)
-    return json.dumps(found) if found in ({}, {"invalid": written}) else written
+        return from_json(received)
+    except ValueError:
+        if HALF_CHARACTER.search(received if isinstance(received, str) else received.decode()):
+            return json.loads(received)
+        raise
 
 
 def get_text(fields: Json, *keys: str) -> str:
@@ -218,6 +185,7 @@ class ReplyBuilder(ABC):
     counts: Sequence[int] = (0, 0, 0)
     has_ended: bool = False
     _received: int = 0
+    _visible: VisibleText = field(default_factory=VisibleText)
 
     def feed(self, received: str | bytes) -> str:
         """Read a JSON object, or a list of them; gives the text that it adds. Raises CallFailed."""
@@ -228,7 +196,8 @@ class ReplyBuilder(ABC):
             self.has_ended = self.has_ended or self.ends_with_marker
             return ""
         try:
-            return "".join([self.read(fields) for fields in list_objects(from_json(received))])
+            raw = "".join([self.read(fields) for fields in list_objects(_read_json(received))])
+            return self._visible.feed(drop_lone_surrogates(raw))
         except (ValueError, TypeError) as error:
             start = received[:MAX_SHOWN_BYTES]
             shown = start.decode("utf-8", "replace") if isinstance(start, bytes) else start
@@ -242,8 +211,10 @@ class ReplyBuilder(ABC):
     def _list_calls(self) -> list[tuple[str, str, str]]:
         """(id, name, arguments) of each call. Raises TypeError."""
 
-    def _make_native(self, calls: Sequence[ToolCall]) -> Native | None:
-        """The reply in the provider's own form, where it must go back unchanged."""
+    def _make_native(self, calls: Sequence[ToolCall], raw: str, text: str) -> Native | None:
+        """The reply in the provider's own form, where it must go back unchanged; `raw` is its whole
+        text, `text` what of it is the answer.
+        """
         return None
 
     def _make_error(self, kind: ErrorClass, what: str) -> CallFailed:
@@ -254,19 +225,23 @@ class ReplyBuilder(ABC):
     def build(self, request: ModelRequest) -> ModelReply:
         """The whole reply. Raises CallFailed when there is nothing in it that can be used."""
         try:
-            text, asked = "".join(self.text), self._list_calls()
+            raw, asked = drop_lone_surrogates("".join(self.text)), self._list_calls()
         except TypeError as error:
             raise self._make_error(ErrorClass.MALFORMED, f"not {self.what}: {error}") from error
+        _, text = split_thought(raw)
         if not text.strip() and not asked:
             empty = ErrorClass.MALFORMED, "an empty reply"
             raise self._make_error(*self.withheld.get(self.finish, empty))
-        if not all(name for _, name, _ in asked):
-            raise CallFailed(ErrorClass.MALFORMED, "a tool call without a name")
+        offered = [tool.name for tool in request.tools if request.tools_allowed]
+        written = () if asked else find_text_calls(text, offered)
+        if written:
+            text, asked = "", [("", *call) for call in written]
         ids: list[str] = []  # they are echoed: each call needs one of its own
         for index, (given, *_) in enumerate(asked):
             ids.append(given if given and given not in ids else f"{given or 'call'}_{index}")
         calls = tuple(
-            ToolCall(call_id, *call[1:]) for call_id, call in zip(ids, asked, strict=True)
+            ToolCall(call_id, find_offered(name, offered), clean_arguments(arguments))
+            for call_id, (_, name, arguments) in zip(ids, asked, strict=True)
         )
         sent, received, cached = self.counts
         usage = Usage(sent, received, cached)
@@ -277,8 +252,10 @@ class ReplyBuilder(ABC):
             )
             received = len(text) + _count_chars(calls)
             usage = Usage(sent // 4 + 1, received // 4 + 1, estimated=True)
-        native = self._make_native(calls)
-        return ModelReply(text, calls, usage=usage, finish=self.finish, native=native)
+        native = None if written else self._make_native(calls, raw, text)
+        return ModelReply(
+            text, calls, usage=usage, finish=self.finish, native=native, recovered=bool(written)
+        )
 
 
 def make_too_long_error() -> CallFailed:

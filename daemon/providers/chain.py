@@ -171,6 +171,24 @@ class ProviderChain:
     ) -> ModelReply:
         """The first reply. `on_reset` voids the text shown so far; `on_retry` precedes a retry."""
         shown: list[str] = []
+        reply = await self._ask(routes, request, shown, on_text, on_reset, on_retry)
+        if on_text and "".join(shown).strip() != reply.text.strip():
+            if shown and on_reset:  # what was shown is not what the reply says
+                on_reset()
+            if reply.text:
+                on_text(reply.text)
+        return reply
+
+    async def _ask(
+        self,
+        routes: Sequence[ModelRoute],
+        request: ModelRequest,
+        shown: list[str],
+        on_text: TextCallback | None,
+        on_reset: Callable[[], None] | None,
+        on_retry: RetryCallback,
+    ) -> ModelReply:
+        """The first reply; `shown` is what of it was shown."""
 
         def show(text: str) -> None:
             shown.append(text)

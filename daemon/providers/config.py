@@ -159,6 +159,9 @@ class ProviderConfig(ServiceConfig):
     timeout_s: float = Field(
         120, gt=0, le=86_400, description="the longest silence of the server, between bytes too"
     )
+    total_timeout_s: float = Field(
+        900, gt=0, le=86_400, description="the longest that one call may take in all"
+    )
     max_tokens: int = Field(0, ge=0, description="tokens of one reply; 0: the model's own limit")
     extra_headers: dict[Annotated[str, AfterValidator(_check_header_name)], HeaderText] = Field(
         default_factory=dict, repr=False, description="HTTP headers to send along"

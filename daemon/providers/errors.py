@@ -28,6 +28,8 @@ SPECIFIC_CODES = _map_codes(
     OVERLOADED="overloaded_error engine_overloaded_error",
     NOT_FOUND="model_not_found",
     RATE_LIMIT="rate_limit_exceeded rate_limit_error",
+    FILTERED="content_filter content_policy_violation moderation_blocked data_inspection_failed "
+    "responsibleaipolicyviolation",
 )
 GENERAL_CODES = _map_codes(
     BAD_REQUEST="invalid_request_error invalid_argument",
@@ -72,11 +74,17 @@ NO_MODEL = re.compile(
 BUSY = re.compile(
     r"overloaded|at capacity|over capacity|no capacity|server is busy|high demand", re.IGNORECASE
 )
+FILTER = re.compile(
+    r"content.?(filter|polic|management)|moderation|safety (system|polic|check)|usage polic"
+    r"|inappropriate content|data.?inspection|prohibited content",
+    re.IGNORECASE,
+)
 # The class that words mean, and the statuses they mean it at; None: an error without one.
 WORDS = (
     (TOO_LONG, ErrorClass.CONTEXT_TOO_LONG, (None, 400, 422)),
     (NO_MODEL, ErrorClass.NOT_FOUND, (None, 400, 422)),
     (NO_CREDIT, ErrorClass.BILLING, (400, 403, 429)),
+    (FILTER, ErrorClass.FILTERED, (None, 400, 403, 422)),
     (BUSY, ErrorClass.OVERLOADED, (None, *range(500, 1000))),
 )
 STATUS = re.compile(r"[345]\d{2}")
@@ -95,6 +103,7 @@ PHRASES = {
     "not_found": "does not know this model or this address",
     "context_too_long": "says that the conversation is too long for the model",
     "bad_request": "does not accept the request",
+    "filtered": "has a filter that stops this",
     "unknown": "gave an answer that nobody expected",
 }
 
@@ -111,7 +120,13 @@ class CallFailed(ProviderError):
         detail = detail if len(detail) <= MAX_DETAIL else detail[:MAX_DETAIL] + "…"
         where = f"{host} ({self.status})" if self.status else host
         message = f"{where} {PHRASES[self.kind]}" + (f": {detail}" if detail else "")
-        return ProviderError(self.kind, message, retry_after=self.retry_after, status=self.status)
+        return ProviderError(
+            self.kind,
+            message,
+            retry_after=self.retry_after,
+            status=self.status,
+            parameters=self.parameters,
+        )
 
 
 def make_error(
@@ -141,6 +156,8 @@ def make_object_error(
         error = {"message": error if isinstance(error, str) else json.dumps(error)}
     found = error.get("message") or error.get("detail") or error.get("error") or ""
     words = found if isinstance(found, str) else json.dumps(found)
+    if isinstance(param := error.get("param"), str) and param not in words:
+        words = f"{words} ({param})"
     details = error.get("details")
     entries = details if isinstance(details, list) else [details]
     listed = [detail for detail in entries if isinstance(detail, dict)]

@@ -10,10 +10,8 @@ from yarl import URL
 
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
+from daemon.core.redaction import drop_lone_surrogates
 from daemon.providers.base import (
-    GO_ON,
-    MISSING_START,
-    Json,
     ReplyBuilder,
     encode_body,
     encode_json,
@@ -23,12 +21,19 @@ from daemon.providers.base import (
     get_text,
     list_objects,
     make_native,
+)
+from daemon.providers.errors import CallFailed, make_object_error
+from daemon.providers.http import HttpProvider
+from daemon.providers.rules import (
+    EMPTY_TEXT,
+    GO_ON,
+    MISSING_START,
+    Json,
+    fold_schema,
     make_valid_name,
     parse_arguments,
     split_instructions,
 )
-from daemon.providers.errors import CallFailed, make_object_error
-from daemon.providers.http import HttpProvider
 
 BAD_CALL_REASONS = (
     "MALFORMED_FUNCTION_CALL",
@@ -59,7 +64,7 @@ class GeminiReplyBuilder(ReplyBuilder):
     """Reads answers of generateContent and their pieces."""
 
     what = "an answer of generateContent"
-    withheld = dict.fromkeys(BLOCKED_REASONS, (ErrorClass.BAD_REQUEST, "it withholds its answer"))
+    withheld = dict.fromkeys(BLOCKED_REASONS, (ErrorClass.FILTERED, "it withholds its answer"))
 
     _calls: list[tuple[str, str, str]] = field(default_factory=list)
     _parts: list[Json] = field(default_factory=list)
@@ -73,7 +78,7 @@ class GeminiReplyBuilder(ReplyBuilder):
         if reason := get_text(feedback, "blockReason"):
             more = get_text(feedback, "blockReasonMessage")
             blocked = f"its filter blocks what it was sent ({reason})"
-            raise CallFailed(ErrorClass.BAD_REQUEST, f"{blocked}: {more}" if more else blocked)
+            raise CallFailed(ErrorClass.FILTERED, f"{blocked}: {more}" if more else blocked)
         used = get_object(fields, "usageMetadata")
         counts = (
             get_count(used, "promptTokenCount", "toolUsePromptTokenCount"),
@@ -116,7 +121,7 @@ class GeminiReplyBuilder(ReplyBuilder):
             raise self._make_error(ErrorClass.MALFORMED, "the model spoilt its call of a tool")
         return self._calls
 
-    def _make_native(self, calls: Sequence[ToolCall]) -> Native | None:
+    def _make_native(self, calls: Sequence[ToolCall], raw: str, text: str) -> Native | None:
         return make_native(self._parts) if self._signed else None
 
 
@@ -129,7 +134,7 @@ class Gemini(HttpProvider):
 
     def prepare(
         self, model: str, request: ModelRequest, stream: bool
-    ) -> tuple[URL, bytes, ReplyBuilder]:
+    ) -> tuple[URL, Json, ReplyBuilder]:
         """Tools, system prompt and contents first, what varies last."""
         tools = self.cache.encode(request.tools, _tool_declaration)
         instructions, messages = split_instructions(request.messages)
@@ -154,7 +159,7 @@ class Gemini(HttpProvider):
         path = f"{self.url.path.rstrip('/')}/{resource}:{method}"
         url = self.url.with_path(path, keep_query=True)
         url = url.update_query(alt="sse") if stream else url
-        return url, encode_body(body), GeminiReplyBuilder()
+        return url, body, GeminiReplyBuilder()
 
 
 def parse_version(model: str) -> tuple[int, int]:
@@ -167,9 +172,8 @@ def parse_version(model: str) -> tuple[int, int]:
 
 def _tool_declaration(tool: ToolSpec) -> Json:
     declared: Json = {"name": tool.name, "description": tool.description}
-    if tool.parameters.get("properties"):
-        declared["parametersJsonSchema"] = tool.parameters
-    return declared
+    schema = fold_schema(tool.parameters)
+    return declared | ({"parametersJsonSchema": schema} if schema["properties"] else {})
 
 
 def _thinking_settings(model: str, effort: str) -> Json:
@@ -212,7 +216,9 @@ def _encode_contents(provider: str, model: str, messages: Sequence[Message]) -> 
 
 
 def _encode_user(texts: Iterable[str]) -> bytes:
-    return _encode_content("user", (encode_json({"text": text}) for text in texts))
+    return _encode_content(
+        "user", (encode_json({"text": text if text.strip() else EMPTY_TEXT}) for text in texts)
+    )
 
 
 def _encode_content(role: str, parts: Iterable[bytes]) -> bytes:
@@ -240,7 +246,7 @@ def _encode_reply(message: Message, provider: str, model: str) -> tuple[bytes, l
                 {key: text for key in ("id", "name") if (text := get_text(call, key))}
                 for call, _ in own
             ]
-            return native.blocks.strip()[1:-1].encode("utf-8", "replace"), refs
+            return drop_lone_surrogates(native.blocks.strip()[1:-1]).encode(), refs
     parts: list[Json] = []
     if message.text or not message.calls:
         parts.append({"text": message.text})

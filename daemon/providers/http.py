@@ -17,16 +17,19 @@ from yarl import URL
 
 from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import ModelReply, ModelRequest
+from daemon.core.messages import ModelReply, ModelRequest, Native
 from daemon.providers.base import (
     MAX_RESPONSE_BYTES,
     EncodingCache,
     ReplyBuilder,
     TextCallback,
+    encode_body,
+    list_fields,
     make_too_long_error,
 )
 from daemon.providers.config import SERVICES
 from daemon.providers.errors import CallFailed, make_error, parse_retry_after
+from daemon.providers.rules import Json
 
 UTF_8 = codecs.getincrementaldecoder("utf-8-sig")
 DRAIN_S = 1.0
@@ -34,6 +37,7 @@ GATHER_S = 0.035
 EVENT_FIRST_BYTES = (b":", b"d", b"e", b"i", b"r")
 LARGE_BODY = 1_000_000
 MIN_SECRET_CHARS = 8
+NEEDED = ("model", "messages", "input", "contents", "instructions", "system", "systemInstruction")
 
 
 @dataclass(slots=True)
@@ -144,7 +148,7 @@ def make_auth_headers(kind: str, api_key: str) -> dict[str, str]:
 class HttpProvider(ABC):
     """A provider. It streams when somebody watches; the reply is the same either way.
 
-    `timeout_s` is the longest silence; a long answer that keeps coming may take any time.
+    `timeout_s` is the longest silence, `total_timeout_s` the longest call.
     `rejects_native` finds the error of a service that refuses its own former reply.
     """
 
@@ -159,11 +163,14 @@ class HttpProvider(ABC):
         clock: Clock,
         api_key: str = "",
         timeout_s: float = 120.0,
+        total_timeout_s: float = 900.0,
         extra_headers: Mapping[str, str] | None = None,
     ) -> None:
         extra, base = extra_headers or {}, URL(base_url)
-        self._clock, self._timeout_s = clock, timeout_s
-        self.url = base.with_path(base.path.rstrip("/") + self.path, keep_query=True)
+        self._clock, self._timeout_s, self._total_timeout_s = clock, timeout_s, total_timeout_s
+        # As providers print it: with the path of a call, or a slash, at its end.
+        root = base.path.rstrip("/").removesuffix(self.path).rstrip("/")
+        self.url = base.with_path(root + self.path, keep_query=True)
         self._host = base.host or ""
         if not base.is_default_port():
             self._host += f":{base.port}"
@@ -206,12 +213,16 @@ class HttpProvider(ABC):
         if self._session:
             await self._session.close()
 
+    def owns(self, native: Native | None, model: str) -> bool:
+        """A reply's own form comes from this provider and model, and may go back to it."""
+        return native is not None and (native.provider, native.model) == (self.name, model)
+
     @abstractmethod
     def prepare(
         self, model: str, request: ModelRequest, stream: bool
-    ) -> tuple[URL, bytes, ReplyBuilder]:
-        """The address and the body of the call, the same bytes first at every call, and what reads
-        its answer.
+    ) -> tuple[URL, Json, ReplyBuilder]:
+        """The address and the fields of the body, in the order in which they change least; what is
+        bytes is JSON already. And what reads the answer.
         """
 
     async def _send(
@@ -219,7 +230,8 @@ class HttpProvider(ABC):
     ) -> ModelReply:
         """One call. Raises CallFailed."""
         stream = on_text is not None
-        url, body, builder = self.prepare(model, request, stream)
+        url, fields, builder = self.prepare(model, request, stream)
+        body = encode_body(fields, request.without)
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
@@ -229,18 +241,25 @@ class HttpProvider(ABC):
             )
         # Large bytes would be written in one go.
         data = body if len(body) < LARGE_BODY else io.BytesIO(body)
+        whole = asyncio.timeout(self._total_timeout_s)
         try:
-            # Connecting and waiting are two silences; this also ends an upload that nobody reads.
-            async with asyncio.timeout(2 * self._timeout_s):
-                response = await self._session.post(
-                    url, data=data, proxy=self._proxy, allow_redirects=False
-                )
-            async with response:
-                if response.status >= 300:
-                    raise await self._read_error(response)
-                await read_reply(response, builder, on_text, self._timeout_s)
+            async with whole:
+                # This also ends an upload that nobody reads.
+                async with asyncio.timeout(self._timeout_s):
+                    response = await self._session.post(
+                        url, data=data, proxy=self._proxy, allow_redirects=False
+                    )
+                async with response:
+                    if response.status >= 300:
+                        raise await self._read_error(response)
+                    await read_reply(response, builder, on_text, self._timeout_s)
+        except CallFailed as error:
+            error.parameters = tuple(set(list_fields(fields, request.without)) - {*NEEDED})
+            raise
         except TimeoutError as error:
             silence = f"it was silent for {self._timeout_s:g} s"
+            if whole.expired():
+                silence = f"its answer was not complete after {self._total_timeout_s:g} s"
             raise CallFailed(ErrorClass.TIMEOUT, silence) from error
         except (aiohttp.ClientError, OSError, UnicodeError) as error:  # UnicodeError: a bad name
             raise CallFailed(ErrorClass.NETWORK, _describe_error(error)) from error
@@ -269,7 +288,7 @@ class HttpProvider(ABC):
         if not (wrong and self.rejects_native and self.rejects_native.search(str(error))):
             return False
         natives = [message.native for message in request.messages if message.native]
-        sent = {hash(n.blocks) for n in natives if (n.provider, n.model) == (self.name, model)}
+        sent = {hash(n.blocks) for n in natives if self.owns(n, model)}
         is_new = bool(sent - self._rejected)
         self._rejected |= sent
         return is_new

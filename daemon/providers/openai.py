@@ -1,26 +1,38 @@
 """Any server that speaks OpenAI's chat completions."""
 
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from yarl import URL
 
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import Message, MessageRole, ModelRequest, ToolSpec
+from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
 from daemon.providers.base import (
-    Json,
     ReplyBuilder,
-    encode_body,
     get_count,
     get_object,
     get_text,
     list_objects,
-    make_valid_arguments,
+    make_native,
 )
 from daemon.providers.errors import make_object_error
 from daemon.providers.http import HttpProvider
+from daemon.providers.rules import (
+    EMPTY_TEXT,
+    Json,
+    assign_ids,
+    describe_calls,
+    fold_schema,
+    render_error,
+)
 
-FILTERED = {"content_filter": (ErrorClass.BAD_REQUEST, "its filter withholds the answer")}
+FILTERED = {"content_filter": (ErrorClass.FILTERED, "its filter withholds the answer")}
+# What the model thought, and what signs it: servers refuse a history without what they sent.
+THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "extra_content")
+PIECES = ("text", "summary")
+CALL_KEYS = ("id", "type", "function", "index")
 # Where servers differ: their names of `max_tokens` and `seed`.
 NAMES = {
     "api.openai.com": ("max_completion_tokens", "seed"),
@@ -31,11 +43,20 @@ NAMES = {
 
 @dataclass(slots=True)
 class _CallParts:
-    """A tool call that comes in pieces."""
+    """A tool call that comes in pieces; `extra` is what goes back with it unchanged."""
 
     id: str
     name: str
     arguments: str = ""
+    extra: Json = field(default_factory=dict)
+
+    @property
+    def is_complete(self) -> bool:
+        """Its arguments are a whole JSON object."""
+        try:
+            return isinstance(json.loads(self.arguments), dict)
+        except (ValueError, RecursionError):
+            return False
 
 
 @dataclass(slots=True)
@@ -46,6 +67,7 @@ class ChatReplyBuilder(ReplyBuilder):
     ends_with_marker = True
     withheld = FILTERED
 
+    _thoughts: Json = field(default_factory=dict)
     _calls: list[_CallParts] = field(default_factory=list)
     _by_index: dict[object, _CallParts] = field(default_factory=dict)
 
@@ -65,27 +87,77 @@ class ChatReplyBuilder(ReplyBuilder):
         message = whole or get_object(choice, "delta")
         for position, call in enumerate(list_objects(message.get("tool_calls"))):
             self._add_call(call, position if whole else call.get("index"))
+        for key in THOUGHTS:
+            if (piece := message.get(key)) is not None:
+                self._thoughts[key] = _join(self._thoughts.get(key), piece)
         parts = [get_text(part, "text") for part in list_objects(message.get("content"))]
         text = "".join(parts) or get_text(message, "refusal")
         self.text.append(text)
         return text
 
     def _add_call(self, call: Json, index: object) -> None:
-        """Servers number the pieces, or not, or all with 0: a new id and name begin a new call."""
+        """Servers number the pieces, or not, or all with 0, and some give all calls one id: a new
+        id begins a new call, and so does a name behind arguments that are complete.
+        """
         function, call_id = get_object(call, "function"), get_text(call, "id")
         name, arguments = get_text(function, "name"), function.get("arguments") or ""
         last = self._calls[-1] if self._calls else None
         parts = last if index is None else self._by_index.get(index)
-        if parts is None or (call_id and name and call_id != parts.id):
+        if parts is None or (name and ((call_id and call_id != parts.id) or parts.is_complete)):
             parts = _CallParts(call_id, name)
             self._calls.append(parts)
             self._by_index[len(self._calls) - 1 if index is None else index] = parts
         parts.name = parts.name or name
         parts.id = parts.id or call_id
         parts.arguments += arguments if isinstance(arguments, str) else json.dumps(arguments)
+        for key, piece in call.items():
+            if key not in CALL_KEYS and piece is not None:
+                parts.extra[key] = _join(parts.extra.get(key), piece)
 
     def _list_calls(self) -> list[tuple[str, str, str]]:
         return [(call.id, call.name, call.arguments) for call in self._calls]
+
+    def _make_native(self, calls: Sequence[ToolCall], raw: str, text: str) -> Native | None:
+        """What a message has no place for."""
+        extras = [call.extra for call in self._calls]
+        message = self._thoughts | ({"content": raw} if raw != text else {})
+        if not message and not any(extras):
+            return None
+        return make_native({"message": message, "calls": extras})
+
+
+def _join(before: object, piece: object) -> object:
+    """Texts go on, objects get more members, and lists more items; one of the same index and type
+    goes on with the last.
+    """
+    match before, piece:
+        case str(), str():
+            return before + piece
+        case dict(), dict():
+            return {**before, **piece}
+        case list(), list():
+            joined: list[object] = [*before]
+            for one in piece:
+                last = joined[-1] if joined else None
+                if isinstance(last, dict) and isinstance(one, dict) and _goes_on(last, one):
+                    joined[-1] = {
+                        **last,
+                        **one,
+                        **{
+                            key: last[key] + one[key]
+                            for key in PIECES
+                            if isinstance(last.get(key), str) and isinstance(one.get(key), str)
+                        },
+                    }
+                else:
+                    joined.append(one)
+            return joined
+        case _:
+            return piece
+
+
+def _goes_on(last: Json, piece: Json) -> bool:
+    return "index" in piece and all(last.get(key) == piece.get(key) for key in ("index", "type"))
 
 
 class OpenAI(HttpProvider):
@@ -93,18 +165,23 @@ class OpenAI(HttpProvider):
 
     kind = "openai"
     path = "/chat/completions"
+    rejects_native = re.compile(r"reasoning|extra_content|thought|signature", re.IGNORECASE)
 
     def prepare(
         self, model: str, request: ModelRequest, stream: bool
-    ) -> tuple[URL, bytes, ReplyBuilder]:
+    ) -> tuple[URL, Json, ReplyBuilder]:
         """Model, tools and messages first, what varies from call to call last."""
         host = self.url.host or ""
         domain = host.partition(".")[2] if host.endswith(".openai.azure.com") else host
         max_tokens, seed = NAMES.get(domain, ("max_tokens", "seed"))
+        messages = [
+            (message, (ids, self.owns(message.native, model)))
+            for message, ids in assign_ids(request.messages)
+        ]
         body: Json = {
             "model": model,
             "tools": self.cache.encode(request.tools, _tool_json),
-            "messages": self.cache.encode(request.messages, _message_json),
+            "messages": self.cache.encode_variants(messages, _message_json),
             "tool_choice": "none" if request.tools and not request.tools_allowed else None,
             max_tokens: request.max_tokens or None,
             "reasoning_effort": "high" if request.effort == "max" else request.effort,
@@ -112,24 +189,33 @@ class OpenAI(HttpProvider):
             "stream": stream or None,
             "stream_options": {"include_usage": True} if stream else None,
         }
-        return self.url, encode_body(body), ChatReplyBuilder()
+        return self.url, body, ChatReplyBuilder()
 
 
 def _tool_json(tool: ToolSpec) -> Json:
     described = {"name": tool.name, "description": tool.description}
-    return {"type": "function", "function": {**described, "parameters": tool.parameters}}
+    parameters = fold_schema(tool.parameters)
+    return {"type": "function", "function": {**described, "parameters": parameters}}
 
 
-def _message_json(message: Message) -> Json:
-    match message.role:
-        case MessageRole.TOOL:
-            answered: Json = {"role": "tool", "tool_call_id": message.provider_id}
-            return {**answered, "content": message.text}
-        case MessageRole.ASSISTANT if message.calls:
-            calls: list[Json] = []
-            for call in message.calls:
-                function = {"name": call.name, "arguments": make_valid_arguments(call.arguments)}
-                calls.append({"id": call.provider_id, "type": "function", "function": function})
-            return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
-        case _:
-            return {"role": message.role.value, "content": message.text}
+def _message_json(message: Message, variant: tuple[tuple[str, ...], bool]) -> Json:
+    """The message with these ids; with what the provider itself has sent for it, if it is its
+    own.
+    """
+    ids, is_own = variant
+    text = render_error(message) if message.text.strip() or message.is_error else EMPTY_TEXT
+    if message.role is MessageRole.TOOL:
+        return {"role": "tool", "tool_call_id": ids[0], "content": text}
+    if message.role is not MessageRole.ASSISTANT:
+        return {"role": message.role.value, "content": text}
+    native = json.loads(message.native.blocks) if is_own and message.native else {}
+    extras = native.get("calls", [])
+    said: Json = {"role": "assistant", "content": text}
+    if message.calls:
+        extras = extras if len(extras) == len(message.calls) else [{}] * len(message.calls)
+        calls: list[Json] = []
+        for call_id, call, extra in zip(ids, describe_calls(message), extras, strict=True):
+            function = {"name": call.name, "arguments": call.arguments}
+            calls.append({"id": call_id, "type": "function", "function": function, **extra})
+        said |= {"content": message.text or None, "tool_calls": calls}
+    return said | native.get("message", {})

@@ -8,12 +8,9 @@ from dataclasses import dataclass, field
 from yarl import URL
 
 from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
+from daemon.core.redaction import drop_lone_surrogates
 from daemon.providers.base import (
-    MISSING_START,
-    CallIds,
-    Json,
     ReplyBuilder,
-    encode_body,
     encode_json,
     encode_list,
     get_count,
@@ -21,13 +18,20 @@ from daemon.providers.base import (
     get_text,
     list_objects,
     make_native,
-    make_valid_arguments,
-    make_valid_name,
-    split_instructions,
 )
 from daemon.providers.errors import make_object_error
 from daemon.providers.http import HttpProvider
 from daemon.providers.openai import FILTERED
+from daemon.providers.rules import (
+    EMPTY_TEXT,
+    MISSING_START,
+    Json,
+    assign_ids,
+    describe_calls,
+    fold_schema,
+    render_error,
+    split_instructions,
+)
 
 PARAGRAPH_BREAK = "\n\n"
 END_EVENTS = ("response.completed", "response.incomplete", "response.failed")
@@ -128,7 +132,7 @@ class ResponsesReplyBuilder(ReplyBuilder):
             if one.raw.get("type") == "function_call"
         ]
 
-    def _make_native(self, calls: Sequence[ToolCall]) -> Native | None:
+    def _make_native(self, calls: Sequence[ToolCall], raw: str, text: str) -> Native | None:
         """The items as they came, if a message cannot hold them and the server takes them back."""
         outputs = self._list_outputs()
         items = [output.raw for output in outputs]
@@ -150,13 +154,13 @@ class Responses(HttpProvider):
 
     def prepare(
         self, model: str, request: ModelRequest, stream: bool
-    ) -> tuple[URL, bytes, ReplyBuilder]:
+    ) -> tuple[URL, Json, ReplyBuilder]:
         """Model, instructions, tools and input first, what varies last.
 
         The server stores nothing: reasoning comes to us encrypted, and goes back.
         """
         instructions, messages = split_instructions(request.messages)
-        items = list(_InputItems(self.name, model).encode(messages))
+        items = list(_encode_input(self.name, model, messages))
         reasons, effort = not NON_REASONING.match(model), request.effort
         if effort == "max":  # E13: more than high is there from GPT-5.2 on
             version = VERSION.match(model)
@@ -176,60 +180,58 @@ class Responses(HttpProvider):
             "reasoning": {"effort": effort} if effort and reasons else None,
             "stream": stream or None,
         }
-        return self.url, encode_body(body), ResponsesReplyBuilder()
+        return self.url, body, ResponsesReplyBuilder()
 
 
 def _tool_json(tool: ToolSpec) -> Json:
     """Strict, which is the default here, would refuse a schema with an optional argument."""
-    described = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", **described, "strict": False}
+    described = {"name": tool.name, "description": tool.description}
+    parameters = fold_schema(tool.parameters)
+    return {"type": "function", **described, "parameters": parameters, "strict": False}
 
 
-class _InputItems:
-    """The input. Ids that are invalid or used twice are replaced, always the same way."""
+def _encode_input(provider: str, model: str, messages: Sequence[Message]) -> Iterator[bytes]:
+    """The input. An item's id stands in it once."""
+    used = set[str]()
+    for message, ids in assign_ids(messages):
+        match message.role:
+            case MessageRole.TOOL:
+                answer = {"type": "function_call_output", "call_id": ids[0]}
+                yield encode_json({**answer, "output": render_error(message)})
+            case MessageRole.ASSISTANT:
+                yield from _encode_own(message.native, ids, used, (provider, model)) or (
+                    _encode_reply(message, ids)
+                )
+            case MessageRole.SYSTEM:
+                yield _encode_message("developer", message.text)
+            case _:
+                yield _encode_message("user", message.text)
 
-    def __init__(self, provider: str, model: str) -> None:
-        self._owner = provider, model
-        self._ids = CallIds()
-        self._asked: list[str] = []
 
-    def encode(self, messages: Sequence[Message]) -> Iterator[bytes]:
-        """Results answer the calls just before them, by place."""
-        for message in messages:
-            match message.role:
-                case MessageRole.TOOL:
-                    if self._asked:
-                        answer = {"type": "function_call_output", "call_id": self._asked.pop(0)}
-                        yield encode_json({**answer, "output": message.text})
-                case MessageRole.ASSISTANT:
-                    yield from self._encode_native(message) or self._encode_reply(message)
-                case MessageRole.SYSTEM:
-                    yield _encode_message("developer", message.text)
-                case _:
-                    yield _encode_message("user", message.text)
+def _encode_own(
+    native: Native | None, ids: Sequence[str], used: set[str], owner: tuple[str, str]
+) -> list[bytes]:
+    """The reply as it came, if it comes from here with these calls, and none of its items was sent
+    before.
+    """
+    if native is None or (native.provider, native.model) != owner:
+        return []
+    items: list[Json] = json.loads(native.blocks)
+    calls = [str(item.get("call_id")) for item in items if item.get("type") == "function_call"]
+    names = [str(item["id"]) for item in items if "id" in item]
+    if calls != [*ids] or len({*names} - used) != len(names):
+        return []
+    used.update(names)
+    return [drop_lone_surrogates(native.blocks.strip()[1:-1]).encode()]
 
-    def _encode_native(self, message: Message) -> list[bytes]:
-        """The reply as it came, if it comes from this model and none of its ids is used twice."""
-        native = message.native
-        if native is None or (native.provider, native.model) != self._owner:
-            return []
-        items: list[Json] = json.loads(native.blocks)
-        calls = [str(item.get("call_id")) for item in items if item.get("type") == "function_call"]
-        ids = calls + [str(item["id"]) for item in items if "id" in item]
-        if len(calls) != len(message.calls) or len({*ids} - self._ids.used) != len(ids):
-            return []
-        self._asked = calls
-        self._ids.used.update(ids)
-        return [native.blocks.strip()[1:-1].encode("utf-8", "replace")]
 
-    def _encode_reply(self, message: Message) -> Iterator[bytes]:
-        if message.text or not message.calls:
-            yield _encode_message("assistant", message.text)
-        self._asked = [self._ids.make_unique(call.provider_id) for call in message.calls]
-        for call, call_id in zip(message.calls, self._asked, strict=True):
-            item = {"type": "function_call", "call_id": call_id, "name": make_valid_name(call.name)}
-            yield encode_json({**item, "arguments": make_valid_arguments(call.arguments)})
+def _encode_reply(message: Message, ids: Sequence[str]) -> Iterator[bytes]:
+    if message.text.strip() or not message.calls:
+        yield _encode_message("assistant", message.text)
+    for call_id, call in zip(ids, describe_calls(message), strict=True):
+        item = {"type": "function_call", "call_id": call_id, "name": call.name}
+        yield encode_json({**item, "arguments": call.arguments})
 
 
 def _encode_message(role: str, text: str) -> bytes:
-    return encode_json({"role": role, "content": text})
+    return encode_json({"role": role, "content": text if text.strip() else EMPTY_TEXT})

@@ -132,7 +132,7 @@ REFUSALS: list[tuple[ErrorClass, float | None, Step]] = [
             "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
         ),
     ),
-    (ErrorClass.BAD_REQUEST, None, blocks("PROHIBITED_CONTENT")),
+    (ErrorClass.FILTERED, None, blocks("PROHIBITED_CONTENT")),
 ]
 
 
@@ -170,7 +170,7 @@ BROKEN: list[tuple[str, ErrorClass, Step]] = [
         ErrorClass.MALFORMED,
         replies(finish="MALFORMED_FUNCTION_CALL", why="print(default_api.shell("),
     ),
-    ("withheld", ErrorClass.BAD_REQUEST, replies(finish="SAFETY")),
+    ("withheld", ErrorClass.FILTERED, replies(finish="SAFETY")),
     ("no JSON", ErrorClass.MALFORMED, raw(b"<html>hello</html>")),
 ]
 

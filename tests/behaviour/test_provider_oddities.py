@@ -223,4 +223,4 @@ async def test_an_answer_that_a_filter_withholds_is_not_asked_for_again_a7() -> 
     ).encode()
     with pytest.raises(ProviderError, match="withholds the answer") as raised:
         await answered(sends("application/json", withheld), stream=False)
-    assert raised.value.kind is ErrorClass.BAD_REQUEST
+    assert raised.value.kind is ErrorClass.FILTERED

@@ -9,7 +9,7 @@ import pytest
 from daemon.core.clock import SystemClock
 from daemon.core.errors import ProviderError
 from daemon.core.messages import ModelReply, ModelRequest
-from daemon.providers.base import ReplyBuilder
+from daemon.providers.base import ReplyBuilder, encode_body
 from daemon.providers.config import SERVICES
 from daemon.providers.http import HttpProvider
 
@@ -46,7 +46,8 @@ def prepare(
 ) -> tuple[bytes, ReplyBuilder]:
     """The body of a call, and what reads its answer."""
     adapter = kind(base_url=base_url or SERVICES[kind.kind].url, clock=SystemClock())
-    return adapter.prepare(model, request, stream)[1:]
+    _, fields, builder = adapter.prepare(model, request, stream)
+    return encode_body(fields), builder
 
 
 def parse_reply(builder: ReplyBuilder, body: bytes, request: ModelRequest) -> ModelReply:

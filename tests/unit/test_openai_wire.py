@@ -238,7 +238,7 @@ def test_arguments_that_are_no_json_object_are_echoed_as_one(written: str) -> No
 def test_half_a_surrogate_pair_does_not_break_the_call() -> None:
     assert (
         body(ModelRequest((Message(MessageRole.USER, "a\ud800b"),)))["messages"][0]["content"]
-        == "a?b"
+        == "a\ufffdb"
     )
 
 
@@ -344,7 +344,6 @@ def test_streamed_calls_are_told_apart_however_the_server_numbers_them(
         answer({"content": " \n"}),
         answer({"content": None, "tool_calls": []}),
         answer({"content": {"a": 1}}),
-        answer({"content": None, "tool_calls": [{"id": "x", "function": {"arguments": "{}"}}]}),
     ],
 )
 def test_an_answer_of_the_wrong_shape_or_an_empty_one_is_malformed(wrong: bytes) -> None:

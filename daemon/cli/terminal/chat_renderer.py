@@ -37,6 +37,7 @@ ERROR_TEXTS = {
     "not_found": "no such model",
     "context_too_long": "too long for this model",
     "bad_request": "the request was refused",
+    "filtered": "its filter stops this",
 }
 FAILED = {"failed", "quarantined"}
 SILENT_REASONS = {"done", "cancelled", "failed", "rejected", ""}

@@ -1,0 +1,323 @@
+"""Servers that differ from OpenAI's: a turn ends with its answer, and so does the next (issue: nothing kills a conversation)."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.fakes.command_line import aidaemon
+from tests.fakes.daemon_process import Daemon, running_daemon, scripted
+from tests.fakes.openai import Exchange, FakeOpenAI, Step, fails, raw, says, tokens
+
+Json = dict[str, Any]
+VALID_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+READ = {"path": "note.txt"}
+
+
+def replies(message: Json, finish: str = "stop") -> Step:
+    """A whole answer with exactly this message, streamed in one piece where that was asked for."""
+
+    async def step(x: Exchange) -> web.StreamResponse:
+        choice = {"index": 0, "finish_reason": finish}
+        body: Json = {"id": "x", "created": 1, "model": "m", "usage": tokens(10, 5)}
+        if not x.streams:
+            body |= {"object": "chat.completion", "choices": [choice | {"message": message}]}
+            return web.Response(text=json.dumps(body), content_type="application/json")
+        body |= {"object": "chat.completion.chunk", "choices": [choice | {"delta": message}]}
+        response = await x.open()
+        await response.write(b"data: " + json.dumps(body).encode() + b"\n\ndata: [DONE]\n\n")
+        return response
+
+    return step
+
+
+def call(name: str, arguments: object, call_id: str = "call_a", **extra: object) -> Json:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"id": call_id, "type": "function", "function": function, **extra}
+
+
+def unless(fault: Callable[[list[Json]], str], then: Step) -> Step:
+    """Refuses a history in which this finds a fault, as strict servers do."""
+
+    async def step(x: Exchange) -> web.StreamResponse:
+        if found := fault(x.asked["messages"]):
+            error = {"message": found, "type": "invalid_request_error", "param": None, "code": None}
+            return await fails(400, {"error": error})(x)
+        return await then(x)
+
+    return step
+
+
+def home_with_note(tmp_path: Path) -> Path:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "note.txt").write_text("The answer is 42.\n")
+    (tmp_path / "workspace" / "other.txt").write_text("Another one.\n")
+    return tmp_path
+
+
+async def reply_of(daemon: Daemon, text: str = "What is in note.txt?") -> str:
+    run = await daemon.ask(text)
+    assert run["stop_reason"] == "done", run
+    return str(run["reply"])
+
+
+def results(model: FakeOpenAI, request: int = -1) -> list[str]:
+    return [m["content"] for m in model.requests[request]["messages"] if m["role"] == "tool"]
+
+
+async def test_two_calls_with_one_id_and_no_index_are_two_calls_p01(tmp_path: Path) -> None:
+    first, second = (
+        {
+            "choices": [
+                {"index": 0, "delta": {"tool_calls": [call("read_file", {"path": path}, "x")]}}
+            ]
+        }
+        for path in ("note.txt", "other.txt")
+    )
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    lines = [b"data: %s\n\n" % json.dumps(one).encode() for one in (first, second, end)]
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home_with_note(tmp_path), scripted(model.base_url)) as daemon,
+    ):
+        model.script(raw(*lines, b"data: [DONE]\n\n"), says("Both are read."))
+        assert await reply_of(daemon) == "Both are read."
+        found = results(model)
+        assert "42" in found[0] and "Another" in found[1]
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
+async def test_what_the_model_thought_goes_back_with_its_call_p03(tmp_path: Path, key: str) -> None:
+    def lacks_thought(messages: list[Json]) -> str:
+        asked = [m for m in messages if m.get("tool_calls")]
+        missing = any(m.get(key) != "I should look." for m in asked)
+        return f"The {key} in the thinking mode must be passed back to the API." if missing else ""
+
+    thinking = {
+        "role": "assistant",
+        "content": "",
+        key: "I should look.",
+        "tool_calls": [call("read_file", READ)],
+    }
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home_with_note(tmp_path), scripted(model.base_url)) as daemon,
+    ):
+        model.script(replies(thinking, "tool_calls"))
+        model.otherwise(unless(lacks_thought, says("It is 42.")))
+        assert await reply_of(daemon) == "It is 42."
+        assert await reply_of(daemon, "Thanks") == "It is 42."
+        assert model.count == 3
+
+
+async def test_the_signature_of_a_call_goes_back_unchanged_p04(tmp_path: Path) -> None:
+    signature = {"google": {"thought_signature": "c2lnbmF0dXJl"}}
+
+    def lacks_signature(messages: list[Json]) -> str:
+        made = [one for m in messages for one in m.get("tool_calls") or ()]
+        missing = any(one.get("extra_content") != signature for one in made)
+        return (
+            "Function call is missing a thought_signature in functionCall parts." if missing else ""
+        )
+
+    asked = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [call("read_file", READ, extra_content=signature)],
+    }
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home_with_note(tmp_path), scripted(model.base_url)) as daemon,
+    ):
+        model.script(replies(asked, "tool_calls"))
+        model.otherwise(unless(lacks_signature, says("It is 42.")))
+        assert await reply_of(daemon) == "It is 42."
+        assert await reply_of(daemon, "Thanks") == "It is 42."
+
+
+async def test_half_an_emoji_in_an_answer_is_replaced_in_one_call_p06_x01(tmp_path: Path) -> None:
+    half = {"role": "assistant", "content": "Fine \ud83d thanks"}
+    async with FakeOpenAI() as model, running_daemon(tmp_path, scripted(model.base_url)) as daemon:
+        model.otherwise(replies(half))
+        assert await reply_of(daemon, "How are you?") == "Fine \ufffd thanks"
+        assert model.count == 1
+        shown = await asyncio.to_thread(aidaemon, "chat", "--once", "How are you?", home=tmp_path)
+        assert shown.returncode == 0 and "Fine \ufffd thanks" in shown.stdout
+
+
+async def test_half_an_emoji_in_the_arguments_of_a_call_is_replaced_p06(tmp_path: Path) -> None:
+    asked = call("remember", {"fact": "likes \ud83d"})
+    async with FakeOpenAI() as model, running_daemon(tmp_path, scripted(model.base_url)) as daemon:
+        model.script(
+            replies({"role": "assistant", "tool_calls": [asked]}, "tool_calls"), says("Noted.")
+        )
+        assert await reply_of(daemon, "Remember what I like") == "Noted."
+        assert "error" not in results(model)[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<think>\nThe user says hi.\n</think>\n\nHello!",
+        "<think></think>Hello!",
+        "The user says hi, so I greet.\n</think>\n\nHello!",
+        "<thinking>hm</thinking>\nHello!",
+        "[THINK]hm[/THINK]Hello!",
+        "<seed:think>hm</seed:think>Hello!",
+        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>Hello!",
+    ],
+)
+async def test_a_thought_in_the_text_is_not_shown_p14(tmp_path: Path, text: str) -> None:
+    async with FakeOpenAI() as model, running_daemon(tmp_path, scripted(model.base_url)) as daemon:
+        model.script(says(text))
+        assert await reply_of(daemon, "hi") == "Hello!"
+
+
+async def test_an_answer_about_such_tags_stays_whole_p14(tmp_path: Path) -> None:
+    text = "Models write `<think>` and `</think>` around it."
+    async with FakeOpenAI() as model, running_daemon(tmp_path, scripted(model.base_url)) as daemon:
+        model.script(says(text))
+        assert await reply_of(daemon, "hi") == text
+
+
+CALL = '{"name": "read_file", "arguments": {"path": "note.txt"}}'
+WRITTEN = {
+    "Qwen and Hermes": f"<tool_call>\n{CALL}\n</tool_call>",
+    "two of them": f"<tool_call>\n{CALL}\n</tool_call>\n<tool_call>\n{CALL}\n</tool_call>",
+    "bare JSON": CALL,
+    "a list": f"[{CALL}]",
+    "a fence": f"```json\n{CALL}\n```",
+    "OpenAI's own form": '{"type": "function", "function": ' + CALL + "}",
+    "Llama": '<|python_tag|>{"name": "read_file", "parameters": {"path": "note.txt"}}<|eom_id|>',
+    "Llama's function": '<function=read_file>{"path": "note.txt"}</function>',
+    "Llama's Python": '[read_file(path="note.txt")]',
+    "Mistral": f"[TOOL_CALLS][{CALL}]",
+    "newer Mistral": '[TOOL_CALLS]read_file[ARGS]{"path": "note.txt"}',
+    "Qwen Coder": "<tool_call>\n<function=read_file>\n<parameter=path>\nnote.txt\n</parameter>\n</function>\n</tool_call>",
+    "GLM": "<tool_call>read_file\n<arg_key>path</arg_key>\n<arg_value>note.txt</arg_value>\n</tool_call>",
+    "behind a thought": f"<think>I look.</think>\n<tool_call>{CALL}</tool_call>",
+}
+
+
+@pytest.mark.parametrize("text", WRITTEN.values(), ids=WRITTEN.keys())
+async def test_a_call_that_is_written_as_text_is_run_and_told_as_recovered_p15(
+    tmp_path: Path, text: str
+) -> None:
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home_with_note(tmp_path), scripted(model.base_url)) as daemon,
+    ):
+        model.script(says(text), says("It is 42."))
+        run = await daemon.ask("What is in note.txt?")
+        assert run["reply"] == "It is 42."
+        assert "42" in results(model)[0]
+        shown = await asyncio.to_thread(aidaemon, "show", str(run["turn"]), "--json", home=tmp_path)
+        assert '"recovered":true' in shown.stdout.replace(": ", ":")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"You could call it like this:\n```json\n{CALL}\n```",
+        '{"name": "no_such_tool", "arguments": {}}',
+        '{"name": "read_file", "size": 3}',
+    ],
+)
+async def test_what_is_more_or_less_than_a_call_is_an_answer_p15(tmp_path: Path, text: str) -> None:
+    async with FakeOpenAI() as model, running_daemon(tmp_path, scripted(model.base_url)) as daemon:
+        model.script(says(text))
+        assert await reply_of(daemon, "How do I call it?") == text
+
+
+@pytest.mark.parametrize("end", ["/", "/chat/completions", "/chat/completions/"])
+async def test_an_address_as_providers_print_it_works_p21(tmp_path: Path, end: str) -> None:
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(tmp_path, scripted(model.base_url + end)) as daemon,
+    ):
+        model.script(says("Hello!"))
+        assert await reply_of(daemon, "hi") == "Hello!"
+
+
+async def test_an_answer_that_was_cut_says_so_p25_e12(tmp_path: Path) -> None:
+    async with FakeOpenAI() as model, running_daemon(tmp_path, scripted(model.base_url)) as daemon:
+        model.script(
+            replies({"role": "assistant", "content": "The three reasons are: first"}, "length")
+        )
+        reply = await reply_of(daemon, "Why?")
+        assert reply.startswith("The three reasons are: first\n\n(This answer was cut off")
+
+
+@pytest.mark.parametrize(
+    "name", ["read_file<|channel|>commentary", "functions.read_file", "functions.read_file:0"]
+)
+async def test_marks_around_the_name_of_a_tool_are_no_part_of_it_p27(
+    tmp_path: Path, name: str
+) -> None:
+    def has_odd_name(messages: list[Json]) -> str:
+        names = [one["function"]["name"] for m in messages for one in m.get("tool_calls") or ()]
+        return "" if all(map(VALID_NAME.fullmatch, names)) else "string does not match pattern"
+
+    asked = {"role": "assistant", "content": None, "tool_calls": [call(name, READ)]}
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home_with_note(tmp_path), scripted(model.base_url)) as daemon,
+    ):
+        model.script(replies(asked, "tool_calls"))
+        model.otherwise(unless(has_odd_name, says("It is 42.")))
+        assert await reply_of(daemon) == "It is 42."
+        assert "42" in results(model)[0]
+        assert await reply_of(daemon, "hi") == "It is 42."
+
+
+@pytest.mark.parametrize("name", ["", "no.such tool!"])
+async def test_a_call_without_a_name_that_is_known_gets_an_error_and_the_turn_goes_on_a7(
+    tmp_path: Path, name: str
+) -> None:
+    def has_odd_name(messages: list[Json]) -> str:
+        names = [one["function"]["name"] for m in messages for one in m.get("tool_calls") or ()]
+        return "" if all(map(VALID_NAME.fullmatch, names)) else "string does not match pattern"
+
+    asked = {"role": "assistant", "content": None, "tool_calls": [call(name, READ)]}
+    async with FakeOpenAI() as model, running_daemon(tmp_path, scripted(model.base_url)) as daemon:
+        model.script(replies(asked, "tool_calls"))
+        model.otherwise(unless(has_odd_name, says("I did not find it.")))
+        assert await reply_of(daemon) == "I did not find it."
+        assert list(json.loads(results(model)[0])) == ["error"]
+
+
+async def test_ids_that_a_server_gives_twice_are_sent_once_each(tmp_path: Path) -> None:
+    def has_twin(messages: list[Json]) -> str:
+        ids = [one["id"] for m in messages for one in m.get("tool_calls") or ()]
+        answers = [m["tool_call_id"] for m in messages if m["role"] == "tool"]
+        return "" if ids == answers and len(set(ids)) == len(ids) else f"duplicate id in {ids}"
+
+    asked = {"role": "assistant", "content": None, "tool_calls": [call("read_file", READ, "")]}
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home_with_note(tmp_path), scripted(model.base_url)) as daemon,
+    ):
+        for _ in range(3):
+            model.script(replies(asked, "tool_calls"), unless(has_twin, says("It is 42.")))
+            assert await reply_of(daemon) == "It is 42."
+
+
+def _is_marked(results: Sequence[str]) -> bool:
+    return all(list(json.loads(one)) == ["error"] for one in results)
+
+
+async def test_the_error_of_a_tool_is_marked_as_one_b7(tmp_path: Path) -> None:
+    asked = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [call("read_file", {"path": "none.txt"})],
+    }
+    async with FakeOpenAI() as model, running_daemon(tmp_path, scripted(model.base_url)) as daemon:
+        model.script(replies(asked, "tool_calls"), says("There is none."))
+        assert await reply_of(daemon) == "There is none."
+        assert results(model) and _is_marked(results(model))
