@@ -14,6 +14,7 @@ from daemon.agent.claim_check import find_false_claims, render_correction, rende
 from daemon.agent.context.builder import TurnContext, render_message
 from daemon.agent.context.history import REFLECTION
 from daemon.agent.models import ModelCaller
+from daemon.agent.request_ladder import describe_step
 from daemon.agent.system_questions import ANSWER_REVIEW_TOOL
 from daemon.agent.termination.conditions import check_confidence, iterate_since_reply
 from daemon.core import value
@@ -169,6 +170,7 @@ class AnswerChecker:
         notes = [one.note for one in reversed(found.values())]
         if turn.reply and turn.reply.finish in CUT_BY_LENGTH:
             notes.insert(0, CUT_NOTE)
+        notes += describe_step(turn.adapted) if turn.adapted else ()
         if claims := _find_claims(turn, text):
             notes.append(render_note(claims))
         if end.reason not in (Stop.DONE, Stop.CONDITION, Stop.REJECTED, Stop.FAILED):

@@ -13,6 +13,7 @@ from typing import Literal
 from daemon.agent.budgets import BudgetExceeded, Budgets, DailyUsage
 from daemon.agent.context.builder import Prompt, TurnContext
 from daemon.agent.context.history import estimate_max_tokens, estimate_tokens
+from daemon.agent.request_ladder import Adaptations, adapt, find_step
 from daemon.core import value
 from daemon.core.budget import Cost
 from daemon.core.clock import Clock
@@ -208,6 +209,7 @@ class ModelCaller:
     live: EventBus
     clock: Clock
     new_seed: Callable[[], int]
+    adaptations: Adaptations
 
     async def call(self, turn: Turn, context: TurnContext, prompt: Prompt) -> None:
         """Record ModelAsked, call, record ModelReplied. Raises ProviderError when nobody answers,
@@ -216,7 +218,7 @@ class ModelCaller:
         chosen = context.model or turn.spec.model
         routes = self.routing.list_routes(chosen, turn.intent)
         try:
-            await self._call_once(turn, context, prompt, routes)
+            await self._climb(turn, context, prompt, routes)
         except ProviderError as error:
             notice = await self.routing.on_failure(error.kind)
             if not notice:
@@ -228,6 +230,30 @@ class ModelCaller:
             )
             turn.record(retried, self.clock.now())
             await self._call_once(turn, context, prompt, routes)
+
+    async def _climb(
+        self, turn: Turn, context: TurnContext, prompt: Prompt, routes: Sequence[ModelRoute]
+    ) -> None:
+        """Call; a request that is refused for what is in it is made again without that (A7)."""
+        first = routes[0]
+        known = self.adaptations.find(turn, first.provider.name, first.model)
+        while True:
+            try:
+                await self._call_once(
+                    turn, context, adapt(prompt, known) if known else prompt, routes
+                )
+                break
+            except ProviderError as error:
+                step = find_step(turn, error, prompt.request, known)
+                if known:
+                    self.adaptations.forget(turn, known.provider, known.model)
+                if step is None:
+                    raise
+                log.warning("turn %s: the request was refused (%s); asked again", turn.id, error)
+                turn.record(step, self.clock.now())
+                known = step
+        if known:
+            self.adaptations.remember(turn, known)
 
     async def _call_once(
         self, turn: Turn, context: TurnContext, prompt: Prompt, routes: Sequence[ModelRoute]

@@ -179,7 +179,8 @@ def make_redactor(paths: Paths, config: Config | None = None) -> Redactor:
     if config is None:
         with suppress(ConfigError, OSError):
             config = load_home_config(paths).config
-    return Redactor(ActiveSecrets(SecretStore(paths.secrets), find_config_secrets(config)))
+    secrets = ActiveSecrets(SecretStore(paths.secrets), find_config_secrets(config))
+    return Redactor(secrets, look_every_s=0.01)
 
 
 @value

@@ -18,6 +18,7 @@ from daemon.agent.final_messages import StopStats
 from daemon.agent.loop import AgentLoop
 from daemon.agent.models import ModelCaller, ModelChoice, ModelRouting, RedactingChain
 from daemon.agent.pre_call import classify_by_rules
+from daemon.agent.request_ladder import Adaptations
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.manager import SubagentManager, spawn_agent
 from daemon.app.adapters import MEMORY_SET_ASIDE, MemoryRecall, OwnerNotifier
@@ -182,6 +183,7 @@ class Daemon(ToolOwner):
         self.agents.set_defaults(config.agent)
         self.subagents.defaults, self.subagents.config = config.agent, config.subagents
         self.usage.set_config(config.budget)
+        self.adaptations.clear()
 
     async def _build_agent(self, executor: ToolExecutor) -> AgentLoop:
         config, clock = self.config, self.clock
@@ -200,6 +202,7 @@ class Daemon(ToolOwner):
         chain = RedactingChain(ProviderChain(sleep=asyncio.sleep, prices=prices), self.redactor)
         stops = StopStats()
         await stops.load(self.store, list(self.agents.names()))
+        self.adaptations = Adaptations(clock.monotonic)
         caller = ModelCaller(
             chain,
             routes,
@@ -207,6 +210,7 @@ class Daemon(ToolOwner):
             self.event_bus,
             clock,
             lambda: secrets.randbits(31),
+            self.adaptations,
         )
         self.rule_commands = RuleCommands(self.store, self.rules, caller, local)
         checks = CriteriaChecker(self.sandbox, self.effects)

@@ -291,6 +291,7 @@ FORMATS: Mapping[str, tuple[str, str]] = {
     "HistoryCompressed": ("history.compressed", "strategy summary tokens_before tokens_after"),
     "IterationRefunded": ("cycle.refunded", "call_ids"),
     "MessageQueued": ("message.queued", "call_id kind channel chat due"),
+    "RequestAdapted": ("model.adapted", "message parameters tools history"),
     "ModelRetried": ("model.retry", "error message wait_s next_model"),
     "Steered": ("steered", "text"),
     "Suspended": ("run.suspended", "waiting_for"),

@@ -9,7 +9,7 @@ from dataclasses import field
 from datetime import datetime
 
 from daemon.core import value
-from daemon.core.messages import MessageQueued, Native, ToolCall, Usage
+from daemon.core.messages import MessageQueued, Native, RequestAdapted, ToolCall, Usage
 from daemon.core.quoted import Spans
 from daemon.core.trust import OWNER_NAME, Answer, Decision, Effect, Label, Outcome, Stop, join_all
 from daemon.core.turn_spec import Intent, Limits, TurnSpec
@@ -454,6 +454,7 @@ Event = (
     | ModelAsked
     | ModelRetried
     | ModelFailed
+    | RequestAdapted
     | ModelReplied
     | Consulting
     | Consulted
@@ -477,7 +478,6 @@ Event = (
     | Alarm
     | TurnEnded
 )
-
 
 TAINTING = (Steered, ModelAsked, ToolFinished, ChildReturned, HistoryCompressed, TurnResumed)
 

@@ -116,6 +116,21 @@ class ModelReply:
     recovered: bool = False
 
 
+@value
+class RequestAdapted:
+    """A server refused a request, and it is asked again without what it may have meant (A7). An
+    event. `parameters` and `tools` are left out; `history`: "" as it is, "plain" as words without
+    calls, "last" the latest message only.
+    """
+
+    provider: str
+    model: str
+    message: str
+    parameters: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    history: str = ""
+
+
 # What servers say of a reply that was cut at its limit of tokens.
 CUT_BY_LENGTH = frozenset(
     ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length")

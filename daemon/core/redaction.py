@@ -18,6 +18,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
+from time import monotonic
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
@@ -165,10 +166,13 @@ class Needles:
 @dataclass(slots=True)
 class Redactor:
     """`source` gives the names by value, the same mapping as long as nothing changed; new ones are
-    looked for at once. Texts without any are known again: most are sent to a model many times over.
+    looked for `look_every_s` after it was asked last, and before anything is sent to a model. Texts
+    without any are known again: most are sent to a model many times over.
     """
 
     source: SecretSource = dict
+    look_every_s: float = 0.0
+    _looked_at: float = float("-inf")
     _secrets: Mapping[str, str] = field(init=False, repr=False)
     _needles: Needles = field(init=False, repr=False)
 
@@ -179,6 +183,10 @@ class Redactor:
     @property
     def needles(self) -> Needles:
         """What is looked for."""
+        if self.look_every_s:
+            if (now := monotonic()) - self._looked_at < self.look_every_s:
+                return self._needles
+            self._looked_at = now
         secrets = self.source()
         if secrets is not self._secrets:
             self._secrets, self._needles = secrets, Needles.build(secrets)
@@ -238,7 +246,8 @@ class Redactor:
         return thing if cleaned == thing else cleaned
 
     def is_clean(self, texts: Iterable[str]) -> bool:
-        """No secret is in any of them."""
+        """No secret is in any of them, as is known now."""
+        self._looked_at = float("-inf")
         needles = self.needles
         return all(self._redact_text(text, needles) is text for text in texts)
 

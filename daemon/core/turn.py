@@ -41,7 +41,7 @@ from daemon.core.events import (
     Verified,
     find_label,
 )
-from daemon.core.messages import Message, MessageRole, ToolCall, Usage
+from daemon.core.messages import Message, MessageRole, RequestAdapted, ToolCall, Usage
 from daemon.core.trust import APPROVALS, Effect, Label, Outcome
 from daemon.core.turn_spec import Intent, Limits, TurnSpec
 
@@ -178,7 +178,15 @@ class EventSink(Protocol):
 
 
 FROM_OUTSIDE = (Steered, ChildSpawned, Suspended, TurnResumed, TurnEnded)
-NO_PROGRESS = (ModelAsked, ModelRetried, Consulting, ToolStarted, ToolRetried, TurnResumed)
+NO_PROGRESS = (
+    ModelAsked,
+    ModelRetried,
+    RequestAdapted,
+    Consulting,
+    ToolStarted,
+    ToolRetried,
+    TurnResumed,
+)
 PLANNED_INTENTS = (Intent.MULTI_STEP, Intent.COMPLEX)
 TODO_TOOL = "todo"
 Done = list[tuple[ToolFinished, ToolCall]]
@@ -215,6 +223,7 @@ class Turn:
     label: Label = Label.TRUSTED
     spent: TurnUsage = field(default_factory=TurnUsage)
     open_request: ModelAsked | None = None
+    adapted: RequestAdapted | None = None
     open_consultation: Consulting | None = None
     consultations: list[Consulted] = field(default_factory=list)
     reply: ModelReplied | None = None
@@ -349,6 +358,8 @@ class Turn:
                 self.messages.append(Message(MessageRole.USER, text))
             case ModelFailed():
                 self.failed = event
+            case RequestAdapted():  # what is refused costs nothing
+                self.open_request, self.adapted = None, event
             case Consulting():
                 self.spent.add_reservation(self.open_consultation)
                 self.open_consultation = event

@@ -3,7 +3,7 @@
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ MAX_TOKENS = 10**9
 MAX_RESPONSE_BYTES = 64 << 20
 MAX_SHOWN_BYTES = 100
 MAX_CACHED = 4096
+NOTHING = (None, b"[]")  # is left out of a body
 HALF_CHARACTER = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 T = TypeVar("T")
 V = TypeVar("V")
@@ -51,7 +52,10 @@ class Provider(Protocol):
 def encode_json(value: object) -> bytes:
     """Compact JSON. Half a surrogate pair, which no server accepts, becomes U+FFFD."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return drop_lone_surrogates(text).encode()
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return drop_lone_surrogates(text).encode()
 
 
 def encode_list(values: Iterable[bytes]) -> bytes:
@@ -59,19 +63,12 @@ def encode_list(values: Iterable[bytes]) -> bytes:
     return b"[" + b",".join(values) + b"]"
 
 
-def list_fields(fields: Mapping[str, object], without: Collection[str] = ()) -> list[str]:
-    """The names of what is sent: None and empty lists are left out."""
-    return [
-        name for name, value in fields.items() if value not in (None, b"[]") and name not in without
-    ]
-
-
-def encode_body(fields: Mapping[str, object], without: Collection[str] = ()) -> bytes:
-    """A request body in this order, of `list_fields`; bytes are JSON already."""
+def encode_body(fields: Mapping[str, object]) -> bytes:
+    """A request body in this order; bytes are JSON already."""
     encoded = [
         b'"%s":%s' % (name.encode(), value if isinstance(value, bytes) else encode_json(value))
-        for name in list_fields(fields, without)
-        for value in (fields[name],)
+        for name, value in fields.items()
+        if value not in NOTHING
     ]
     return b"{" + b",".join(encoded) + b"}"
 
@@ -102,14 +99,11 @@ class EncodingCache:
         return encode_list(encoded)
 
 
-def _read_json(received: str | bytes) -> object:
-    """Half a character, as an escape, is let through: it becomes U+FFFD. Raises ValueError."""
-    try:
-        return from_json(received)
-    except ValueError:
-        if HALF_CHARACTER.search(received if isinstance(received, str) else received.decode()):
-            return json.loads(received)
-        raise
+def _read_half_characters(received: str | bytes) -> object:
+    """JSON with half a character, as an escape, which becomes U+FFFD. Raises ValueError."""
+    if not HALF_CHARACTER.search(received if isinstance(received, str) else received.decode()):
+        raise ValueError("not JSON")
+    return json.loads(received)
 
 
 def get_text(fields: Json, *keys: str) -> str:
@@ -185,6 +179,7 @@ class ReplyBuilder(ABC):
     counts: Sequence[int] = (0, 0, 0)
     has_ended: bool = False
     _received: int = 0
+    _has_halves: bool = False
     _visible: VisibleText = field(default_factory=VisibleText)
 
     def feed(self, received: str | bytes) -> str:
@@ -196,8 +191,13 @@ class ReplyBuilder(ABC):
             self.has_ended = self.has_ended or self.ends_with_marker
             return ""
         try:
-            raw = "".join([self.read(fields) for fields in list_objects(_read_json(received))])
-            return self._visible.feed(drop_lone_surrogates(raw))
+            try:
+                found = from_json(received)
+            except ValueError:
+                found, self._has_halves = _read_half_characters(received), True
+            raw = "".join([self.read(fields) for fields in list_objects(found)])
+            raw = drop_lone_surrogates(raw) if self._has_halves else raw
+            return self._visible.feed(raw)
         except (ValueError, TypeError) as error:
             start = received[:MAX_SHOWN_BYTES]
             shown = start.decode("utf-8", "replace") if isinstance(start, bytes) else start
@@ -225,9 +225,10 @@ class ReplyBuilder(ABC):
     def build(self, request: ModelRequest) -> ModelReply:
         """The whole reply. Raises CallFailed when there is nothing in it that can be used."""
         try:
-            raw, asked = drop_lone_surrogates("".join(self.text)), self._list_calls()
+            raw, asked = "".join(self.text), self._list_calls()
         except TypeError as error:
             raise self._make_error(ErrorClass.MALFORMED, f"not {self.what}: {error}") from error
+        raw = drop_lone_surrogates(raw) if self._has_halves else raw
         _, text = split_thought(raw)
         if not text.strip() and not asked:
             empty = ErrorClass.MALFORMED, "an empty reply"

@@ -20,11 +20,11 @@ from daemon.core.errors import ErrorClass
 from daemon.core.messages import ModelReply, ModelRequest, Native
 from daemon.providers.base import (
     MAX_RESPONSE_BYTES,
+    NOTHING,
     EncodingCache,
     ReplyBuilder,
     TextCallback,
     encode_body,
-    list_fields,
     make_too_long_error,
 )
 from daemon.providers.config import SERVICES
@@ -231,7 +231,9 @@ class HttpProvider(ABC):
         """One call. Raises CallFailed."""
         stream = on_text is not None
         url, fields, builder = self.prepare(model, request, stream)
-        body = encode_body(fields, request.without)
+        for name in request.without:
+            fields.pop(name, None)
+        body = encode_body(fields)
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
@@ -254,7 +256,8 @@ class HttpProvider(ABC):
                         raise await self._read_error(response)
                     await read_reply(response, builder, on_text, self._timeout_s)
         except CallFailed as error:
-            error.parameters = tuple(set(list_fields(fields, request.without)) - {*NEEDED})
+            sent = (name for name, value in fields.items() if value not in NOTHING)
+            error.parameters = tuple(name for name in sent if name not in NEEDED)
             raise
         except TimeoutError as error:
             silence = f"it was silent for {self._timeout_s:g} s"

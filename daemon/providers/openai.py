@@ -23,8 +23,9 @@ from daemon.providers.rules import (
     EMPTY_TEXT,
     Json,
     assign_ids,
-    describe_calls,
     fold_schema,
+    make_valid_arguments,
+    make_valid_name,
     render_error,
 )
 
@@ -175,7 +176,7 @@ class OpenAI(HttpProvider):
         domain = host.partition(".")[2] if host.endswith(".openai.azure.com") else host
         max_tokens, seed = NAMES.get(domain, ("max_tokens", "seed"))
         messages = [
-            (message, (ids, self.owns(message.native, model)))
+            (message, (ids, bool(message.native) and self.owns(message.native, model)))
             for message, ids in assign_ids(request.messages)
         ]
         body: Json = {
@@ -203,7 +204,8 @@ def _message_json(message: Message, variant: tuple[tuple[str, ...], bool]) -> Js
     own.
     """
     ids, is_own = variant
-    text = render_error(message) if message.text.strip() or message.is_error else EMPTY_TEXT
+    text = render_error(message) if message.is_error else message.text
+    text = text if text.strip() else EMPTY_TEXT
     if message.role is MessageRole.TOOL:
         return {"role": "tool", "tool_call_id": ids[0], "content": text}
     if message.role is not MessageRole.ASSISTANT:
@@ -214,8 +216,9 @@ def _message_json(message: Message, variant: tuple[tuple[str, ...], bool]) -> Js
     if message.calls:
         extras = extras if len(extras) == len(message.calls) else [{}] * len(message.calls)
         calls: list[Json] = []
-        for call_id, call, extra in zip(ids, describe_calls(message), extras, strict=True):
-            function = {"name": call.name, "arguments": call.arguments}
+        for call_id, call, extra in zip(ids, message.calls, extras, strict=True):
+            arguments = make_valid_arguments(call.arguments)
+            function = {"name": make_valid_name(call.name), "arguments": arguments}
             calls.append({"id": call_id, "type": "function", "function": function, **extra})
         said |= {"content": message.text or None, "tool_calls": calls}
     return said | native.get("message", {})

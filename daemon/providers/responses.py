@@ -27,8 +27,9 @@ from daemon.providers.rules import (
     MISSING_START,
     Json,
     assign_ids,
-    describe_calls,
     fold_schema,
+    make_valid_arguments,
+    make_valid_name,
     render_error,
     split_instructions,
 )
@@ -228,9 +229,9 @@ def _encode_own(
 def _encode_reply(message: Message, ids: Sequence[str]) -> Iterator[bytes]:
     if message.text.strip() or not message.calls:
         yield _encode_message("assistant", message.text)
-    for call_id, call in zip(ids, describe_calls(message), strict=True):
-        item = {"type": "function_call", "call_id": call_id, "name": call.name}
-        yield encode_json({**item, "arguments": call.arguments})
+    for call_id, call in zip(ids, message.calls, strict=True):
+        item = {"type": "function_call", "call_id": call_id, "name": make_valid_name(call.name)}
+        yield encode_json({**item, "arguments": make_valid_arguments(call.arguments)})
 
 
 def _encode_message(role: str, text: str) -> bytes:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from daemon.core.messages import Message, MessageRole, ToolCall
+from daemon.core.messages import Message, MessageRole
 from daemon.core.redaction import drop_lone_surrogates
 
 Json = dict[str, object]
@@ -119,51 +119,30 @@ def render_error(message: Message) -> str:
     return message.text
 
 
-def describe_calls(message: Message) -> list[ToolCall]:
-    """The calls with names and arguments that every server takes."""
-    return [
-        ToolCall(call.provider_id, make_valid_name(call.name), make_valid_arguments(call.arguments))
-        for call in message.calls
-    ]
-
-
 def fold_schema(schema: Mapping[str, object]) -> Json:
     """An object schema without alternatives at its root (what any of them takes is shown), without
     empty members, and without references to what is not there.
     """
-    root = _resolve_root(schema)
-    folded = _clean(root, root, 0)
-    folded = folded if isinstance(folded, dict) else {}
-    choices = {key: folded.pop(key) for key in ALTERNATIVES if key in folded}
+    root = dict(schema)
+    if isinstance(target := "$ref" in root and _find_target(root, root.pop("$ref")), dict):
+        root = {**target, **root}
+    folded = {key: part for key, part in root.items() if key not in ALTERNATIVES}
     properties: Json = {}
-    required = _list_texts(folded.get("required"))
-    for key, listed in choices.items():
-        objects = (
-            [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-        )
-        for one in objects:
-            shown = one.get("properties")
+    needed: list[object] = []
+    for key in (*ALTERNATIVES, ""):
+        choices = root.get(key) if key else [root]
+        for one in choices if isinstance(choices, list) else ():
+            if not isinstance(one, dict):
+                continue
+            shown, required = one.get("properties"), one.get("required")
             properties |= shown if isinstance(shown, dict) else {}
-            required += _list_texts(one.get("required")) if key == "allOf" else []
-    own = folded.get("properties")
-    properties |= own if isinstance(own, dict) else {}
+            if key in ("allOf", "") and isinstance(required, list):  # of others only some need it
+                needed += required
     folded |= {"type": "object", "properties": properties}
-    folded.pop("required", None)
-    if needed := [name for name in dict.fromkeys(required) if name in properties]:
-        folded["required"] = needed
-    return folded
-
-
-def _list_texts(value: object) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
-
-
-def _resolve_root(schema: Mapping[str, object]) -> Mapping[str, object]:
-    """A schema that is a reference only says what it refers to."""
-    target = _find_target(schema, schema.get("$ref"))
-    if not isinstance(target, dict) or target is schema:
-        return schema
-    return {**target, **{key: part for key, part in schema.items() if key != "$ref"}}
+    folded["required"] = [one for one in dict.fromkeys(needed) if one in properties] or None
+    cleaned = _clean(folded, root, 0)
+    assert isinstance(cleaned, dict)
+    return cleaned
 
 
 def _find_target(root: Mapping[str, object], reference: object) -> object:
@@ -182,11 +161,8 @@ def _clean(value: object, root: Mapping[str, object], depth: int) -> object:
         return {}
     if isinstance(value, list):
         return [_clean(one, root, depth + 1) for one in value]
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return value
-    is_dangling = "$ref" in value and not isinstance(_find_target(root, value["$ref"]), dict)
-    return {
-        key: _clean(part, root, depth + 1)
-        for key, part in value.items()
-        if part is not None and not (is_dangling and key == "$ref")
-    }
+    if "$ref" in value and not isinstance(_find_target(root, value["$ref"]), dict):
+        value = {key: part for key, part in value.items() if key != "$ref"}
+    return {key: _clean(part, root, depth + 1) for key, part in value.items() if part is not None}

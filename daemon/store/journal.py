@@ -41,7 +41,7 @@ from daemon.core.events import (
     find_label,
 )
 from daemon.core.ids import is_mail_session
-from daemon.core.messages import MessageQueued
+from daemon.core.messages import MessageQueued, RequestAdapted
 from daemon.core.provenance import list_private_sources
 from daemon.core.rows import (
     EVENT_CHANNEL,
@@ -302,7 +302,8 @@ class Tx(
             case ModelAsked() | Consulting():
                 self._add_lost(turn_id, at)
                 self._run(RESERVE, event.reserved_tokens, event.reserved_usd or 0.0, turn_id)
-            case ModelReplied(provider="") | Consulted(provider=""):  # it never reached a model
+            # it never reached a model, or was refused
+            case ModelReplied(provider="") | Consulted(provider="") | RequestAdapted():
                 self._run(RESERVE, 0, 0.0, turn_id)
             case ModelReplied(usage=usage) | Consulted(usage=usage):
                 cycles = int(isinstance(event, ModelReplied) and event.is_iteration)

@@ -52,7 +52,7 @@ async def test_A6_what_a_server_echoes_is_clean_in_the_notice_of_another_try(
 
 async def test_A6_and_in_the_story_of_a_failure(home: Path):
     async with FakeOpenAI() as model, living(home, model) as life:
-        model.script(
+        model.otherwise(
             fails(400, {"error": {"message": f"bad key {VALUE}", "type": "invalid_request_error"}})
         )
         view = await life.ask("hi")

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from functools import partial
 from io import StringIO
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -121,7 +120,7 @@ def test_what_is_set_while_the_house_runs_is_known_at_once_and_what_was_a_secret
     tmp_path: Path,
 ):
     secrets = SecretStore(tmp_path / "secrets.toml")
-    known = Redactor(ActiveSecrets(secrets, {"configured-1": "provider.api_key"}, count().__next__))
+    known = Redactor(ActiveSecrets(secrets, {"configured-1": "provider.api_key"}))
     assert known.redact_text("hunter2-old configured-1") == "hunter2-old [secret provider.api_key]"
     secrets.put("api", "hunter2-old")
     assert known.redact_text("hunter2-old") == "[secret api]"
@@ -136,7 +135,7 @@ def test_a_store_that_breaks_meanwhile_is_told_of_and_what_was_known_is_kept(
 ):
     secrets = SecretStore(tmp_path / "secrets.toml")
     secrets.put("api", "hunter2-old")
-    known = Redactor(ActiveSecrets(secrets, {}, count().__next__))
+    known = Redactor(ActiveSecrets(secrets, {}))
     assert known.redact_text("hunter2-old") == "[secret api]"
     secrets.path.chmod(0o644)
     secrets.path.write_text("broken")

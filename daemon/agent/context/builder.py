@@ -201,14 +201,23 @@ class ContextBuilder:
         listed = [name for name in toolbox.names() if asked and is_allowed(name, asked)]
         names = dict.fromkeys((*self.core, *listed, *context.offers, *turn.offered_tools))
         specs = toolbox.specs(tuple(name for name in names if is_allowed(name, only)))
-        text = json.dumps([(spec.name, spec.description, spec.parameters) for spec in specs])
-        digest = blake2b(text.encode(), digest_size=12).hexdigest()
+        text = _dump_tools(specs)
+        digest = hash_tools(specs)
         size = (len(text) + 40 * len(specs)) // CHARS_PER_TOKEN
         shown = tuple(spec.name for spec in specs)
         foreign = any((tool := toolbox.get(name)) is None or tool.meta.source for name in shown)
         label = Label.UNTRUSTED if foreign else Label.TRUSTED
         known = self._tool_lists[key] = ToolList(specs, shown, digest, size, label)
         return known
+
+
+def _dump_tools(specs: Sequence[ToolSpec]) -> str:
+    return json.dumps([(spec.name, spec.description, spec.parameters) for spec in specs])
+
+
+def hash_tools(specs: Sequence[ToolSpec]) -> str:
+    """A name for exactly this list."""
+    return blake2b(_dump_tools(specs).encode(), digest_size=12).hexdigest()
 
 
 def find_iterations(messages: Sequence[Message]) -> list[tuple[int, int]]:

@@ -45,6 +45,7 @@ LINES = {  # kind of event: label, text, style
         "{message}; after {wait_s} s {next_provider}/{next_model}",
         "yellow",
     ),
+    "RequestAdapted": ("refused, asked again", "{message}; left out: {left_out}", "yellow"),
     "Steered": ("steered {sender}", "{text}", MAGENTA),
     "Suspended": ("waits for a person", "{waiting_for}", "yellow"),
     "TodosSet": ("plan", "{done}", BLUE),
@@ -56,7 +57,7 @@ LINES = {  # kind of event: label, text, style
     "Verified": ("check {check}", "{result}", "{result}"),
 }
 CALL_KINDS = ("CallJudged", "ApprovalAsked", "ApprovalAnswered", "ToolStarted", "ToolRetried")
-ITERATION_KINDS = ("ModelRetried", "ModelFailed", "Verified")
+ITERATION_KINDS = ("ModelRetried", "RequestAdapted", "ModelFailed", "Verified")
 
 Line = Mapping[str, Any]  # an event of the transcript as JSON
 
@@ -231,6 +232,10 @@ def _add_details(line: Line, shown: dict[str, str]) -> list[Text]:
             title = question and replace_unprintable(question.title)
             shown["asked"] = f"asked: {title}" if title else "approval asked"
             shown["expires"] = format_local_time(line["expires"])
+        case "RequestAdapted":
+            history = f"history: {line['history']}" if line["history"] else ""
+            left = (*line["parameters"], *line["tools"], history)
+            shown["left_out"] = ", ".join(filter(None, left))
         case "MessageQueued":
             shown["due"] = format_local_time(line["due"])
         case "ApprovalAnswered":
