@@ -299,6 +299,7 @@ def make_inbound(channel: str, read: ReadMail, mail: RawMail, ref: str) -> Inbou
             for one in read.files
         ),
         sent_at=sent_at,
+        data=tuple(read.quoted),
         subject=read.subject,
         shown_from=read.shown_from,
         proven=read.proven,
