@@ -171,20 +171,31 @@ def _render_time(event: Component, zones: dict[str, str]) -> str:
     first, last = _read_stamp(begins.value), _read_stamp(ends.value) if ends else None
     shown = _render_stamp(begins, zones)
     duration = event.text("DURATION")
-    if first and not last and (found := DURATION.fullmatch(duration)):
-        weeks, days, hours, minutes, seconds = (int(one or 0) for one in found.groups())
-        last = first + timedelta(days + 7 * weeks, seconds, 0, 0, minutes, hours)
+    if first and not last:
+        last = _add_duration(first, duration)
     if first is None or last is None:
         return f"{shown} to {ends.value}" if ends else f"{shown} {duration}".strip()
     if not isinstance(first, datetime):
-        last = last - timedelta(1)  # the day that it ends before
-        return shown if last <= first else f"{shown} to {last:%A} {last.isoformat()}"
+        days = last.toordinal() - first.toordinal() - 1  # it ends before this day
+        final = _add_duration(first, f"P{days}D") if days > 0 else None
+        return f"{shown} to {final:%A} {final.isoformat()}" if final else shown
     if not isinstance(last, datetime):
         return f"{shown} to {last.isoformat()}"
     if ends and _zone_of(ends, zones) != _zone_of(begins, zones):
         return f"{shown} to {_render_stamp(ends, zones)}"
     day = "" if last.date() == first.date() else f"{last:%A} {last:%Y-%m-%d} "
     return f"{first:%A} {first:%Y-%m-%d %H:%M} to {day}{last:%H:%M}{_zone_of(begins, zones)}"
+
+
+def _add_duration(first: date, duration: str) -> date | None:
+    """None where there is no such day, or nothing is said."""
+    if not (found := DURATION.fullmatch(duration)):
+        return None
+    weeks, days, hours, minutes, seconds = (int(one or 0) for one in found.groups())
+    try:
+        return first + timedelta(days + 7 * weeks, seconds, 0, 0, minutes, hours)
+    except OverflowError:
+        return None
 
 
 def _render_stamp(given: Property, zones: dict[str, str]) -> str:

@@ -12,7 +12,7 @@ from email.message import EmailMessage
 from functools import partial
 from itertools import islice, pairwise, takewhile
 
-from channels.email.invitation import render_calendar
+from channels.email.invitation import UNREADABLE, render_calendar
 from channels.email.mime import MAX_PARTS, Work, header, parse, read_text
 from channels.email.page import read_html
 
@@ -94,7 +94,7 @@ def _read_other(part: EmailMessage, number: str, depth: tuple[int, int], into: C
     if is_calendar:
         method = str(Work.attempt(partial(part.get_param, "method", ""), ""))
         text = read_text(part)
-        _add(into.foreign, Work.attempt(lambda: render_calendar(text, method), ""))
+        _add(into.foreign, Work.attempt(lambda: render_calendar(text, method), UNREADABLE))
     mails = inner if kind == "message/rfc822" and isinstance(inner, list) else []
     for mail in mails[:1]:
         if isinstance(mail, EmailMessage) and depth[1] < MAX_MAILS and depth[0] <= MAX_DEPTH:
