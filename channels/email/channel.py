@@ -312,6 +312,7 @@ def make_inbound(channel: str, read: ReadMail, mail: RawMail, ref: str) -> Inbou
         ),
         sent_at=sent_at,
         data=tuple(read.quoted),
+        people=tuple(read.people),
         subject=read.subject,
         shown_from=read.shown_from,
         proven=read.proven,

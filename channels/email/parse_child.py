@@ -68,6 +68,18 @@ def read_sender(message: EmailMessage) -> tuple[str, str]:
     return address.casefold(), " ".join(found.display_name.split())[:100]
 
 
+def list_people(message: EmailMessage) -> list[str]:
+    """Whom it is addressed to, by To and Cc. One that stands there twice names nobody: who sends a
+    signed mail on can add another on top.
+    """
+    people: list[str] = []
+    for name in ("to", "cc"):
+        raw = [str(text) for key, text in message.raw_items() if key.casefold().strip() == name]
+        found = getaddresses([" ".join(raw[0].split())]) if len(raw) == 1 else []
+        people += [one.casefold() for _, one in found if PLAIN_ADDRESS.fullmatch(one)]
+    return list(dict.fromkeys(people))
+
+
 def list_statements(message: EmailMessage) -> Iterator[str]:
     """What servers say of who wrote it, from the top, as far as the sender has not written it."""
     for name, text in message.raw_items():
@@ -187,6 +199,7 @@ def read_mail(raw: bytes, server: str, structure: str = "") -> dict[str, object]
     references = list(dict.fromkeys(references))
     if len(references) > MAX_REFERENCES:
         references = [references[0], *references[1 - MAX_REFERENCES :]]
+    people = Work.attempt(lambda: list_people(message), [])
     subject = header(message, "Subject")
     found = list_content(message) if read else Content()
     files = Work.attempt(lambda: list_files(structure), []) or found.files
@@ -205,7 +218,7 @@ def read_mail(raw: bytes, server: str, structure: str = "") -> dict[str, object]
         "proven": is_proven, "why": why, "subject": subject, "date": date,
         "id": next(iter(read_ids(message, "message-id")), ""), "references": references,
         "automatic": find_automatic(message), "list": header(message, "List-Id"),
-        "to": header(message, "To"), "text": text, "quoted": quoted,
+        "to": header(message, "To"), "people": people, "text": text, "quoted": quoted,
         "history": reply.history[:MAX_TEXT], "cut": is_cut, "files": files,
     }  # fmt: skip
 
