@@ -290,6 +290,8 @@ def make_inbound(channel: str, read: ReadMail, mail: RawMail, ref: str) -> Inbou
         )
     if read.cut:
         notes.append("Its text was cut")
+    if not (read.text or read.files):
+        notes.append("No text in it can be read")
     sent_at = None
     if read.date:
         sent_at = datetime.fromisoformat(read.date)

@@ -205,7 +205,7 @@ def read_mail(raw: bytes, server: str, structure: str = "") -> dict[str, object]
     files = Work.attempt(lambda: list_files(structure), []) or found.files
     reply = cut_reply(found.text, subject, is_reply=bool(references))
     others = "\n\n".join(found.foreign)
-    is_cut = len(reply.new) > MAX_TEXT or len(others) > MAX_FOREIGN or not is_whole
+    is_cut = len(reply.new) > MAX_TEXT or len(others) > MAX_FOREIGN or found.is_cut or not is_whole
     new, others = reply.new[:MAX_TEXT], others[:MAX_FOREIGN].strip()
     text = "\n\n".join(part for part in (new, others) if part)
     quoted = [*list_quotes(new), *([others] if others else [])]

@@ -31,11 +31,14 @@ PASSED_ON = "[A mail that came with it]"
 
 @dataclass(slots=True)
 class Content:
-    """What was found: the texts of the sender, those that others wrote, and files."""
+    """What was found: the texts of the sender, those that others wrote, files; whether that is not
+    all.
+    """
 
     texts: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     files: list[dict[str, object]] = field(default_factory=list)
+    is_cut: bool = False
 
     @property
     def text(self) -> str:
@@ -52,27 +55,33 @@ def _add(texts: list[str], text: str) -> None:
 def list_content(message: EmailMessage) -> Content:
     """The text that a person reads, and the files."""
     found = Content()
-    Work.attempt(lambda: _read(message, "", (0, 0), found), None)
+    _try(message, "", (0, 0), found)
     del found.files[MAX_FILES:]
     return found
 
 
-def _read(part: EmailMessage, number: str, depth: tuple[int, int], into: Content) -> None:
+def _try(part: EmailMessage, number: str, depth: tuple[int, int], into: Content) -> None:
+    """Read a part; one that breaks the reading takes nothing from the others."""
+    if not Work.attempt(lambda: _read(part, number, depth, into), False):
+        into.is_cut = True
+
+
+def _read(part: EmailMessage, number: str, depth: tuple[int, int], into: Content) -> bool:
     """A part under the number by which IMAP fetches it; `depth`: in so many parts, and so many
-    mails.
+    mails. Whether it was read.
     """
     kind, inner = part.get_content_type(), part.get_payload() if part.is_multipart() else ""
     if part.get_content_maintype() == "multipart" and isinstance(inner, list):
         children = [one for one in inner if isinstance(one, EmailMessage)]
         names = [f"{number}.{n}" if number else str(n) for n in range(1, len(children) + 1)]
         if depth[0] > MAX_DEPTH:
-            return
+            return False
         level = depth[0] + 1, depth[1]
         if kind == "multipart/alternative":
             _choose(children, names, level, into)
-            return
+            return True
         for name, child in zip(names, children, strict=True):
-            Work.attempt(partial(_read, child, name, level, into), None)
+            _try(child, name, level, into)
     elif kind.startswith("multipart/") or is_text(part):
         text = _read_words(part)
         is_page = kind == "text/html"
@@ -80,6 +89,7 @@ def _read(part: EmailMessage, number: str, depth: tuple[int, int], into: Content
             _add(into.texts, text)  # a multipart without a boundary is one text
     else:
         _read_other(part, number or "1", depth, into)
+    return True
 
 
 def _read_words(part: EmailMessage) -> str:
@@ -108,7 +118,7 @@ def _read_other(part: EmailMessage, number: str, depth: tuple[int, int], into: C
 def _pass_on(mail: EmailMessage, depth: tuple[int, int]) -> str:
     """A mail that came in a mail, with its head; its files belong to it."""
     said = Content()
-    _read(mail, "", (depth[0] + 1, depth[1] + 1), said)
+    _try(mail, "", (depth[0] + 1, depth[1] + 1), said)
     names = ("From", "To", "Date", "Subject")
     head = [f"{name}: {found}" for name in names if (found := header(mail, name))]
     words = "\n\n".join((*said.texts, *said.foreign))
@@ -125,8 +135,9 @@ def _choose(
     others: list[Content] = []
     for name, child in zip(names, children, strict=True):
         found = Content()
-        Work.attempt(partial(_read, child, name, depth, found), None)
+        _try(child, name, depth, found)
         into.files += found.files
+        into.is_cut = into.is_cut or found.is_cut
         for text in found.foreign:
             _add(into.foreign, text)
         if says_something(found.text):

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from channels.email.channel import make_inbound
+from channels.email.imap import RawMail
 from channels.email.parser import MailParser, ReadMail
 from tests.fakes.mail.dovecot import SERVER
 
@@ -121,6 +123,7 @@ async def test_a_mail_that_is_passed_on_is_the_words_of_another(parser: MailPars
     inner = f"Content-Type: message/rfc822\r\n\r\nFrom: bob@example.com\r\nSubject: party\r\n{text('come all')}"
     found = await read(parser, parts("mixed", text("fyi"), inner))
     [quoted] = found.quoted
+    assert make_inbound("email", found, RawMail(b"", 0, ""), "1/1").data == (quoted,)
     assert found.text.startswith("fyi\n\n") and found.text.endswith(quoted)
     assert "From: bob@example.com" in quoted and "come all" in quoted and "fyi" not in quoted
     assert [one.mime for one in found.files] == ["message/rfc822"]
