@@ -17,7 +17,7 @@ from channels.email.mime import MAX_PARTS, Work, header, parse, read_text
 from channels.email.page import read_html
 
 MAX_FILES, MAX_COMPARED, MAX_DEPTH, MAX_MAILS = 20, 100_000, 150, 5
-COVERED, MUCH_MORE = 0.8, 8
+COVERED, MUCH_MORE, MAX_STUB = 0.8, 8, 60
 CALENDARS = ("text/calendar", "application/ics")
 ADDRESSES = re.compile(r"\b(?:https?://|mailto:)[^\s<>)\]]+")
 WHOLE_WORDS = (
@@ -128,11 +128,10 @@ def _pass_on(mail: EmailMessage, depth: tuple[int, int]) -> str:
 def _choose(
     children: Sequence[EmailMessage], names: Sequence[str], depth: tuple[int, int], into: Content
 ) -> None:
-    """Of alternatives the richest, which by RFC 2046 is the last, unless one before it says the
-    same. Files and invitations count in each.
+    """Of alternatives the richest, whichever stands first, unless plain text says the same. What is
+    far shorter than the plain text takes its place beside it. Files and invitations count in each.
     """
-    texts: list[Content] = []
-    others: list[Content] = []
+    plain, rich, others = list[Content](), list[Content](), list[Content]()
     for name, child in zip(names, children, strict=True):
         found = Content()
         _try(child, name, depth, found)
@@ -142,12 +141,14 @@ def _choose(
             _add(into.foreign, text)
         if says_something(found.text):
             is_known = child.is_multipart() or child.get_content_subtype() in ("plain", "html")
-            (texts if is_known else others).append(found)
+            is_plain = is_known and child.get_content_subtype() == "plain"
+            (plain if is_plain else rich if is_known else others).append(found)
     best: list[str] = []
-    for one in texts or others:
+    for one in [*plain, *rich] or others:
         said = "\n\n".join(best)
         if not best or not covers(said, one.text):
-            is_small = len(WORD.findall(said)) > MUCH_MORE * len(WORD.findall(one.text))
+            words = len(WORD.findall(one.text))
+            is_small = len(WORD.findall(said)) > max(MUCH_MORE * words, MAX_STUB)
             best = [*(best if is_small else ()), *one.texts]
     for text in best:
         _add(into.texts, text)

@@ -114,6 +114,23 @@ async def test_a_short_page_beside_a_long_text_takes_nothing_away(parser: MailPa
     assert "word299" in found.text and "Talk list" in found.text
 
 
+async def test_a_stub_is_not_the_mail_wherever_it_stands_and_however_short_the_page_is(
+    parser: MailParser,
+) -> None:
+    for inner in (
+        (text(STORY, "html"), text(STUBS[0])),
+        (text(STUBS[0]), text("<p>The party: noon.</p>", "html")),
+        (text(""), parts("alternative", text(STUBS[1]), text("<p>The party: noon.</p>", "html"))),
+        (
+            text(STUBS[0]),
+            text("<p>The party</p>", "x-amp-html"),
+            text("<p>The party: noon.</p>", "html"),
+        ),
+    ):
+        found = (await read(parser, parts("alternative", *inner))).text
+        assert "party" in found and "HTML" not in found
+
+
 async def test_a_footer_in_a_part_of_its_own_replaces_nothing(parser: MailParser) -> None:
     found = await read(parser, parts("mixed", text(STORY, "html"), text(STUBS[-1])))
     assert "behind the mill" in found.text and "Talk mailing list" in found.text
