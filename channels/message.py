@@ -86,7 +86,8 @@ class InboundMail(InboundMessage):
 
     `proven`: our own mail server vouches that the sender wrote it, or not, by `why`. `shown_from`
     is what it claims, word for word. `automatic`: why nobody is to answer it, "" for a person's
-    mail. `list_id`: of a mailing list. `notes`: what of it was not read.
+    mail. `list_id`: of a mailing list. `notes`: what of it was not read. `people`: the addresses in
+    To and Cc, in small letters.
     """
 
     subject: str = ""
@@ -97,6 +98,7 @@ class InboundMail(InboundMessage):
     list_id: str = ""
     history: str = ""
     notes: str = ""
+    people: tuple[str, ...] = ()
 
 
 class ButtonPress(NamedTuple):

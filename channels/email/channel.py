@@ -50,6 +50,7 @@ CAPABILITIES = Capabilities(
 RATE = RateLimit(5, 60.0)
 AGAIN = timedelta(days=1)
 REF = re.compile(r"(\d{1,10})/(\d{1,10})/(\d{1,3}(?:\.\d{1,3}){0,9})/([a-z0-9-]{0,20})")
+END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 WHY_NOT = "a mail cannot be changed or taken back, and shows neither drafts nor signs"
 
 log = logging.getLogger(__name__)
@@ -265,6 +266,17 @@ class MailReader:
         await self._host.accept([make_inbound(self._name, read, mail, ref)])
 
 
+def _identify(read: ReadMail, mail: RawMail, message_id: str) -> str:
+    """The same for the same mail, whatever servers on its way wrote above it; ids may collide, for
+    scanners and web forms make them badly.
+    """
+    head = END_OF_HEAD.search(mail.raw)
+    at = head.end() if head else 0
+    content = sha256(mail.raw[at:]).hexdigest()
+    known = (read.sender, read.proven, message_id, read.subject, read.date, content, mail.size - at)
+    return f"mail/{sha256(repr(known).encode()).hexdigest()[:32]}"
+
+
 def make_inbound(channel: str, read: ReadMail, mail: RawMail, ref: str) -> InboundMail:
     """A mail as the host gets it. One without an id has one made of its content."""
     message_id = read.id or f"<{sha256(mail.raw).hexdigest()[:32]}@without.id>"
@@ -278,6 +290,8 @@ def make_inbound(channel: str, read: ReadMail, mail: RawMail, ref: str) -> Inbou
         )
     if read.cut:
         notes.append("Its text was cut")
+    if not (read.text or read.files):
+        notes.append("No text in it can be read")
     sent_at = None
     if read.date:
         sent_at = datetime.fromisoformat(read.date)
@@ -285,7 +299,7 @@ def make_inbound(channel: str, read: ReadMail, mail: RawMail, ref: str) -> Inbou
     return InboundMail(
         Address(channel, sender, thread),
         Sender(sender, read.name),
-        f"mail/{sha256(repr((sender, read.proven, message_id)).encode()).hexdigest()[:32]}",
+        _identify(read, mail, message_id),
         read.text,
         head.to_token(),
         tuple(
@@ -299,6 +313,8 @@ def make_inbound(channel: str, read: ReadMail, mail: RawMail, ref: str) -> Inbou
             for one in read.files
         ),
         sent_at=sent_at,
+        data=tuple(read.quoted),
+        people=tuple(read.people),
         subject=read.subject,
         shown_from=read.shown_from,
         proven=read.proven,

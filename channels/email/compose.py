@@ -70,8 +70,9 @@ class MailHead:
         people = [*others["cc"], *others["to"]]
         if bad := [one for one in people if not ADDRESS.fullmatch(one)]:
             raise Rejected(f"{bad[0]!r} is no mail address")
+        subject = "".join(sign for sign in subject if sign.isprintable())
         return cls(
-            "".join(sign for sign in subject if sign.isprintable()),
+            subject.replace("=?", "= ?"),  # what looks like an encoded word would be decoded again
             answers if MESSAGE_ID.fullmatch(answers) else "",
             tuple(one for one in ids if MESSAGE_ID.fullmatch(one))[:MAX_REFERENCES],
             tuple(others["cc"])[:MAX_CC],

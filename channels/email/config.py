@@ -195,6 +195,11 @@ class EmailAccount(MailModel):
         return self.from_address or self.username
 
     @property
+    def own_addresses(self) -> tuple[str, ...]:
+        """By which mails are addressed to the assistant, in small letters."""
+        return self.address.casefold(), self.username.casefold()
+
+    @property
     def allowed_user_ids(self) -> tuple[str, ...]:
         """Who may talk as on a chat platform."""
         return self.trusted_senders

@@ -6,13 +6,13 @@ import binascii
 import logging
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple, TypeVar
 
 import aioimaplib
-from aioimaplib.aioimaplib import IMAP4ClientProtocol, Response
+from aioimaplib.aioimaplib import Command, IMAP4ClientProtocol, Response
 
 from channels.base import Rejected, RetryLater, Revoked
 from channels.email.config import EmailAccount
@@ -27,6 +27,8 @@ FOR_NOW = re.compile(
     rb"UNAVAILABLE|INUSE|LIMIT|SERVERBUG|too many|temporar|try again", re.IGNORECASE
 )
 LITERAL, MAX_STRUCTURE = re.compile(rb"\{\d+\}$"), 100_000
+BODY = re.compile(rb'BODY\[[\d.]*\](?:<\d+>)? (?:NIL|"((?:[^"\\]|\\.)*)")')
+ESCAPED = re.compile(rb"\\(.)")
 DRAFTS = re.compile(rb'"?([\x20-\x21\x23-\x5b\x5d-\x7e]{1,200}?)"?$')
 
 
@@ -69,6 +71,10 @@ class Protocol(IMAP4ClientProtocol):
             self.transport.write(b"\r\n")
         else:
             super()._continuation(line)
+
+    def _untagged_response(self, line: bytes) -> Command:
+        """The library takes every "* " out of a line, also of a text in it."""
+        return super()._untagged_response(line[:2] + line[2:].replace(b"* ", b"*\0 "))
 
 
 class Imap:
@@ -159,7 +165,7 @@ class Imap:
         what = f"(UID RFC822.SIZE INTERNALDATE BODY.PEEK[]<0.{limit}>)"
         lines = await self._fetch(uid, what)
         told = b" ".join(bytes(line) for line in lines if not isinstance(line, bytearray))
-        raw = next((bytes(line) for line in lines if isinstance(line, bytearray)), None)
+        raw = _find_body(lines)
         if raw is None:
             return None
         size, dated = SIZE.search(told), DATED.search(told)
@@ -185,7 +191,7 @@ class Imap:
     async def fetch_part(self, uid: int, number: str, encoding: str, limit: int) -> bytes:
         """A file of a mail, decoded. Raises Rejected: it is gone, or broken."""
         lines = await self._fetch(uid, f"(UID BODY.PEEK[{number}]<0.{limit}>)")
-        raw = next((bytes(line) for line in lines if isinstance(line, bytearray)), None)
+        raw = _find_body(lines)
         if raw is None:
             raise Rejected("the mail is not there any more")
         try:
@@ -201,7 +207,10 @@ class Imap:
         )
         if done.result != "OK":
             raise RetryLater("the mail server does not give a mail")
-        return list(done.lines)
+        return [
+            line if isinstance(line, bytearray) else bytes(line).replace(b"*\0 ", b"* ")
+            for line in done.lines
+        ]
 
     async def find_drafts(self) -> str:
         """The folder of drafts, as the server names it; "Drafts" where it names none."""
@@ -290,6 +299,18 @@ async def count_since(account: EmailAccount, seen: str) -> tuple[int, str]:
         found = await imap.list_uids(at or max(folder.next, 1))
         upcoming = max(folder.next, found[-1] + 1 if found else 1)
         return len(found) if at else 0, f"{folder.validity}/{upcoming}"
+
+
+def _find_body(lines: Sequence[bytes | bytearray]) -> bytes | None:
+    """What was asked for, which servers send as a literal, a quoted string, or nothing; None where
+    there is no such mail.
+    """
+    for line in lines:
+        if isinstance(line, bytearray):
+            return bytes(line)
+        if found := BODY.search(line):
+            return ESCAPED.sub(rb"\1", found[1] or b"")
+    return None
 
 
 def _answered(response: Response | None) -> Response:

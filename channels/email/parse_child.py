@@ -1,9 +1,9 @@
 """Reads mails from strangers: `python -I parse_child.py AUTHSERV_ID < mails > JSON lines`.
 
-Runs as a child process that imports nothing of ours: broken MIME, and mails made to cost much, meet
-little memory, little time, and nothing that may be written. For each mail the parent writes two
-lengths in a line, the mail's bytes, and what the server tells of its parts, or nothing; the answer
-is one line of JSON, made by `read_mail`.
+Runs as a child process that imports nothing of ours but what reads a mail: broken MIME, and mails
+made to cost much, meet little memory, little time, and nothing that may be written. For each mail
+the parent writes two lengths in a line, the mail's bytes, and what the server tells of its parts,
+or nothing; the answer is one line of JSON, made by `read_mail`.
 """
 
 import json
@@ -11,42 +11,30 @@ import re
 import resource
 import signal
 import sys
-from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC
 from email import errors
 from email.headerregistry import AddressHeader
 from email.message import EmailMessage
-from email.parser import BytesFeedParser
-from email.policy import EmailPolicy
 from email.utils import getaddresses, parsedate_to_datetime
-from html.parser import HTMLParser
-from itertools import islice, takewhile
+from pathlib import Path
 from time import process_time
-from typing import TypeVar
 
 import authres
-from mailparser_reply import EmailReplyParser
 
-T = TypeVar("T")
-MEMORY_BYTES, CPU_S, ALL_S, PIECE_S, LAST_S = 700_000_000, 8, 4.0, 1.5, 0.05
-CHUNK, MAX_HEAD, MAX_LONG_VALUE, MAX_VALUE = 8_192, 100_000, 20_000, 4_000
-MAX_TEXT, MAX_HTML, MAX_HEADER, MAX_PARTS, MAX_FILES = 100_000, 1_000_000, 900, 200, 20
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))  # python -I knows only what is installed
+
+from channels.email.mime import BROKEN, MAX_VALUE, Work, header, parse
+from channels.email.parts import Content, list_content, list_files
+from channels.email.quotes import cut_reply, list_quotes
+
+MEMORY_BYTES, CPU_S, ALL_S = 700_000_000, 8, 4.0
+MAX_HEAD, MAX_TEXT, MAX_FOREIGN = 100_000, 100_000, 50_000
 MAX_REFERENCES, MAX_ID = 20, 250
-MAX_REPLY_CHARS = 50_000
-LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"]
 MESSAGE_ID = re.compile(rf"<[!-;=?-~]{{1,{MAX_ID}}}>")
 PLAIN_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
-FORWARDED = re.compile(r"\s*(fwd?|wg|tr|rv|i|enc|doorst)\s*:", re.IGNORECASE)
-HIDDEN_TAGS = frozenset(("script", "style", "head", "template", "noscript", "svg", "title"))
-VOID_TAGS = frozenset(("br", "hr", "img", "meta", "link", "input", "area", "base", "col", "wbr"))
-BLOCK_TAGS = frozenset(
-    ("p", "div", "br", "li", "tr", "table", "blockquote", "h1", "h2", "h3", "h4", "pre", "ul", "ol")
-)
-HIDDEN_STYLE = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])|opacity\s*:\s*0(?![.\d])",
-    re.IGNORECASE,
-)
 MICROSOFT, MICROSOFT_METHODS = "microsoft", {"spf", "dkim", "dmarc", "compauth"}
 MICROSOFT_PASS = re.compile(r"dmarc=pass action=[a-z.]{1,20} header\.from=([A-Za-z0-9.-]{1,253})")
 QUOTED = re.compile(r'"[^"\\;()]*"')
@@ -56,167 +44,6 @@ TWO_WAYS = (
     errors.MissingHeaderBodySeparatorDefect,
 )  # fmt: skip
 BY_ITS_SENDER = frozenset(("from", "to", "cc", "subject", "date", "message-id", "mime-version"))
-TOKEN, ESCAPED = re.compile(r'[()]|"((?:[^"\\]|\\.)*)"|[^\s()"]+', re.DOTALL), re.compile(r"\\(.)")
-BLANKS, LINES = re.compile(r"[^\S\n]+"), re.compile(r"\n[ \n]*\n")
-
-
-class TooSlow(Exception):
-    """A piece of a mail takes too long to read."""
-
-
-BROKEN = (
-    TooSlow, errors.MessageError, ValueError, LookupError, AttributeError, TypeError,
-    AssertionError, RecursionError, OverflowError,
-)  # fmt: skip
-
-
-class Work:
-    """The time of the processor that one mail gets, piece by piece."""
-
-    ends = 0.0
-
-    @staticmethod
-    def stop(*_: object) -> None:
-        """The time is over."""
-        raise TooSlow
-
-    @classmethod
-    def attempt(cls, work: Callable[[], T], otherwise: T) -> T:
-        """What `work` gives; `otherwise` where the mail is made to break it, or to take long."""
-        try:
-            left = max(LAST_S, min(PIECE_S, cls.ends - process_time()))
-            signal.setitimer(signal.ITIMER_PROF, left)
-            try:
-                return work()
-            finally:
-                signal.setitimer(signal.ITIMER_PROF, 0)
-        except BROKEN:
-            return otherwise
-
-
-class Careful(EmailPolicy):
-    """Headers are cut to a length that is soon read; bytes in them are UTF-8, or what Windows
-    writes; one that cannot be read is plain text.
-    """
-
-    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
-        """A header as it came."""
-        name, text = super().header_source_parse(sourcelines)
-        is_long = name.casefold() in ("references", "in-reply-to")
-        raw = text[: MAX_LONG_VALUE if is_long else MAX_VALUE].encode("ascii", "surrogateescape")
-        try:
-            return name, raw.decode()
-        except UnicodeError:
-            return name, raw.decode("cp1252", "replace")
-
-    def header_fetch_parse(self, name: str, value: str) -> str:
-        """A header as it is read."""
-        try:
-            return super().header_fetch_parse(name, value)
-        except BROKEN:
-            return " ".join(value.split())
-
-
-POLICY = Careful()
-
-
-def parse(raw: bytes) -> tuple[EmailMessage, bool]:
-    """The mail, up to as many parts as we look at, and whether that is all of it."""
-    made: list[EmailMessage] = []
-
-    def make(policy: EmailPolicy = POLICY) -> EmailMessage:
-        made.append(EmailMessage(policy))
-        return made[-1]
-
-    parser = BytesFeedParser(make, policy=POLICY)
-    at = 0
-    while at < len(raw) and len(made) <= MAX_PARTS:
-        parser.feed(raw[at : at + CHUNK])
-        at += CHUNK
-    message = parser.close()
-    assert isinstance(message, EmailMessage)
-    return message, at >= len(raw)
-
-
-class TextOfHtml(HTMLParser):
-    """What a person sees of an HTML mail, as plain text; links with their addresses."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.words: list[str] = []
-        self._hidden: list[str] = []
-        self._href = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element begins; what is hidden counts the elements inside it."""
-        named = dict(attrs)
-        is_hidden = tag in HIDDEN_TAGS or "hidden" in named
-        is_hidden = is_hidden or bool(HIDDEN_STYLE.search(named.get("style") or ""))
-        if tag not in VOID_TAGS and (self._hidden or is_hidden):
-            self._hidden.append(tag)
-        if tag in BLOCK_TAGS and not self._hidden:
-            self.words.append("\n- " if tag == "li" else "\n")
-        if tag == "a" and not self._hidden:
-            self._href = (named.get("href") or "").strip()
-
-    def handle_endtag(self, tag: str) -> None:
-        """An element ends; one that was never begun ends nothing."""
-        if tag in self._hidden:
-            while self._hidden.pop() != tag:
-                pass
-            return
-        if tag == "a" and self._href.startswith(("http", "mailto:")):
-            name = self.words[-1].strip() if self.words else ""
-            self.words += [f" ({self._href})"] if name != self._href else []
-        self._href = "" if tag == "a" else self._href
-        if tag in BLOCK_TAGS:
-            self.words.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        """Text."""
-        if not self._hidden:
-            self.words.append(data)
-
-
-def read_html(html: str) -> str:
-    """The text of an HTML mail."""
-    reader = TextOfHtml()
-    Work.attempt(lambda: reader.feed(html[:MAX_HTML]), None)
-    Work.attempt(reader.close, None)
-    lines = (BLANKS.sub(" ", line).strip() for line in "".join(reader.words).splitlines())
-    return LINES.sub("\n\n", "\n".join(lines)).strip()
-
-
-def list_parts(message: EmailMessage, number: str = "") -> Iterator[tuple[str, EmailMessage]]:
-    """Each part that holds something, under the number by which IMAP fetches it."""
-    if message.get_content_maintype() != "multipart" or not message.is_multipart():
-        yield number or "1", message
-        return
-    for place, part in enumerate(message.get_payload(), 1):
-        if isinstance(part, EmailMessage):
-            yield from list_parts(part, f"{number}.{place}" if number else str(place))
-
-
-def read_text(part: EmailMessage) -> str:
-    """The text of a part, whatever its charset claims."""
-    data = part.get_payload(decode=True)
-    raw = data[: 4 * MAX_HTML] if isinstance(data, bytes) else b""
-    if any(isinstance(one, errors.InvalidBase64LengthDefect) for one in part.defects):
-        letters = re.sub(rb"[^A-Za-z0-9+/]", b"", raw)
-        raw = b64decode(letters[: len(letters) // 4 * 4])  # it breaks off
-    charset = str(part.get_content_charset("") or "utf-8")
-    for one in (charset, "utf-8"):
-        for missing in range(4):  # a letter at its end may be cut in two
-            data = raw[: len(raw) - missing]
-            text = Work.attempt(lambda one=one, data=data: data.decode(one), None)
-            if text is not None:
-                return text
-    return raw.decode("cp1252", "replace")
-
-
-def header(message: EmailMessage, name: str) -> str:
-    """A header in one line; "" for none."""
-    return " ".join(str(message.get(name) or "").split())[:MAX_HEADER]
 
 
 def read_sender(message: EmailMessage) -> tuple[str, str]:
@@ -239,6 +66,18 @@ def read_sender(message: EmailMessage) -> tuple[str, str]:
     if not is_plain or len(others) != 1 or others[0][1].casefold() != address.casefold():
         return "", ""
     return address.casefold(), " ".join(found.display_name.split())[:100]
+
+
+def list_people(message: EmailMessage) -> list[str]:
+    """Whom it is addressed to, by To and Cc. One that stands there twice names nobody: who sends a
+    signed mail on can add another on top.
+    """
+    people: list[str] = []
+    for name in ("to", "cc"):
+        raw = [str(text) for key, text in message.raw_items() if key.casefold().strip() == name]
+        found = getaddresses([" ".join(raw[0].split())]) if len(raw) == 1 else []
+        people += [one.casefold() for _, one in found if PLAIN_ADDRESS.fullmatch(one)]
+    return list(dict.fromkeys(people))
 
 
 def list_statements(message: EmailMessage) -> Iterator[str]:
@@ -345,108 +184,6 @@ def read_ids(message: EmailMessage, name: str) -> list[str]:
     return MESSAGE_ID.findall(raw[:20_000])
 
 
-def cut_reply(text: str, subject: str, *, is_reply: bool) -> tuple[str, str]:
-    """What is new in it, and what it quotes of earlier mails. Who passes a mail on means all."""
-    if not is_reply or FORWARDED.match(subject) or len(text) > MAX_REPLY_CHARS:
-        return text, ""
-    reader = EmailReplyParser(languages=list(LANGUAGES))
-    new = (Work.attempt(lambda: reader.parse_reply(text=text), "") or "").strip()
-    at = text.find(new) if new else -1
-    return (new, text[at + len(new) :].strip()) if at >= 0 else (text, "")
-
-
-def read_structure(text: str) -> list[object]:
-    """What a server tells as BODYSTRUCTURE, as lists of words and lists."""
-    open_lists: list[list[object]] = [[]]
-    for found in TOKEN.finditer(text):
-        sign, quoted = found[0], found[1]
-        if sign == "(":
-            open_lists.append([])
-            open_lists[-2].append(open_lists[-1])
-        elif sign == ")" and len(open_lists) == 1:
-            break  # the end of the answer that it stands in
-        elif sign == ")":
-            open_lists.pop()
-        else:
-            word = "" if sign.upper() == "NIL" else sign
-            open_lists[-1].append(ESCAPED.sub(r"\1", quoted) if quoted is not None else word)
-    return open_lists[0]
-
-
-def list_described(entry: object, number: str = "") -> Iterator[tuple[str, EmailMessage, int]]:
-    """Each part that is told of, with its head and its encoded size."""
-    if not isinstance(entry, list) or not entry:
-        return
-    if isinstance(entry[0], list):
-        for place, inner in enumerate(takewhile(lambda one: isinstance(one, list), entry), 1):
-            yield from list_described(inner, f"{number}.{place}" if number else str(place))
-        return
-    kind, subtype, given, _, _, encoding, size = entry[:7]
-    lists = (one for one in entry[7:] if isinstance(one, list) and len(one) > 1)
-    shown = [one for one in lists if str(one[0]).lower() in ("attachment", "inline")]
-    how, more = (shown or [["inline", ""]])[0][:2]
-    lines = (
-        f"Content-Type: {kind}/{subtype}{_parameters(given)}",
-        f"Content-Disposition: {how}{_parameters(more)}",
-        f"Content-Transfer-Encoding: {encoding}",
-    )
-    head = "\n".join(" ".join(line.split()) for line in lines)
-    yield number or "1", parse(head.encode("utf-8", "replace"))[0], int(str(size))
-
-
-def _parameters(given: object) -> str:
-    words = [str(one).replace('"', "") for one in given] if isinstance(given, list) else []
-    return "".join(
-        f'; {name}="{text}"' for name, text in zip(words[::2], words[1::2], strict=False)
-    )
-
-
-def _is_text(part: EmailMessage) -> bool:
-    is_file = part.get_content_disposition() == "attachment" or _file_name(part)
-    return not is_file and part.get_content_type() in ("text/plain", "text/html")
-
-
-def _file_name(part: EmailMessage) -> str:
-    return Work.attempt(lambda: " ".join(str(part.get_filename() or "").split()), "")
-
-
-def _describe(number: str, part: EmailMessage, size: int) -> dict[str, object]:
-    encoding = header(part, "Content-Transfer-Encoding").casefold()
-    size = size * 3 // 4 if encoding == "base64" else size
-    name, kind = _file_name(part)[:200], part.get_content_type()[:100]
-    return {"number": number, "name": name, "mime": kind, "size": size, "encoding": encoding[:20]}
-
-
-def list_content(message: EmailMessage) -> tuple[str, list[dict[str, object]]]:
-    """The text that a person reads, and the files."""
-    texts: list[str] = []
-    pages: list[str] = []
-    files: list[dict[str, object]] = []
-    for number, part in islice(list_parts(message), MAX_PARTS):
-        kind = part.get_content_type()
-        if kind.startswith("multipart/") or (_is_text(part) and kind == "text/plain"):
-            texts.append(read_text(part))  # a multipart without a boundary is one text
-        elif _is_text(part):
-            pages.append(read_html(read_text(part)))
-        elif len(files) < MAX_FILES:
-            data = (
-                ""
-                if part.is_multipart()
-                else Work.attempt(lambda of=part: str(of.get_payload()), "")
-            )
-            files.append(_describe(number, part, len("".join(data.split()).rstrip("="))))
-    plain = "\n\n".join(text.strip() for text in texts if text.strip())
-    return plain or "\n\n".join(page for page in pages if page), files
-
-
-def list_files(structure: str) -> list[dict[str, object]]:
-    """The files of a mail of which only the beginning was read; sizes are in lines of 76 signs."""
-    entry = next(iter(read_structure(structure)), [])
-    parts = islice(list_described(entry), MAX_PARTS)
-    found = (_describe(n, part, size * 76 // 78) for n, part, size in parts if not _is_text(part))
-    return list(islice(found, MAX_FILES))
-
-
 def read_mail(raw: bytes, server: str, structure: str = "") -> dict[str, object]:
     """What of a mail we need."""
     head = re.split(rb"\r?\n\r?\n", raw, maxsplit=1)[0][:MAX_HEAD]
@@ -462,21 +199,27 @@ def read_mail(raw: bytes, server: str, structure: str = "") -> dict[str, object]
     references = list(dict.fromkeys(references))
     if len(references) > MAX_REFERENCES:
         references = [references[0], *references[1 - MAX_REFERENCES :]]
+    people = Work.attempt(lambda: list_people(message), [])
     subject = header(message, "Subject")
-    text, files = list_content(message) if read else ("", [])
-    files = Work.attempt(lambda: list_files(structure), []) or files
-    text = text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
-    is_cut = len(text) > MAX_TEXT or not is_whole
-    new, history = cut_reply(text[:MAX_TEXT], subject, is_reply=bool(references))
+    found = list_content(message) if read else Content()
+    files = Work.attempt(lambda: list_files(structure), []) or found.files
+    reply = cut_reply(found.text, subject, is_reply=bool(references))
+    others = "\n\n".join(found.foreign)
+    is_cut = len(reply.new) > MAX_TEXT or len(others) > MAX_FOREIGN or found.is_cut or not is_whole
+    new, others = reply.new[:MAX_TEXT], others[:MAX_FOREIGN].strip()
+    text = "\n\n".join(part for part in (new, others) if part)
+    quoted = [*list_quotes(new), *([others] if others else [])]
     date = ""
     with suppress(ValueError, TypeError, IndexError, OverflowError):
-        date = parsedate_to_datetime(header(message, "Date")).isoformat()
+        sent = parsedate_to_datetime(header(message, "Date"))
+        date = (sent if sent.tzinfo else sent.replace(tzinfo=UTC)).isoformat()
     return {
         "sender": sender, "name": name, "shown_from": header(message, "From"),
         "proven": is_proven, "why": why, "subject": subject, "date": date,
         "id": next(iter(read_ids(message, "message-id")), ""), "references": references,
         "automatic": find_automatic(message), "list": header(message, "List-Id"),
-        "to": header(message, "To"), "text": new, "history": history, "cut": is_cut, "files": files,
+        "to": header(message, "To"), "people": people, "text": text, "quoted": quoted,
+        "history": reply.history[:MAX_TEXT], "cut": is_cut, "files": files,
     }  # fmt: skip
 
 

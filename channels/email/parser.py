@@ -36,8 +36,9 @@ class MailFile(BaseModel):
 
 class ReadMail(BaseModel):
     """What stands in a mail. `sender`: the one address that it claims to be from, "" where that is
-    not plain; `proven`, by `why`, that it wrote it. `text` is what is new, `history` what it quotes
-    of earlier mails; `automatic`: why nobody is to answer it. `list`: the id of a mailing list.
+    not plain; `proven`, by `why`, that it wrote it. `text` is what is new, `quoted` those parts of
+    it that others wrote, `history` what it quotes of earlier mails; `automatic`: why nobody is to
+    answer it. `list`: the id of a mailing list; `people`: the addresses in To and Cc.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -54,7 +55,9 @@ class ReadMail(BaseModel):
     automatic: str
     list: str
     to: str
+    people: Sequence[str]
     text: str
+    quoted: Sequence[str]
     history: str
     cut: bool
     files: Sequence[MailFile]

@@ -19,7 +19,7 @@ from channels.markup.sanitize import escape_markdown
 from channels.message import Address, Choice, MessagePart
 from daemon.access.chat_ids import BUTTONS, parse_address
 from daemon.agent.system_questions import parse_system_question
-from daemon.core.ids import make_short_code
+from daemon.core.ids import is_mail_session, make_short_code
 from daemon.core.messages import MAIL, parse_mail
 from daemon.core.rows import (
     UNSENT_STATES,
@@ -143,7 +143,8 @@ def load_delivery(tx: Tx, row: OutboxRow, channels: Mapping[str, ChannelState]) 
         rows = tx.list_turn_outbox(row.turn)
         delivery.draft = draft
         delivery.draft_outdated = any((o.kind, o.session, o.state) == file_sent for o in rows)
-    if row.kind == REPLY and begun:
+    in_thread = is_mail_session(row.session) and row.kind != MAIL
+    if begun and (row.kind == REPLY or in_thread):
         delivery.reply_to = begun.message_id
     return delivery
 

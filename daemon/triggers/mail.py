@@ -76,16 +76,15 @@ class MailPlan:
 
 def judge_sender(mail: InboundMail, account: EmailAccount) -> Standing:
     """From is never believed: our own mail server must have vouched for it, and the config must
-    list the address.
+    list the address. Who is only trusted is heard in what they write to the assistant: a copy of
+    what they write to others (Bcc, a list) is a stranger's.
     """
-    if not mail.proven or not is_listed(mail.sender.id, _everybody(account)):
+    is_addressed = not set(mail.people).isdisjoint(account.own_addresses)
+    trusted = account.trusted_senders if is_addressed else ()
+    if not mail.proven or not is_listed(mail.sender.id, (*account.allowed_senders, *trusted)):
         return Standing.STRANGER
-    is_person = not mail.automatic and is_listed(mail.sender.id, account.trusted_senders)
+    is_person = not mail.automatic and is_listed(mail.sender.id, trusted)
     return Standing.TRUSTED if is_person else Standing.KNOWN
-
-
-def _everybody(account: EmailAccount) -> tuple[str, ...]:
-    return (*account.allowed_senders, *account.trusted_senders)
 
 
 def find_rule(mail: InboundMail, rules: Sequence[MailRule]) -> MailRule | None:

@@ -112,3 +112,36 @@ async def test_a_mail_that_the_house_does_not_take_is_offered_again(server: Mail
         ledger.refuse(3)
         await deliver(server, "one", "two")
         await ledger.until(lambda: ledger.texts == ["one", "two"])
+
+
+async def test_different_mails_under_one_id_or_under_none_all_come_and_the_same_one_once(
+    server: MailServer,
+) -> None:
+    form = [write_mail(f"form {n}", number="same") for n in range(3)]
+    scans = [write_mail("scan", number="scan", files={"a.pdf": bytes([n])}) for n in range(3)]
+    bare = [
+        write_mail(f"bare {n}").replace(b"Message-ID: <m1@example.org>\n", b"") for n in range(2)
+    ]
+    titled = [write_mail("title", number="t", subject=f"number {n}") for n in range(2)]
+    again = b"Received: from relay.example.org by mx.example.net; once more\r\n"
+    async with watching(server, Ledger()) as ledger:
+        await server.dovecot.deliver(*form, *scans, *bare, *titled)
+        await ledger.until(lambda: len(ledger.texts) == 10)
+        await server.dovecot.deliver(*form, *titled, *(again + mail for mail in scans))
+        server.proxy.cut()
+        await deliver(server, "last")
+        await ledger.until(lambda: "last" in ledger.texts)
+    assert sorted(ledger.texts) == sorted(
+        ["form 0", "form 1", "form 2", "bare 0", "bare 1", *["scan"] * 3, *["title"] * 2, "last"]
+    )
+
+
+async def test_a_mail_that_is_moved_away_and_back_comes_once(server: MailServer) -> None:
+    bare = write_mail("bare").replace(b"Message-ID: <m1@example.org>\n", b"")
+    async with watching(server, Ledger()) as ledger:
+        await server.dovecot.deliver(write_mail("one"), bare)
+        await ledger.until(lambda: len(ledger.texts) == 2)
+        await asyncio.to_thread(server.dovecot.move_away_and_back)
+        await deliver(server, "last")
+        await ledger.until(lambda: "last" in ledger.texts)
+    assert sorted(ledger.texts) == ["bare", "last", "one"]

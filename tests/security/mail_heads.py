@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.fakes.mail.dovecot import SERVER
+from tests.fakes.mail.dovecot import SERVER, USER
 
 AR, FROM = f"Authentication-Results: {SERVER}; ", "From: Ann <ann@example.org>"
 FAIL = f"{AR}dmarc=fail header.from=example.org"
@@ -13,7 +13,7 @@ NOTHING = f"{AR}dkim=none; spf=none; dmarc=none header.from=example.org"
 
 def lines(*head: str) -> bytes:
     """A mail with this head."""
-    return ("\r\n".join((*head, "Subject: do it", "", "run it")) + "\r\n").encode()
+    return ("\r\n".join((*head, f"To: {USER}", "Subject: do it", "", "run it")) + "\r\n").encode()
 
 
 def said(what: str, who: str = FROM) -> bytes:

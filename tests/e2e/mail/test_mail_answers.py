@@ -90,6 +90,25 @@ async def test_a16_a_trusted_sender_is_heard_as_in_a_chat_and_a_forged_one_is_a_
     assert "not instructions" in str(model.requests[2].last("user"))
 
 
+async def test_a_command_and_a_question_by_mail_are_answered_in_their_thread(
+    server: MailServer, tmp_path: Path
+) -> None:
+    config = {"trusted_senders": ["ann@example.org"]}
+    shell = {"tools": {"approvals": "always"}}
+    async with FakeOpenAI() as model:
+        model.script(calls(("write_file", {"path": "note.txt", "text": "x"})), says("Written."))
+        async with at_mailbox(tmp_path, model, server, shell, **config):
+            asked = write_mail("/status", subject="Re: how are you", answers="<q@example.org>")
+            await server.dovecot.deliver(asked)
+            await server.sink.until(lambda: len(server.sink.sent) == 1)
+            await server.dovecot.deliver(write_mail("write note.txt", subject="note", number="2"))
+            await server.sink.until(lambda: len(server.sink.sent) >= 2)
+    first, second = (sent.mail for sent in server.sink.sent[:2])
+    assert first["Subject"] == "Re: how are you" and first["In-Reply-To"] == "<m1@example.org>"
+    assert str(first["References"]).split() == ["<q@example.org>", "<m1@example.org>"]
+    assert second["Subject"] == "Re: note" and second["In-Reply-To"] == "<m2@example.org>"
+
+
 async def test_f8_an_answer_waits_so_long_that_undo_stops_it(
     server: MailServer, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.e2e.mail.test_mail_answers import server
 from tests.fakes.mail.dovecot import SERVER
 from tests.fakes.mail.mailbox import at_mailbox
+from tests.fakes.mail.recorded import RECORDED
 from tests.fakes.mail.server import MailServer, mail_server, write_mail
 from tests.fakes.openai import FakeOpenAI
 
@@ -151,3 +152,30 @@ async def test_a_server_without_idle_is_asked_again_and_again(tmp_path: Path) ->
 def inbox(home: Path) -> list[Path]:
     """The files that came."""
     return sorted(file for file in (home / "files" / "inbox").rglob("*") if file.is_file())
+
+
+async def test_m05_an_invitation_of_a_known_sender_and_of_a_stranger_is_shown_in_words(
+    server: MailServer, tmp_path: Path
+) -> None:
+    raw = RECORDED["Outlook's invitation"][0]
+    strange = raw.replace(b"dmarc=pass", b"dmarc=fail").replace(b"<a1@", b"<a2@")
+    first, second = await shown(tmp_path, server, raw, strange)
+    for text in (first, second):
+        assert "> [Invitation: Budget, second round]" in text
+        assert "> When: Monday 2026-11-23 10:00 to 11:30 (Europe/Berlin, UTC+01:00)" in text
+        assert "> Where: Room 5" in text and "> Organizer: Lee, Ann <ann@example.org>" in text
+    assert "It is from ann@example.org" in first and "is not proven" in second
+
+
+async def test_m14_the_prompt_stays_small_however_much_a_mail_quotes(
+    server: MailServer, tmp_path: Path
+) -> None:
+    mails = []
+    for number, size in enumerate((49_000, 51_000, 500_000)):
+        old = "".join(f"> {line} is how it was\n" for line in range(size // 20))
+        text = (
+            f"Yes {number}.\n\nOn Sat, Nov 21, 2026 at 8:00 PM Bot <bot@example.net> wrote:\n{old}"
+        )
+        mails.append(write_mail(text, number=f"{number}", answers=f"<q{number}@example.net>"))
+    for number, text in enumerate(await shown(tmp_path, server, *mails)):
+        assert f"> Yes {number}." in text and "how it was" not in text and len(text) < 1_500

@@ -181,6 +181,17 @@ class Dovecot:
         for one in (self.base / "mail" / "Maildir").glob("dovecot*"):
             one.unlink()
 
+    def move_away_and_back(self) -> None:
+        """All mails go to another folder and return, under new numbers."""
+        with imaplib.IMAP4("127.0.0.1", self.port) as client:
+            client.login(USER, PASSWORD)
+            client.create("aside")
+            for here, there in (("INBOX", "aside"), ("aside", "INBOX")):
+                client.select(here)
+                client.copy("1:*", there)
+                client.store("1:*", "+FLAGS", "\\Deleted")
+                client.expunge()
+
     async def remove(self) -> None:
         """Stop, and delete everything."""
         await self.stop()

@@ -1,0 +1,251 @@
+"""What a person reads of a mail, part by part, and its files.
+
+Of the alternatives of one text the richest that says something counts: a plain text that leaves out
+what the HTML beside it says is not the mail. What others wrote (a mail that is passed on, an
+invitation) is told apart from the words of the sender.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from functools import partial
+from itertools import islice, pairwise, takewhile
+
+from channels.email.invitation import UNREADABLE, render_calendar
+from channels.email.mime import MAX_PARTS, Work, header, parse, read_text
+from channels.email.page import read_html
+
+MAX_FILES, MAX_COMPARED, MAX_DEPTH, MAX_MAILS = 20, 100_000, 150, 5
+COVERED, MUCH_MORE, MAX_STUB = 0.8, 8, 60
+CALENDARS = ("text/calendar", "application/ics")
+ADDRESSES = re.compile(r"\b(?:https?://|mailto:)[^\s<>)\]]+")
+WHOLE_WORDS = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+WORD = re.compile(rf"[{WHOLE_WORDS}]|[^\W_{WHOLE_WORDS}]+")
+"""A word; in scripts that put no spaces between words, a letter."""
+TOKEN, ESCAPED = re.compile(r'[()]|"((?:[^"\\]|\\.)*)"|[^\s()"]+', re.DOTALL), re.compile(r"\\(.)")
+PASSED_ON = "[A mail that came with it]"
+
+
+@dataclass(slots=True)
+class Content:
+    """What was found: the texts of the sender, those that others wrote, files; whether that is not
+    all.
+    """
+
+    texts: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    files: list[dict[str, object]] = field(default_factory=list)
+    is_cut: bool = False
+
+    @property
+    def text(self) -> str:
+        """The words of the sender."""
+        return "\n\n".join(self.texts)
+
+
+def _add(texts: list[str], text: str) -> None:
+    """A text, once."""
+    if (text := text.strip()) and text not in texts:
+        texts.append(text)
+
+
+def list_content(message: EmailMessage) -> Content:
+    """The text that a person reads, and the files."""
+    found = Content()
+    _try(message, "", (0, 0), found)
+    del found.files[MAX_FILES:]
+    return found
+
+
+def _try(part: EmailMessage, number: str, depth: tuple[int, int], into: Content) -> None:
+    """Read a part; one that breaks the reading takes nothing from the others."""
+    if not Work.attempt(lambda: _read(part, number, depth, into), False):
+        into.is_cut = True
+
+
+def _read(part: EmailMessage, number: str, depth: tuple[int, int], into: Content) -> bool:
+    """A part under the number by which IMAP fetches it; `depth`: in so many parts, and so many
+    mails. Whether it was read.
+    """
+    kind, inner = part.get_content_type(), part.get_payload() if part.is_multipart() else ""
+    if part.get_content_maintype() == "multipart" and isinstance(inner, list):
+        children = [one for one in inner if isinstance(one, EmailMessage)]
+        names = [f"{number}.{n}" if number else str(n) for n in range(1, len(children) + 1)]
+        if depth[0] > MAX_DEPTH:
+            return False
+        level = depth[0] + 1, depth[1]
+        if kind == "multipart/alternative":
+            _choose(children, names, level, into)
+            return True
+        for name, child in zip(names, children, strict=True):
+            _try(child, name, level, into)
+    elif kind.startswith("multipart/") or is_text(part):
+        text = _read_words(part)
+        is_page = kind == "text/html"
+        if not (is_page and covers(into.text, text)):
+            _add(into.texts, text)  # a multipart without a boundary is one text
+    else:
+        _read_other(part, number or "1", depth, into)
+    return True
+
+
+def _read_words(part: EmailMessage) -> str:
+    text = read_text(part)
+    return read_html(text) if "html" in part.get_content_subtype() else text
+
+
+def _read_other(part: EmailMessage, number: str, depth: tuple[int, int], into: Content) -> None:
+    """What is no text of the mail: an invitation, a mail in the mail, a file."""
+    kind, inner = part.get_content_type(), part.get_payload() if part.is_multipart() else ""
+    is_calendar = kind in CALENDARS
+    if is_calendar:
+        method = str(Work.attempt(partial(part.get_param, "method", ""), ""))
+        text = read_text(part)
+        _add(into.foreign, Work.attempt(lambda: render_calendar(text, method), UNREADABLE))
+    mails = inner if kind == "message/rfc822" and isinstance(inner, list) else []
+    for mail in mails[:1]:
+        if isinstance(mail, EmailMessage) and depth[1] < MAX_MAILS and depth[0] <= MAX_DEPTH:
+            _add(into.foreign, _pass_on(mail, depth))
+    is_shown = is_calendar and not is_named(part)
+    if not is_shown and len(into.files) < MAX_FILES:
+        data = "" if part.is_multipart() else Work.attempt(lambda: str(part.get_payload()), "")
+        into.files.append(describe(number, part, len("".join(data.split()).rstrip("="))))
+
+
+def _pass_on(mail: EmailMessage, depth: tuple[int, int]) -> str:
+    """A mail that came in a mail, with its head; its files belong to it."""
+    said = Content()
+    _try(mail, "", (depth[0] + 1, depth[1] + 1), said)
+    names = ("From", "To", "Date", "Subject")
+    head = [f"{name}: {found}" for name in names if (found := header(mail, name))]
+    words = "\n\n".join((*said.texts, *said.foreign))
+    return "\n".join((PASSED_ON, *head, "", words)).strip() if words or head else ""
+
+
+def _choose(
+    children: Sequence[EmailMessage], names: Sequence[str], depth: tuple[int, int], into: Content
+) -> None:
+    """Of alternatives the richest, whichever stands first, unless plain text says the same. What is
+    far shorter than the plain text takes its place beside it. Files and invitations count in each.
+    """
+    plain, rich, others = list[Content](), list[Content](), list[Content]()
+    for name, child in zip(names, children, strict=True):
+        found = Content()
+        _try(child, name, depth, found)
+        into.files += found.files
+        into.is_cut = into.is_cut or found.is_cut
+        for text in found.foreign:
+            _add(into.foreign, text)
+        if says_something(found.text):
+            is_known = child.is_multipart() or child.get_content_subtype() in ("plain", "html")
+            is_plain = is_known and child.get_content_subtype() == "plain"
+            (plain if is_plain else rich if is_known else others).append(found)
+    best: list[str] = []
+    for one in [*plain, *rich] or others:
+        said = "\n\n".join(best)
+        if not best or not covers(said, one.text):
+            words = len(WORD.findall(one.text))
+            is_small = len(WORD.findall(said)) > max(MUCH_MORE * words, MAX_STUB)
+            best = [*(best if is_small else ()), *one.texts]
+    for text in best:
+        _add(into.texts, text)
+
+
+def says_something(text: str) -> bool:
+    """It has a sign that can be seen."""
+    return any(sign.isprintable() and not sign.isspace() for sign in text)
+
+
+def covers(text: str, other: str) -> bool:
+    """The text says nearly all that the other does, in the same order."""
+
+    def compare() -> bool:
+        theirs = _pairs(other)
+        return not theirs or len(theirs & _pairs(text)) >= COVERED * len(theirs)
+
+    return Work.attempt(compare, False)
+
+
+def _pairs(text: str) -> set[tuple[str, str]]:
+    words = WORD.findall(ADDRESSES.sub(" ", text[:MAX_COMPARED]).casefold())
+    return set(pairwise(words)) or {(one, "") for one in words}
+
+
+def is_named(part: EmailMessage) -> bool:
+    """It is a file."""
+    return part.get_content_disposition() == "attachment" or bool(_file_name(part))
+
+
+def is_text(part: EmailMessage) -> bool:
+    """It is words of the mail."""
+    kind = part.get_content_type()
+    return part.get_content_maintype() == "text" and kind not in CALENDARS and not is_named(part)
+
+
+def _file_name(part: EmailMessage) -> str:
+    return Work.attempt(lambda: " ".join(str(part.get_filename() or "").split()), "")
+
+
+def describe(number: str, part: EmailMessage, size: int) -> dict[str, object]:
+    """A file."""
+    encoding = header(part, "Content-Transfer-Encoding").casefold()
+    size = size * 3 // 4 if encoding == "base64" else size
+    name, kind = _file_name(part)[:200], part.get_content_type()[:100]
+    return {"number": number, "name": name, "mime": kind, "size": size, "encoding": encoding[:20]}
+
+
+def read_structure(text: str) -> list[object]:
+    """What a server tells as BODYSTRUCTURE, as lists of words and lists."""
+    open_lists: list[list[object]] = [[]]
+    for found in TOKEN.finditer(text):
+        sign, quoted = found[0], found[1]
+        if sign == "(":
+            open_lists.append([])
+            open_lists[-2].append(open_lists[-1])
+        elif sign == ")" and len(open_lists) == 1:
+            break  # the end of the answer that it stands in
+        elif sign == ")":
+            open_lists.pop()
+        else:
+            word = "" if sign.upper() == "NIL" else sign
+            open_lists[-1].append(ESCAPED.sub(r"\1", quoted) if quoted is not None else word)
+    return open_lists[0]
+
+
+def list_described(entry: object, number: str = "") -> Iterator[tuple[str, EmailMessage, int]]:
+    """Each part that is told of, with its head and its encoded size."""
+    if not isinstance(entry, list) or not entry:
+        return
+    if isinstance(entry[0], list):
+        for place, inner in enumerate(takewhile(lambda one: isinstance(one, list), entry), 1):
+            yield from list_described(inner, f"{number}.{place}" if number else str(place))
+        return
+    kind, subtype, given, _, _, encoding, size = entry[:7]
+    lists = (one for one in entry[7:] if isinstance(one, list) and len(one) > 1)
+    shown = [one for one in lists if str(one[0]).lower() in ("attachment", "inline")]
+    how, more = (shown or [["inline", ""]])[0][:2]
+    lines = (
+        f"Content-Type: {kind}/{subtype}{_parameters(given)}",
+        f"Content-Disposition: {how}{_parameters(more)}",
+        f"Content-Transfer-Encoding: {encoding}",
+    )
+    head = "\n".join(" ".join(line.split()) for line in lines)
+    yield number or "1", parse(head.encode("utf-8", "replace"))[0], int(str(size))
+
+
+def _parameters(given: object) -> str:
+    words = [str(one).replace('"', "") for one in given] if isinstance(given, list) else []
+    return "".join(
+        f'; {name}="{text}"' for name, text in zip(words[::2], words[1::2], strict=False)
+    )
+
+
+def list_files(structure: str) -> list[dict[str, object]]:
+    """The files of a mail of which only the beginning was read; sizes are in lines of 76 signs."""
+    entry = next(iter(read_structure(structure)), [])
+    parts = islice(list_described(entry), MAX_PARTS)
+    found = (describe(n, part, size * 76 // 78) for n, part, size in parts if not is_text(part))
+    return list(islice(found, MAX_FILES))

@@ -1,0 +1,150 @@
+"""What is new in an answer, and what it quotes of earlier mails, by how it is built: lines behind
+">", and the head of an earlier mail, below which all is old.
+
+Answers that stand between quotes, or below them, are kept with the lines that they answer.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby, islice, takewhile
+
+from mailparser_reply.parser import EmailMessage as Headers
+
+from channels.email.mime import Work
+
+LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"]
+MAX_WINDOW, WINDOW_LINES, MAX_HEADS = 1_500, 4, 2_000
+MAX_ANSWERED, MAX_KEPT = 600, 20_000
+MORE = "> [...]"
+QUOTED = re.compile(r"[ \t]{0,3}>")
+RULED = re.compile(r"\s*[-_=*]{2,}[^-_=*]{0,60}[-_=*]{2,}\s*")
+SIGNATURE = re.compile(r"-- ?|_{5,}")
+LABELLED = re.compile(r"[ \t*]{0,4}\w[^:：\n]{0,30}[:：](.*)")
+DATED = re.compile(r"\d.*@|@.*\d|\d{1,2}:\d\d|\d{4}")
+FORWARDED = re.compile(r"\s*(fwd?|wg|tr|rv|i|enc|doorst)\s*:", re.IGNORECASE)
+MARKS = re.compile(r"(?:\w{1,8}(?:\[\d+\])?\s*[:：]\s*)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is new, with the quotes that it answers, and what is left out of earlier mails."""
+
+    new: str
+    history: str = ""
+
+
+def cut_reply(text: str, subject: str, *, is_reply: bool) -> Reply:
+    """The parts of a text. Who passes a mail on means all."""
+    if not is_reply or FORWARDED.match(subject):
+        return Reply(text)
+    lines = text.split("\n")
+    about = MARKS.sub("", subject.strip(), count=1).casefold()
+    end = Work.attempt(lambda: _find_old(lines, about), len(lines))
+    kept, left = Work.attempt(lambda: _keep_answers(lines[:end]), (lines[:end], list[str]()))
+    if not any(_is_own(line) for line in kept):
+        return Reply(text)
+    return Reply("\n".join(kept).strip(), "\n".join((*left, *lines[end:])).strip())
+
+
+def list_quotes(text: str) -> list[str]:
+    """The runs of quoted lines in a text."""
+    runs = groupby(text.split("\n"), key=lambda line: bool(QUOTED.match(line)))
+    quotes = ("\n".join(run).strip() for is_quote, run in runs if is_quote)
+    return [quote for quote in dict.fromkeys(quotes) if quote.strip("> \t\n")]
+
+
+def _is_own(line: str) -> bool:
+    return bool(line.strip()) and not QUOTED.match(line)
+
+
+@cache
+def _head_pattern() -> re.Pattern[str]:
+    """Lines such as "On ..., Ann wrote:", and heads that begin with From, in eight languages."""
+    return Headers(text="", languages=list(LANGUAGES)).HEADER_REGEX
+
+
+def _find_old(lines: Sequence[str], about: str) -> int:
+    """Where an earlier mail begins that no ">" marks: at its head. The end, where none does."""
+    looked = at = 0
+    while at < len(lines) and looked < MAX_HEADS:
+        line = lines[at]
+        if _is_own(line) and (line.rstrip().endswith((":", "：")) or LABELLED.match(line)):
+            looked += 1
+            if found := _find_head(lines, at, about):
+                first, at = found
+                following = next((one for one in islice(lines, at, None) if one.strip()), "")
+                if not QUOTED.match(following):
+                    return first
+                continue
+        at += 1
+    return len(lines)
+
+
+def _find_head(lines: Sequence[str], at: int, about: str) -> tuple[int, int] | None:
+    """(first line, line after it) of the head of an earlier mail, of which line `at` is the end, or
+    the first with a label: by what it says, or because it names the mail's subject.
+    """
+    labelled = list(takewhile(LABELLED.match, islice(lines, at, at + 12)))
+    first, last = at, at + max(1, len(labelled))
+    values = [one[1].casefold() for line in labelled if (one := LABELLED.match(line))]
+    is_named = len(labelled) >= 3 and bool(about) and any(about in one for one in values)
+    if not is_named:
+        start = at
+        while start > max(0, at - WINDOW_LINES + 1) and _is_own(lines[start - 1]):
+            start -= 1
+        window = "\n".join(line.strip()[:MAX_WINDOW] for line in lines[start:last])[-MAX_WINDOW:]
+        found = _head_pattern().search(window)
+        if found is None:
+            return None
+        skipped = len(found[0]) - len(found[0].lstrip())
+        first = last - window.count("\n", found.start() + skipped) - 1
+    above = next((n for n in range(first - 1, max(-1, first - 3), -1) if lines[n].strip()), -1)
+    return (above if above >= 0 and RULED.fullmatch(lines[above]) else first), last
+
+
+def _keep_answers(lines: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Without the quote below which nothing is said, and of other quotes what stands just above
+    each answer. The second: what is left out.
+    """
+    quoted = [n for n, line in enumerate(lines) if QUOTED.match(line)]
+    if not quoted:
+        return list(lines), []
+    end = len(lines)
+    below = takewhile(lambda line: not SIGNATURE.fullmatch(line), lines[quoted[-1] + 1 :])
+    if not any(map(_is_own, below)):
+        end = quoted[-1]
+        while end > 0 and not _is_own(lines[end - 1]):
+            end -= 1
+        end = _find_lead(lines, end)
+    kept, left, room = list[str](), list[str](), MAX_KEPT
+    for is_quote, run in groupby(lines[:end], key=lambda line: bool(QUOTED.match(line))):
+        block = list(run)
+        if is_quote:
+            shown = _trim_quote(block, min(room, MAX_ANSWERED))
+            room = max(0, room - sum(map(len, shown)))
+            left += block if shown != block else []
+            block = shown
+        kept += block
+    return kept, [*left, *lines[end:]]
+
+
+def _trim_quote(block: Sequence[str], most: int) -> list[str]:
+    """Its last lines."""
+    shown: list[str] = []
+    for line in reversed(block):
+        room = most - sum(map(len, shown))
+        if len(line) > room and shown:
+            break
+        shown.insert(0, line if len(line) <= max(room, 200) else f"> {line[-max(room, 200) :]}")
+    return list(shown) if shown == list(block) else [MORE, *shown]
+
+
+def _find_lead(lines: Sequence[str], end: int) -> int:
+    """Where the lines begin that lead over to the quote at `end`: they say who wrote, and when."""
+    if not end or not lines[end - 1].rstrip().endswith((":", "：")):
+        return end
+    if found := _find_head(lines, end - 1, ""):
+        return found[0]
+    return end - 1 if DATED.search(lines[end - 1]) else end
