@@ -18,7 +18,8 @@ the arguments come back as JSON. An output may have:
     "asks": [{"method", "params"}]     requests to the client before the answer; what it said is in the log
 
 Keys of the script itself: "crash_at": "start" | "list" (dies then), "slow_start": seconds, "stderr": text printed at the start,
-"noise": a line of rubbish on stdout, "stubborn": stays when its input has ended, "page": tools per page of tools/list.
+"noise": a line of rubbish on stdout, "stubborn": stays when its input has ended, "page": tools per page of tools/list,
+"bare": the tools are listed exactly as they stand here.
 
 LOG gets a JSON line for everything that was executed: {"tool", "arguments"}, and {"started": pid, "for": parent} for every start,
 {"listed": n} for every tools/list, {"answer": ...} for every answer of the client.
@@ -104,8 +105,10 @@ class Server:
         script = self.script
         if script.get("crash_at") == "list":
             os._exit(4)
-        tools = [{"inputSchema": {"type": "object"}, **tool} for tool in script.get("tools", [])]
-        self.note({"listed": len(tools)})
+        tools = script.get("tools", [])
+        if not script.get("bare"):
+            tools = [{"inputSchema": {"type": "object"}, **tool} for tool in tools]
+        self.note({"listed": len(tools) if isinstance(tools, list) else 0})
         if "page" not in script:
             return {"result": {"tools": tools}}
         begin = int(params.get("cursor") or 0)

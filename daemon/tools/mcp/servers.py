@@ -30,6 +30,7 @@ from daemon.tools.mcp.pins import (
     escape_hidden,
     pin_program,
     render_change,
+    render_left_out,
 )
 from daemon.tools.mcp.tools import (
     McpTool,
@@ -52,6 +53,7 @@ from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Sandbox, Writer
 from daemon.tools.workspace.command_effects import CommandEffects
 
 if TYPE_CHECKING:
+    from daemon.tools.mcp.answers import ToolList
     from daemon.tools.mcp.client import McpSession
 
 log = logging.getLogger(__name__)
@@ -69,6 +71,7 @@ WAIT_SESSION_S = 10.0
 REFRESH_EVERY_S = 1.0
 NOTIFY_EVERY_S = 600.0
 SET_ASIDE_EVERY_S = 10.0
+MAX_SHOWN = 500
 
 
 def load_client() -> Connect:
@@ -312,22 +315,13 @@ class McpServer:
                     raise
 
     async def _refresh(self, session: "McpSession") -> None:
-        offered: dict[str, ServerTool] = {}
-        for tool in await session.list_tools():
-            try:
-                if tool.name in offered or tool.name == PROGRAM:
-                    raise UnfitTool("it is listed twice")
-                make_spec(self.name, tool)
-                offered[tool.name] = tool
-            except UnfitTool as why:
-                name = sanitize_line(escape_hidden(tool.name))
-                log.warning("MCP server %s: tool %s is left out: %s", self.name, name, why)
+        offered, left_out = self._sort_tools(await session.list_tools())
         pins = self.manager.pins
         known = await pins.get(self.name)
         listing = compare_tools(known, list(offered.values()), token_hex())
-        if self._program:
-            approved = {**listing.pins.approved, PROGRAM: self._program}
-            listing = replace(listing, pins=replace(listing.pins, approved=approved))
+        approved = {**listing.pins.approved, **({PROGRAM: self._program} if self._program else {})}
+        pinned = replace(listing.pins, approved=approved, left_out=left_out)
+        listing = replace(listing, pins=pinned)
         if listing.pins != known:
             await pins.keep(self.name, listing.pins)
         before, self._listing = self._listing, listing
@@ -344,6 +338,24 @@ class McpServer:
             names = ", ".join(map(escape_hidden, offered))
             log.info("MCP server %s is new; its tools are accepted: %s", self.name, names)
         await self._notify(listing.pins, "its tools. What is changed or new is switched off")
+
+    def _sort_tools(self, listed: "ToolList") -> tuple[dict[str, ServerTool], dict[str, str]]:
+        """Those that can be offered to a model, and what was left out of the others, and why."""
+        offered: dict[str, ServerTool] = {}
+        left_out = dict(listed.left_out)
+        for tool in listed.tools:
+            try:
+                if tool.name in offered or tool.name == PROGRAM:
+                    raise UnfitTool("it is listed twice")
+                make_spec(self.name, tool)
+                offered[tool.name] = tool
+            except UnfitTool as why:
+                left_out[tool.name] = f"left out: {why}"
+        kept = {name[:MAX_SHOWN]: why[:MAX_SHOWN] for name, why in left_out.items()}
+        if kept and (self._listing is None or self._listing.pins.left_out != kept):
+            lines = "; ".join(line.strip() for line in render_left_out(ServerPins(left_out=kept)))
+            log.warning("MCP server %s: what cannot be used of its tools: %s", self.name, lines)
+        return offered, kept
 
     async def _notify(self, new: ServerPins, what: str) -> None:
         """Once for each change, and rarely: a server must not be able to talk to the owner."""

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field, replace
 from hashlib import sha256
 
@@ -42,6 +42,18 @@ TIMEOUT_S = 120.0
 RETRIES = 3
 TEXT_KEYS = ("description", "title", "$comment")
 NAME_KEYS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+SCHEMA_KEYS = ("additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
+PARTS = {
+    **dict.fromkeys((*NAME_KEYS, "dependentRequired"), dict),
+    **dict.fromkeys((*SCHEMA_LISTS, "required", "enum"), list),
+    **dict.fromkeys((*TEXT_KEYS, "$ref", "pattern", "format"), str),
+    **dict.fromkeys(SCHEMA_KEYS, (dict, bool)),
+    "items": (dict, bool, list),
+    "type": (str, list),
+}
+WITH_SCHEMAS = frozenset((*SCHEMA_LISTS, *SCHEMA_KEYS, *NAME_KEYS, "items"))
+KINDS = frozenset(("null", "boolean", "object", "array", "number", "string", "integer"))
 # An empty registry: a reference in a server's schema fetches nothing.
 FITS = """
 import json, sys
@@ -130,25 +142,54 @@ def sanitize_schema(schema: Mapping[str, object]) -> dict[str, object]:
     return {**shown, "type": "object", "properties": shown.get("properties", {})}
 
 
-def _sanitize_value(part: object, key: str, depth: int) -> object:
-    """Under a key in NAME_KEYS the server has chosen the names."""
+def _sanitize_value(part: object, key: str, depth: int, *, is_schema: bool = True) -> object:
+    """Under a key in NAME_KEYS the server has chosen the names, and each has a schema."""
     if depth > MAX_DEPTH:
         raise UnfitTool("its arguments are nested too deeply")
+    is_named = key in NAME_KEYS
     match part:
         case str():
             return sanitize(part, DESCRIPTION_CHARS) if key in TEXT_KEYS else _check_exact(part)
         case dict():
-            is_named = key in NAME_KEYS
+            if is_schema and is_named:
+                _check_members(part.values())
+            elif is_schema:
+                part = _check_parts(part)
             return {
-                _check_exact(name): _sanitize_value(inner, "" if is_named else name, depth + 1)
+                _check_exact(name): _sanitize_value(
+                    inner, "" if is_named else name, depth + 1,
+                    is_schema=is_schema and (is_named or name in WITH_SCHEMAS),
+                )
                 for name, inner in part.items()
                 if is_named
                 or (name != "examples" and (name != "default" or isinstance(inner, int | float)))
-            }
+            }  # fmt: skip
         case list():
-            return [_sanitize_value(inner, "", depth + 1) for inner in part]
+            _check_members(part if is_schema else ())
+            return [_sanitize_value(one, "", depth + 1, is_schema=is_schema) for one in part]
         case _:
             return part
+
+
+def _check_parts(schema: Mapping[str, object]) -> dict[str, object]:
+    """The schema without the nulls that some servers write for nothing. Raises UnfitTool for what
+    no provider takes for a schema.
+    """
+    found = {key: part for key, part in schema.items() if part is not None or key == "const"}
+    for key, part in found.items():
+        if not isinstance(part, PARTS.get(key, object)):
+            raise UnfitTool(f"its inputSchema is malformed: {key} is a {type(part).__name__}")
+    kinds = found.get("type", [])
+    for kind in kinds if isinstance(kinds, list) else [kinds]:
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise UnfitTool(f"its inputSchema is malformed: {kind!r:.80} is no type")
+    return found
+
+
+def _check_members(schemas: Iterable[object]) -> None:
+    for one in schemas:
+        if not isinstance(one, dict | bool):
+            raise UnfitTool(f"its inputSchema is malformed: {one!r:.80} is no schema")
 
 
 def _check_exact(text: str) -> str:
