@@ -77,7 +77,7 @@ async def test_a_tool_that_is_only_odd_works(
         full = next(one for one in kept.tools.names() if one.startswith(f"desk__{name}"))
         found = kept.tools.get(full)
         assert found and found.spec.parameters["type"] == "object"
-        assert (await kept.one(full, at="the roof")).text == "done"
+        assert (await kept.one(full, at="the roof")).text.startswith("done")
     assert script.executed() == [(tool["name"], {"at": "the roof"})]
 
 
@@ -131,3 +131,108 @@ async def test_what_is_mended_is_no_longer_named(tmp_path: Path, script: Script)
         listed = await answer_mcp("list", kept.pins, ("desk",), kept.servers)
     assert "left out" not in listed
     assert "1 changed or new" in listed
+
+
+BIRDS = {"type": "object", "properties": {"birds": {"type": "integer"}}, "required": ["birds"]}
+PATTERN = {"type": "object", "properties": {"birds": {"type": "string", "pattern": "^[a-z]+$"}}}
+TEXT = {"type": "text", "text": "a bird"}
+READABLE: list[tuple[Any, tuple[str, ...]]] = [
+    ({"structuredContent": {"birds": 2}}, ('{"birds": 2}',)),
+    ({"structuredContent": {"birds": 2}, "content": None}, ('{"birds": 2}',)),
+    ({"structuredContent": [1, 2], "content": []}, ("[1, 2]",)),
+    ({"structuredContent": {"birds": 2}, "content": [{"type": "text", "text": ""}]}, ('{"birds": 2}',)),
+    ({"structuredContent": {"birds": 2}, "content": "two"}, ('{"birds": 2}', "no list", "two")),
+    ({"content": [TEXT, {"type": "video", "data": "AAAA"}]}, ("a bird", "part of type video")),
+    ({"content": [TEXT, {"type": "text"}, {"text": "an owl"}, 5]}, ("a bird", "an owl", "5")),
+    ({"content": [{"type": "image"}, TEXT]}, ("a bird", "part of type image")),
+    ({"content": [{"type": "resource", "resource": {"text": "an owl"}}]}, ("an owl",)),
+    ({"content": [TEXT], "isError": "no", "_meta": 5}, ("a bird", "neither true nor false")),
+    ({"answer": "a bird"}, ("neither content nor structuredContent", "a bird")),
+    ({}, ("neither content nor structuredContent",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("result", "shown"), READABLE)
+async def test_whatever_a_result_holds_is_shown(
+    tmp_path: Path, script: Script, result: Any, shown: tuple[str, ...]
+) -> None:
+    script.write([LOOK], {"look": [{"result": result}]})
+    async with keeping(tmp_path, {"desk": script.table(**EFFECTS)}) as kept:
+        found = await kept.one("desk__look")
+    assert all(part in found.text for part in shown), found.text
+    assert "broke off" not in found.text
+    assert len(script.executed()) == 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        ('{"jsonrpc": "2.0", "id": $ID, "result": ["a bird"]}', "no JSON object"),
+        ('{"jsonrpc": "2.0", "id": $ID, "result": null}', "no JSON object"),
+        ('{"jsonrpc": "2.0", "id": $ID}', "no JSON object: missing"),
+        ('{"jsonrpc": "2.0", "result": 5}', "no JSON object"),
+        ('{"jsonrpc": "2.0", "id": {}, "result": 5}', "no JSON object"),
+    ],
+)
+@pytest.mark.parametrize("tool", ["look", "send"])
+async def test_an_answer_that_cannot_be_read_says_why_and_is_not_asked_for_again(
+    tmp_path: Path, script: Script, tool: str, raw: str, why: str
+) -> None:
+    script.write([{**LOOK, "name": tool}], {tool: [{"raw": raw}]})
+    bench = Bench(granted=("desk__send",))
+    async with keeping(tmp_path, {"desk": script.table(**EFFECTS)}, bench) as kept:
+        found = await kept.one(f"desk__{tool}")
+    assert found.outcome is Outcome.ERROR
+    assert "cannot be read" in found.text and why in found.text
+    assert "broke off" not in found.text
+    assert len(script.executed()) == 1
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"id": $ID, "result": {"content": [{"type": "text", "text": "a bird"}]}}',
+        '{"jsonrpc": 2, "id": "$ID", "result": {"content": [{"type": "text", "text": "a bird"}]}}',
+        '{"jsonrpc": "2.0", "result": {"content": [{"type": "text", "text": "a bird"}]}}',
+        '{"jsonrpc": "2.0", "id": $ID, "error": null, "result": {"content": "a bird"}}',
+        '{"jsonrpc": "2.0", "id": $ID, "result": {"content": [{"type": "text", "text": "a bird\\ud800"}]}}',
+        '{"jsonrpc": "2.0", "id": null, "error": {"code": "x", "message": "a bird"}}',
+        '{"jsonrpc": "2.0", "id": $ID, "error": {"reason": "a bird"}}',
+        '{"jsonrpc": "2.0", "id": $ID, "error": "a bird"}',
+    ],
+)
+async def test_an_answer_whose_meaning_is_plain_is_taken(
+    tmp_path: Path, script: Script, raw: str
+) -> None:
+    script.write([LOOK], {"look": [{"raw": raw}]})
+    async with keeping(tmp_path, {"desk": script.table(**EFFECTS)}) as kept:
+        found = await kept.one("desk__look")
+    assert "a bird" in found.text
+    assert len(script.executed()) == 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "structured", "misfit"),
+    [
+        (BIRDS, {"birds": "two"}, "$.birds: 'two' is not of type 'integer'"),
+        (BIRDS, {}, "'birds' is a required property"),
+        (BIRDS, None, "there is no structured result"),
+        (PATTERN, {"birds": "TWO"}, "$.birds: 'TWO' does not match"),
+        (BIRDS, {"birds": 2}, ""),
+        (PATTERN, {"birds": "two"}, ""),
+        ({"type": 5}, {"birds": 2}, ""),
+        ({"properties": {"birds": {"multipleOf": 0}}}, {"birds": 2}, ""),
+        ({"$ref": "https://eve.example/schema"}, {"birds": 2}, ""),
+    ],
+)
+async def test_a_result_that_does_not_fit_its_declaration_is_shown_with_what_is_wrong(
+    tmp_path: Path, script: Script, schema: Any, structured: Any, misfit: str
+) -> None:
+    result = {"content": [TEXT], "structuredContent": structured}
+    script.write([{**LOOK, "outputSchema": schema}], {"look": [{"result": result}]})
+    async with keeping(tmp_path, {"desk": script.table(**EFFECTS)}) as kept:
+        found = await kept.one("desk__look")
+    assert found.outcome is Outcome.OK
+    first, _, line = found.text.partition("\n")
+    assert first == "a bird"
+    assert misfit in line and bool(misfit) == bool(line)

@@ -10,6 +10,8 @@ the arguments come back as JSON. An output may have:
 
     "text", "content" (a list of MCP content blocks instead of the text), "structured" (structuredContent), "error": true
     "rpc_error": {"code", "message"}   the request itself fails
+    "result": anything                 is the result, in place of all that
+    "raw": {...} or text               is the whole answer; $ID in a text is the request's id
     "delay": seconds                   before the answer
     "crash": "before" | "after"        the server dies before or after it has done what was asked, without an answer
     "kills": "before" | "after"        so does, by its hand and by SIGKILL, the process that started it
@@ -58,6 +60,12 @@ class Server:
             sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
             sys.stdout.flush()
 
+    def send_raw(self, raw: object, number: int) -> None:
+        text = raw if isinstance(raw, str) else json.dumps(raw)
+        with self.writing:
+            sys.stdout.write(text.replace("$ID", str(number)) + "\n")
+            sys.stdout.flush()
+
     def serve(self) -> None:
         self.note({"started": os.getpid(), "for": os.getppid(), "env": sorted(os.environ)})
         script = self.script
@@ -87,7 +95,9 @@ class Server:
             said: Json | None = {"error": {"code": -32601, "message": f"no method {method}"}}
         else:
             said = known[method](params)
-        if said is not None:
+        if said is not None and "raw" in said:
+            self.send_raw(said["raw"], message["id"])
+        elif said is not None:
             self.send({"id": message["id"], **said})
 
     def initialize(self, params: Json) -> Json:
@@ -144,6 +154,8 @@ class Server:
     def said(self, output: Json, arguments: Json) -> Json:
         if "rpc_error" in output:
             return {"error": output["rpc_error"]}
+        if "raw" in output or "result" in output:
+            return {key: output[key] for key in ("raw", "result") if key in output}
         content = output.get("content")
         if content is None:
             text = output.get("text", None if "structured" in output else json.dumps(arguments))

@@ -123,7 +123,7 @@ def read_result(answer: Mapping[str, object]) -> ToolOutput:
         parts.append(f"[the result has neither content nor structuredContent: {describe(answer)}]")
     if not isinstance(failed, bool | None):
         parts.append(f"[its isError is neither true nor false: {describe(failed, 200)}]")
-    records = stable_json(structured) if isinstance(structured, dict) else ""
+    records = "" if structured is None else stable_json(structured)
     return ToolOutput("\n".join(parts), bool(failed), records=records)
 
 

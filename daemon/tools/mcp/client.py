@@ -27,7 +27,6 @@ from mcp.types import (
     PARSE_ERROR,
     REQUEST_TIMEOUT,
     UNSUPPORTED_PROTOCOL_VERSION,
-    jsonrpc_message_adapter,
 )
 from mcp.types.methods import validate_server_result
 from pydantic import ValidationError
@@ -61,9 +60,11 @@ from daemon.tools.mcp.tools import (
     ProcessAddress,
     ServerTool,
     UnfitTool,
+    UnreadableAnswer,
     UrlAddress,
     stable_json,
 )
+from daemon.tools.mcp.wire import UNREADABLE, OpenRequests, read_message
 from daemon.tools.shell.process import TOO_MANY, kill_group, wait_until_crowded
 
 STDERR_BYTES = 64 * 1024
@@ -79,7 +80,7 @@ STAND_IN = {
     "content": [], "tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"
 }  # fmt: skip
 SDK_ERRORS = (MCPError, OSError, ValueError, RuntimeError, TypeError, LookupError, httpx2.HTTPError)
-LOST_CODES = (CONNECTION_CLOSED, CUT_OFF, PARSE_ERROR, REQUEST_TIMEOUT)
+LOST_CODES = (CONNECTION_CLOSED, CUT_OFF, REQUEST_TIMEOUT)
 
 
 @asynccontextmanager
@@ -105,8 +106,10 @@ async def open_stdio(
                 process = await asyncio.shield(starting)
                 place.started(process.pid)
                 assert process.stdin and process.stdout and process.stderr
-                group.start_soon(_read_messages, process.stdout, arriving, wire, heard)
-                group.start_soon(_write_messages, process.stdin, leaving)
+                asked = OpenRequests()
+                reading = _read_messages, process.stdout, arriving, wire, heard, asked
+                group.start_soon(*reading)
+                group.start_soon(_write_messages, process.stdin, leaving, asked)
                 group.start_soon(_read_stderr, process.stderr, heard)
                 watching = asyncio.create_task(_watch_count(process, wire))
                 yield incoming, outgoing
@@ -133,6 +136,7 @@ async def _read_messages(
     arriving: MemoryObjectSendStream[Incoming],
     wire: Connection,
     heard: OnStderrLine,
+    asked: OpenRequests,
 ) -> None:
     """Some servers greet on the wrong pipe; one that goes on doing so is cut off, or it would keep
     us from all else.
@@ -142,12 +146,14 @@ async def _read_messages(
         try:
             while strays < MAX_STRAY_LINES and (line := await stdout.readline()):
                 try:
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                except ValueError:
+                    message = read_message(line, asked)
+                except ValueError as error:
                     strays += 1
                     if strays <= STRAY_LOGGED:
-                        heard(f"not a message: {line[:200].decode('utf-8', 'replace')}")
+                        text = line[:200].decode("utf-8", "replace")
+                        heard(f"not a message ({str(error)[:80]}): {text}")
                 else:
+                    strays = 0
                     await arriving.send(SessionMessage(message))
             many = f"it printed {MAX_STRAY_LINES} lines that are no messages; logs go to stderr"
             wire.close(many if strays >= MAX_STRAY_LINES else "it ended")
@@ -158,10 +164,13 @@ async def _read_messages(
 
 
 async def _write_messages(
-    stdin: asyncio.StreamWriter, leaving: MemoryObjectReceiveStream[SessionMessage]
+    stdin: asyncio.StreamWriter,
+    leaving: MemoryObjectReceiveStream[SessionMessage],
+    asked: OpenRequests,
 ) -> None:
     with leaving, suppress(ConnectionError):
         async for one in leaving:
+            asked.note(one.message)
             text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
             stdin.write(text.encode() + b"\n")
             await stdin.drain()
@@ -305,6 +314,8 @@ async def _watch_changes(session: ClientSession, changed: OnChanged) -> None:
 def _describe_error(error: Exception) -> str:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
+    if isinstance(error, MCPError):
+        return f"{error.message} (code {error.code})"
     if isinstance(error, ValidationError):
         return f"its answer cannot be read: {describe_invalid(error)}"
     return f"{type(error).__name__}: {error}"
@@ -345,7 +356,9 @@ class McpSession:
         return ToolList(tuple(found[:MAX_TOOLS]), left_out)
 
     async def call_tool(self, name: str, arguments: Mapping[str, object]) -> ToolOutput:
-        """Send the request once. Raises NotSent and NoAnswer; a refusal is an answer."""
+        """Send the request once. Raises NotSent, NoAnswer, UnreadableAnswer; a refusal is an
+        answer.
+        """
         if self.wire.why:
             raise NotSent(self.wire.why)
         request = types.CallToolRequest(
@@ -359,6 +372,8 @@ class McpSession:
             code = error.code
             if code == REFUSED:
                 raise NotSent(self.wire.why) from error
+            if code in (UNREADABLE, PARSE_ERROR):
+                raise UnreadableAnswer(error.message) from error
             if code not in LOST_CODES:
                 return ToolOutput(f"{error.message} (code {code})", is_error=True)
             why = self.wire.why or "the connection broke off"
@@ -366,7 +381,10 @@ class McpSession:
             raise NoAnswer(late if code == REQUEST_TIMEOUT else why) from error
         except SDK_ERRORS as error:
             raise NoAnswer(_describe_error(error)) from error
-        return read_result((answer.meta or {}).get(AS_SENT, {}))
+        try:
+            return read_result((answer.meta or {}).get(AS_SENT, {}))
+        except (ValueError, RecursionError) as error:
+            raise UnreadableAnswer(_describe_error(error)) from error
 
 
 def _list_left_out(page: types.ListToolsResult) -> dict[str, str]:

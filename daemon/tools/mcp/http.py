@@ -1,6 +1,9 @@
-"""MCP over HTTP: what fails is told apart by whether the request was sent."""
+"""MCP over HTTP: what fails is told apart by whether the request was sent, and by whether it can
+have been carried out.
+"""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,8 +12,10 @@ import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCMessage
 
 from daemon.tools.mcp.tools import UrlAddress
+from daemon.tools.mcp.wire import UNREADABLE, OpenRequests, read_message
 
 MAX_MESSAGE_BYTES = 16 << 20
 CONNECT_S, SILENCE_S = 15.0, 300.0
@@ -68,49 +73,81 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
         """Send it; only a POST, for which a call waits, gets an answer of our own."""
         if request.method != "POST":
             return await super().handle_async_request(request)
-        why = ""
         try:
             response = await super().handle_async_request(request)
+            if not _is_json(response):
+                return self._judge(request, response)
+            body = await _read_body(response)
         except NEVER_SENT:
-            why = f"{request.url.host} cannot be reached"
+            return self._refuse(f"{request.url.host} cannot be reached")
         except httpx2.TransportError:
-            pass
-        else:
-            status = response.status_code
-            if status == 404 and SESSION_HEADER in request.headers:
-                why = "it has forgotten the session"
-            elif status in (401, 403):
-                why = f"it refuses us (HTTP {status}): look at its headers in the config"
-            elif status < 500:
-                if response.headers.get("content-type", "").startswith("application/json"):
-                    assert isinstance(response.stream, httpx2.AsyncByteStream)
-                    response.stream = BoundedBody(response.stream)
-                return response
-        if why:
-            self.connection.close(why)
-        code = REFUSED if why else CUT_OFF
-        error = {"code": code, "message": "no answer from the server"}
-        return httpx2.Response(502, json={"jsonrpc": "2.0", "id": None, "error": error})
+            return _make_answer(CUT_OFF, "no answer from the server")
+        if len(body) > MAX_MESSAGE_BYTES:
+            return _make_answer(UNREADABLE, f"it has more than {MAX_MESSAGE_BYTES >> 20} MB")
+        return self._judge(request, response, body)
 
-
-class BoundedBody(httpx2.AsyncByteStream):
-    """A body that ends in StreamError if it breaks off or is too long."""
-
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
-        self.inner, self.room = inner, MAX_MESSAGE_BYTES
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def _judge(
+        self, request: httpx2.Request, response: httpx2.Response, body: bytes | None = None
+    ) -> httpx2.Response:
+        status = response.status_code
+        if status == 404 and SESSION_HEADER in request.headers:
+            return self._refuse("it has forgotten the session")
+        if status in (401, 403):
+            return self._refuse(f"it refuses us (HTTP {status}): look at its headers in the config")
+        if status >= 500:
+            return _make_answer(CUT_OFF, "no answer from the server")
+        asked = _find_request(request)
+        if body is None or not asked.ids:
+            return response if body is None else httpx2.Response(status, content=body)
         try:
-            async for piece in self.inner:
-                self.room -= len(piece)
-                if self.room < 0:
-                    raise httpx2.StreamError(
-                        f"the answer has more than {MAX_MESSAGE_BYTES >> 20} MB"
-                    )
-                yield piece
-        except httpx2.TransportError as error:
-            raise httpx2.StreamError("the answer broke off") from error
+            message = read_message(body, asked)
+        except ValueError as error:
+            if status >= 400:
+                return httpx2.Response(status, content=body)
+            return _make_answer(UNREADABLE, f"it is no JSON-RPC message: {error}")
+        return _make_response(message, response)
 
-    async def aclose(self) -> None:
-        """Release the connection."""
-        await self.inner.aclose()
+    def _refuse(self, why: str) -> httpx2.Response:
+        self.connection.close(why)
+        return _make_answer(REFUSED, "no answer from the server")
+
+
+def _is_json(response: httpx2.Response) -> bool:
+    return response.headers.get("content-type", "").lower().startswith("application/json")
+
+
+async def _read_body(response: httpx2.Response) -> bytes:
+    """All of it, or a little more than is allowed. Raises TransportError where it breaks off."""
+    found = bytearray()
+    try:
+        async for piece in response.aiter_bytes():
+            found += piece
+            if len(found) > MAX_MESSAGE_BYTES:
+                break
+    except httpx2.DecodingError:
+        return b""
+    finally:
+        await response.aclose()
+    return bytes(found)
+
+
+def _find_request(request: httpx2.Request) -> OpenRequests:
+    """The request that this POST carries; none where it is a notification or an answer."""
+    asked = OpenRequests()
+    sent = json.loads(request.content)
+    if "method" in sent and "id" in sent:
+        asked.ids.add(sent["id"])
+    return asked
+
+
+def _make_response(message: JSONRPCMessage, former: httpx2.Response) -> httpx2.Response:
+    """As it came, but for what was mended."""
+    session = former.headers.get(SESSION_HEADER)
+    kept = {SESSION_HEADER: session} if session else {}
+    table = message.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return httpx2.Response(former.status_code, json=table, headers=kept)
+
+
+def _make_answer(code: int, why: str) -> httpx2.Response:
+    error = {"code": code, "message": why}
+    return httpx2.Response(502, json={"jsonrpc": "2.0", "id": None, "error": error})

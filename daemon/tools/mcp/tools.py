@@ -60,7 +60,9 @@ import json, sys
 from jsonschema import Draft202012Validator
 from referencing import Registry
 schema, records = json.load(sys.stdin)
-sys.stdout.write(str(Draft202012Validator(schema, registry=Registry()).is_valid(records)))
+Draft202012Validator.check_schema(schema)
+found = next(Draft202012Validator(schema, registry=Registry()).iter_errors(records), None)
+sys.stdout.write("=" + (f"{found.json_path}: {found.message[:300]}" if found else ""))
 """
 UNCOUNTED = frozenset(("patternProperties", "$dynamicRef", "$recursiveRef"))
 FITS_S, MAX_CHECKS, MAX_SHAPES = 3.0, 2_000_000, 10_000
@@ -74,6 +76,10 @@ class NotSent(AidaemonError):
 
 class NoAnswer(AidaemonError):
     """The request was sent and no answer came: its effect may or may not have happened."""
+
+
+class UnreadableAnswer(AidaemonError):
+    """An answer came, and says nothing that can be read: what was asked may have been done."""
 
 
 @value
@@ -227,8 +233,8 @@ Call = Callable[[ServerTool, Arguments], Awaitable[ToolOutput]]
 
 @value
 class McpTool:
-    """A tool of a server. `call` raises NotSent, NoAnswer, ToolChanged; `is_disabled`: it only says
-    why it cannot be called.
+    """A tool of a server. `call` raises NotSent, NoAnswer, UnreadableAnswer, ToolChanged;
+    `is_disabled`: it only says why it cannot be called.
     """
 
     server: str
@@ -274,6 +280,11 @@ class McpTool:
         except NotSent as error:
             text = f"{name} was not called, so nothing has happened: {error}"
             raise RetryableToolError(text) from error
+        except UnreadableAnswer as error:
+            raise ToolError(
+                f"{name} was called, and its server's answer cannot be read: {error}. What was"
+                " asked may have been done; it was not called again. Tell the user."
+            ) from error
         except NoAnswer as error:
             if config.effects.get(own, config.default_effect) is Effect.READ:
                 text = f"{name} gave no answer: the connection to its MCP server broke off"
@@ -284,30 +295,40 @@ class McpTool:
             ) from error
         trusted = own in config.trusted_output and not answer.is_error
         label = Label.TRUSTED if trusted else Label.UNTRUSTED
-        listed = own in config.records and not answer.is_error
-        records = answer.records if listed and await self._fits(answer.records) else ""
+        misfit = None if answer.is_error else await self._find_misfit(answer.records)
+        records = answer.records if own in config.records and misfit == "" else ""
         text = sanitize(answer.text, RESULT_CHARS)
+        if misfit:
+            line = sanitize_line(f"[It does not fit the tool's own outputSchema: {misfit}]", 300)
+            text = f"{text}\n{line}"
         return replace(answer, text=text, label=label, records=records)
 
-    async def _fits(self, records: str) -> bool:
-        """The structured result is as the server has declared it. What could take long is checked
-        in a process of its own.
+    async def _find_misfit(self, records: str) -> str | None:
+        """What of the structured result is not as the server has declared it; "" for nothing, None
+        where that cannot be told. What could take long is checked in a process of its own.
         """
         schema = self.definition.output_schema
-        if not (schema and records) or len(records) > RESULT_CHARS:
-            return False
+        if not schema or len(records) > RESULT_CHARS:
+            return None
+        if not records:
+            return "there is no structured result"
         declared, given = json.loads(schema), json.loads(records)
         if len(records) * _count_checks(declared, declared) > MAX_CHECKS:
             argv, data = (sys.executable, "-I", "-c", FITS), f"[{schema}, {records}]".encode()
-            return await exchange(argv, data, FITS_S) == b"True"
+            said = (await exchange(argv, data, FITS_S) or b"").decode("utf-8", "replace")
+            return said[1:] if said.startswith("=") else None
         from jsonschema import Draft202012Validator  # lazy: jsonschema, 60 ms
+        from jsonschema.exceptions import SchemaError  # lazy: comes with it
         from referencing import Registry  # lazy: comes with it
         from referencing.exceptions import Unresolvable  # lazy: comes with it
 
         try:
-            return Draft202012Validator(declared, registry=Registry()).is_valid(given)
-        except (Unresolvable, RecursionError, TypeError, ValueError):
-            return False  # what the server calls a schema is none
+            Draft202012Validator.check_schema(declared)
+            checker = Draft202012Validator(declared, registry=Registry())
+            found = next(checker.iter_errors(given), None)
+        except (SchemaError, Unresolvable, RecursionError, ArithmeticError, TypeError, ValueError):
+            return None  # what the server calls a schema is none
+        return f"{found.json_path}: {found.message}" if found else ""
 
 
 def _count_checks(shape: object, whole: object, depth: int = 0) -> float:
