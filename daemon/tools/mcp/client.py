@@ -47,6 +47,7 @@ from daemon.tools.mcp.http import (
     CUT_OFF,
     MAX_MESSAGE_BYTES,
     REFUSED,
+    SESSION_REFUSED,
     Connection,
     Incoming,
     Streams,
@@ -59,6 +60,7 @@ from daemon.tools.mcp.tools import (
     OnStderrLine,
     ProcessAddress,
     ServerTool,
+    SessionRefused,
     UnfitTool,
     UnreadableAnswer,
     UrlAddress,
@@ -339,7 +341,7 @@ class McpSession:
                     params=types.PaginatedRequestParams(cursor=cursor)
                 )
             except MCPError as error:
-                if not found or error.code in (*LOST_CODES, REFUSED):
+                if not found or error.code in (*LOST_CODES, REFUSED, SESSION_REFUSED):
                     raise NotSent(self.wire.why or _describe_error(error)) from error
                 left_out[NEXT_TOOLS] = f"the server refused to list them: {error.message}"
                 break
@@ -372,6 +374,8 @@ class McpSession:
             code = error.code
             if code == REFUSED:
                 raise NotSent(self.wire.why) from error
+            if code == SESSION_REFUSED:
+                raise SessionRefused(error.message, is_certain=error.data is True) from error
             if code in (UNREADABLE, PARSE_ERROR):
                 raise UnreadableAnswer(error.message) from error
             if code not in LOST_CODES:

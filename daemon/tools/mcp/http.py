@@ -5,22 +5,33 @@ have been carried out.
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCMessage
+from mcp.types import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    JSONRPCError,
+    JSONRPCMessage,
+)
 
+from daemon.tools.mcp.answers import Json
 from daemon.tools.mcp.tools import UrlAddress
 from daemon.tools.mcp.wire import UNREADABLE, OpenRequests, read_message
 
 MAX_MESSAGE_BYTES = 16 << 20
 CONNECT_S, SILENCE_S = 15.0, 300.0
-REFUSED, CUT_OFF = -32_950, -32_951
+REFUSED, CUT_OFF, SESSION_REFUSED = -32_950, -32_951, -32_953
 SESSION_HEADER = "mcp-session-id"
+OTHER_REFUSALS = (408, 413, 429)
+"""Statuses that speak of time, size and rate, not of the session."""
+NOT_RUN = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS)
 NEVER_SENT = (
     httpx2.ConnectError,
     httpx2.ConnectTimeout,
@@ -89,23 +100,22 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
     def _judge(
         self, request: httpx2.Request, response: httpx2.Response, body: bytes | None = None
     ) -> httpx2.Response:
-        status = response.status_code
-        if status == 404 and SESSION_HEADER in request.headers:
-            return self._refuse("it has forgotten the session")
+        status, asked, message = response.status_code, _find_request(request), None
+        with suppress(ValueError):
+            message = read_message(body, OpenRequests(set(asked.ids))) if body else None
+        in_session = asked.ids and SESSION_HEADER in request.headers
+        if in_session and (refusal := _find_refusal(status, message, body, asked)):
+            self.connection.close(f"it refuses the session ({refusal['message']})")
+            return _make_error(refusal)
         if status in (401, 403):
             return self._refuse(f"it refuses us (HTTP {status}): look at its headers in the config")
         if status >= 500:
             return _make_answer(CUT_OFF, "no answer from the server")
-        asked = _find_request(request)
-        if body is None or not asked.ids:
+        if message and asked.ids:
+            return _make_response(message, response)
+        if body is None or status >= 400 or not asked.ids:
             return response if body is None else httpx2.Response(status, content=body)
-        try:
-            message = read_message(body, asked)
-        except ValueError as error:
-            if status >= 400:
-                return httpx2.Response(status, content=body)
-            return _make_answer(UNREADABLE, f"it is no JSON-RPC message: {error}")
-        return _make_response(message, response)
+        return _make_answer(UNREADABLE, f"it is no JSON-RPC message: {body[:200]!r}")
 
     def _refuse(self, why: str) -> httpx2.Response:
         self.connection.close(why)
@@ -149,5 +159,35 @@ def _make_response(message: JSONRPCMessage, former: httpx2.Response) -> httpx2.R
 
 
 def _make_answer(code: int, why: str) -> httpx2.Response:
-    error = {"code": code, "message": why}
+    return _make_error({"code": code, "message": why})
+
+
+def _make_error(error: Json) -> httpx2.Response:
     return httpx2.Response(502, json={"jsonrpc": "2.0", "id": None, "error": error})
+
+
+def _find_refusal(
+    status: int, message: JSONRPCMessage | None, body: bytes | None, asked: OpenRequests
+) -> Json | None:
+    """The error for a request of a session that was turned away, if it was: whatever the words, a
+    new session shows whether the old one was the reason. `data`: it was certainly not carried out,
+    for the protocol answers so what it does not accept; the error of a request that the server has
+    read, under its id, may come later.
+    """
+    error = message.error if isinstance(message, JSONRPCError) else None
+    is_own = error is not None and _get_id(body) in asked.ids
+    if is_own and error and error.code in (METHOD_NOT_FOUND, INVALID_PARAMS):
+        return None
+    is_invalid = error is not None and error.code == INVALID_REQUEST
+    if not is_invalid and (not 400 <= status < 500 or status in OTHER_REFUSALS):
+        return None
+    words = f"HTTP {status}" + (f": {error.message[:300]}" if error else "")
+    certain = not is_own or error is None or error.code in NOT_RUN
+    return {"code": SESSION_REFUSED, "message": words, "data": certain}
+
+
+def _get_id(body: bytes | None) -> object:
+    """The id that the server itself wrote; None for none that can be ours."""
+    given = json.loads(body or b"null")
+    found = given.get("id") if isinstance(given, dict) else None
+    return found if isinstance(found, int | str) else None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from daemon.core.clock import Clock, run_to_completion
 from daemon.core.errors import AidaemonError, ConfigError
+from daemon.core.trust import Effect
 from daemon.tools.base import ToolOutput
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.pins import (
@@ -31,6 +32,7 @@ from daemon.tools.mcp.pins import (
     pin_program,
     render_change,
     render_left_out,
+    sort_tools,
 )
 from daemon.tools.mcp.tools import (
     McpTool,
@@ -39,11 +41,10 @@ from daemon.tools.mcp.tools import (
     OnStderrLine,
     ProcessAddress,
     ServerTool,
+    SessionRefused,
     ToolChanged,
-    UnfitTool,
     UrlAddress,
     describe_disabled,
-    make_spec,
     sanitize_line,
 )
 from daemon.tools.registry import ToolRegistry
@@ -53,7 +54,6 @@ from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Sandbox, Writer
 from daemon.tools.workspace.command_effects import CommandEffects
 
 if TYPE_CHECKING:
-    from daemon.tools.mcp.answers import ToolList
     from daemon.tools.mcp.client import McpSession
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,6 @@ WAIT_SESSION_S = 10.0
 REFRESH_EVERY_S = 1.0
 NOTIFY_EVERY_S = 600.0
 SET_ASIDE_EVERY_S = 10.0
-MAX_SHOWN = 500
 
 
 def load_client() -> Connect:
@@ -315,7 +314,11 @@ class McpServer:
                     raise
 
     async def _refresh(self, session: "McpSession") -> None:
-        offered, left_out = self._sort_tools(await session.list_tools())
+        listed = await session.list_tools()
+        offered, left_out = sort_tools(self.name, listed.tools, listed.left_out)
+        if left_out and not (self._listing and self._listing.pins.left_out == left_out):
+            lines = "; ".join(line.strip() for line in render_left_out(left_out))
+            log.warning("MCP server %s: what cannot be used of its tools: %s", self.name, lines)
         pins = self.manager.pins
         known = await pins.get(self.name)
         listing = compare_tools(known, list(offered.values()), token_hex())
@@ -339,24 +342,6 @@ class McpServer:
             log.info("MCP server %s is new; its tools are accepted: %s", self.name, names)
         await self._notify(listing.pins, "its tools. What is changed or new is switched off")
 
-    def _sort_tools(self, listed: "ToolList") -> tuple[dict[str, ServerTool], dict[str, str]]:
-        """Those that can be offered to a model, and what was left out of the others, and why."""
-        offered: dict[str, ServerTool] = {}
-        left_out = dict(listed.left_out)
-        for tool in listed.tools:
-            try:
-                if tool.name in offered or tool.name == PROGRAM:
-                    raise UnfitTool("it is listed twice")
-                make_spec(self.name, tool)
-                offered[tool.name] = tool
-            except UnfitTool as why:
-                left_out[tool.name] = f"left out: {why}"
-        kept = {name[:MAX_SHOWN]: why[:MAX_SHOWN] for name, why in left_out.items()}
-        if kept and (self._listing is None or self._listing.pins.left_out != kept):
-            lines = "; ".join(line.strip() for line in render_left_out(ServerPins(left_out=kept)))
-            log.warning("MCP server %s: what cannot be used of its tools: %s", self.name, lines)
-        return offered, kept
-
     async def _notify(self, new: ServerPins, what: str) -> None:
         """Once for each change, and rarely: a server must not be able to talk to the owner."""
         now = self.manager.clock.monotonic()
@@ -371,7 +356,9 @@ class McpServer:
         )
 
     async def call(self, tool: ServerTool, arguments: Mapping[str, object]) -> ToolOutput:
-        """Call once; before that, tools that may have changed are listed again."""
+        """Call once; before that, tools that may have changed are listed again. What a session was
+        refused is asked for in a new one, where that cannot do it twice.
+        """
         was_tried = False
         while True:
             try:
@@ -386,6 +373,14 @@ class McpServer:
                 output = await session.call_tool(tool.name, arguments)
                 said = await self._set_aside()
                 return replace(output, text=f"{output.text}\n{said}") if said else output
+            except SessionRefused as error:
+                self._drop_session(session)
+                effect = self.config.effects.get(tool.name, self.config.default_effect)
+                if was_tried or not (error.is_certain or effect is Effect.READ):
+                    again = ", and again in a new session" if was_tried else ""
+                    text = f"its MCP server {self.name} refused the call{again}: {error}"
+                    return ToolOutput(text, is_error=True)
+                was_tried = True
             except NotSent:
                 self._drop_session(session)
                 if was_tried:

@@ -74,6 +74,14 @@ class NotSent(AidaemonError):
     """There is no connection, so the request did not reach the server: nothing has happened."""
 
 
+class SessionRefused(NotSent):
+    """The server turned a request of this session away; `is_certain`: it was not carried out."""
+
+    def __init__(self, text: str, *, is_certain: bool) -> None:
+        super().__init__(text)
+        self.is_certain = is_certain
+
+
 class NoAnswer(AidaemonError):
     """The request was sent and no answer came: its effect may or may not have happened."""
 
