@@ -124,7 +124,10 @@ def read_result(answer: Mapping[str, object]) -> ToolOutput:
     if not isinstance(failed, bool | None):
         parts.append(f"[its isError is neither true nor false: {describe(failed, 200)}]")
     records = "" if structured is None else stable_json(structured)
-    return ToolOutput("\n".join(parts), bool(failed), records=records)
+    text = "\n".join(parts)
+    return ToolOutput(
+        text if text.strip() else "[the result is empty]", bool(failed), records=records
+    )
 
 
 def _has_text(block: Any) -> bool:

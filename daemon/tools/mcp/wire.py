@@ -24,7 +24,7 @@ UNREADABLE = -32_952
 
 @dataclass(slots=True)
 class OpenRequests:
-    """The ids of our requests that wait for an answer, and the last one given out."""
+    """The ids of our requests that wait for an answer, and the last one given out, from 0 on."""
 
     ids: set[RequestId] = field(default_factory=set)
     last: int = -1
@@ -38,13 +38,13 @@ class OpenRequests:
             self.ids.discard(message.params.get("requestId", ""))
 
     def find(self, given: object) -> RequestId | None:
-        """The request that an answer with this id is for: one without an id of ours can only be
-        for the only one that waits.
+        """The request that an answer with this id is for; without an id of ours it can only be for
+        the only one that waits. None for one that waits no more.
         """
         if isinstance(given, str) and given.isdecimal():
             given = int(given)
         if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= self.last:
-            return given
+            return given if given in self.ids else None
         return next(iter(self.ids)) if len(self.ids) == 1 else None
 
 
@@ -64,7 +64,7 @@ def read_message(data: bytes, asked: OpenRequests) -> JSONRPCMessage:
         raise ValueError("it is nested too deeply") from error
     if not isinstance(given, dict):
         raise ValueError("it is no JSON object")
-    if "method" in given and "result" not in given and "error" not in given:
+    if given.keys().isdisjoint(("result", "error")) and ("method" in given or "id" not in given):
         return _read_call(given)
     number = asked.find(given.get("id"))
     if number is None:
