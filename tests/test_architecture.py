@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_750,
     "daemon/settings": 7_990,
     "daemon/store": 13_430,
-    "daemon/tools": 100_100,
+    "daemon/tools": 104_000,
     "daemon/triggers": 16_000,
     "memory": 2_650,
 }

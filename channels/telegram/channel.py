@@ -24,6 +24,7 @@ from channels.base import (
     RateLimit,
     Rejected,
     RetryLater,
+    Unsupported,
 )
 from channels.json_access import find_number, find_text
 from channels.markup.split import truncate, utf16_length
@@ -57,7 +58,7 @@ PRIVATE_RATE, GROUP_RATE = RateLimit(5, 5.0), RateLimit(20, 60.0)
 MENU_S = 10.0
 MAX_CHATS, MAX_CAPTION, MAX_COMMANDS, BUTTONS_PER_ROW = 1000, 1024, 100, 2
 COMMAND_NAME = re.compile(r"[a-z0-9_]{1,32}")
-DRAFT = "sendMessageDraft"
+DRAFT, THREAD = "sendMessageDraft", "message_thread_id"
 NO_TEXT = MessagePart("", "")
 EXTRA_S = 10.0
 MAX_UPDATES = 100
@@ -144,7 +145,7 @@ class Telegram:
     async def edit(self, message_id: str, message: OutboundMessage) -> None:
         try:
             params = _place(message) | {"message_id": _id(message_id)}
-            params.pop("message_thread_id", None)
+            params.pop(THREAD, None)
             await self._send_text("editMessageText", message.part, params)
         except Rejected as error:
             if "not modified" not in str(error):
@@ -209,6 +210,21 @@ class Telegram:
         await self._api.http.aclose()
 
     async def _send_text(self, method: str, part: MessagePart, params: Params) -> object:
+        """In its topic; without where Telegram refuses it there, as it does for a topic that was
+        deleted: that refusal has no code of its own.
+        """
+        try:
+            return await self._send_styled(method, part, params)
+        except Rejected as error:
+            if THREAD not in params or isinstance(error, Unsupported):
+                raise
+            refusal = error
+        outside = {key: given for key, given in params.items() if key != THREAD}
+        sent = await self._send_styled(method, part, outside)
+        log.info("%s: sent outside of its topic: %s", self.name, refusal)
+        return sent
+
+    async def _send_styled(self, method: str, part: MessagePart, params: Params) -> object:
         """With its markup; without where Telegram cannot parse that."""
         field = "caption" if "file" in params else "text"
         if field == "text" and method != DRAFT:
@@ -245,7 +261,7 @@ def _place(message: OutboundMessage) -> Params:
     address = message.address
     params: Params = {"chat_id": _id(address.chat)}
     if address.thread:
-        params["message_thread_id"] = _id(address.thread)
+        params[THREAD] = _id(address.thread)
     buttons = [{"text": one.label, "callback_data": one.data} for one in message.choices]
     if buttons:
         ends = range(0, len(buttons), BUTTONS_PER_ROW)

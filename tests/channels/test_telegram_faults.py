@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from channels.base import DeliveryUnknown, Rejected, RetryLater, Revoked
+from channels.base import DeliveryUnknown, Gone, Rejected, RetryLater, Revoked
 from channels.message import Address, MessagePart, OutboundMessage
 from channels.telegram.channel import Telegram, TelegramTiming
 from channels.telegram.config import TelegramAccount
@@ -360,3 +362,43 @@ async def test_a_message_that_is_too_long_is_refused_and_a_rendered_one_never_is
         piece.text for piece in pieces
     ]
     assert len(pieces) > 2
+
+
+@pytest.mark.parametrize(
+    "refusal", ["message thread not found", "TOPIC_CLOSED", "TOPIC_DELETED", "anything else"]
+)
+@pytest.mark.parametrize("with_file", [False, True])
+async def test_what_a_topic_refuses_for_good_arrives_in_its_chat(
+    telegram: FakeTelegram, channel: Telegram, tmp_path: Path, refusal: str, with_file: bool
+):
+    chat = telegram.private("ann")
+    telegram.world.closed_topics.add((int(chat), "77"))
+    telegram.world.topic_refusal = refusal
+    notes = tmp_path / "notes.txt"
+    notes.write_text("a bird")
+    message = OutboundMessage(Address("telegram", chat, "77"), HELLO, "key")
+    if with_file:
+        message = replace(message, file=notes, name="notes.txt")
+    number = await channel.send(message)
+    [shown] = telegram.shown(chat)
+    assert (shown.id, shown.thread) == (number, "")
+    assert "hello" in shown.text
+
+
+async def test_a_draft_for_a_topic_that_is_gone_is_shown_in_its_chat_and_drafts_go_on(
+    telegram: FakeTelegram, channel: Telegram
+):
+    chat = telegram.private("ann")
+    telegram.world.closed_topics.add((int(chat), "77"))
+    telegram.world.topic_refusal = "TOPIC_DELETED"
+    await channel.show_draft(Address("telegram", chat, "77"), "key", "hel", "")
+    await channel.show_draft(Address("telegram", chat), "other", "hello", "")
+    assert len(telegram.calls.of("sendMessageDraft")) == 3
+
+
+async def test_what_the_chat_refuses_too_is_refused(telegram: FakeTelegram, channel: Telegram):
+    chat = telegram.private("ann")
+    telegram.world.blocked.add(int(chat))
+    with pytest.raises(Gone, match="blocked by the user"):
+        await channel.send(OutboundMessage(Address("telegram", chat, "77"), HELLO, "key"))
+    assert telegram.shown(chat) == []

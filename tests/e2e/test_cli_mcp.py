@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,8 @@ async def home(tmp_path: Path) -> Path:
     (home / "config.toml").write_text(tomli_w.dumps(table))
     store = await SqliteStore.open(home / "journal.db")
     met = compare_tools(None, [SEND]).pins
-    await PinStore(store).keep("desk", compare_tools(met, [EVIL]).pins)
+    pins = replace(compare_tools(met, [EVIL]).pins, left_out={"pay": "left out: it has no name"})
+    await PinStore(store).keep("desk", pins)
     await store.aclose()
     return home
 
@@ -42,7 +44,12 @@ async def command(home: Path, *words: str) -> tuple[int, str, str]:
 async def test_A22_a_change_is_shown_and_approved_once_and_only_with_a_yes(home: Path) -> None:
     code, listed, _ = await command(home, "mcp", "list")
     assert (code, listed.splitlines()) == (
-        0, ["desk: desk__send; 1 changed or new, which wait for you: /mcp desk", "far: not met yet"]
+        0,
+        [
+            "desk: desk__send; 1 changed or new, which wait for you: /mcp desk",
+            "   pay: left out: it has no name",
+            "far: not met yet",
+        ],
     )  # fmt: skip
     code, shown, said = await command(home, "mcp", "approve", "desk")
     assert (code, "  +Send a letter, and one to eve" in shown) == (1, True)

@@ -10,6 +10,8 @@ the arguments come back as JSON. An output may have:
 
     "text", "content" (a list of MCP content blocks instead of the text), "structured" (structuredContent), "error": true
     "rpc_error": {"code", "message"}   the request itself fails
+    "result": anything                 is the result, in place of all that
+    "raw": {...} or text               is the whole answer; $ID in a text is the request's id
     "delay": seconds                   before the answer
     "crash": "before" | "after"        the server dies before or after it has done what was asked, without an answer
     "kills": "before" | "after"        so does, by its hand and by SIGKILL, the process that started it
@@ -18,7 +20,8 @@ the arguments come back as JSON. An output may have:
     "asks": [{"method", "params"}]     requests to the client before the answer; what it said is in the log
 
 Keys of the script itself: "crash_at": "start" | "list" (dies then), "slow_start": seconds, "stderr": text printed at the start,
-"noise": a line of rubbish on stdout, "stubborn": stays when its input has ended, "page": tools per page of tools/list.
+"noise": a line of rubbish on stdout, "stubborn": stays when its input has ended, "page": tools per page of tools/list,
+"bare": the tools are listed exactly as they stand here.
 
 LOG gets a JSON line for everything that was executed: {"tool", "arguments"}, and {"started": pid, "for": parent} for every start,
 {"listed": n} for every tools/list, {"answer": ...} for every answer of the client.
@@ -57,6 +60,12 @@ class Server:
             sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
             sys.stdout.flush()
 
+    def send_raw(self, raw: object, number: int) -> None:
+        text = raw if isinstance(raw, str) else json.dumps(raw)
+        with self.writing:
+            sys.stdout.write(text.replace("$ID", str(number)) + "\n")
+            sys.stdout.flush()
+
     def serve(self) -> None:
         self.note({"started": os.getpid(), "for": os.getppid(), "env": sorted(os.environ)})
         script = self.script
@@ -86,7 +95,9 @@ class Server:
             said: Json | None = {"error": {"code": -32601, "message": f"no method {method}"}}
         else:
             said = known[method](params)
-        if said is not None:
+        if said is not None and "raw" in said:
+            self.send_raw(said["raw"], message["id"])
+        elif said is not None:
             self.send({"id": message["id"], **said})
 
     def initialize(self, params: Json) -> Json:
@@ -104,8 +115,10 @@ class Server:
         script = self.script
         if script.get("crash_at") == "list":
             os._exit(4)
-        tools = [{"inputSchema": {"type": "object"}, **tool} for tool in script.get("tools", [])]
-        self.note({"listed": len(tools)})
+        tools = script.get("tools", [])
+        if not script.get("bare"):
+            tools = [{"inputSchema": {"type": "object"}, **tool} for tool in tools]
+        self.note({"listed": len(tools) if isinstance(tools, list) else 0})
         if "page" not in script:
             return {"result": {"tools": tools}}
         begin = int(params.get("cursor") or 0)
@@ -141,6 +154,8 @@ class Server:
     def said(self, output: Json, arguments: Json) -> Json:
         if "rpc_error" in output:
             return {"error": output["rpc_error"]}
+        if "raw" in output or "result" in output:
+            return {key: output[key] for key in ("raw", "result") if key in output}
         content = output.get("content")
         if content is None:
             text = output.get("text", None if "structured" in output else json.dumps(arguments))

@@ -3,32 +3,56 @@ generations.
 """
 
 import asyncio
-import json
 import os
 import signal
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from typing import assert_never
+from functools import partial
+from typing import Any
 
 import anyio
 import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import types
-from mcp.client import Client
 from mcp.client.session import ClientSession, IncomingMessage
-from mcp.client.streamable_http import streamable_http_client
-from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
+from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
-from mcp.types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT, jsonrpc_message_adapter
-from pydantic import TypeAdapter
+from mcp.types import (
+    CONNECTION_CLOSED,
+    PARSE_ERROR,
+    REQUEST_TIMEOUT,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
+from mcp.types.methods import validate_server_result
+from pydantic import ValidationError
 
 from daemon import VERSION
 from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.tools.base import ToolOutput
+from daemon.tools.mcp.answers import (
+    OUTPUT,
+    Json,
+    ToolList,
+    describe_invalid,
+    read_result,
+    read_tool_page,
+)
+from daemon.tools.mcp.http import (
+    CUT_OFF,
+    MAX_MESSAGE_BYTES,
+    REFUSED,
+    SESSION_REFUSED,
+    Connection,
+    Incoming,
+    Streams,
+    open_http,
+)
 from daemon.tools.mcp.tools import (
     NoAnswer,
     NotSent,
@@ -36,50 +60,29 @@ from daemon.tools.mcp.tools import (
     OnStderrLine,
     ProcessAddress,
     ServerTool,
+    SessionRefused,
+    UnfitTool,
+    UnreadableAnswer,
     UrlAddress,
     stable_json,
 )
+from daemon.tools.mcp.wire import UNREADABLE, OpenRequests, read_message
 from daemon.tools.shell.process import TOO_MANY, kill_group, wait_until_crowded
 
-MAX_MESSAGE_BYTES = 16 << 20
 STDERR_BYTES = 64 * 1024
 MAX_STRAY_LINES, STRAY_LOGGED = 200, 10
 GRACE_S = 1.0
 REAP_S = 5.0
-Incoming = SessionMessage | Exception
-Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
-REFUSED, CUT_OFF = -32_950, -32_951
-CONNECT_S, SILENCE_S = 15.0, 300.0
-NEVER_SENT = (
-    httpx2.ConnectError,
-    httpx2.ConnectTimeout,
-    httpx2.PoolTimeout,
-    httpx2.UnsupportedProtocol,
-)
-SESSION_HEADER = "mcp-session-id"
 ANSWER_S = 60.0
 MAX_PAGES, MAX_TOOLS = 100, 1000
-ANSWER_TYPE: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
-    types.CallToolResult | types.InputRequiredResult
-)
+NEXT_TOOLS = "(its next tools)"
+AS_SENT, NAMES = "aidaemon/as-sent", "aidaemon/names"
+BAD_HEADERS = "left out: an x-mcp-header among its arguments breaks the protocol's rules"
+STAND_IN = {
+    "content": [], "tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"
+}  # fmt: skip
 SDK_ERRORS = (MCPError, OSError, ValueError, RuntimeError, TypeError, LookupError, httpx2.HTTPError)
-LOST_CODES = (CONNECTION_CLOSED, CUT_OFF, PARSE_ERROR, REQUEST_TIMEOUT)
-INPUT_REFUSED = (
-    "The server asked for a model's text or a person's answer in return; it does not get that here."
-)
-
-
-@dataclass(slots=True)
-class Connection:
-    """`why` it was closed is empty as long as the connection holds."""
-
-    why: str = ""
-    closed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def close(self, why: str) -> None:
-        """The first reason counts."""
-        self.why = self.why or why
-        self.closed.set()
+LOST_CODES = (CONNECTION_CLOSED, CUT_OFF, REQUEST_TIMEOUT)
 
 
 @asynccontextmanager
@@ -105,8 +108,10 @@ async def open_stdio(
                 process = await asyncio.shield(starting)
                 place.started(process.pid)
                 assert process.stdin and process.stdout and process.stderr
-                group.start_soon(_read_messages, process.stdout, arriving, wire, heard)
-                group.start_soon(_write_messages, process.stdin, leaving)
+                asked = OpenRequests()
+                reading = _read_messages, process.stdout, arriving, wire, heard, asked
+                group.start_soon(*reading)
+                group.start_soon(_write_messages, process.stdin, leaving, asked)
                 group.start_soon(_read_stderr, process.stderr, heard)
                 watching = asyncio.create_task(_watch_count(process, wire))
                 yield incoming, outgoing
@@ -133,6 +138,7 @@ async def _read_messages(
     arriving: MemoryObjectSendStream[Incoming],
     wire: Connection,
     heard: OnStderrLine,
+    asked: OpenRequests,
 ) -> None:
     """Some servers greet on the wrong pipe; one that goes on doing so is cut off, or it would keep
     us from all else.
@@ -142,12 +148,14 @@ async def _read_messages(
         try:
             while strays < MAX_STRAY_LINES and (line := await stdout.readline()):
                 try:
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                except ValueError:
+                    message = read_message(line, asked)
+                except ValueError as error:
                     strays += 1
                     if strays <= STRAY_LOGGED:
-                        heard(f"not a message: {line[:200].decode('utf-8', 'replace')}")
+                        text = line[:200].decode("utf-8", "replace")
+                        heard(f"not a message ({str(error)[:80]}): {text}")
                 else:
+                    strays = 0
                     await arriving.send(SessionMessage(message))
             many = f"it printed {MAX_STRAY_LINES} lines that are no messages; logs go to stderr"
             wire.close(many if strays >= MAX_STRAY_LINES else "it ended")
@@ -158,10 +166,13 @@ async def _read_messages(
 
 
 async def _write_messages(
-    stdin: asyncio.StreamWriter, leaving: MemoryObjectReceiveStream[SessionMessage]
+    stdin: asyncio.StreamWriter,
+    leaving: MemoryObjectReceiveStream[SessionMessage],
+    asked: OpenRequests,
 ) -> None:
     with leaving, suppress(ConnectionError):
         async for one in leaving:
+            asked.note(one.message)
             text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
             stdin.write(text.encode() + b"\n")
             await stdin.drain()
@@ -199,83 +210,6 @@ async def _end_process(starting: asyncio.Future[asyncio.subprocess.Process]) -> 
 
 
 @asynccontextmanager
-async def open_http(place: UrlAddress, wire: Connection) -> AsyncIterator[Streams]:
-    """Streams to the URL. No redirect is followed: only this address gets the headers."""
-    client = httpx2.AsyncClient(
-        transport=GuardedTransport(wire),
-        headers=dict(place.headers),
-        timeout=httpx2.Timeout(CONNECT_S, read=SILENCE_S),
-        trust_env=False,
-    )
-    async with (
-        client,
-        streamable_http_client(
-            place.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
-        ) as (incoming, outgoing),
-    ):
-        yield incoming, outgoing  # type: ignore[misc]
-
-
-class GuardedTransport(httpx2.AsyncHTTPTransport):
-    """Answers a failed request with a protocol error, so that the waiting call learns of it."""
-
-    def __init__(self, wire: Connection) -> None:
-        super().__init__()
-        self.connection = wire
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send it; only a POST, for which a call waits, gets an answer of our own."""
-        if request.method != "POST":
-            return await super().handle_async_request(request)
-        why = ""
-        try:
-            response = await super().handle_async_request(request)
-        except NEVER_SENT:
-            why = f"{request.url.host} cannot be reached"
-        except httpx2.TransportError:
-            pass
-        else:
-            status = response.status_code
-            if status == 404 and SESSION_HEADER in request.headers:
-                why = "it has forgotten the session"
-            elif status in (401, 403):
-                why = f"it refuses us (HTTP {status}): look at its headers in the config"
-            elif status < 500:
-                if response.headers.get("content-type", "").startswith("application/json"):
-                    assert isinstance(response.stream, httpx2.AsyncByteStream)
-                    response.stream = BoundedBody(response.stream)
-                return response
-        if why:
-            self.connection.close(why)
-        code = REFUSED if why else CUT_OFF
-        error = {"code": code, "message": "no answer from the server"}
-        return httpx2.Response(502, json={"jsonrpc": "2.0", "id": None, "error": error})
-
-
-class BoundedBody(httpx2.AsyncByteStream):
-    """A body that ends in StreamError if it breaks off or is too long."""
-
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
-        self.inner, self.room = inner, MAX_MESSAGE_BYTES
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for piece in self.inner:
-                self.room -= len(piece)
-                if self.room < 0:
-                    raise httpx2.StreamError(
-                        f"the answer has more than {MAX_MESSAGE_BYTES >> 20} MB"
-                    )
-                yield piece
-        except httpx2.TransportError as error:
-            raise httpx2.StreamError("the answer broke off") from error
-
-    async def aclose(self) -> None:
-        """Release the connection."""
-        await self.inner.aclose()
-
-
-@asynccontextmanager
 async def connect(
     place: ProcessAddress | UrlAddress, changed: OnChanged, heard: OnStderrLine
 ) -> AsyncIterator["McpSession"]:
@@ -290,23 +224,29 @@ async def connect(
         if isinstance(message, types.ToolListChangedNotification):
             changed()
 
-    client = Client(
+    streams = (
         open_stdio(place, wire, heard)
         if isinstance(place, ProcessAddress)
-        else open_http(place, wire),
-        cache=None,
-        read_timeout_seconds=ANSWER_S,
-        message_handler=on_message,
-        client_info=types.Implementation(name="aidaemon", version=VERSION),
+        else open_http(place, wire)
     )
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(client)
+            session = ClientSession(
+                dispatcher=LenientDispatcher(*await stack.enter_async_context(streams)),
+                read_timeout_seconds=ANSWER_S,
+                message_handler=on_message,
+                client_info=types.Implementation(name="aidaemon", version=VERSION),
+            )
+            await stack.enter_async_context(session)
+            await _negotiate(session)
         except (*SDK_ERRORS, ExceptionGroup) as error:
-            raise NotSent(wire.why or _describe_error(error)) from error
-        listening = asyncio.create_task(_watch_changes(client, changed), name="mcp: changes")
+            why = wire.why or _describe_error(error)
+            with suppress(*SDK_ERRORS, ExceptionGroup):
+                await stack.aclose()
+            raise NotSent(why) from error
+        listening = asyncio.create_task(_watch_changes(session, changed), name="mcp: changes")
         try:
-            yield McpSession(client.session, wire)
+            yield McpSession(session, wire)
         finally:
             wire.close("we left")
             listening.cancel()
@@ -316,10 +256,59 @@ async def connect(
                 await stack.aclose()
 
 
-async def _watch_changes(client: Client, changed: OnChanged) -> None:
+class LenientDispatcher(JSONRPCDispatcher):
+    """Hands the library a list of tools that it can read whole, and a result as it came: the
+    library would refuse all for one part that breaks the rules.
+    """
+
+    async def send_raw_request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None = None,
+        **related: Any,
+    ) -> dict[str, Any]:
+        """As the base class."""
+        answer = await super().send_raw_request(method, params, opts, **related)
+        if method == "tools/call":
+            return {**STAND_IN, "_meta": {AS_SENT: answer}}
+        if method == "tools/list":
+            version = (opts or {}).get("headers", {}).get(MCP_PROTOCOL_VERSION_HEADER, "")
+            page = read_tool_page(answer, partial(_check_tool, version))
+            more = {"nextCursor": page.cursor} if page.cursor else {}
+            sent = {AS_SENT: page.left_out, NAMES: [tool["name"] for tool in page.tools]}
+            return {**STAND_IN, **more, "tools": list(page.tools), "_meta": sent}
+        return answer
+
+
+def _check_tool(version: str, tool: Json) -> None:
+    """Raises UnfitTool for what the library would not take, and the whole list with it."""
+    try:
+        with suppress(KeyError):  # a version that the library has no rules for
+            validate_server_result("tools/list", version, {**STAND_IN, "tools": [tool]})
+    except ValidationError as error:
+        raise UnfitTool(f"it breaks the rules: {describe_invalid(error, skip=2)}") from error
+
+
+async def _negotiate(session: ClientSession) -> None:
+    """The newer protocol where the server knows it, else the handshake. A slow server may have
+    taken the first question after all: then it refuses the handshake and is asked once more.
+    """
+    with suppress(MCPError, ValueError, RuntimeError):
+        await session.discover()
+        return
+    try:
+        await session.initialize()
+    except MCPError as error:
+        if error.code != UNSUPPORTED_PROTOCOL_VERSION:
+            raise
+        await session.discover()
+
+
+async def _watch_changes(session: ClientSession, changed: OnChanged) -> None:
     """Newer servers report changes only to subscribers."""
     with suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
-        async with client.listen(tools_list_changed=True) as events:
+        async with listen(session, tools_list_changed=True) as events:
             async for _ in events:
                 changed()
 
@@ -327,6 +316,10 @@ async def _watch_changes(client: Client, changed: OnChanged) -> None:
 def _describe_error(error: Exception) -> str:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
+    if isinstance(error, MCPError):
+        return f"{error.message} (code {error.code})"
+    if isinstance(error, ValidationError):
+        return f"its answer cannot be read: {describe_invalid(error)}"
     return f"{type(error).__name__}: {error}"
 
 
@@ -337,25 +330,37 @@ class McpSession:
     session: ClientSession
     wire: Connection
 
-    async def list_tools(self) -> tuple[ServerTool, ...]:
-        """All tools that the server offers now. Raises NotSent."""
+    async def list_tools(self) -> ToolList:
+        """All tools that the server offers now, on all pages. Raises NotSent."""
         found: list[ServerTool] = []
+        left_out: dict[str, str] = {}
         cursor: str | None = None
-        try:
-            for _ in range(MAX_PAGES):
+        for number in range(1, MAX_PAGES + 1):
+            try:
                 page = await self.session.list_tools(
                     params=types.PaginatedRequestParams(cursor=cursor)
                 )
-                found += [_server_tool(tool) for tool in page.tools]
-                cursor = page.next_cursor
-                if not cursor or len(found) > MAX_TOOLS:
-                    break
-        except SDK_ERRORS as error:
-            raise NotSent(self.wire.why or _describe_error(error)) from error
-        return tuple(found[:MAX_TOOLS])
+            except MCPError as error:
+                if not found or error.code in (*LOST_CODES, REFUSED, SESSION_REFUSED):
+                    raise NotSent(self.wire.why or _describe_error(error)) from error
+                left_out[NEXT_TOOLS] = f"the server refused to list them: {error.message}"
+                break
+            except SDK_ERRORS as error:
+                raise NotSent(self.wire.why or _describe_error(error)) from error
+            found += map(_server_tool, page.tools)
+            for name, why in _list_left_out(page).items():
+                left_out[f"{name} on page {number}" if name in left_out else name] = why
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        if cursor or len(found) > MAX_TOOLS:
+            left_out[NEXT_TOOLS] = f"there are more than {MAX_TOOLS} tools or {MAX_PAGES} pages"
+        return ToolList(tuple(found[:MAX_TOOLS]), left_out)
 
     async def call_tool(self, name: str, arguments: Mapping[str, object]) -> ToolOutput:
-        """Send the request once. Raises NotSent and NoAnswer; a refusal is an answer."""
+        """Send the request once. Raises NotSent, NoAnswer, UnreadableAnswer; a refusal is an
+        answer.
+        """
         if self.wire.why:
             raise NotSent(self.wire.why)
         request = types.CallToolRequest(
@@ -363,12 +368,16 @@ class McpSession:
         )
         try:
             answer = await self.session.send_request(
-                request, ANSWER_TYPE, request_read_timeout_seconds=ANSWER_S
+                request, types.CallToolResult, request_read_timeout_seconds=ANSWER_S
             )
         except MCPError as error:
             code = error.code
             if code == REFUSED:
                 raise NotSent(self.wire.why) from error
+            if code == SESSION_REFUSED:
+                raise SessionRefused(error.message, is_certain=error.data is True) from error
+            if code in (UNREADABLE, PARSE_ERROR):
+                raise UnreadableAnswer(error.message) from error
             if code not in LOST_CODES:
                 return ToolOutput(f"{error.message} (code {code})", is_error=True)
             why = self.wire.why or "the connection broke off"
@@ -376,15 +385,18 @@ class McpSession:
             raise NoAnswer(late if code == REQUEST_TIMEOUT else why) from error
         except SDK_ERRORS as error:
             raise NoAnswer(_describe_error(error)) from error
-        if isinstance(answer, types.InputRequiredResult):
-            return ToolOutput(INPUT_REFUSED, is_error=True)
-        parts = [_block_text(block) for block in answer.content]
-        has_text = any(isinstance(block, types.TextContent) for block in answer.content)
-        if not has_text and answer.structured_content is not None:
-            parts.append(json.dumps(answer.structured_content, ensure_ascii=False))
-        structured = answer.structured_content
-        records = "" if structured is None else stable_json(structured)
-        return ToolOutput("\n".join(parts), bool(answer.is_error), records=records)
+        try:
+            return read_result((answer.meta or {}).get(AS_SENT, {}))
+        except (ValueError, RecursionError) as error:
+            raise UnreadableAnswer(_describe_error(error)) from error
+
+
+def _list_left_out(page: types.ListToolsResult) -> dict[str, str]:
+    """What we left out of its tools, and those that the library did not take from us."""
+    sent = page.meta or {}
+    taken = {tool.name for tool in page.tools}
+    dropped = {name: BAD_HEADERS for name in sent.get(NAMES, ()) if name not in taken}
+    return {**sent.get(AS_SENT, {}), **dropped}
 
 
 def _server_tool(tool: types.Tool) -> ServerTool:
@@ -394,23 +406,5 @@ def _server_tool(tool: types.Tool) -> ServerTool:
         whole.get("description") or whole.get("title") or "",
         stable_json(whole.get("inputSchema") or {}),
         stable_json(whole.get("annotations") or {}),
-        stable_json(whole["outputSchema"]) if whole.get("outputSchema") else "",
+        stable_json(output) if (output := (tool.meta or {}).get(OUTPUT)) else "",
     )
-
-
-def _block_text(block: types.ContentBlock) -> str:
-    match block:
-        case types.TextContent():
-            return block.text
-        case types.ResourceLink():
-            return f"[link to {block.uri}: {block.name}]"
-        case types.ImageContent() | types.AudioContent():
-            kind, data = f"{block.type}, {block.mime_type}", block.data
-        case types.EmbeddedResource():
-            resource = block.resource
-            if isinstance(resource, types.TextResourceContents):
-                return f"[{resource.uri}]\n{resource.text}"
-            kind, data = f"{resource.uri}, {resource.mime_type or 'bytes'}", resource.blob
-        case never:
-            assert_never(never)
-    return f"[{kind}, {max(len(data) * 3 // 4 // 1024, 1)} kB: not shown]"

@@ -15,7 +15,15 @@ from pydantic import Field, TypeAdapter
 
 from daemon.core import value
 from daemon.store.journal import Store
-from daemon.tools.mcp.tools import HIDDEN_CHARS, ServerTool, make_tool_name, stable_json
+from daemon.tools.mcp.tools import (
+    HIDDEN_CHARS,
+    ServerTool,
+    UnfitTool,
+    make_spec,
+    make_tool_name,
+    sanitize_line,
+    stable_json,
+)
 
 STORED_CHARS = 20_000
 PROGRAM = "(its program)"
@@ -23,6 +31,7 @@ MAX_FILES, MAX_BYTES = 5000, 256 << 20
 SKIPPED = frozenset((".git", "__pycache__", "node_modules", ".npm", ".cache"))
 CODE_CHARS = 8
 DIFF_WIDTH, DIFF_LINES = 120, 40
+MAX_LEFT_OUT, MAX_SHOWN = 20, 500
 
 
 class ToolPin(NamedTuple):
@@ -36,7 +45,8 @@ class ToolPin(NamedTuple):
 
 @value
 class ServerPins:
-    """What is approved and what waits for the owner, by the server's own tool names.
+    """What is approved and what waits for the owner, by the server's own tool names; `left_out`:
+    what cannot be used of a tool, or the whole of it, and why.
 
     `salt` is random, so that no server can make two offers with the same code.
     """
@@ -45,6 +55,7 @@ class ServerPins:
     waiting: Mapping[str, ToolPin] = field(default_factory=dict)
     notified_code: Annotated[str, Field(alias="told")] = ""
     salt: str = field(default="", repr=False)
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def code(self) -> str:
@@ -192,7 +203,35 @@ def render_overview(
         if known.waiting:
             line += f"; {len(known.waiting)} changed or new, which wait for you: /mcp {server}"
         lines.append(line + (f"\n   it is not there now: {problem}" if problem else ""))
+        lines += render_left_out(known.left_out)
     return "\n".join(lines) or "No MCP server is configured: [mcp.NAME] in config.toml."
+
+
+def sort_tools(
+    server: str, listed: Iterable[ServerTool], unread: Mapping[str, str]
+) -> tuple[dict[str, ServerTool], dict[str, str]]:
+    """Those that can be offered to a model, and what was left out of the others, and why."""
+    offered: dict[str, ServerTool] = {}
+    left_out = dict(unread)
+    for tool in listed:
+        try:
+            if tool.name in offered or tool.name == PROGRAM:
+                raise UnfitTool("it is listed twice")
+            make_spec(server, tool)
+            offered[tool.name] = tool
+        except UnfitTool as why:
+            left_out[tool.name] = f"left out: {why}"
+    return offered, {name[:MAX_SHOWN]: why[:MAX_SHOWN] for name, why in left_out.items()}
+
+
+def render_left_out(left_out: Mapping[str, str]) -> list[str]:
+    """A line for each tool that cannot be used as the server describes it."""
+    lines = [
+        f"   {sanitize_line(escape_hidden(name))}: {sanitize_line(escape_hidden(why), 500)}"
+        for name, why in left_out.items()
+    ]
+    more = [f"   and {len(lines) - MAX_LEFT_OUT} more"] if len(lines) > MAX_LEFT_OUT else []
+    return lines[:MAX_LEFT_OUT] + more
 
 
 def render_change(
@@ -200,7 +239,8 @@ def render_change(
 ) -> str:
     """The diff of what waits, and the command that approves exactly that."""
     if pins is None or not pins.waiting:
-        return f"Nothing of {server} waits for an approval."
+        none = f"Nothing of {server} waits for an approval."
+        return "\n".join((none, *(render_left_out(pins.left_out) if pins else ())))
     names = pins.list_waiting(server, tools)
     if not names:
         return f"No tool of that name waits: {', '.join(map(escape_hidden, pins.waiting))}."

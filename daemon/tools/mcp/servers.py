@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from daemon.core.clock import Clock, run_to_completion
 from daemon.core.errors import AidaemonError, ConfigError
+from daemon.core.trust import Effect
 from daemon.tools.base import ToolOutput
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.pins import (
@@ -30,6 +31,8 @@ from daemon.tools.mcp.pins import (
     escape_hidden,
     pin_program,
     render_change,
+    render_left_out,
+    sort_tools,
 )
 from daemon.tools.mcp.tools import (
     McpTool,
@@ -38,11 +41,10 @@ from daemon.tools.mcp.tools import (
     OnStderrLine,
     ProcessAddress,
     ServerTool,
+    SessionRefused,
     ToolChanged,
-    UnfitTool,
     UrlAddress,
     describe_disabled,
-    make_spec,
     sanitize_line,
 )
 from daemon.tools.registry import ToolRegistry
@@ -312,22 +314,17 @@ class McpServer:
                     raise
 
     async def _refresh(self, session: "McpSession") -> None:
-        offered: dict[str, ServerTool] = {}
-        for tool in await session.list_tools():
-            try:
-                if tool.name in offered or tool.name == PROGRAM:
-                    raise UnfitTool("it is listed twice")
-                make_spec(self.name, tool)
-                offered[tool.name] = tool
-            except UnfitTool as why:
-                name = sanitize_line(escape_hidden(tool.name))
-                log.warning("MCP server %s: tool %s is left out: %s", self.name, name, why)
+        listed = await session.list_tools()
+        offered, left_out = sort_tools(self.name, listed.tools, listed.left_out)
+        if left_out and not (self._listing and self._listing.pins.left_out == left_out):
+            lines = "; ".join(line.strip() for line in render_left_out(left_out))
+            log.warning("MCP server %s: what cannot be used of its tools: %s", self.name, lines)
         pins = self.manager.pins
         known = await pins.get(self.name)
         listing = compare_tools(known, list(offered.values()), token_hex())
-        if self._program:
-            approved = {**listing.pins.approved, PROGRAM: self._program}
-            listing = replace(listing, pins=replace(listing.pins, approved=approved))
+        approved = {**listing.pins.approved, **({PROGRAM: self._program} if self._program else {})}
+        pinned = replace(listing.pins, approved=approved, left_out=left_out)
+        listing = replace(listing, pins=pinned)
         if listing.pins != known:
             await pins.keep(self.name, listing.pins)
         before, self._listing = self._listing, listing
@@ -359,7 +356,9 @@ class McpServer:
         )
 
     async def call(self, tool: ServerTool, arguments: Mapping[str, object]) -> ToolOutput:
-        """Call once; before that, tools that may have changed are listed again."""
+        """Call once; before that, tools that may have changed are listed again. What a session was
+        refused is asked for in a new one, where that cannot do it twice.
+        """
         was_tried = False
         while True:
             try:
@@ -374,6 +373,14 @@ class McpServer:
                 output = await session.call_tool(tool.name, arguments)
                 said = await self._set_aside()
                 return replace(output, text=f"{output.text}\n{said}") if said else output
+            except SessionRefused as error:
+                self._drop_session(session)
+                effect = self.config.effects.get(tool.name, self.config.default_effect)
+                if was_tried or not (error.is_certain or effect is Effect.READ):
+                    again = ", and again in a new session" if was_tried else ""
+                    text = f"its MCP server {self.name} refused the call{again}: {error}"
+                    return ToolOutput(text, is_error=True)
+                was_tried = True
             except NotSent:
                 self._drop_session(session)
                 if was_tried:

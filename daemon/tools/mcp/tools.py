@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field, replace
 from hashlib import sha256
 
@@ -42,13 +42,27 @@ TIMEOUT_S = 120.0
 RETRIES = 3
 TEXT_KEYS = ("description", "title", "$comment")
 NAME_KEYS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+SCHEMA_KEYS = ("additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
+PARTS = {
+    **dict.fromkeys((*NAME_KEYS, "dependentRequired"), dict),
+    **dict.fromkeys((*SCHEMA_LISTS, "required", "enum"), list),
+    **dict.fromkeys((*TEXT_KEYS, "$ref", "pattern", "format"), str),
+    **dict.fromkeys(SCHEMA_KEYS, (dict, bool)),
+    "items": (dict, bool, list),
+    "type": (str, list),
+}
+WITH_SCHEMAS = frozenset((*SCHEMA_LISTS, *SCHEMA_KEYS, *NAME_KEYS, "items"))
+KINDS = frozenset(("null", "boolean", "object", "array", "number", "string", "integer"))
 # An empty registry: a reference in a server's schema fetches nothing.
 FITS = """
 import json, sys
 from jsonschema import Draft202012Validator
 from referencing import Registry
 schema, records = json.load(sys.stdin)
-sys.stdout.write(str(Draft202012Validator(schema, registry=Registry()).is_valid(records)))
+Draft202012Validator.check_schema(schema)
+found = next(Draft202012Validator(schema, registry=Registry()).iter_errors(records), None)
+sys.stdout.write("=" + (f"{found.json_path}: {found.message[:300]}" if found else ""))
 """
 UNCOUNTED = frozenset(("patternProperties", "$dynamicRef", "$recursiveRef"))
 FITS_S, MAX_CHECKS, MAX_SHAPES = 3.0, 2_000_000, 10_000
@@ -60,8 +74,20 @@ class NotSent(AidaemonError):
     """There is no connection, so the request did not reach the server: nothing has happened."""
 
 
+class SessionRefused(NotSent):
+    """The server turned a request of this session away; `is_certain`: it was not carried out."""
+
+    def __init__(self, text: str, *, is_certain: bool) -> None:
+        super().__init__(text)
+        self.is_certain = is_certain
+
+
 class NoAnswer(AidaemonError):
     """The request was sent and no answer came: its effect may or may not have happened."""
+
+
+class UnreadableAnswer(AidaemonError):
+    """An answer came, and says nothing that can be read: what was asked may have been done."""
 
 
 @value
@@ -130,25 +156,54 @@ def sanitize_schema(schema: Mapping[str, object]) -> dict[str, object]:
     return {**shown, "type": "object", "properties": shown.get("properties", {})}
 
 
-def _sanitize_value(part: object, key: str, depth: int) -> object:
-    """Under a key in NAME_KEYS the server has chosen the names."""
+def _sanitize_value(part: object, key: str, depth: int, *, is_schema: bool = True) -> object:
+    """Under a key in NAME_KEYS the server has chosen the names, and each has a schema."""
     if depth > MAX_DEPTH:
         raise UnfitTool("its arguments are nested too deeply")
+    is_named = key in NAME_KEYS
     match part:
         case str():
             return sanitize(part, DESCRIPTION_CHARS) if key in TEXT_KEYS else _check_exact(part)
         case dict():
-            is_named = key in NAME_KEYS
+            if is_schema and is_named:
+                _check_members(part.values())
+            elif is_schema:
+                part = _check_parts(part)
             return {
-                _check_exact(name): _sanitize_value(inner, "" if is_named else name, depth + 1)
+                _check_exact(name): _sanitize_value(
+                    inner, "" if is_named else name, depth + 1,
+                    is_schema=is_schema and (is_named or name in WITH_SCHEMAS),
+                )
                 for name, inner in part.items()
                 if is_named
                 or (name != "examples" and (name != "default" or isinstance(inner, int | float)))
-            }
+            }  # fmt: skip
         case list():
-            return [_sanitize_value(inner, "", depth + 1) for inner in part]
+            _check_members(part if is_schema else ())
+            return [_sanitize_value(one, "", depth + 1, is_schema=is_schema) for one in part]
         case _:
             return part
+
+
+def _check_parts(schema: Mapping[str, object]) -> dict[str, object]:
+    """The schema without the nulls that some servers write for nothing. Raises UnfitTool for what
+    no provider takes for a schema.
+    """
+    found = {key: part for key, part in schema.items() if part is not None or key == "const"}
+    for key, part in found.items():
+        if not isinstance(part, PARTS.get(key, object)):
+            raise UnfitTool(f"its inputSchema is malformed: {key} is a {type(part).__name__}")
+    kinds = found.get("type", [])
+    for kind in kinds if isinstance(kinds, list) else [kinds]:
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise UnfitTool(f"its inputSchema is malformed: {kind!r:.80} is no type")
+    return found
+
+
+def _check_members(schemas: Iterable[object]) -> None:
+    for one in schemas:
+        if not isinstance(one, dict | bool):
+            raise UnfitTool(f"its inputSchema is malformed: {one!r:.80} is no schema")
 
 
 def _check_exact(text: str) -> str:
@@ -186,8 +241,8 @@ Call = Callable[[ServerTool, Arguments], Awaitable[ToolOutput]]
 
 @value
 class McpTool:
-    """A tool of a server. `call` raises NotSent, NoAnswer, ToolChanged; `is_disabled`: it only says
-    why it cannot be called.
+    """A tool of a server. `call` raises NotSent, NoAnswer, UnreadableAnswer, ToolChanged;
+    `is_disabled`: it only says why it cannot be called.
     """
 
     server: str
@@ -233,6 +288,11 @@ class McpTool:
         except NotSent as error:
             text = f"{name} was not called, so nothing has happened: {error}"
             raise RetryableToolError(text) from error
+        except UnreadableAnswer as error:
+            raise ToolError(
+                f"{name} was called, and its server's answer cannot be read: {error}. What was"
+                " asked may have been done; it was not called again. Tell the user."
+            ) from error
         except NoAnswer as error:
             if config.effects.get(own, config.default_effect) is Effect.READ:
                 text = f"{name} gave no answer: the connection to its MCP server broke off"
@@ -243,30 +303,40 @@ class McpTool:
             ) from error
         trusted = own in config.trusted_output and not answer.is_error
         label = Label.TRUSTED if trusted else Label.UNTRUSTED
-        listed = own in config.records and not answer.is_error
-        records = answer.records if listed and await self._fits(answer.records) else ""
+        misfit = None if answer.is_error else await self._find_misfit(answer.records)
+        records = answer.records if own in config.records and misfit == "" else ""
         text = sanitize(answer.text, RESULT_CHARS)
+        if misfit:
+            line = sanitize_line(f"[It does not fit the tool's own outputSchema: {misfit}]", 300)
+            text = f"{text}\n{line}"
         return replace(answer, text=text, label=label, records=records)
 
-    async def _fits(self, records: str) -> bool:
-        """The structured result is as the server has declared it. What could take long is checked
-        in a process of its own.
+    async def _find_misfit(self, records: str) -> str | None:
+        """What of the structured result is not as the server has declared it; "" for nothing, None
+        where that cannot be told. What could take long is checked in a process of its own.
         """
         schema = self.definition.output_schema
-        if not (schema and records) or len(records) > RESULT_CHARS:
-            return False
+        if not schema or len(records) > RESULT_CHARS:
+            return None
+        if not records:
+            return "there is no structured result"
         declared, given = json.loads(schema), json.loads(records)
         if len(records) * _count_checks(declared, declared) > MAX_CHECKS:
             argv, data = (sys.executable, "-I", "-c", FITS), f"[{schema}, {records}]".encode()
-            return await exchange(argv, data, FITS_S) == b"True"
+            said = (await exchange(argv, data, FITS_S) or b"").decode("utf-8", "replace")
+            return said[1:] if said.startswith("=") else None
         from jsonschema import Draft202012Validator  # lazy: jsonschema, 60 ms
+        from jsonschema.exceptions import SchemaError  # lazy: comes with it
         from referencing import Registry  # lazy: comes with it
         from referencing.exceptions import Unresolvable  # lazy: comes with it
 
         try:
-            return Draft202012Validator(declared, registry=Registry()).is_valid(given)
-        except (Unresolvable, RecursionError, TypeError, ValueError):
-            return False  # what the server calls a schema is none
+            Draft202012Validator.check_schema(declared)
+            checker = Draft202012Validator(declared, registry=Registry())
+            found = next(checker.iter_errors(given), None)
+        except (SchemaError, Unresolvable, RecursionError, ArithmeticError, TypeError, ValueError):
+            return None  # what the server calls a schema is none
+        return f"{found.json_path}: {found.message}" if found else ""
 
 
 def _count_checks(shape: object, whole: object, depth: int = 0) -> float:

@@ -72,6 +72,8 @@ def chat_of(world: World, given: Given) -> Json:
             "Bad Request: group chat was upgraded to a supergroup chat",
             migrate_to_chat_id=migrated,
         )
+    if (where, str(given.get("message_thread_id") or "")) in world.closed_topics:
+        raise bad(world.topic_refusal)
     return world.chats[where]
 
 

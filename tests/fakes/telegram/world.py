@@ -64,6 +64,8 @@ class World:
     by_chat: dict[int, list[int]] = field(default_factory=dict)
     drafts: dict[tuple[int, int], Shown] = field(default_factory=dict)
     blocked: set[int] = field(default_factory=set)
+    closed_topics: set[tuple[int, str]] = field(default_factory=set)
+    topic_refusal: str = "message thread not found"
     files: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     queries: dict[str, Json] = field(default_factory=dict)
     toasts: list[str] = field(default_factory=list)

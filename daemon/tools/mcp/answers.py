@@ -1,0 +1,172 @@
+"""What a server answers, read part by part: what cannot be used is left out by name, with the
+reason, and the rest counts.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any
+
+from mcp.types import ToolAnnotations
+from pydantic import ValidationError
+
+from daemon.core import value
+from daemon.tools.base import ToolOutput
+from daemon.tools.mcp.tools import ServerTool, UnfitTool, sanitize_line, stable_json
+
+Json = dict[str, object]
+OUTPUT = "outputSchema"
+OTHER_MEMBERS = {"title": str, "description": str, "annotations": dict, OUTPUT: dict}
+SHOWN_CHARS = 2000
+INPUT_REFUSED = (
+    "The server asked for a model's text or a person's answer in return; it does not get that here."
+)
+
+
+@value
+class ToolPage:
+    """One page of a server's tools. `tools` are as the library wants them. `left_out` has a reason
+    by the name of a tool, or by its place; `cursor` is "" on the last page.
+    """
+
+    tools: tuple[Json, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    cursor: str = ""
+
+
+@value
+class ToolList:
+    """All tools of a server that can be read, and what was left out of each other one, and why."""
+
+    tools: tuple[ServerTool, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_tool_page(answer: Mapping[str, object], check: Callable[[Json], None]) -> ToolPage:
+    """Each tool by itself; `check` raises UnfitTool for one that cannot be used."""
+    given, cursor = answer.get("tools"), answer.get("nextCursor")
+    tools: list[Json] = []
+    left_out: dict[str, str] = {}
+    if not isinstance(given, list):
+        left_out["(its list of tools)"] = f"it is no list: {describe(given, 200)}"
+        given = []
+    for number, one in enumerate(given, 1):
+        name = one.get("name") if isinstance(one, dict) else None
+        shown = name if isinstance(name, str) and name.strip() else f"(tool number {number})"
+        try:
+            tool, remark = _read_tool(one)
+            check(tool)
+            tools.append(tool)
+        except UnfitTool as error:
+            remark = f"left out: {error}"
+        if remark:
+            former = left_out.get(shown)
+            left_out[shown] = f"{former}; {remark}" if former else remark
+    if not isinstance(cursor, str | None):
+        left_out["(its next tools)"] = f"their cursor is no text: {describe(cursor, 200)}"
+    return ToolPage(tuple(tools), left_out, cursor if isinstance(cursor, str) else "")
+
+
+def _read_tool(given: object) -> tuple[Json, str]:
+    """The members that are used, and what is wrong with others. Raises UnfitTool."""
+    if not isinstance(given, dict):
+        raise UnfitTool(f"it is no JSON object: {describe(given, 200)}")
+    name, schema = given.get("name"), given.get("inputSchema")
+    if not isinstance(name, str) or not name.strip():
+        raise UnfitTool(f"its name is no text or empty: {describe(name, 200)}")
+    schema = {} if schema is None else schema
+    if not isinstance(schema, dict):
+        raise UnfitTool(f"its inputSchema is no JSON object: {describe(schema, 200)}")
+    kind = schema.get("type")
+    if kind not in (None, "object") and not (isinstance(kind, list) and "object" in kind):
+        raise UnfitTool(f"its inputSchema describes no object: {describe(kind, 200)}")
+    found: Json = {}
+    wrong: list[str] = []
+    for key, shape in OTHER_MEMBERS.items():
+        part = given.get(key)
+        if isinstance(part, dict) and key == "annotations":
+            part, unfit = _split_hints(part)
+            wrong += unfit
+        if isinstance(part, shape):
+            found[key] = part
+        elif part is not None:
+            wrong.append(f"its {key} is not used: {describe(part, 200)}")
+    # the library has its own rules for it, and does not use it
+    found["_meta"] = {OUTPUT: found.pop(OUTPUT, {})}
+    return {**found, "name": name, "inputSchema": {**schema, "type": "object"}}, "; ".join(wrong)
+
+
+def _split_hints(given: Json) -> tuple[Json, list[str]]:
+    try:
+        ToolAnnotations.model_validate(given)
+    except ValidationError as error:
+        wrong = {str(one["loc"][0]) for one in error.errors()}
+        unfit = [f"its {key} is not used: {describe(given[key], 200)}" for key in sorted(wrong)]
+        return {key: part for key, part in given.items() if key not in wrong}, unfit
+    return given, []
+
+
+def read_result(answer: Mapping[str, object]) -> ToolOutput:
+    """What came, in words for the model, whatever came."""
+    if answer.get("resultType") == "input_required":
+        return ToolOutput(INPUT_REFUSED, is_error=True)
+    content, structured = answer.get("content"), answer.get("structuredContent")
+    failed = answer.get("isError")
+    blocks = content if isinstance(content, list) else []
+    parts = [_describe_block(block) for block in blocks]
+    if content is not None and not isinstance(content, list):
+        parts.append(f"[its content is no list: {describe(content)}]")
+    has_text = any(map(_has_text, blocks))
+    if structured is not None and not has_text:
+        parts.append(json.dumps(structured, ensure_ascii=False))
+    if content is None and structured is None:
+        parts.append(f"[the result has neither content nor structuredContent: {describe(answer)}]")
+    if not isinstance(failed, bool | None):
+        parts.append(f"[its isError is neither true nor false: {describe(failed, 200)}]")
+    records = "" if structured is None else stable_json(structured)
+    text = "\n".join(parts)
+    return ToolOutput(
+        text if text.strip() else "[the result is empty]", bool(failed), records=records
+    )
+
+
+def _has_text(block: Any) -> bool:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return bool(text.strip())
+        case _:
+            return False
+
+
+def _describe_block(block: Any) -> str:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "resource_link", "uri": str(uri)}:
+            return f"[link to {uri}: {block.get('name') or uri}]"
+        case {"type": "image" | "audio" as kind, "data": str(data)}:
+            kind = f"{kind}, {block.get('mimeType') or 'of no named type'}"
+        case {"type": "resource", "resource": {"text": str(text)} as resource}:
+            return f"[{resource.get('uri') or 'a resource'}]\n{text}"
+        case {"type": "resource", "resource": {"blob": str(data)} as resource}:
+            kind = f"{resource.get('uri') or 'a resource'}, {resource.get('mimeType') or 'bytes'}"
+        case {"type": str(kind)}:
+            return f"[a part of type {kind} that cannot be read: {describe(block)}]"
+        case _:
+            return f"[a part of no named type: {describe(block)}]"
+    return f"[{kind}, {max(len(data) * 3 // 4 // 1024, 1)} kB: not shown]"
+
+
+def describe(given: object, limit: int = SHOWN_CHARS) -> str:
+    """JSON of it on one line, not more than so much of it; "missing" for nothing."""
+    if given is None:
+        return "missing"
+    return sanitize_line(json.dumps(given, ensure_ascii=False), limit)
+
+
+def describe_invalid(error: ValidationError, skip: int = 0) -> str:
+    """What does not fit, in one line; without the first parts of where it is."""
+    return "; ".join(
+        f"{'.'.join(map(str, one['loc'][skip:])) or 'the whole'}: {one['msg']}"
+        for one in error.errors(include_input=False, include_url=False)[:5]
+    )

@@ -1,0 +1,96 @@
+"""JSON-RPC messages as servers send them: an answer that breaks the rules is mended where it is
+plain what is meant; else it becomes an error that says what is wrong with it.
+"""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from mcp.types import (
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+    jsonrpc_message_adapter,
+)
+
+from daemon.tools.mcp.answers import Json, describe
+
+UNREADABLE = -32_952
+
+
+@dataclass(slots=True)
+class OpenRequests:
+    """The ids of our requests that wait for an answer, and the last one given out, from 0 on."""
+
+    ids: set[RequestId] = field(default_factory=set)
+    last: int = -1
+
+    def note(self, message: JSONRPCMessage) -> None:
+        """What we send: a request begins to wait, a cancelled one does so no more."""
+        if isinstance(message, JSONRPCRequest):
+            self.ids.add(message.id)
+            self.last = message.id if isinstance(message.id, int) else self.last
+        elif isinstance(message, JSONRPCNotification) and message.params:
+            self.ids.discard(message.params.get("requestId", ""))
+
+    def find(self, given: object) -> RequestId | None:
+        """The request that an answer with this id is for; without an id of ours it can only be for
+        the only one that waits. None for one that waits no more.
+        """
+        if isinstance(given, str) and given.isdecimal():
+            given = int(given)
+        if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= self.last:
+            return given if given in self.ids else None
+        return next(iter(self.ids)) if len(self.ids) == 1 else None
+
+
+def read_message(data: bytes, asked: OpenRequests) -> JSONRPCMessage:
+    """One message. Raises ValueError for what is none, and for an answer to nothing."""
+    with suppress(ValueError):
+        message = jsonrpc_message_adapter.validate_json(data, by_name=False)
+        if isinstance(message, JSONRPCRequest | JSONRPCNotification):
+            return message
+        if message.id is not None and message.id in asked.ids:
+            asked.ids.discard(message.id)
+            return message
+    try:
+        text = json.dumps(json.loads(data), ensure_ascii=False)
+        given = json.loads(text.encode("utf-8", "replace"))  # half a character is none
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(given, dict):
+        raise ValueError("it is no JSON object")
+    if given.keys().isdisjoint(("result", "error")) and ("method" in given or "id" not in given):
+        return _read_call(given)
+    number = asked.find(given.get("id"))
+    if number is None:
+        raise ValueError("it answers no request that waits")
+    asked.ids.discard(number)
+    return _read_answer(given, number)
+
+
+def _read_call(given: Json) -> JSONRPCMessage:
+    """Parameters that are no object are none."""
+    params = given["params"] if isinstance(given.get("params"), dict) else None
+    table = {**given, "jsonrpc": "2.0", "params": params}
+    return jsonrpc_message_adapter.validate_python(table, by_name=False)
+
+
+def _read_answer(given: Json, number: RequestId) -> JSONRPCMessage:
+    result, error = given.get("result"), given.get("error")
+    if isinstance(result, dict) and error is None:
+        return JSONRPCResponse(jsonrpc="2.0", id=number, result=result)
+    if error is None:
+        why = f"the result of its answer is no JSON object: {describe(result)}"
+        return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=UNREADABLE, message=why))
+    code, message = None, None
+    if isinstance(error, dict):
+        code, message = error.get("code"), error.get("message")
+    is_code = isinstance(code, int) and not isinstance(code, bool)
+    words = message if isinstance(message, str) and message else describe(error)
+    found = ErrorData(code=code if is_code else 0, message=words)
+    return JSONRPCError(jsonrpc="2.0", id=number, error=found)
