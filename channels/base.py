@@ -130,6 +130,11 @@ class Host(Protocol):
         after a gap.
         """
 
+    async def knows_thread(self, address: Address) -> bool:
+        """The conversation has begun there, so that the first message of the thread is known.
+        Raises NotAccepted.
+        """
+
     def report_alive(self) -> None:
         """The platform has answered just now: a poll, a heartbeat, a message."""
 

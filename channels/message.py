@@ -54,14 +54,28 @@ class Attachment:
 
 
 @value
+class Reference:
+    """A message that another one points at. `kind`: "reply", "part" (of a message, marked by the
+    sender), "root" (of the thread), "passed" (on). `by`: who wrote it: "assistant", "sender",
+    "other"; `author`: the name of the other. `text`: all that a person sees in it.
+    """
+
+    kind: str
+    text: str
+    by: str = "other"
+    author: str = ""
+    message_id: str = ""
+
+
+@value
 class InboundMessage:
     """A message. `external_id` is unique in its channel and the same at every redelivery.
 
     `private`: nobody else reads this chat. `addressed`: it is meant for the assistant (a private
     chat, a mention, a reply to it, a command, a thread that it takes part in). `forwarded`:
-    somebody else wrote the text. `quoted`: the message that it replies to, where the assistant did
-    not write that; `quotes_own`: its sender did. `edits`: the external id of the message whose text
-    it replaces. `data`: parts of the text that the platform shows as quotations or code.
+    somebody else wrote the text, `author` by name. `references`: the messages that it points at.
+    `edits`: the external id of the message whose text it replaces. `data`: parts of the text that
+    are not its sender's own words: quotations, code, cards, addresses under other words.
     """
 
     address: Address
@@ -73,10 +87,10 @@ class InboundMessage:
     private: bool = False
     addressed: bool = True
     forwarded: bool = False
-    quoted: str = ""
+    author: str = ""
+    references: tuple[Reference, ...] = ()
     edits: str = ""
     sent_at: datetime | None = None
-    quotes_own: bool = False
     data: tuple[str, ...] = ()
 
 

@@ -24,6 +24,7 @@ from channels.message import (
     ButtonPress,
     InboundMessage,
     Reaction,
+    Reference,
     Sender,
 )
 
@@ -212,11 +213,22 @@ def _parse_message(payload: Json, known: ChannelDirectory, edited_at: str) -> In
         private=is_private,
         addressed=is_addressed,
         forwarded=is_forward,
-        quoted="" if replied_to in (None, known.bot_id) else get_text(replied, "content", ""),
+        references=_references(replied, author, known),
         edits=number if edited_at else "",
         sent_at=datetime.fromisoformat(time) if time else None,
-        quotes_own=replied_to == author.get("id"),
     )
+
+
+def _references(replied: Json, author: Json, known: ChannelDirectory) -> tuple[Reference, ...]:
+    """The message that is answered."""
+    writer, text = get_object(replied, "author"), get_text(replied, "content", "")
+    if not text or not writer:
+        return ()
+    person = writer.get("id")
+    is_own = person == author.get("id")
+    by = "assistant" if person == known.bot_id else "sender" if is_own else "other"
+    number = get_text(replied, "id", "")
+    return (Reference("reply", text, by, _sender_of(writer, {}).name, number),)
 
 
 def _message_text(content: Json, mentions: list[Json], known: ChannelDirectory) -> str:

@@ -17,6 +17,7 @@ from channels.message import (
     ButtonPress,
     InboundMessage,
     Reaction,
+    Reference,
     Sender,
 )
 from channels.slack.web import SlackWeb
@@ -163,7 +164,7 @@ class EventParser:
             private=is_direct,
             addressed=is_addressed,
             forwarded=bool(shared and not text),
-            quoted=shared if text else "",
+            references=(Reference("passed", shared),) if shared and text else (),
             sent_at=datetime.fromtimestamp(float(ts), UTC),
             data=list_unseen(raw),
         )

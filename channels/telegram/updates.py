@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from telegram.constants import UpdateType
 
+from channels.content import UNREADABLE_PART, Content, Poll, show_links
 from channels.json_access import (
     Json,
     UnreadablePayload,
@@ -29,6 +30,7 @@ from channels.message import (
     ButtonPress,
     InboundMessage,
     Reaction,
+    Reference,
     Sender,
     UnreadableUpdate,
 )
@@ -36,6 +38,7 @@ from channels.message import (
 UPDATE_KINDS = ("message", "edited_message", "callback_query", "message_reaction")
 IGNORED_KINDS = frozenset(UpdateType)
 DATA_ENTITIES = ("blockquote", "expandable_blockquote", "pre")
+UNSHOWN = ("story", "game", "invoice", "giveaway", "paid_media", "gift", "unique_gift")
 BY_OTHERS = ("forward_origin", "forward_date", "via_bot")
 LATEST = 1 << 37
 """No date is later."""
@@ -91,25 +94,23 @@ def _parse_press(query: Json, me: TelegramIdentity) -> ButtonPress | None:
 def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> InboundMessage | None:
     number, sender = get_number(message, "message_id"), get_object(message, "from")
     kind, address = get_text(get_object(message, "chat"), "type", "private"), _address(message, me)
-    text, files = _text(message), _attachments(message)
-    shared_by_others = not text and any(map(message.get, ("contact", "venue", "poll")))
-    if edited and not (text or files):
+    content = _read_content(message)
+    shared_by_others = not content.text and any(map(message.get, ("contact", "venue", "poll")))
+    if edited and not (_text(message) or content.files):
         return None  # a shared place that moves, votes in a poll: nothing new was said
     if not sender or sender.get("is_bot") or sender.get("id") == CHANNEL_FORWARDER:
         return None
-    text = text or _describe_shared(message)
-    if message.get("sender_chat") or kind == "channel" or not (text or files):
+    text = content.render()
+    if message.get("sender_chat") or kind == "channel" or not (text or content.files):
         return None
     is_addressed = False
     if "@" in text or text.startswith("/"):
         text, is_addressed = strip_mention(text, me.username)
+    references = tuple(_list_references(message, me))
     replied = get_object(message, "reply_to_message")
-    if replied.get("forum_topic_created") is not None:
-        replied = {}  # in a topic, all that replies to nothing else replies to its opening
-    author = get_object(replied, "from").get("id")
     entities = get_objects(message, "entities") + get_objects(message, "caption_entities")
     named = [get_object(entity, "user").get("id") for entity in entities]
-    quoted = get_text(get_object(message, "quote"), "text", "") or _text(replied)
+    answers_us = get_object(replied, "from").get("id") == me.id and not _opens_topic(replied)
     external_id, edits, seconds = f"{address.chat}/{number}", "", get_number(message, "date", 0)
     if edited:
         edits, edit_date = external_id, get_number(message, "edit_date", 0)
@@ -122,29 +123,98 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
         external_id,
         text,
         str(number),
-        files,
+        content.files,
         private=kind == "private",
-        addressed=kind == "private" or is_addressed or me.id in (author, *named),
+        addressed=kind == "private" or is_addressed or answers_us or me.id in named,
         forwarded=shared_by_others or any(map(message.get, BY_OTHERS)),
-        quoted="" if author == me.id else quoted,
+        author=_origin(get_object(message, "forward_origin")),
+        references=references,
         edits=edits,
         sent_at=datetime.fromtimestamp(seconds, UTC) if 0 < seconds < LATEST else None,
-        quotes_own=author == sender.get("id")
-        and not message.get("quote")
-        and not any(map(replied.get, (*BY_OTHERS, "sender_chat")))
-        and not any(_quotations(replied)),
-        data=tuple(_quotations(message)),
+        data=(*content.data, *content.boxes),
     )
 
 
-def _quotations(message: Json) -> Iterator[str]:
-    """What stands in quotation blocks and code; Telegram counts in units of UTF-16."""
-    units = _text(message).encode("utf-16-le", "surrogatepass")
+def _list_references(message: Json, me: TelegramIdentity) -> Iterator[Reference]:
+    """The message that is answered, and the part of it that was marked. A message of another chat
+    comes without its text, with a preview of what it holds.
+    """
+    replied = get_object(message, "reply_to_message")
+    external = get_object(message, "external_reply")
+    if _opens_topic(replied):
+        replied = {}  # in a topic, all that replies to nothing else replies to its opening
+    whole = replied or external
+    if not whole:
+        return
+    author, sender = get_object(replied, "from"), get_object(message, "from")
+    is_passed = any(map(replied.get, (*BY_OTHERS, "sender_chat")))
+    writer = author.get("id")
+    by = "assistant" if writer == me.id else "sender" if writer == sender.get("id") else "other"
+    content = _read_content(whole)
+    if by == "sender" and (is_passed or content.data):
+        by = "other"
+    named = _origin(get_object(whole, "forward_origin") or get_object(external, "origin"))
+    named = named or _name(author) or get_text(get_object(replied, "sender_chat"), "title", "")
+    number = str(get_number(whole, "message_id", 0) or "")
+    if marked := get_text(get_object(message, "quote"), "text", ""):
+        yield Reference("part", marked, "other" if by == "sender" else by, named, number)
+    elif text := content.render(with_files=True):
+        yield Reference("reply", text, by, named, number)
+
+
+def _opens_topic(replied: Json) -> bool:
+    return replied.get("forum_topic_created") is not None
+
+
+def _origin(origin: Json) -> str:
+    """Who wrote what is passed on, as far as Telegram says."""
+    user = get_object(origin, "sender_user")
+    chat = get_object(origin, "sender_chat") or get_object(origin, "chat")
+    name = _name(user) or get_text(origin, "sender_user_name", "")
+    return name or get_text(chat, "title", "")
+
+
+def _read_content(message: Json) -> Content:
+    """All that a person sees in the message. Of its text what stands in quotation blocks and code,
+    and the addresses under other words, are data.
+    """
+    whole = _text(message)
+    units = whole.encode("utf-16-le", "surrogatepass")  # Telegram counts in these
+    links, blocks = list[tuple[int, int, str]](), list[tuple[int, int]]()
     for entity in get_objects(message, "entities") or get_objects(message, "caption_entities"):
-        if entity.get("type") in DATA_ENTITIES:
-            start = 2 * get_number(entity, "offset", 0)
-            part = units[start : start + 2 * get_number(entity, "length", 0)]
-            yield part.decode("utf-16-le", "replace").strip()
+        first, length = get_number(entity, "offset", 0), get_number(entity, "length", 0)
+        start, end = (
+            len(units[: 2 * place].decode("utf-16-le", "replace"))
+            for place in (first, first + length)
+        )
+        if address := get_text(entity, "url", ""):
+            links.append((start, end, address))
+        elif entity.get("type") in DATA_ENTITIES:
+            blocks.append((start, end))
+    text, hidden = show_links(whole, links)
+    quotations = (
+        show_links(whole[start:end], [(a - start, b - start, u) for a, b, u in links if a >= start])
+        for start, end in blocks
+    )
+    return Content(
+        text,
+        data=(*(shown.strip() for shown, _ in quotations), *hidden),
+        polls=tuple(_list_polls(message)),
+        notes=() if text else tuple(filter(None, _describe_shared(message))),
+        files=_attachments(message),
+    )
+
+
+def _list_polls(message: Json) -> Iterator[Poll]:
+    """A poll, or a list to tick off."""
+    if poll := get_object(message, "poll"):
+        options = (get_text(one, "text", "") for one in get_objects(poll, "options"))
+        yield Poll(get_text(poll, "question", ""), tuple(options))
+    if checklist := get_object(message, "checklist"):
+        tasks = get_objects(checklist, "tasks")
+        done = (place for place, task in enumerate(tasks) if task.get("completion_date"))
+        texts = tuple(get_text(task, "text", "") for task in tasks)
+        yield Poll(get_text(checklist, "title", ""), texts, "checklist", frozenset(done))
 
 
 def _text(message: Json) -> str:
@@ -171,21 +241,25 @@ def strip_mention(text: str, username: str) -> tuple[str, bool]:
     return text.strip(), True
 
 
-def _describe_shared(message: Json) -> str:
-    """Words for what is not text; "" for what nobody says, such as a new title."""
-    place, contact, poll = (get_object(message, key) for key in ("location", "contact", "poll"))
+def _describe_shared(message: Json) -> Iterator[str]:
+    """Words for what is neither text, poll nor file. What nobody says, such as a new title, has
+    none; what nobody knows here is named.
+    """
+    place, contact = (get_object(message, key) for key in ("location", "contact"))
     where = f" {place.get('latitude')}, {place.get('longitude')}" if place else ""
     if venue := get_object(message, "venue"):
-        return f"[place: {get_text(venue, 'title', '')}, {get_text(venue, 'address', '')}{where}]"
-    if place:
-        return f"[location: {where.strip()}]"
+        yield f"[place: {get_text(venue, 'title', '')}, {get_text(venue, 'address', '')}{where}]"
+    elif place:
+        yield f"[location: {where.strip()}]"
     if contact:
-        return f"[contact: {_name(contact)}, {get_text(contact, 'phone_number', '')}]"
-    if poll:
-        return f"[poll: {get_text(poll, 'question', '')}]"
+        yield f"[contact: {_name(contact)}, {get_text(contact, 'phone_number', '')}]"
     if dice := get_object(message, "dice"):
-        return f"{get_text(dice, 'emoji', '')} {get_number(dice, 'value', 0)}"
-    return get_text(get_object(message, "sticker"), "emoji", "")
+        yield f"{get_text(dice, 'emoji', '')} {get_number(dice, 'value', 0)}"
+    for key in UNSHOWN:
+        if found := get_object(message, key):
+            name = get_text(found, "title", "")
+            yield UNREADABLE_PART.format(kind=f"{key.replace('_', ' ')} {name}".strip())
+    yield get_text(get_object(message, "sticker"), "emoji", "")
 
 
 def _attachments(message: Json) -> tuple[Attachment, ...]:
@@ -258,7 +332,6 @@ def merge_album(photos: Sequence[InboundMessage]) -> InboundMessage:
         attachments=tuple(file for photo in photos for file in photo.attachments),
         addressed=any(photo.addressed for photo in photos),
         forwarded=any(photo.forwarded for photo in photos),
-        quoted=next((photo.quoted for photo in photos if photo.quoted), ""),
-        quotes_own=all(photo.quotes_own for photo in photos if photo.quoted),
+        references=next((photo.references for photo in photos if photo.references), ()),
         data=tuple(part for photo in photos for part in photo.data),
     )

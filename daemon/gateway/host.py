@@ -16,6 +16,7 @@ from channels.message import (
     InboundMail,
     InboundMessage,
     Reaction,
+    Reference,
     UnreadableUpdate,
 )
 from daemon.access.chat_ids import chat_id, parse_address, session_id
@@ -40,6 +41,7 @@ from daemon.gateway.admission import (
     Admission,
 )
 from daemon.gateway.buttons import ButtonHandler
+from daemon.gateway.references import has_begun, is_known, render_passed, render_reference
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.sessions.brakes import TooMany
 from daemon.sessions.inbox import Inbox
@@ -48,9 +50,6 @@ from daemon.store.journal import Store, Tx
 from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_name
 from daemon.triggers.mail import MailTrigger, Standing, join_subject
 
-FORWARDED_TEXT = "[I pass on a message; somebody else wrote it]\n{text}\n[end of it]"
-QUOTED_TEXT = "[this answers a message that somebody else wrote]\n{quoted}\n[end of it]"
-QUOTED_OWN_TEXT = "[in reply to a message of my own]\n{quoted}\n[end of it]"
 TOO_MANY_NOTICE = (
     "Slowly, please: {why}. The same goes for what you send until then; what I took before is"
     " answered."
@@ -228,6 +227,7 @@ class ChannelHost:
         else:
             busy = self.inbox.sessions.running_turn(session_id(inbound.address))
             try:
+                inbound = await self._drop_known(inbound)
                 receipt = await self.inbox.accept(self._inbox_message(inbound, person))
             except TooMany as error:
                 if error.first:  # one line for all that come too fast, not one for each
@@ -276,14 +276,13 @@ class ChannelHost:
         if inbound.edits:
             text = EDITED_TEXT.format(text=text)
         if inbound.forwarded:
-            text = FORWARDED_TEXT.format(text=text)
+            text = render_passed(inbound)
             data = (text,)
-        if inbound.quoted:
-            quote = QUOTED_OWN_TEXT if inbound.quotes_own else QUOTED_TEXT
-            quote = drop_lone_surrogates(quote.format(quoted=inbound.quoted))
-            text = f"{text}\n\n{quote}"
-            own = quote if inbound.quotes_own else ""
-            data += () if own else (quote,)
+        for reference in inbound.references:
+            shown = drop_lone_surrogates(render_reference(reference))
+            text = f"{text}\n\n{shown}".strip()
+            own = shown if reference.by == "sender" else own
+            data += () if reference.by == "sender" else (shown,)
         files = [replace(one, name=make_safe_name(one.name)) for one in inbound.attachments]
         return Message(
             address.channel,
@@ -301,6 +300,22 @@ class ChannelHost:
             data=data,
             own=own,
         )
+
+    async def _drop_known(self, inbound: InboundMessage) -> InboundMessage:
+        """Without the messages that the model has before it."""
+        if not inbound.references:
+            return inbound
+        where = session_id(inbound.address)
+
+        def look(tx: Tx) -> tuple[Reference, ...]:
+            return tuple(one for one in inbound.references if not is_known(tx, where, inbound, one))
+
+        return replace(inbound, references=await self.store.read(look))
+
+    async def knows_thread(self, address: Address) -> bool:
+        """The conversation has begun there, so that the first message of the thread is known."""
+        where = session_id(address)
+        return await _as_not_accepted(self.store.read(lambda tx: has_begun(tx, where)))
 
     async def _mark_seen(self, inbound: InboundMessage) -> None:
         """Mark a message that has to wait, where the platform can."""

@@ -129,6 +129,9 @@ class Ledger:
     async def list_conversations(self) -> Sequence[Address]:
         return list(self.known)
 
+    async def knows_thread(self, address: Address) -> bool:
+        return address in self.known
+
     def report_alive(self) -> None:
         self.lives += 1
         self._tell()

@@ -55,8 +55,9 @@ async def test_A13_in_a_channel_it_is_addressed_by_a_mention_of_it_or_of_its_rol
         )
         heard = scene.host.messages
     assert [said.addressed for said in heard] == [False, True, True, True, False, False]
-    assert [said.quoted for said in heard] == ["", "", "", "", "just us", "just us"]
-    assert [said.quotes_own for said in heard] == [False] * 5 + [True]
+    told = [[(one.text, one.by) for one in said.references] for said in heard]
+    assert told[:3] == [[], [], []] and told[3][0][1] == "assistant"
+    assert told[4:] == [[("just us", "other")], [("just us", "sender")]]
     assert not any(said.private for said in heard)
 
 

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from channels.base import Rejected
-from channels.message import Address, Choice, InboundMessage, MessagePart, OutboundMessage, Sender
+from channels.message import (
+    Address,
+    Choice,
+    InboundMessage,
+    MessagePart,
+    OutboundMessage,
+    Reference,
+    Sender,
+)
 from channels.telegram.channel import Telegram, TelegramTiming
 from channels.telegram.config import TelegramAccount
 from tests.channels.host import Ledger, running
@@ -122,7 +130,8 @@ async def test_in_a_group_a_reply_to_it_addresses_it_and_is_no_quote(scene: Scen
     ours = await scene.channel.send(OutboundMessage(Address("telegram", group), HELLO, "key"))
     scene.fake.people.reply("bob", ours, "why?")
     (message,) = await scene.heard(1)
-    assert (message.text, message.addressed, message.quoted) == ("why?", True, "")
+    assert (message.text, message.addressed) == ("why?", True)
+    assert message.references == (Reference("reply", "hello", "assistant", "House", ours),)
 
 
 async def test_what_is_answered_to_comes_along_when_somebody_else_wrote_it(scene: Scene):
@@ -130,10 +139,9 @@ async def test_what_is_answered_to_comes_along_when_somebody_else_wrote_it(scene
     theirs = scene.fake.say("bob", group, "the moon is a cheese")
     scene.fake.people.reply("ann", theirs, "@house_bot is that so?")
     (message,) = await scene.heard(1)
-    assert (message.text, message.quoted, message.quotes_own) == (
-        "is that so?",
-        "the moon is a cheese",
-        False,
+    assert message.text == "is that so?"
+    assert message.references == (
+        Reference("reply", "the moon is a cheese", "other", "Bob", theirs),
     )
 
 
@@ -157,11 +165,9 @@ async def test_a6_who_answers_a_message_of_their_own_quotes_themselves_unless_th
     scene.fake.world.messages[int(first)].json |= passed_on  # what it answers to, as it comes along
     scene.fake.people.reply("ann", first, "and bread")
     answer = (await scene.heard(2))[1]
-    assert (answer.text, answer.quoted, answer.quotes_own) == (
-        "and bread",
-        "buy milk",
-        not passed_on,
-    )
+    (told,) = answer.references
+    assert (answer.text, told.text) == ("and bread", "buy milk")
+    assert told.by == ("other" if passed_on else "sender")
 
 
 @pytest.mark.parametrize("kind", ["blockquote", "expandable_blockquote", "pre", "bold"])
@@ -198,7 +204,7 @@ async def test_what_opens_a_topic_is_nothing_that_is_answered_to(scene: Scene):
     )
     scene.fake.world.push({"message": head | {"text": "hello all", "reply_to_message": opening}})
     message = await scene.only()
-    assert (message.addressed, message.quoted, message.address.thread) == (False, "", "9")
+    assert (message.addressed, message.references, message.address.thread) == (False, (), "9")
 
 
 async def test_an_edited_message_says_which_it_replaces(scene: Scene):

@@ -33,7 +33,7 @@ async def test_a13_a_message_says_who_wrote_it_and_where(stage: Stage):
     assert (
         said.private is stage.kind.private
         and said.addressed
-        and not (said.forwarded or said.edits or said.quoted or said.attachments)
+        and not (said.forwarded or said.edits or said.references or said.attachments)
     )
     assert said.external_id and said.sent_at is not None
 

@@ -1,0 +1,103 @@
+"""What a person sees in a message, whatever the platform: words with the addresses under them,
+cards, polls, files, and what it points at.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+
+from channels import value
+from channels.message import Attachment
+
+MAX_CARD, MAX_CONTENT = 4_000, 20_000
+UNREADABLE_PART = "[something that cannot be shown here: {kind}]"
+
+
+@value
+class Card:
+    """A box under a message: a preview, an alert of a program."""
+
+    title: str = ""
+    text: str = ""
+    url: str = ""
+    author: str = ""
+    fields: tuple[tuple[str, str], ...] = ()
+    footer: str = ""
+
+    def render(self) -> str:
+        """Line by line, as it is seen."""
+        title = f"[{self.title}]({self.url})" if self.title and self.url else self.title or self.url
+        lines = [self.author, title, self.text]
+        lines += [f"{name}: {text}" if name else text for name, text in self.fields]
+        shown = "\n".join(filter(str.strip, (*lines, self.footer)))
+        return f"[card]\n{shown[:MAX_CARD]}\n[end of the card]" if shown else ""
+
+
+@value
+class Poll:
+    """A question with answers, or a list to tick off. `chosen`: marked answers, by place."""
+
+    question: str
+    options: tuple[str, ...]
+    name: str = "poll"
+    chosen: frozenset[int] = frozenset()
+
+    def render(self) -> str:
+        """The question, and an answer a line."""
+        lines = [
+            f"- {'[x] ' if place in self.chosen else ''}{option}"
+            for place, option in enumerate(self.options)
+        ]
+        return "\n".join((f"[{self.name}: {self.question}]", *lines))
+
+
+@value
+class Content:
+    """The neutral form of what stands in a message. `data`: parts of the text that the platform
+    shows as quotations or code, and addresses under other words. `notes`: what is neither text nor
+    file, in words; what cannot be read is named there.
+    """
+
+    text: str = ""
+    data: tuple[str, ...] = ()
+    cards: tuple[Card, ...] = ()
+    polls: tuple[Poll, ...] = ()
+    notes: tuple[str, ...] = ()
+    files: tuple[Attachment, ...] = ()
+
+    @property
+    def boxes(self) -> tuple[str, ...]:
+        """What stands beside the text: cards and polls, which a program or somebody else made."""
+        shown = chain(self.cards, self.polls)
+        return tuple(text for one in shown if (text := one.render()))
+
+    def render(self, *, with_files: bool = False) -> str:
+        """All of it as text; `with_files` names the files, where they are not handed on."""
+        files = map(describe_file, self.files) if with_files else ()
+        parts = (self.text, *self.boxes, *self.notes, *files)
+        return "\n\n".join(filter(str.strip, parts))[:MAX_CONTENT]
+
+
+def describe_file(file: Attachment) -> str:
+    """Its kind, name and size."""
+    size = f", {max(1, file.size // 1000):,} kB" if file.size else ""
+    return f"[{file.kind}: {file.name}{size}]"
+
+
+def show_links(text: str, links: Sequence[tuple[int, int, str]]) -> tuple[str, tuple[str, ...]]:
+    """The text with the address behind each part that has one, and those addresses: nobody has read
+    them. `links`: (start, end, address) in characters.
+    """
+    shown, at, hidden = list[str](), 0, list[str]()
+    for start, end, address in sorted(links):
+        label = text[start:end]
+        if (
+            start < at
+            or end > len(text)
+            or not label.strip()
+            or address in (label, f"http://{label}")
+        ):
+            continue
+        shown += (text[at:start], f"[{label}]({address})")
+        hidden.append(address)
+        at = end
+    return "".join((*shown, text[at:])), tuple(hidden)
