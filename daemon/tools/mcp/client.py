@@ -77,6 +77,7 @@ ANSWER_S = 60.0
 MAX_PAGES, MAX_TOOLS = 100, 1000
 NEXT_TOOLS = "(its next tools)"
 AS_SENT, NAMES = "aidaemon/as-sent", "aidaemon/names"
+BROKE_OFF = "the connection to its MCP server broke off"
 BAD_HEADERS = "left out: an x-mcp-header among its arguments breaks the protocol's rules"
 STAND_IN = {
     "content": [], "tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"
@@ -380,8 +381,8 @@ class McpSession:
                 raise UnreadableAnswer(error.message) from error
             if code not in LOST_CODES:
                 return ToolOutput(f"{error.message} (code {code})", is_error=True)
-            why = self.wire.why or "the connection broke off"
-            late = f"no answer within {ANSWER_S:g} s"
+            why = f"{BROKE_OFF}: {self.wire.why}" if self.wire.why else BROKE_OFF
+            late = f"nothing came within {ANSWER_S:g} s"
             raise NoAnswer(late if code == REQUEST_TIMEOUT else why) from error
         except SDK_ERRORS as error:
             raise NoAnswer(_describe_error(error)) from error

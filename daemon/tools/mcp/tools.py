@@ -295,7 +295,7 @@ class McpTool:
             ) from error
         except NoAnswer as error:
             if config.effects.get(own, config.default_effect) is Effect.READ:
-                text = f"{name} gave no answer: the connection to its MCP server broke off"
+                text = f"{name} gave no answer: {error}"
                 raise RetryableToolError(text) from error
             raise ToolError(
                 f"{name} was called and no answer came: it may or may not have happened."
