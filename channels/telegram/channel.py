@@ -44,7 +44,9 @@ from channels.telegram.updates import (
     UPDATE_KINDS,
     TelegramIdentity,
     album_of,
-    merge_album,
+    goes_on,
+    is_unfinished,
+    merge_parts,
     parse_update,
     without_last_album,
 )
@@ -299,8 +301,8 @@ class Poller:
                 asked_at = time.monotonic()
                 try:
                     updates = await self._poll(hold_s)
-                    if updates and album_of(updates[-1]):
-                        updates = await self._complete_album(updates)
+                    if updates and is_unfinished(updates[-1]):
+                        updates = await self._complete(updates)
                 except TRANSIENT as error:
                     hold_s = await self._handle_failure(error, backoff)
                     continue
@@ -328,9 +330,9 @@ class Poller:
             raise RetryLater("Telegram's answer to a poll cannot be read")
         return updates
 
-    async def _complete_album(self, updates: list[object]) -> list[object]:
-        """An album may be cut by the end of a poll: ask once more, as nothing is acknowledged yet.
-        Raises Revoked.
+    async def _complete(self, updates: list[object]) -> list[object]:
+        """An album, or a text in parts, may be cut by the end of a poll: ask once more, as nothing
+        is acknowledged yet. Raises Revoked.
         """
         if len(updates) >= MAX_UPDATES:
             return without_last_album(updates)
@@ -389,13 +391,15 @@ class Poller:
     def _parse(
         self, updates: Sequence[object], texts: dict[str, int]
     ) -> list[tuple[str, Arrival | None]]:
-        """(query to answer, what came); each album as one message, in place of its first photo.
+        """(query to answer, what came); each album, and each text that the app has split, as one
+        message in place of its first part.
 
         Telegram sends a message as edited when it only got a preview or a reaction: those are left
         out.
         """
         items: list[tuple[str, Arrival | list[InboundMessage] | None]] = []
         albums: dict[tuple[Address, str, str], list[InboundMessage]] = {}
+        latest: dict[int, tuple[object, list[InboundMessage]]] = {}  # by chat
         for raw in updates:
             item = parse_update(raw, self.me)
             query = find_text(raw, "callback_query", "id")
@@ -412,9 +416,18 @@ class Poller:
                     photos.append(item)
                     items += [("", photos)] if len(photos) == 1 else []
                     continue
+                chat = find_number(raw, "message", "chat", "id")
+                before, parts = latest.get(chat, (None, []))
+                if goes_on(before, raw):
+                    parts.append(item)
+                    latest[chat] = raw, parts
+                    continue
+                latest[chat] = raw, [item]
+                items.append((query, latest[chat][1]))
+                continue
             if item or query:
                 items.append((query, item))
-        return [(q, merge_album(one) if isinstance(one, list) else one) for q, one in items]
+        return [(q, merge_parts(one) if isinstance(one, list) else one) for q, one in items]
 
     async def _answer(self, query: str, text: str) -> None:
         toast = {"text": truncate(text, MAX_TOAST)} if text else {}

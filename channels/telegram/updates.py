@@ -17,12 +17,14 @@ from channels.json_access import (
     Json,
     UnreadablePayload,
     find_number,
+    find_object,
     find_text,
     get_number,
     get_object,
     get_objects,
     get_text,
 )
+from channels.markup.split import utf16_length
 from channels.message import (
     Address,
     Arrival,
@@ -40,6 +42,7 @@ IGNORED_KINDS = frozenset(UpdateType)
 DATA_ENTITIES = ("blockquote", "expandable_blockquote", "pre")
 UNSHOWN = ("story", "game", "invoice", "giveaway", "paid_media", "gift", "unique_gift")
 BY_OTHERS = ("forward_origin", "forward_date", "via_bot")
+LONG_TEXT, MOST_TEXT = 3_000, 4_096  # what the app may have cut; UTF-16 units of one message
 LATEST = 1 << 37
 """No date is later."""
 COMMAND = re.compile(r"(/[A-Za-z0-9_]+)@([A-Za-z0-9_]+)")
@@ -323,7 +326,54 @@ def without_last_album(updates: Sequence[object]) -> list[object]:
     return list(updates[:start] or updates)
 
 
-def merge_album(photos: Sequence[InboundMessage]) -> InboundMessage:
+def is_unfinished(raw: object) -> bool:
+    """More of it may follow at once: of an album, or of a text that the app has split."""
+    return bool(album_of(raw)) or _is_long(find_object(raw, "message"))
+
+
+def _is_long(message: Json) -> bool:
+    return utf16_length(find_text(message, "text")) >= LONG_TEXT
+
+
+def goes_on(before: object, raw: object) -> bool:
+    """The text goes on with that of the message before it: apps split a long one, and send its
+    parts within a second.
+    """
+    first, second = find_object(before, "message"), find_object(raw, "message")
+    if not _is_long(first) or not find_text(second, "text"):
+        return False
+    if any(map(second.get, ("reply_to_message", *BY_OTHERS))) or first.get("via_bot"):
+        return False
+    places = ("chat", "id"), ("from", "id"), ("message_thread_id",)
+    is_same = all(find_number(first, *keys) == find_number(second, *keys) for keys in places)
+    return is_same and 0 <= find_number(second, "date") - find_number(first, "date") <= 1
+
+
+def merge_parts(parts: Sequence[InboundMessage]) -> InboundMessage:
+    """The pictures of an album, or the parts of a text, as the one message that was sent. The name
+    of a text tells how many parts there are: should only the first have come before a crash, the
+    whole counts as new.
+    """
+    if parts[0].attachments:
+        return _merge_album(parts)
+    if len(parts) == 1:
+        return parts[0]
+    first, text = parts[0], ""
+    for part in parts:
+        is_cut_in_word = utf16_length(text) % MOST_TEXT == 0
+        text += part.text if is_cut_in_word else f"\n{part.text}"
+    return replace(
+        first,
+        text=text,
+        external_id=f"{first.external_id}+{len(parts) - 1}",
+        attachments=(),
+        addressed=any(part.addressed for part in parts),
+        references=next((part.references for part in parts if part.references), ()),
+        data=tuple(one for part in parts for one in part.data),
+    )
+
+
+def _merge_album(photos: Sequence[InboundMessage]) -> InboundMessage:
     """The messages of an album, which may come twice, as one."""
     photos = list({photo.external_id: photo for photo in photos}.values())
     return replace(
