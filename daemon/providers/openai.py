@@ -32,6 +32,7 @@ from daemon.providers.rules import (
 FILTERED = {"content_filter": (ErrorClass.FILTERED, "its filter withholds the answer")}
 # What the model thought, and what signs it: servers refuse a history without what they sent.
 THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "extra_content")
+OWN_ID = re.compile(r"[!-~]{1,64}")  # Kimi wants its own back, such as functions.read_file:0
 PIECES = ("text", "summary")
 CALL_KEYS = ("id", "type", "function", "index")
 # Where servers differ: their names of `max_tokens` and `seed`.
@@ -177,7 +178,7 @@ class OpenAI(HttpProvider):
         max_tokens, seed = NAMES.get(domain, ("max_tokens", "seed"))
         messages = [
             (message, (ids, bool(message.native) and self.owns(message.native, model)))
-            for message, ids in assign_ids(request.messages)
+            for message, ids in assign_ids(request.messages, OWN_ID)
         ]
         body: Json = {
             "model": model,

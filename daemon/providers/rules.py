@@ -31,7 +31,9 @@ def split_instructions(
     return messages[:first], messages[first:]
 
 
-def assign_ids(messages: Iterable[Message]) -> Iterator[tuple[Message, tuple[str, ...]]]:
+def assign_ids(
+    messages: Iterable[Message], valid: re.Pattern[str] = VALID_ID
+) -> Iterator[tuple[Message, tuple[str, ...]]]:
     """Each message with the ids of its calls, or of the call that it answers: valid, none twice,
     and the same at every request. Results answer the calls before them by place; one without a
     call is left out.
@@ -45,14 +47,14 @@ def assign_ids(messages: Iterable[Message]) -> Iterator[tuple[Message, tuple[str
         if not message.calls:
             yield message, ()
             continue
-        asked = [_make_unique(call.provider_id, used) for call in message.calls]
+        asked = [_make_unique(call.provider_id, used, valid) for call in message.calls]
         yield message, tuple(asked)
 
 
-def _make_unique(wanted: str, used: set[str]) -> str:
+def _make_unique(wanted: str, used: set[str], valid: re.Pattern[str]) -> str:
     """The wanted id if it is valid and free; else one by place."""
     number = len(used)
-    while not VALID_ID.fullmatch(wanted) or wanted in used:
+    while not valid.fullmatch(wanted) or wanted in used:
         wanted = f"call_{number}"
         number += 1
     used.add(wanted)

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
-from tests.fakes.openai import Exchange, FakeOpenAI, Step, fails, raw, says, tokens
+from tests.fakes.openai import Exchange, FakeOpenAI, Step, fails, hangs, raw, says, tokens, trickles
 
 Json = dict[str, Any]
 VALID_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -321,3 +321,85 @@ async def test_the_error_of_a_tool_is_marked_as_one_b7(tmp_path: Path) -> None:
         model.script(replies(asked, "tool_calls"), says("There is none."))
         assert await reply_of(daemon) == "There is none."
         assert results(model) and _is_marked(results(model))
+
+
+TIMES = "[provider]\ntimeout_s = 0.5\ntotal_timeout_s = 1.5\n"
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (hangs(), "it was silent for 0.5 s"),
+        (trickles(1000, 0.05), "its answer was not complete after 1.5 s"),
+    ],
+    ids=["hung", "dripping"],
+)
+async def test_a_server_that_hangs_or_drips_is_cut_by_a_limit_of_its_own_e2(
+    tmp_path: Path, step: Step, told: str
+) -> None:
+    async with FakeOpenAI() as model:
+        config = scripted(model.base_url).replace("[provider]\n", TIMES, 1)
+        async with running_daemon(tmp_path, config) as daemon:
+            model.otherwise(step)
+            turn = await daemon.begin("hello")
+            async for _ in daemon.stream(turn):  # somebody watches, so that it streams
+                pass
+            run = await daemon.run(turn)
+            assert run["stop_reason"] == "failed" and told in str(run["reply"])
+            assert model.count == 2  # asked once more, as A7 says
+
+
+THOUGHT = "The user asks for the note; I read it."
+DOCUMENTED: dict[str, list[Json]] = {
+    "DeepSeek": [
+        {"role": "assistant", "content": None, "reasoning_content": "The user asks"},
+        {"content": None, "reasoning_content": " for the note; I read it."},
+        {"tool_calls": [{"index": 0, **call("read_file", READ, "call_00_a1"), "function": {"name": "read_file", "arguments": ""}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"path": '}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": '"note.txt"}'}}]},
+    ],
+    "Gemini": [
+        {"role": "assistant", "tool_calls": [{"index": 0, **call("read_file", READ, "function-call-1", extra_content={"google": {"thought_signature": "c2ln"}})}]},
+    ],
+    "vLLM": [
+        {"role": "assistant", "content": "", "reasoning_content": None},
+        {"reasoning": THOUGHT},
+        {"tool_calls": [{"index": 0, **call("read_file", READ, "chatcmpl-tool-1")}]},
+    ],
+    "Ollama": [
+        {"role": "assistant", "content": "", "reasoning": THOUGHT},
+        {"role": "assistant", "content": "", "tool_calls": [{"index": 0, **call("read_file", READ, "call_x1")}]},
+        {"role": "assistant", "content": "", "tool_calls": [{"index": 0, **call("read_file", {"path": "other.txt"}, "call_x2")}]},
+    ],
+    "Kimi": [
+        {"role": "assistant", "content": "", "reasoning_content": THOUGHT},
+        {"tool_calls": [{"index": 0, **call("read_file", READ, "functions.read_file:0")}]},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("deltas", DOCUMENTED.values(), ids=DOCUMENTED.keys())
+async def test_a_documented_answer_is_read_and_goes_back_as_its_server_wants_it(
+    tmp_path: Path, deltas: list[Json]
+) -> None:
+    chunks: list[Json] = [
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas
+    ]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    lines = [b"data: %s\n\n" % json.dumps(chunk).encode() for chunk in chunks]
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home_with_note(tmp_path), scripted(model.base_url)) as daemon,
+    ):
+        model.script(raw(*lines, b"data: [DONE]\n\n"), says("It is 42."))
+        assert await reply_of(daemon) == "It is 42."
+        said = next(m for m in model.requests[-1]["messages"] if m.get("tool_calls"))
+        sent = [one for delta in deltas for one in delta.get("tool_calls") or () if "id" in one]
+        assert [one["id"] for one in said["tool_calls"]] == [one["id"] for one in sent]
+        for key in ("reasoning", "reasoning_content"):
+            pieces = "".join(delta.get(key) or "" for delta in deltas)
+            assert said.get(key, "") == pieces and pieces in ("", THOUGHT)
+        assert [one.get("extra_content") for one in said["tool_calls"]] == [
+            one.get("extra_content") for one in sent
+        ]
+        assert len(results(model)) == len(sent) and "42" in results(model)[0]

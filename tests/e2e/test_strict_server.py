@@ -21,6 +21,7 @@ Json = dict[str, Any]
 FULL = os.environ.get("AIDAEMON_TEST_FULL") == "1"
 TURNS, KILL_EVERY = (200, 20) if FULL else (40, 10)
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+ID = re.compile(r"[!-~]{1,64}")
 WINDOW = "[agent]\ncontext_window = 4000\nmax_iterations = 12\n"
 ODD_NAMES = (
     "read_file",
@@ -58,7 +59,7 @@ def find_fault(body: Json) -> str:
                 return "tool_calls.function.name: string does not match pattern"
             if not isinstance(json.loads(one["function"]["arguments"]), dict):
                 return "arguments must be an object"
-            if one["id"] in used or not NAME.fullmatch(one["id"]):
+            if one["id"] in used or not ID.fullmatch(one["id"]):
                 return f"duplicate or invalid tool call id {one['id']!r}"
             if one.get("extra_content") != SIGNED and one["id"] not in ("",):
                 return "Function call is missing a thought_signature."
