@@ -249,7 +249,7 @@ class ModelCaller:
                     self.adaptations.forget(turn, known.provider, known.model)
                 if step is None:
                     raise
-                log.warning("turn %s: the request was refused (%s); asked again", turn.id, error)
+                log.info("turn %s: the request was refused (%s); asked again", turn.id, error)
                 turn.record(step, self.clock.now())
                 known = step
         if known:
