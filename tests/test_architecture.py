@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/settings": 7_990,
     "daemon/store": 13_430,
     "daemon/tools": 104_000,
-    "daemon/triggers": 16_000,
+    "daemon/triggers": 21_950,
     "memory": 2_650,
 }
 TOP_LEVEL = {

@@ -16,7 +16,7 @@ ACTIONS: Actions = {
     "add": (
         "do a task at its time",
         {
-            "WHEN": 'such as "0 8 * * 1-5", "every 2h" or "2026-12-24T18:00"',
+            "WHEN": 'such as "tomorrow at 9:00", "weekdays at 7:30" or "0 8 * * 1-5"',
             "TASK": "what to do then",
             "--name NAME": "its name (default: from the task)",
             "--zone ZONE": "its time zone (default: [scheduler] timezone)",

@@ -4,7 +4,6 @@ import re
 from textwrap import indent
 
 from daemon.commands.registry import CommandCall
-from daemon.commands.schedules import read_when
 from daemon.core import value
 from daemon.core.clock import show_time
 from daemon.core.errors import UsageError
@@ -44,9 +43,9 @@ def read_usd(text: str) -> float:
 
 
 def read_every(text: str) -> str:
-    """A rule from "2h", "day 18:00" or a cron expression."""
+    """A rule from "2h", "day 18:00" or a whole one."""
     plain = len(text.split()) < 3 and not text.startswith(("every", "@"))
-    return read_when(f"every {text}" if text and plain else text)
+    return f"every {text}" if text and plain else text
 
 
 @value

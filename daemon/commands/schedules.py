@@ -14,9 +14,9 @@ from daemon.triggers.orders import ScheduleOrder
 from daemon.triggers.schedules import ScheduleEngine
 
 USAGE = (
-    '/schedule WHEN: TASK makes one, such as "/schedule every day 08:00: sum up the news",'
-    ' "/schedule 2026-12-24 18:00: remind me of the tree", "/schedule every 2h: ..." or'
-    ' "/schedule 0 8 * * 1-5: ...". /schedule lists; /schedule show|run|pause|resume|remove NAME.'
+    '/schedule WHEN: TASK makes one, such as "/schedule weekdays at 7:30: sum up the news" or'
+    ' "/schedule tomorrow at 18:00: ask me about the tree". /schedule lists;'
+    " /schedule show|run|pause|resume|remove NAME."
 )
 DONE = {
     "run": "runs now",
@@ -24,29 +24,6 @@ DONE = {
     "resume": "goes on",
     "remove": "is removed",
 }
-DAYS = {
-    "day": "*",
-    "weekday": "1-5",
-    "monday": "1",
-    "tuesday": "2",
-    "wednesday": "3",
-    "thursday": "4",
-    "friday": "5",
-    "saturday": "6",
-    "sunday": "0",
-}
-
-
-def read_when(words: str) -> str:
-    """A rule from what people write: "every day 08:00" is a cron expression, "2026-12-24 18:00" a
-    time; all else is one already.
-    """
-    parts = words.lower().replace(" at ", " ").split()
-    if len(parts) == 3 and parts[0] == "every" and parts[1] in DAYS and ":" in parts[2]:
-        hour, _, minute = parts[2].partition(":")
-        if hour.isdecimal() and minute.isdecimal():
-            return f"{int(minute)} {int(hour)} * * {DAYS[parts[1]]}"
-    return words.strip()
 
 
 def split_order(text: str) -> tuple[str, str]:
@@ -54,7 +31,7 @@ def split_order(text: str) -> tuple[str, str]:
     when, found, task = text.partition(": ")
     if not found or not when.strip() or not task.strip():
         raise UsageError(USAGE)
-    return read_when(when), task.strip()
+    return when.strip(), task.strip()
 
 
 @value

@@ -180,7 +180,9 @@ class ScheduleTask(BaseModel):
     def _check_times(self) -> "ScheduleTask":
         try:
             for text in filter(None, (self.schedule, self.until)):
-                parse_rule(text, self.zone or "UTC", datetime.now(UTC))
+                rule = parse_rule(text, self.zone or "UTC", datetime.now(UTC))
+                if rule.kind == "once" and not text[:4].isdecimal():
+                    raise UsageError(f"{text!r} changes from day to day; give the date")
             if len(self.condition) > 1 or not {*self.condition} <= {*CONDITIONS}:
                 raise UsageError(f"condition: expected one of {', '.join(CONDITIONS)}")
         except UsageError as error:

@@ -13,6 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from daemon.core import value
 from daemon.core.errors import UsageError
+from daemon.triggers.said_time import DEFAULT_HOUR
+from daemon.triggers.when import read_times
 
 INTERVAL = re.compile(r"every\s+(?:(\d{1,6})\s*)?([a-z]+)", re.IGNORECASE)
 UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
@@ -34,11 +36,18 @@ WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 MINUTE = timedelta(minutes=1)
 SHOWN_RUNS, MONTH, MOST_COUNTED = 3, timedelta(days=30), 500
 MAX_CHARS = 200
+CRON = re.compile(r"(?=\S*[\d*])[\d*/,a-z-]+( [\d*/,a-z-]+){4}", re.IGNORECASE)
+DATE_CHARS = 10
 YEARS_AHEAD = 9  # the 29th of February may be eight years away
 EXPECTED = (
-    'expected a time such as "2026-12-24T18:00", "every 2h", or a cron expression of five fields'
-    ' such as "0 8 * * 1-5" (minute, hour, day, month, weekday; 0 and 7 are Sunday)'
+    'say it like "tomorrow at 9:00", "in 20 minutes", "every monday at 18:00", "weekdays at 7:30",'
+    ' "every 2 hours" or "2026-12-24 18:00"'
 )
+EXPECTED_CRON = (
+    'expected five fields such as "0 8 * * 1-5" (minute, hour, day, month, weekday; 0 and 7 are'
+    " Sunday)"
+)
+UNCLEAR = "{text!r} may mean {readings}. Which one? Say it with am or pm, or with the date."
 
 
 class BadRule(UsageError):
@@ -101,17 +110,38 @@ def parse_rule(text: str, zone: str, start: datetime) -> Recurrence:
     if found := INTERVAL.fullmatch(words):
         return _parse_interval(found, zone, start)
     words = NICKNAMES.get(words.lower(), words)
-    if len(words.split(" ")) == 5:
+    if CRON.fullmatch(words):
         words = words.lower()
         _check_cron(words, start)
         return Recurrence("cron", words, zone)
     try:
         at = datetime.fromisoformat(words)
-    except ValueError as error:
-        raise BadRule(f"{text!r} is no time: {EXPECTED}") from error
+    except ValueError:
+        return _parse_words(words, zone, start)
+    if len(words) == DATE_CHARS:
+        at = at.replace(hour=DEFAULT_HOUR)
     if at.tzinfo is None:
         at = to_instant(at, place)
     return Recurrence("once", at.astimezone(place).isoformat(), zone, at=at.astimezone(UTC))
+
+
+def _parse_words(text: str, zone: str, start: datetime) -> Recurrence:
+    """What people write; where it may mean two times, they are asked which."""
+    found = read_times(text, start.astimezone(load_zone(zone)).replace(tzinfo=None))
+    rules = [parse_rule(one, zone, start) for one in found]
+    if len(rules) == 1:
+        return rules[0]
+    if not rules:
+        expected = EXPECTED_CRON if "*" in text else EXPECTED
+        raise BadRule(f"{text!r} cannot be read as a time; {expected}")
+    raise BadRule(UNCLEAR.format(text=text, readings=" or ".join(map(_show_rule, rules[:2]))))
+
+
+def _show_rule(rule: Recurrence) -> str:
+    """As a person reads it."""
+    if rule.at is None:
+        return f'"{rule.text}"'
+    return f"{rule.at.astimezone(load_zone(rule.zone)):%A, %Y-%m-%d %H:%M}"
 
 
 def _parse_interval(found: re.Match[str], zone: str, start: datetime) -> Recurrence:
@@ -206,11 +236,11 @@ def _check_cron(words: str, start: datetime) -> None:
     names = ("minute", "hour", "day", "month", "weekday")
     for name, field in zip(names, fields, strict=True):
         if not FIELD.fullmatch(field):
-            raise BadRule(f"{words!r}: the field {name} is {field!r}: {EXPECTED}")
+            raise BadRule(f"{words!r}: the field {name} is {field!r}: {EXPECTED_CRON}")
     try:
         wall = _next_wall(words, start.replace(tzinfo=None))
     except (ValueError, TypeError, IndexError) as error:
-        raise BadRule(f"{words!r}: {error}: {EXPECTED}") from error
+        raise BadRule(f"{words!r}: {error}: {EXPECTED_CRON}") from error
     if wall is None:
         raise BadRule(f"{words!r} is never due: no such day comes in {YEARS_AHEAD} years")
 

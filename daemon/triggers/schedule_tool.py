@@ -21,9 +21,9 @@ from daemon.triggers.schedules import ScheduleEngine
 async def schedule(
     schedules: ScheduleEngine, context: ToolContext, when: str, prompt: str, zone: str = ""
 ) -> str:
-    """Do a task later, or again and again. `when`: a local time such as 2026-12-24T18:00, "every
-    2h", or a cron expression such as "0 8 * * 1-5". `prompt`: the task, with everything that is
-    needed to do it. `zone`: such as Europe/Berlin, if it is not the owner's.
+    """Do a task later, or again and again. `when`: as the user says it, such as "tomorrow at 9:00",
+    "in 20 minutes" or "every monday at 18:00". `prompt`: the task, with everything that is needed
+    to do it. `zone`: such as Europe/Berlin, if it is not the owner's.
     """
     begun = context.turn.events[0].event
     if not isinstance(begun, UserSaid):

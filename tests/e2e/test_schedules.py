@@ -270,7 +270,7 @@ async def test_the_owner_makes_lists_pauses_and_removes_schedules_at_the_termina
             "add", "@daily", "x", "--name", "mail", code=2
         )
         assert "lies in the past" in await run("add", "2020-01-01T00:00", "x", code=2)
-        assert "five fields" in await run("add", "tomorrow", "x", code=2)
+        assert "tomorrow at 9:00" in await run("add", "soon", "x", code=2)
         _, listed = json.loads(await run("list", "--json"))
         assert (listed["name"], listed["state"]) == ("mail", "active")
         assert "paused" in await run("pause", "mail")

@@ -354,7 +354,7 @@ def test_no_kind_of_event_is_unknown_to_the_narrator() -> None:
         Consulting("judge", "fake", "m-2", 10, 0.1),
     )
     assert {event.seq for event in told(*silent)} == {2}
-    assert len(get_args(Event)) == 29
+    assert len(get_args(Event)) == 30
 
 
 def test_what_consulted_models_used_is_in_the_sum_and_a_refunded_iteration_is_not() -> None:

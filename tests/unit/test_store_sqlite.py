@@ -53,7 +53,7 @@ OF_VERSION_1 = (
 )
 
 STORED_KINDS = """
-    UserSaid Classified Steered TurnResumed ModelAsked ModelRetried ModelFailed ModelReplied
+    UserSaid Classified Steered TurnResumed ModelAsked ModelRetried ModelFailed RequestAdapted ModelReplied
     Consulting Consulted CallJudged ApprovalAsked ApprovalAnswered Suspended ToolStarted ToolRetried
     ToolFinished MessageQueued BudgetExtended BudgetRaised IterationRefunded Coached TodosSet HistoryCompressed
     Verified ChildSpawned ChildReturned Alarm TurnEnded

@@ -1,0 +1,142 @@
+"""What a phrase has said of a time, and the rule that it means. Pure."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+
+from daemon.core import value
+from daemon.triggers.time_words import DAY, HOUR, MINUTE, MONTH, PARTS, WEEK, YEAR
+
+SECONDS = {"second": 1, MINUTE: 60, HOUR: 3600, DAY: 86_400, WEEK: 604_800}
+DEFAULT_HOUR, FIRST_SURE_HOUR = 9, 7
+LATE_PARTS = ("afternoon", "evening", "night")
+
+
+@value
+class Facts:
+    """What a phrase has said so far. `spoken`: the hour may be of the morning or of the evening."""
+
+    day: int | None = None
+    weekdays: tuple[int, ...] = ()
+    month: int | None = None
+    dom: int | None = None
+    year: int | None = None
+    part: str = ""
+    hour: int | None = None
+    minute: int = 0
+    spoken: bool = False
+    seconds: int = 0
+    months: int = 0
+    from_now: bool = False
+    every: str = ""  # the unit of what comes again; "interval" of a number of them
+    week: bool = False
+
+
+def resolve(facts: Facts, now: datetime) -> Iterator[str]:
+    """The rules that these facts mean; none where they do not fit together."""
+    for hour in _find_hours(facts):
+        timed = replace(facts, hour=hour)
+        rule = _resolve_again(timed) if facts.every else _resolve_once(timed, now)
+        if rule:
+            yield rule
+
+
+def _find_hours(facts: Facts) -> Iterable[int | None]:
+    hour = facts.hour
+    if hour is None:
+        return (PARTS[facts.part],) if facts.part else (None,)
+    if facts.part in LATE_PARTS and hour < 12:
+        return (hour + 12,)
+    if facts.part or not facts.spoken:
+        return (hour,)
+    has_day = facts.every or facts.day is not None or facts.weekdays or facts.dom or facts.from_now
+    if (has_day and hour % 12 >= FIRST_SURE_HOUR) or (has_day and hour == 12):
+        return (hour,)
+    return (hour % 12, hour % 12 + 12)
+
+
+def _resolve_again(facts: Facts) -> str:
+    if facts.from_now or facts.week or facts.year or facts.day is not None:
+        return ""
+    if facts.every == "interval":
+        if facts.weekdays or facts.dom or facts.hour is not None:
+            return ""
+        for unit in (WEEK, DAY, HOUR, MINUTE):
+            if facts.seconds and facts.seconds % SECONDS[unit] == 0:
+                count = facts.seconds // SECONDS[unit]
+                return f"every {count} {unit}" + ("s" if count > 1 else "")
+        return ""
+    hour = DEFAULT_HOUR if facts.hour is None else facts.hour
+    at = f"{facts.minute} {hour}"
+    if facts.weekdays:
+        return f"{at} * * {_cron_days(facts.weekdays)}" if facts.every in (WEEK, DAY) else ""
+    if facts.dom and facts.month:
+        return f"{at} {facts.dom} {facts.month} *" if facts.every == YEAR else ""
+    if facts.dom:
+        return f"{at} {facts.dom} * *" if facts.every == MONTH else ""
+    return f"{at} * * *" if facts.every == DAY else ""
+
+
+def _cron_days(days: tuple[int, ...]) -> str:
+    numbers = sorted((day + 1) % 7 for day in days)
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ",".join(map(str, numbers))
+
+
+def _resolve_once(facts: Facts, now: datetime) -> str:
+    if facts.from_now:
+        if facts.day is not None or facts.weekdays or facts.dom or facts.week:
+            return ""
+        at = _add_months(now, facts.months) + timedelta(seconds=facts.seconds)
+        if facts.hour is not None:
+            if facts.seconds % 86_400 or not (facts.seconds or facts.months):
+                return ""
+            at = at.replace(hour=facts.hour, minute=facts.minute, second=0)
+        return at.isoformat(timespec="seconds")
+    hour, given = facts.hour, facts.hour is not None
+    hour = DEFAULT_HOUR if hour is None else hour
+    clock = {"hour": hour, "minute": facts.minute, "second": 0, "microsecond": 0}
+    if facts.dom:
+        return _resolve_date(facts, now, hour)
+    if facts.weekdays:
+        if len(facts.weekdays) != 1:
+            return ""
+        monday = now - timedelta(days=now.weekday()) + timedelta(days=7 * facts.week)
+        at = (monday + timedelta(days=facts.weekdays[0])).replace(**clock)
+        at += timedelta(days=7) if at <= now else timedelta()
+        return at.isoformat(timespec="seconds")
+    if facts.week or not (given or facts.day is not None):
+        return ""
+    at = (now + timedelta(days=facts.day or 0)).replace(**clock)
+    if facts.part == "midnight" and facts.day is not None:
+        return ""  # of this day, or of the next
+    if facts.day is None and at <= now:
+        at += timedelta(days=1)
+    return at.isoformat(timespec="seconds") if at > now else ""
+
+
+def _resolve_date(facts: Facts, now: datetime, hour: int) -> str:
+    """The next one of a day without a year, or without a month."""
+    years = (facts.year,) if facts.year else (now.year, now.year + 1, now.year + 2)
+    for year in years:
+        for month in (facts.month,) if facts.month else range(1, 13):
+            try:
+                day = date(year, month, facts.dom or 1)
+            except ValueError:
+                continue
+            at = datetime(day.year, day.month, day.day, hour, facts.minute)
+            if at > now:
+                return at.isoformat(timespec="seconds")
+    return ""
+
+
+def _add_months(at: datetime, count: int) -> datetime:
+    months = at.month - 1 + count
+    year, month = at.year + months // 12, months % 12 + 1
+    for day in range(at.day, 0, -1):
+        try:
+            return at.replace(year=year, month=month, day=day)
+        except ValueError:
+            continue
+    return at

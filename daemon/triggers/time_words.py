@@ -1,0 +1,235 @@
+"""The words for times in four languages: each with what it stands for. `when.py` reads them."""
+
+from collections.abc import Mapping
+from functools import cache
+
+from daemon.core import value
+
+MINUTE, HOUR, DAY, WEEK, MONTH, YEAR = "minute", "hour", "day", "week", "month", "year"
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+PARTS = {"morning": 9, "noon": 12, "afternoon": 15, "evening": 19, "night": 21, "midnight": 0}
+
+
+@value
+class Word:
+    """`kind` says what it is in a phrase, `value` which one."""
+
+    kind: str
+    value: int | str = 0
+
+
+NUMBERS = {
+    "en": "a/an/one two three four five six seven eight nine ten eleven twelve",
+    "de": "ein/eine/einer/einem/einen zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+    "fr": "un/une deux trois quatre cinq six sept huit neuf dix onze douze",
+    "es": "un/una/uno dos tres cuatro cinco seis siete ocho nueve diez once doce",
+}
+MONTHS = {
+    "en": "january/jan february/feb march/mar april/apr may june/jun july/jul august/aug"
+    " september/sep/sept october/oct november/nov december/dec",
+    "de": "januar/jan februar/feb märz/mär april/apr mai juni/jun juli/jul august/aug"
+    " september/sep oktober/okt november/nov dezember/dez",
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre"
+    " diciembre",
+}
+DAYS = {
+    "en": "monday/mon tuesday/tue/tues wednesday/wed thursday/thu/thurs friday/fri saturday/sat"
+    " sunday/sun",
+    "de": "montag/mo dienstag/di mittwoch/mi donnerstag/do freitag/fr samstag/sonnabend/sa"
+    " sonntag/so",
+    "fr": "lundi mardi mercredi jeudi vendredi samedi dimanche",
+    "es": "lunes martes miércoles jueves viernes sábado domingo",
+}
+# Of several words, the longest first. "skip" is what says nothing of its own.
+PHRASES = {
+    "en": {
+        "day 0": "today",
+        "day 1": "tomorrow",
+        "day 2": "the day after tomorrow/day after tomorrow",
+        "part morning": "morning/in the morning/mornings",
+        "part noon": "noon/midday",
+        "part afternoon": "afternoon/in the afternoon/afternoons",
+        "part evening": "evening/in the evening/evenings",
+        "part night": "night/at night/nights",
+        "part midnight": "midnight",
+        "tonight": "tonight",
+        "unit second": "second/seconds/sec/secs",
+        "unit minute": "minute/minutes/min/mins",
+        "unit hour": "hour/hours/hr/hrs",
+        "unit day": "day/days",
+        "unit week": "week/weeks",
+        "unit month": "month/months",
+        "unit year": "year/years",
+        "every": "every/each",
+        "cycle hour": "hourly",
+        "cycle day": "daily",
+        "cycle week": "weekly",
+        "cycle month": "monthly",
+        "cycle year": "yearly/annually",
+        "workdays": "weekday/weekdays/working day/working days/workday/workdays",
+        "weekend": "weekend/the weekend",
+        "weekends": "weekends",
+        "in": "in",
+        "from now": "from now",
+        "at": "at",
+        "next": "next",
+        "this": "this",
+        "half": "half",
+        "and half": "and a half",
+        "quarter": "quarter",
+        "past": "past/after",
+        "before": "to/before",
+        "and": "and",
+        "through": "to/through/until",
+        "am": "am",
+        "pm": "pm",
+        "oclock": "o'clock/oclock",
+        "skip": "on/the/of",
+    },
+    "de": {
+        "day 0": "heute",
+        "day 1": "morgen",
+        "day 2": "übermorgen",
+        "part morning": "früh/vormittag/morgens/am morgen/am vormittag",
+        "every part morning": "jeden morgen",
+        "part noon": "mittag/mittags/am mittag",
+        "part afternoon": "nachmittag/nachmittags/am nachmittag",
+        "part evening": "abend/abends/am abend",
+        "part night": "nacht/nachts/in der nacht",
+        "part midnight": "mitternacht",
+        "unit second": "sekunde/sekunden",
+        "unit minute": "minute/minuten",
+        "unit hour": "stunde/stunden",
+        "unit day": "tag/tage/tagen",
+        "unit week": "woche/wochen",
+        "unit month": "monat/monate/monaten/monats",
+        "unit year": "jahr/jahre/jahren",
+        "every": "jeden/jede/jedes/alle/aller",
+        "cycle hour": "stündlich",
+        "cycle day": "täglich",
+        "cycle week": "wöchentlich",
+        "cycle month": "monatlich",
+        "cycle year": "jährlich",
+        "workdays": "werktags/werktag/werktagen/wochentags",
+        "weekend": "wochenende/wochenenden",
+        "in": "in",
+        "at": "um/gegen",
+        "next": "nächste/nächsten/nächstes/kommenden/kommende",
+        "this": "diese/diesen/dieses",
+        "half": "halben/halbe",
+        "half to": "halb",
+        "one and a half": "anderthalb/eineinhalb",
+        "quarter": "viertel",
+        "past": "nach",
+        "before": "vor",
+        "and": "und",
+        "through": "bis",
+        "oclock": "uhr",
+        "skip": "am/an/den/dem/der",
+    },
+    "fr": {
+        "day 0": "aujourd'hui",
+        "day 1": "demain",
+        "day 2": "après-demain",
+        "part morning": "matin/matins/du matin",
+        "part noon": "midi",
+        "part afternoon": "après-midi/de l'après-midi",
+        "part evening": "soir/soirs/du soir",
+        "part night": "nuit/nuits",
+        "part midnight": "minuit",
+        "unit second": "seconde/secondes",
+        "unit minute": "minute/minutes",
+        "unit hour": "heure/heures",
+        "unit day": "jour/jours",
+        "unit week": "semaine/semaines",
+        "unit month": "mois",
+        "unit year": "an/ans/année/années",
+        "every": "tous les/toutes les/chaque/tous/toutes",
+        "workdays": "en semaine",
+        "weekend": "week-end/weekend",
+        "in": "dans",
+        "at": "à/vers",
+        "next": "prochain/prochaine",
+        "this": "ce/cet/cette",
+        "half": "demi/demie",
+        "and half": "et demie/et demi",
+        "and quarter": "et quart",
+        "and": "et",
+        "through": "au/à",
+        "from": "du/de",
+        "habit": "le",
+        "skip": "de/du",
+    },
+    "es": {
+        "day 0": "hoy",
+        "day 1": "mañana",
+        "day 2": "pasado mañana",
+        "part morning": "por la mañana/de la mañana",
+        "every part morning": "todas las mañanas/cada mañana",
+        "part noon": "mediodía",
+        "part afternoon": "por la tarde/de la tarde/tarde/tardes",
+        "part night": "por la noche/de la noche/noche/noches",
+        "part midnight": "medianoche",
+        "unit second": "segundo/segundos",
+        "unit minute": "minuto/minutos",
+        "unit hour": "hora/horas",
+        "unit day": "día/días",
+        "unit week": "semana/semanas",
+        "unit month": "mes/meses",
+        "unit year": "año/años",
+        "every": "todos los/todas las/cada",
+        "plural": "los",
+        "cycle day": "diariamente",
+        "workdays": "entre semana/día laborable/días laborables",
+        "weekend": "fin de semana/fines de semana",
+        "in": "en/dentro de",
+        "at": "a las/a la",
+        "next": "próximo/próxima/que viene",
+        "this": "este/esta",
+        "half": "media",
+        "and half": "y media",
+        "and quarter": "y cuarto",
+        "and": "y/e",
+        "through": "a",
+        "skip": "el/la/de/del/a/día",
+    },
+}
+LANGUAGES = tuple(PHRASES)
+
+
+@cache
+def load_words(language: str) -> Mapping[tuple[str, ...], tuple[Word, ...]]:
+    """What each phrase, as its words, may stand for."""
+    found: dict[tuple[str, ...], list[Word]] = {}
+
+    def add(phrases: str, word: Word) -> None:
+        for phrase in phrases.split("/"):
+            found.setdefault(tuple(phrase.split()), []).append(word)
+
+    for kind, table in (("number", NUMBERS), ("month", MONTHS), ("weekday", DAYS)):
+        for place, phrases in enumerate(table[language].split()):
+            add(phrases, Word(kind, place if kind == "weekday" else place + 1))
+    for place, phrases in enumerate(DAYS[language].split()):
+        for phrase in phrases.split("/") if language in ("en", "de") else ():
+            add(f"{phrase}s", Word("weekdays", place))
+        if language == "fr":
+            add(f"{phrases}s", Word("weekday", place))
+        if language == "de":
+            for part, words in (
+                ("morning", "früh/vormittag"),
+                ("evening", "abend"),
+                ("afternoon", "nachmittag"),
+            ):
+                for word in words.split("/"):
+                    found.setdefault((phrases.split("/")[0] + word,), []).append(
+                        Word(f"weekday {part}", place)
+                    )
+    for name, phrases in PHRASES[language].items():
+        kind, _, which = name.partition(" ")
+        number = int(which) if which.isdecimal() else which
+        word = Word(kind, number) if kind in ("day", "part", "unit", "cycle") else Word(name)
+        if name.startswith("every part"):
+            word = Word("every part", name.split()[-1])
+        add(phrases, word)
+    return {phrase: tuple(words) for phrase, words in found.items()}

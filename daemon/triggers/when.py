@@ -1,0 +1,369 @@
+"""Times in ordinary words, in four languages: "tomorrow at 9", "every monday 9am", "in einer halben
+Stunde". Pure.
+
+Every word of a phrase must be read; all ways of reading it are tried. Where they mean one time,
+that is it; where they mean two, the person is asked which.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from daemon.triggers.said_time import SECONDS, Facts, resolve
+from daemon.triggers.time_words import (
+    DAY,
+    HOUR,
+    LANGUAGES,
+    MINUTE,
+    MONTH,
+    WEEK,
+    YEAR,
+    load_words,
+)
+
+MAX_WORDS, MAX_READINGS = 24, 2000
+NUMBER = "number"
+SHORT_UNITS = {"h": HOUR, "m": MINUTE, "min": MINUTE, "s": "second", "d": DAY, "w": WEEK}
+TOKEN = re.compile(
+    r"\d{4}-\d{2}-\d{2}|\d{1,2}\.\d{1,2}\.(?:\d{4})?|\d{1,2}/\d{1,2}(?:/\d{4})?"
+    r"|\d{1,2}[:.]\d{2}|\d{1,2}h\d{2}|\d+(?:st|nd|rd|th|er|\.)(?=\s|$)|\d+|[^\W\d_]+(?:['-][^\W\d_]+)*-?"
+)
+BETWEEN = re.compile(r"[\s,;!?.]*")
+CLOCK = re.compile(r"(\d{1,2})[:.h](\d{2})")
+ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|\.)")
+NUMERIC = re.compile(r"(\d{1,2})([./])(\d{1,2})[./]?(\d{4})?")
+ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
+
+
+Step = tuple[Facts, int]
+
+
+def read_times(text: str, now: datetime) -> list[str]:
+    """The rules that the phrase may mean, as `parse_rule` takes them: none where it cannot be read,
+    several where it is not clear. `now` is local.
+    """
+    plain = unicodedata.normalize("NFC", text).lower().replace("\u2019", "'")
+    plain = re.sub(r"\b([ap])\.m\.", r"\1m", plain).replace("demi-", "demi ")
+    plain = re.sub(r"\b([a-z]{3})-([a-z]{3})\b", r"\1 to \2", plain)  # mon-fri
+    tokens, at = list[str](), 0
+    while at < len(plain.rstrip()):
+        at = end.end() if (end := BETWEEN.match(plain, at)) else at
+        if at >= len(plain.rstrip()):
+            break
+        if not (found := TOKEN.match(plain, at)):
+            return []
+        tokens.append(found[0])
+        at = found.end()
+    if not 0 < len(tokens) <= MAX_WORDS:
+        return []
+    found_rules: dict[str, None] = {}
+    for language in LANGUAGES:
+        rules = list(_Reader(tuple(tokens), language).read(now))
+        found_rules |= dict.fromkeys(rules)
+        if rules:
+            break
+    return list(found_rules)
+
+
+class _Reader:
+    """One phrase in one language."""
+
+    def __init__(self, tokens: tuple[str, ...], language: str) -> None:
+        self.tokens, self.words = tokens, load_words(language)
+        self.longest = max(map(len, self.words))
+
+    def read(self, now: datetime) -> Iterator[str]:
+        """What all its words together may mean."""
+        seen = set[Step]()
+        open_steps: list[Step] = [(Facts(), 0)]
+        complete: dict[Facts, None] = {}
+        while open_steps and len(seen) < MAX_READINGS:
+            step = open_steps.pop()
+            if step in seen:
+                continue
+            seen.add(step)
+            facts, at = step
+            if at == len(self.tokens):
+                complete[facts] = None
+            else:
+                open_steps += self._next(facts, at)
+        for facts in complete:
+            yield from resolve(facts, now)
+
+    def _of(self, kind: str, at: int) -> Iterator[tuple[int | str, int]]:
+        """The words of this kind that stand here: (which, what comes behind them)."""
+        if kind == "count" and at < len(self.tokens) and self.tokens[at].isdecimal():
+            yield int(self.tokens[at]), at + 1
+        for size in range(min(self.longest, len(self.tokens) - at), 0, -1):
+            for word in self.words.get(self.tokens[at : at + size], ()):
+                if word.kind == (NUMBER if kind == "count" else kind):
+                    yield word.value, at + size
+
+    def _match(self, at: int, *kinds: str) -> Iterator[tuple[tuple[int | str, ...], int]]:
+        """Words of these kinds one behind the other; those of "?KIND" may be absent, and give no
+        value.
+        """
+        if not kinds:
+            yield (), at
+            return
+        kind, rest = kinds[0], kinds[1:]
+        if kind.startswith("?"):
+            yield from self._match(at, *rest)
+        for which, end in self._of(kind.lstrip("?"), at):
+            given = () if kind.startswith("?") else (which,)
+            for values, last in self._match(end, *rest):
+                yield (*given, *values), last
+
+    def _after(self, at: int, *kinds: str) -> Iterator[int]:
+        for _, end in self._match(at, *kinds):
+            yield end
+
+    def _next(self, facts: Facts, at: int) -> Iterator[Step]:
+        """Everything that may stand here."""
+        for end in self._after(at, "skip"):
+            yield facts, end
+        yield from self._read_duration(facts, at)
+        yield from self._read_every(facts, at)
+        yield from self._read_day(facts, at)
+        yield from self._read_date(facts, at)
+        if facts.hour is None:
+            for end in self._after(at, "?at"):
+                yield from self._read_clock(facts, end)
+
+    def _read_duration(self, facts: Facts, at: int) -> Iterator[Step]:
+        if facts.from_now or facts.every:
+            return
+        for start in self._after(at, "in"):
+            for seconds, months, end in self._amount(start):
+                yield replace(facts, seconds=seconds, months=months, from_now=True), end
+        for seconds, months, start in self._amount(at):
+            for end in self._after(start, "from now"):
+                yield replace(facts, seconds=seconds, months=months, from_now=True), end
+
+    def _amount(self, at: int) -> Iterator[tuple[int, int, int]]:
+        """(seconds, months, behind it) of "two hours", "1h30", "an hour and a half"."""
+        found = CLOCK.fullmatch(self.tokens[at]) if at < len(self.tokens) else None
+        if found and "h" in found[0]:
+            yield int(found[1]) * 3600 + int(found[2]) * 60, 0, at + 1
+        for seconds, end in self._part_of_hour(at):
+            yield seconds, 0, end
+        for (number,), start in self._match(at, "count"):
+            for unit, end in self._unit(start):
+                if unit in (MONTH, YEAR):
+                    yield 0, int(number) * (12 if unit == YEAR else 1), end
+                    continue
+                size = SECONDS[unit]
+                seconds = int(number) * size
+                yield seconds, 0, end
+                for last in self._after(end, "and half"):
+                    yield seconds + size // 2, 0, last
+                for more in self._after(end, "?and") if unit in (HOUR, DAY) else ():
+                    for rest, months, last in self._amount(more):
+                        if rest < size and not months:
+                            yield seconds + rest, 0, last
+
+    def _part_of_hour(self, at: int) -> Iterator[tuple[int, int]]:
+        """(seconds, behind it) of "half an hour", "a quarter of an hour", "anderthalb Stunden"."""
+        forms = (
+            (1800, ("?number", "half", "?number", "unit")),
+            (900, ("?number", "quarter", "?skip", "?number", "unit")),
+            (5400, ("one and a half", "unit")),
+        )
+        for seconds, kinds in forms:
+            for (*_, unit), end in self._match(at, *kinds):
+                if unit == HOUR:
+                    yield seconds, end
+
+    def _unit(self, at: int) -> Iterator[tuple[str, int]]:
+        for unit, end in self._of("unit", at):
+            yield str(unit), end
+        if at < len(self.tokens) and (short := SHORT_UNITS.get(self.tokens[at])):
+            yield short, at + 1
+
+    def _read_every(self, facts: Facts, at: int) -> Iterator[Step]:
+        """What says that it comes again."""
+        if facts.from_now or facts.every not in ("", WEEK, MONTH):
+            return
+        for unit, end in self._of("cycle", at):
+            every = "interval" if unit == HOUR else str(unit)
+            yield replace(facts, every=every, seconds=3600 if unit == HOUR else 0), end
+        for part, end in self._of("every part", at):
+            yield replace(facts, every=DAY, part=str(part)), end
+        for days, end in self._repeated_days(at):
+            yield replace(facts, every=WEEK, weekdays=days), end
+        for start in self._after(at, "every"):
+            yield from self._read_what_comes_again(facts, start)
+
+    def _repeated_days(self, at: int) -> Iterator[tuple[tuple[int, ...], int]]:
+        """Days of the week that are meant each time, as they stand."""
+        yield from self._weekdays(at, "weekdays")
+        for start in self._after(at, "plural"):
+            yield from self._weekdays(start, "weekday")
+        for end in self._after(at, "workdays"):
+            yield (0, 1, 2, 3, 4), end
+        for end in self._after(at, "weekends"):
+            yield (5, 6), end
+        yield from self._range(at)
+
+    def _read_what_comes_again(self, facts: Facts, at: int) -> Iterator[Step]:
+        for seconds, months, end in self._amount(at):
+            if not months and seconds:
+                yield replace(facts, every="interval", seconds=seconds), end
+        for unit, end in self._unit(at):
+            if unit in (DAY, WEEK, MONTH, YEAR):
+                yield replace(facts, every=unit), end
+            else:
+                yield replace(facts, every="interval", seconds=SECONDS[unit]), end
+        for part, end in self._of("part", at):
+            yield replace(facts, every=DAY, part=str(part)), end
+        for days, end in (*self._weekdays(at, "weekday"), *self._repeated_days(at)):
+            yield replace(facts, every=WEEK, weekdays=days), end
+        for end in self._after(at, "weekend"):
+            yield replace(facts, every=WEEK, weekdays=(5, 6)), end
+        for dated, end in self._read_date(facts, at):
+            yield replace(dated, every=YEAR if dated.month else MONTH), end
+
+    def _weekdays(self, at: int, kind: str) -> Iterator[tuple[tuple[int, ...], int]]:
+        """One or more: "monday", "monday, wednesday and friday"."""
+        for day, end in self._of(kind, at):
+            yield (int(day),), end
+            for more in self._after(end, "?and"):
+                for days, last in self._weekdays(more, kind):
+                    yield tuple(sorted({int(day), *days})), last
+
+    def _range(self, at: int) -> Iterator[tuple[tuple[int, ...], int]]:
+        """ "monday to friday"; "mon-fri" was taken apart before."""
+        for kind in ("?from", "?skip"):
+            for (first, _, last), end in self._match(at, kind, "weekday", "through", "weekday"):
+                if int(first) < int(last):
+                    yield tuple(range(int(first), int(last) + 1)), end
+
+    def _read_day(self, facts: Facts, at: int) -> Iterator[Step]:
+        """A day, or a part of one."""
+        has_day = facts.day is not None or bool(facts.weekdays) or bool(facts.dom)
+        if not facts.part:
+            for (part,), end in self._match(at, "?at", "part"):
+                yield replace(facts, part=str(part)), end
+        if has_day or facts.from_now:
+            return
+        if not facts.part:
+            for (_, part), end in self._match(at, "this", "part"):
+                yield replace(facts, part=str(part), day=0), end
+            for end in self._after(at, "tonight"):
+                yield replace(facts, part="night", day=0), end
+        for day, end in self._of("day", at) if not facts.every else ():
+            yield replace(facts, day=int(day)), end
+        yield from self._read_weekday(facts, at)
+        for (_, unit), end in self._match(at, "next", "unit"):
+            if unit == WEEK and not facts.week:
+                yield replace(facts, week=True), end
+
+    def _read_weekday(self, facts: Facts, at: int) -> Iterator[Step]:
+        if facts.every not in ("", WEEK):
+            return
+        forms = ("?this", "weekday"), ("?next", "weekday"), ("weekday", "?next")
+        for kinds in forms:
+            for (day,), end in self._match(at, *kinds):
+                yield replace(facts, weekdays=(int(day),)), end
+        for part in ("morning", "afternoon", "evening"):
+            for day, end in self._of(f"weekday {part}", at):
+                yield replace(facts, weekdays=(int(day),), part=part), end
+
+    def _read_date(self, facts: Facts, at: int) -> Iterator[Step]:
+        if facts.dom or facts.day is not None or facts.weekdays or facts.from_now:
+            return
+        token = self.tokens[at] if at < len(self.tokens) else ""
+        if found := ISO.fullmatch(token):
+            year, month, day = map(int, found.groups())
+            yield replace(facts, year=year, month=month, dom=day), at + 1
+        if found := NUMERIC.fullmatch(token):
+            first, second = int(found[1]), int(found[3])
+            year = int(found[4]) if found[4] else None
+            orders = {(first, second)} | ({(second, first)} if found[2] == "/" else set())
+            for day, month in orders:
+                if month <= 12:
+                    yield replace(facts, year=year, month=month, dom=day), at + 1
+        for place in {*self._after(at, "?skip"), *self._after(at, "?habit")}:
+            for day, end in self._day_of_month(place):
+                yield replace(facts, dom=day), end
+                for (month,), last in self._match(end, "?skip", "month"):
+                    yield from self._with_year(replace(facts, dom=day, month=int(month)), last)
+        for month, start in self._of("month", at):
+            for day, end in self._day_of_month(start):
+                yield from self._with_year(replace(facts, dom=day, month=int(month)), end)
+
+    def _with_year(self, facts: Facts, at: int) -> Iterator[Step]:
+        yield facts, at
+        if at < len(self.tokens) and re.fullmatch(r"2\d{3}", self.tokens[at]):
+            yield replace(facts, year=int(self.tokens[at])), at + 1
+
+    def _day_of_month(self, at: int) -> Iterator[tuple[int, int]]:
+        """Of a bare number only beside a month, or behind an article, where languages write it
+        so.
+        """
+        token = self.tokens[at] if at < len(self.tokens) else ""
+        if found := ORDINAL.fullmatch(token):
+            yield int(found[1]), at + 1
+        elif token.isdecimal() and 1 <= int(token) <= 31:
+            is_dated = any(self._match(at + 1, "?skip", "month")) or (
+                at and any(self._of("month", at - 1))
+            )
+            if is_dated or self.tokens[at - 1 : at] in (("le",), ("el",), ("día",)):
+                yield int(token), at + 1
+
+    def _read_clock(self, facts: Facts, at: int) -> Iterator[Step]:
+        token = self.tokens[at] if at < len(self.tokens) else ""
+        if (found := CLOCK.fullmatch(token)) and int(found[1]) < 24 and int(found[2]) < 60:
+            timed = replace(facts, hour=int(found[1]), minute=int(found[2]))
+            for end in self._after(at + 1, "?oclock"):
+                yield from self._half_day(timed, end)
+        for (number,), end in self._match(at, "count"):
+            hour = int(number)
+            if hour > 24:
+                continue
+            spoken = replace(facts, hour=hour % 24, spoken=1 <= hour <= 12)
+            for place in (*self._after(end, "?oclock"), *self._hour_word(end)):
+                yield from self._half_day(spoken, place)
+                for kind, minute in (("and half", 30), ("and quarter", 15)):
+                    for last in self._after(place, kind):
+                        yield from self._half_day(replace(spoken, minute=minute), last)
+                if place > end and self.tokens[place : place + 1]:
+                    written = self.tokens[place]
+                    if written.isdecimal() and int(written) < 60:
+                        exact = replace(spoken, minute=int(written), spoken=False)
+                        yield exact, place + 1
+        yield from self._read_spoken(facts, at)
+
+    def _hour_word(self, at: int) -> Iterator[int]:
+        """A word for hours behind their number: "9 heures", "17h"."""
+        if self.tokens[at : at + 1] in (("h",), ("heures",), ("heure",)):
+            yield at + 1
+
+    def _read_spoken(self, facts: Facts, at: int) -> Iterator[Step]:
+        """ "half past six", "quarter to ten", "halb neun"."""
+        forms = (
+            (("half", "past", "count"), 0, 30),
+            (("half", "before", "count"), -1, 30),
+            (("quarter", "past", "count"), 0, 15),
+            (("quarter", "before", "count"), -1, 45),
+            (("half to", "count"), -1, 30),
+        )
+        for kinds, shift, minute in forms:
+            for (*_, number), end in self._match(at, *kinds):
+                hour = int(number)
+                if hour <= 24:
+                    told = replace(
+                        facts, hour=(hour + shift) % 24, minute=minute, spoken=hour <= 12
+                    )
+                    yield from self._half_day(told, end)
+
+    def _half_day(self, facts: Facts, at: int) -> Iterator[Step]:
+        """Perhaps with a word for which half of the day it is of."""
+        yield facts, at
+        hour = facts.hour or 0
+        for kind, late in (("am", False), ("pm", True)):
+            for end in self._after(at, kind):
+                if 1 <= hour <= 12:
+                    yield replace(facts, hour=hour % 12 + 12 * late, spoken=False), end
