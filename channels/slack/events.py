@@ -137,8 +137,8 @@ class EventParser:
         return InboundMessage(address, sender, number, text, "", private=is_private)
 
     def _parse_message(self, event: Json) -> InboundMessage | None:
-        is_personal = find_text(event, "subtype") in PERSONAL_SUBTYPES and not event.get("bot_id")
-        if not is_personal or event.get("user") == self.web.user:
+        is_typed = find_text(event, "subtype") in PERSONAL_SUBTYPES or "client_msg_id" in event
+        if not is_typed or event.get("bot_id") or event.get("user") == self.web.user:
             return None
         chat, ts, thread = get_text(event, "channel"), get_text(event, "ts"), _thread_of(event)
         bot, is_direct = self.web.user, _is_direct(chat, event.get("channel_type"))
