@@ -9,7 +9,7 @@ from functools import cache
 from markdown_it import MarkdownIt
 
 from channels.content import UNREADABLE_PART, Card, Content, Poll
-from channels.json_access import Json, find_number, find_object, find_objects, find_text, get_text
+from channels.json_access import Json, find_number, find_object, find_objects, find_text
 from channels.message import MEDIA_KINDS, Attachment, Reference
 
 VOICE_FLAG, MAX_DEPTH, MAX_MARKDOWN = 1 << 13, 12, 16_000
@@ -77,7 +77,7 @@ def name_of(user: Json) -> str:
 
 
 def _read_text(message: Json, bot: str, roles: Iterable[str]) -> str:
-    text = get_text(message, "content", "")
+    text = find_text(message, "content")
     for user in find_objects(message, "mentions"):
         if (number := find_text(user, "id")) not in ("", bot):
             # one word: people choose their names, and these stand among the sender's own words
@@ -135,14 +135,14 @@ def _list_polls(message: Json) -> Iterator[Poll]:
     if not (poll := find_object(message, "poll")):
         return
     votes = {
-        one.get("id"): find_number(one, "count")
+        str(one.get("id")): find_number(one, "count")
         for one in find_objects(poll, "results", "answer_counts")
     }
     options = []
     for answer in find_objects(poll, "answers"):
         media = find_object(answer, "poll_media")
         text = " ".join(filter(None, (find_text(media, "emoji", "name"), find_text(media, "text"))))
-        count = votes.get(answer.get("answer_id"))
+        count = votes.get(str(answer.get("answer_id")))
         options.append(f"{text} ({count})" if count else text)
     yield Poll(find_text(poll, "question", "text"), tuple(options))
 

@@ -196,6 +196,7 @@ def _parse_message(payload: Json, known: ChannelDirectory, edited_at: str) -> In
     )
     replied_to = find_text(payload, "referenced_message", "author", "id")
     is_addressed = is_private or is_asked or replied_to == bot or known.is_joined_thread(chat)
+    get_text(payload, "content", "")
     content = read_content(payload, bot, known.bot_roles)
     passed = tuple(list_passed(payload, bot))
     text, writer, is_forwarded, passed = put_passed_first(content.render(), passed)
@@ -227,7 +228,11 @@ def _list_replied(payload: Json, known: ChannelDirectory, *, needed: bool) -> It
     number = find_text(origin, "message_id")
     if isinstance(replied, dict):
         yield parse_reference("reply", replied, find_text(payload, "author", "id"), known)
-    elif number and not origin.get("type") and (needed or "referenced_message" not in payload):
+    elif (
+        parse_snowflake(number)
+        and not origin.get("type")
+        and (needed or "referenced_message" not in payload)
+    ):
         yield Reference("reply", "", message_id=number)
 
 

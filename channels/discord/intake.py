@@ -30,6 +30,7 @@ from channels.base import (
     Revoked,
 )
 from channels.discord.api import (
+    MALFORMED,
     DiscordRest,
     parse_snowflake,
     snowflake_at,
@@ -65,7 +66,6 @@ MAX_UNKNOWN = 50
 """
 MAX_DIRECT_CHATS = 200
 """Direct chats are not listed anywhere: those of so many people of the allow-list are looked up."""
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 KNOWN_CHATS = ""
 """In the list of those people: the chats that the host knows."""
 ACK_TIMEOUT_S = 2.5

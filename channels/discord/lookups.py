@@ -3,13 +3,14 @@ answers, and the first one of its thread.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from channels.base import DeliveryUnknown, Host, Rejected, RetryLater
 from channels.content import UNREADABLE_REFERENCE
-from channels.discord.api import DiscordRest, parse_snowflake
+from channels.discord.api import MALFORMED, DiscordRest, parse_snowflake
 from channels.discord.events import MESSAGE_TYPES, STARTER_TYPE, ChannelDirectory, parse_reference
 from channels.json_access import Json, find_object, find_objects, find_text
 from channels.message import Arrival, InboundMessage, Reference
@@ -52,7 +53,7 @@ class DiscordLookups:
         ]
         answers_us = any(one.kind == "reply" and one.by == "assistant" for one in references)
         item = replace(item, addressed=item.addressed or answers_us)
-        if item.addressed and not item.private:
+        if item.addressed and not item.private and parse_snowflake(item.address.chat):
             found = await self._find_root(item)
             named = {one.message_id for one in references if one.message_id}
             references[:0] = [one for one in found if one.message_id not in named]
@@ -86,8 +87,9 @@ class DiscordLookups:
         return [root or Reference("root", _unreadable(found))]
 
     def _describe(self, kind: str, item: InboundMessage, found: object) -> Reference | None:
-        if isinstance(found, dict) and find_text(found, "id"):
-            return parse_reference(kind, found, item.sender.id, self._directory)
+        with contextlib.suppress(*MALFORMED):
+            if isinstance(found, dict) and find_text(found, "id"):
+                return parse_reference(kind, found, item.sender.id, self._directory)
         return None
 
     async def _fetch(self, path: str) -> Any:

@@ -23,7 +23,7 @@ from channels.slack.content import (
 from channels.slack.web import SlackWeb
 from channels.transport import RecentDict
 
-UNREADABLE = (ValueError, OverflowError, OSError)
+UNREADABLE = (ValueError, OverflowError, OSError, RecursionError)
 """What `EventParser` raises for what it cannot read; UnreadablePayload among them."""
 PERSONAL_SUBTYPES = ("", "file_share", "thread_broadcast", "me_message")
 """Subtypes of messages that a person has written."""
