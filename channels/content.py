@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from itertools import chain
 
 from channels import value
-from channels.message import Attachment
+from channels.message import Attachment, Reference
 
-MAX_CARD, MAX_CONTENT = 4_000, 20_000
+MAX_CARD, MAX_CONTENT = 10_000, 60_000
 UNREADABLE_PART = "[something that cannot be shown here: {kind}]"
+UNREADABLE_REFERENCE = "[it could not be read: {why}]"
+NO_WORDS = "[a mention without words]"
+CUT = "\n[{count:,} more characters are left out here]"
 
 
 @value
@@ -29,7 +32,7 @@ class Card:
         lines = [self.author, title, self.text]
         lines += [f"{name}: {text}" if name else text for name, text in self.fields]
         shown = "\n".join(filter(str.strip, (*lines, self.footer)))
-        return f"[card]\n{shown[:MAX_CARD]}\n[end of the card]" if shown else ""
+        return f"[card]\n{shorten(shown, MAX_CARD)}\n[end of the card]" if shown else ""
 
 
 @value
@@ -74,7 +77,24 @@ class Content:
         """All of it as text; `with_files` names the files, where they are not handed on."""
         files = map(describe_file, self.files) if with_files else ()
         parts = (self.text, *self.boxes, *self.notes, *files)
-        return "\n\n".join(filter(str.strip, parts))[:MAX_CONTENT]
+        return shorten("\n\n".join(filter(str.strip, parts)), MAX_CONTENT)
+
+
+def shorten(text: str, limit: int) -> str:
+    """So many characters of it, and how many are left out."""
+    left = len(text) - limit
+    return text[:limit] + CUT.format(count=left) if left > 0 else text
+
+
+def put_passed_first(
+    text: str, passed: Sequence[Reference]
+) -> tuple[str, str, bool, tuple[Reference, ...]]:
+    """What a message says, by whom, and whether somebody else wrote it; and what else it passes on.
+    Without words of its own it is the first that it passes on.
+    """
+    if text or not passed:
+        return text, "", False, tuple(passed)
+    return passed[0].text, passed[0].author, True, tuple(passed[1:])
 
 
 def describe_file(file: Attachment) -> str:

@@ -70,7 +70,8 @@ class DiscordTiming:
     """Seconds. `ready_s`: until a connection is of use; `ack_s`: until a heartbeat is answered;
     `calm_s`: a connection that lasts so long ends a row of failures; `invalid_s`: least and most
     after a session was rejected, as Discord asks; `save_s`: between notes of how far was read;
-    `retry_s`, `longest_retry_s`: pauses while the host or a page of the history cannot be had.
+    `lookup_s`: how long messages wait for those that they point at; `retry_s`, `longest_retry_s`:
+    pauses while the host or a page of the history cannot be had.
     """
 
     ready_s: float = 30.0
@@ -79,6 +80,7 @@ class DiscordTiming:
     calm_s: float = 60.0
     save_s: float = 3.0
     call_s: float = 60.0
+    lookup_s: float = 5.0
     invalid_s: tuple[float, float] = (1.0, 5.0)
     first_s: float = 1.0
     longest_s: float = 90.0

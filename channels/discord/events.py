@@ -2,25 +2,26 @@
 sees, as the gateway tells of them (A13).
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from discord import MessageType
+
 from channels import value
+from channels.content import NO_WORDS, UNREADABLE_PART, put_passed_first
 from channels.discord.api import parse_snowflake
-from channels.json_access import (
-    Json,
-    get_number,
-    get_object,
-    get_objects,
-    get_text,
+from channels.discord.content import (
+    list_passed,
+    list_passed_files,
+    name_of,
+    read_content,
+    read_whole,
 )
+from channels.json_access import Json, find_object, find_text, get_object, get_objects, get_text
 from channels.message import (
-    MEDIA_KINDS,
     Address,
     Arrival,
-    Attachment,
     ButtonPress,
     InboundMessage,
     Reaction,
@@ -29,9 +30,10 @@ from channels.message import (
 )
 
 MESSAGE_TYPES = (0, 19)
-"""A message, and a reply; all other types are the platform's own notes."""
-VOICE_FLAG = 1 << 13
-FORWARD_TYPE = 1
+"""A message, and a reply."""
+PLATFORM_NOTES = frozenset(int(kind.value) for kind in MessageType) - {*MESSAGE_TYPES}
+STARTER_TYPE = 21
+"""Stands at the beginning of a thread, for the message from which that was made."""
 PRIVATE_CHANNEL_CONTEXT = 2
 """A command in a chat without the bot: nothing can be sent there but the reply."""
 THREAD_TYPES = (10, 11, 12)
@@ -41,9 +43,12 @@ Interaction = tuple[str, str, ButtonPress | InboundMessage]
 
 @value
 class ChannelInfo:
-    """`guild`: "" for a direct chat; `last_message`: the newest id."""
+    """`guild`: "" for a direct chat; `parent`: of a thread, its channel; `last_message`: the newest
+    id.
+    """
 
     guild: str = ""
+    parent: str = ""
     is_thread: bool = False
     last_message: int = 0
 
@@ -131,8 +136,9 @@ class ChannelDirectory:
         is_thread = payload.get("type") in THREAD_TYPES
         if is_thread and (payload.get("member") or str(payload.get("owner_id")) == self.bot_id):
             self.joined.add(channel)
+        parent = str(payload.get("parent_id") or "")
         last_message = parse_snowflake(payload.get("last_message_id"))
-        info = self.channels[channel] = ChannelInfo(guild, is_thread, last_message)
+        info = self.channels[channel] = ChannelInfo(guild, parent, is_thread, last_message)
         return info
 
 
@@ -142,7 +148,7 @@ def parse_event(event: str, payload: Json, known: ChannelDirectory) -> Arrival |
         return None
     if event.startswith("MESSAGE_REACTION"):
         return _parse_reaction(payload, known, added=event.endswith("ADD"))
-    is_note = payload.get("type", 0) not in MESSAGE_TYPES or payload.get("webhook_id")
+    is_note = payload.get("type", 0) in PLATFORM_NOTES or payload.get("webhook_id")
     if is_note or "author" not in payload:
         return None
     author, edited_at = get_object(payload, "author"), get_text(payload, "edited_timestamp", "")
@@ -181,28 +187,23 @@ def parse_interaction(payload: Json, known: ChannelDirectory) -> Interaction | N
     return f"/interactions/{number}/{token}/callback", f"/webhooks/{application}/{token}", item
 
 
-def _parse_message(payload: Json, known: ChannelDirectory, edited_at: str) -> InboundMessage | None:
-    number, chat = get_text(payload, "id"), get_text(payload, "channel_id")
-    author, replied = get_object(payload, "author"), get_object(payload, "referenced_message")
-    snapshots, reference = (
-        get_objects(payload, "message_snapshots"),
-        payload.get("message_reference"),
-    )
-    is_forward = bool(snapshots) and (reference or {}).get("type", FORWARD_TYPE) == FORWARD_TYPE
-    content = get_object(snapshots[0], "message") if is_forward else payload
-    mentions = get_objects(payload, "mentions")
-    text, files = _message_text(content, mentions, known), _attachments(content)
-    if not text and not files:
-        return None
+def _parse_message(payload: Json, known: ChannelDirectory, edited_at: str) -> InboundMessage:
+    number, chat, bot = get_text(payload, "id"), get_text(payload, "channel_id"), known.bot_id
+    author, mentions = get_object(payload, "author"), get_objects(payload, "mentions")
     is_private = known.is_direct(chat, payload.get("guild_id"))
-    replied_to, time = get_object(replied, "author").get("id"), get_text(payload, "timestamp", "")
-    is_addressed = (
-        is_private
-        or replied_to == known.bot_id
-        or any(user.get("id") == known.bot_id for user in mentions)
-        or not known.bot_roles.isdisjoint(map(str, payload.get("mention_roles") or ()))
-        or known.is_joined_thread(chat)
+    is_asked = any(user.get("id") == bot for user in mentions) or not known.bot_roles.isdisjoint(
+        map(str, payload.get("mention_roles") or ())
     )
+    replied_to = find_text(payload, "referenced_message", "author", "id")
+    is_addressed = is_private or is_asked or replied_to == bot or known.is_joined_thread(chat)
+    get_text(payload, "content", "")
+    content = read_content(payload, bot, known.bot_roles)
+    passed = tuple(list_passed(payload, bot))
+    text, writer, is_forwarded, passed = put_passed_first(content.render(), passed)
+    files = (*content.files, *list_passed_files(payload))
+    if is_addressed and not (text or files):
+        text = NO_WORDS if is_asked else UNREADABLE_PART.format(kind="a message without words")
+    time = get_text(payload, "timestamp", "")
     return InboundMessage(
         address=Address(known.channel, chat),
         sender=_sender_of(author, get_object(payload, "member")),
@@ -212,48 +213,39 @@ def _parse_message(payload: Json, known: ChannelDirectory, edited_at: str) -> In
         attachments=files,
         private=is_private,
         addressed=is_addressed,
-        forwarded=is_forward,
-        references=_references(replied, author, known),
+        forwarded=is_forwarded,
+        author=writer,
+        references=(*_list_replied(payload, known, needed=is_addressed), *passed),
         edits=number if edited_at else "",
         sent_at=datetime.fromisoformat(time) if time else None,
+        data=(*content.data, *content.boxes),
     )
 
 
-def _references(replied: Json, author: Json, known: ChannelDirectory) -> tuple[Reference, ...]:
-    """The message that is answered."""
-    writer, text = get_object(replied, "author"), get_text(replied, "content", "")
-    if not text or not writer:
-        return ()
-    person = writer.get("id")
-    is_own = person == author.get("id")
-    by = "assistant" if person == known.bot_id else "sender" if is_own else "other"
-    number = get_text(replied, "id", "")
-    return (Reference("reply", text, by, _sender_of(writer, {}).name, number),)
+def _list_replied(payload: Json, known: ChannelDirectory, *, needed: bool) -> Iterator[Reference]:
+    """The message that is answered; without text where Discord has not looked it up."""
+    origin, replied = find_object(payload, "message_reference"), payload.get("referenced_message")
+    number = find_text(origin, "message_id")
+    if isinstance(replied, dict):
+        yield parse_reference("reply", replied, find_text(payload, "author", "id"), known)
+    elif (
+        parse_snowflake(number)
+        and not origin.get("type")
+        and (needed or "referenced_message" not in payload)
+    ):
+        yield Reference("reply", "", message_id=number)
 
 
-def _message_text(content: Json, mentions: list[Json], known: ChannelDirectory) -> str:
-    """The text without mentions of the bot, others by their names; a sticker by its name."""
-    text = get_text(content, "content", "")
-    for user in mentions:
-        if (number := get_text(user, "id")) != known.bot_id:
-            # one word: people choose their names, and these stand among the sender's own words
-            name = "@" + "_".join(re.findall(r"\w+", _sender_of(user, {}).name))
-            text = text.replace(f"<@{number}>", name).replace(f"<@!{number}>", name)
-    ours = "|".join([f"<@!?{known.bot_id}>", *(f"<@&{role}>" for role in known.bot_roles)])
-    text = re.sub(rf" (?:{ours})(?= )", "", text)
-    text = re.sub(rf" ?(?:{ours}) ?", "", text).strip()
-    stickers = get_objects(content, "sticker_items")
-    return text or " ".join(f"[sticker: {get_text(one, 'name', '')}]" for one in stickers)
-
-
-def _attachments(content: Json) -> tuple[Attachment, ...]:
-    is_voice, attachments = get_number(content, "flags", 0) & VOICE_FLAG, []
-    for file in get_objects(content, "attachments"):
-        mime = get_text(file, "content_type", "application/octet-stream").partition(";")[0].strip()
-        kind = "voice" if is_voice else MEDIA_KINDS.get(mime.partition("/")[0], "document")
-        name, size = get_text(file, "filename", "file"), get_number(file, "size", 0)
-        attachments.append(Attachment(kind, name, mime, size, get_text(file, "url")))
-    return tuple(attachments)
+def parse_reference(kind: str, message: Json, sender: str, known: ChannelDirectory) -> Reference:
+    """A message that `sender` points at."""
+    writer, bot = find_object(message, "author"), known.bot_id
+    by, content = "other", read_content(message, bot)
+    if writer.get("id") == bot:
+        by = "assistant"
+    elif writer.get("id") == sender and not (content.data or content.boxes):
+        by = "other" if any(list_passed(message, bot)) else "sender"
+    text = read_whole(message, bot)
+    return Reference(kind, text, by, name_of(writer), find_text(message, "id"))
 
 
 def _sender_of(user: Json, member: Json) -> Sender:

@@ -30,6 +30,7 @@ from channels.base import (
     Revoked,
 )
 from channels.discord.api import (
+    MALFORMED,
     DiscordRest,
     parse_snowflake,
     snowflake_at,
@@ -41,6 +42,7 @@ from channels.discord.events import (
     parse_event,
     parse_interaction,
 )
+from channels.discord.lookups import DiscordLookups
 from channels.json_access import Json, UnreadablePayload, find_objects, find_text
 from channels.markup.discord import render_parts
 from channels.markup.sanitize import escape_markdown, shorten_line
@@ -64,7 +66,6 @@ MAX_UNKNOWN = 50
 """
 MAX_DIRECT_CHATS = 200
 """Direct chats are not listed anywhere: those of so many people of the allow-list are looked up."""
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 KNOWN_CHATS = ""
 """In the list of those people: the chats that the host knows."""
 ACK_TIMEOUT_S = 2.5
@@ -112,6 +113,7 @@ class DiscordIntake:
         self._directory = ChannelDirectory(name, str(config.guild_id))
         listed = dict.fromkeys(map(str, (*config.owner_ids, *config.allowed_user_ids)))
         self._people = list(filter(str.isdecimal, listed))[:MAX_DIRECT_CHATS]
+        self._lookups = DiscordLookups(rest, host, self._directory)
         self.tasks, self._loop = asyncio.TaskGroup(), asyncio.get_running_loop()
         self._has_menu = False
         self._queue: deque[Event | UnreadableUpdate] = deque()
@@ -313,6 +315,7 @@ class DiscordIntake:
         edited_at = payload.get("edited_timestamp")
         if event == "MESSAGE_UPDATE" and self._edits.get(str(payload.get("id")), "") == edited_at:
             return None  # history had it with its new text already
+        self._lookups.notice(payload)
         try:
             return parse_event(event, payload, self._directory)
         except MALFORMED as error:
@@ -329,7 +332,11 @@ class DiscordIntake:
         """Until the host has accepted it: nothing is dropped, and nothing overtakes."""
         if arrivals := [arrival for arrival in parsed if arrival is not None]:
             report = partial(log.warning, "Discord: messages cannot be saved, trying again: %s")
-            await self.backoff().retry(partial(self._host.accept, arrivals), NotAccepted, report)
+
+            async def accept() -> None:
+                await self._host.accept(await self._lookups.complete(arrivals))
+
+            await self.backoff().retry(accept, NotAccepted, report)
 
     def _next_save(self) -> float:
         """When to save how far was read: not while something may be missing."""

@@ -65,7 +65,7 @@ class SlackTiming:
     until the history is read, for a connection may be open and bring nothing; a message older than
     `settle_s` should have come. `hold_s`: how long new messages wait for what was missed.
     `margin_s`: how far before the cursor the backfill begins. `answer_s`: how long a slash command
-    may wait for its answer.
+    may wait for its answer; `root_s`: how long messages wait for the first message of a thread.
     """
 
     ping_s: float = 5.0
@@ -77,6 +77,7 @@ class SlackTiming:
     margin_s: float = 60.0
     save_s: float = 3.0
     answer_s: float = 2.0
+    root_s: float = 5.0
     timeout_s: float = 20.0
     transfer_s: float = 120.0
     close_s: float = 2.0

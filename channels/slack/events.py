@@ -9,21 +9,21 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 
 from channels import value
+from channels.content import NO_WORDS, UNREADABLE_PART, put_passed_first
 from channels.json_access import Json, find_object, find_objects, find_text, get_text
-from channels.message import (
-    MEDIA_KINDS,
-    Address,
-    Attachment,
-    ButtonPress,
-    InboundMessage,
-    Reaction,
-    Reference,
-    Sender,
+from channels.message import Address, ButtonPress, InboundMessage, Reaction, Reference, Sender
+from channels.slack.content import (
+    has_mention,
+    list_passed,
+    read_content,
+    read_whole,
+    read_words,
+    to_plain,
 )
 from channels.slack.web import SlackWeb
 from channels.transport import RecentDict
 
-UNREADABLE = (ValueError, OverflowError, OSError)
+UNREADABLE = (ValueError, OverflowError, OSError, RecursionError)
 """What `EventParser` raises for what it cannot read; UnreadablePayload among them."""
 PERSONAL_SUBTYPES = ("", "file_share", "thread_broadcast", "me_message")
 """Subtypes of messages that a person has written."""
@@ -39,10 +39,7 @@ EMOJI = {
     "white_check_mark": "✅",
     "x": "❌",
 }
-ENTITY = re.compile(r"<([^<>\n]+)>")
-ADDRESS = re.compile(r"@|\w\.[^\W\d]{2}|\d\.\d+\.\d|^\S*\.\S*$")  # where a link says it leads
 BANG_COMMAND = re.compile(r"^!(?=[A-Za-z][\w-]*(?:\s|$))")
-SCHEME = re.compile(r"^(?:https?://|mailto:|tel:)")
 MAX_THREADS = 2000
 ThreadKey = tuple[str, str]
 
@@ -140,39 +137,42 @@ class EventParser:
         return InboundMessage(address, sender, number, text, "", private=is_private)
 
     def _parse_message(self, event: Json) -> InboundMessage | None:
-        is_personal = find_text(event, "subtype") in PERSONAL_SUBTYPES and not event.get("bot_id")
-        if not is_personal or event.get("user") == self.web.user:
+        is_typed = find_text(event, "subtype") in PERSONAL_SUBTYPES or "client_msg_id" in event
+        if not is_typed or event.get("bot_id") or event.get("user") == self.web.user:
             return None
         chat, ts, thread = get_text(event, "channel"), get_text(event, "ts"), _thread_of(event)
-        raw, is_direct = get_text(event, "text", ""), _is_direct(chat, event.get("channel_type"))
-        is_asked = event.get("type") == "app_mention" or has_mention(raw, self.web.user)
+        bot, is_direct = self.web.user, _is_direct(chat, event.get("channel_type"))
+        is_asked = event.get("type") == "app_mention" or has_mention(read_words(event), bot)
         is_addressed = is_direct or is_asked or self.threads.is_joined(chat, thread)
         if is_asked and not thread and self.web.config.use_threads and not is_direct:
             thread = ts
+        content = read_content(event, bot)
         # Slack keeps words that begin with "/" to itself
-        text = BANG_COMMAND.sub("/", to_plain(strip_mention(raw, self.web.user)), count=1)
-        shared, profile = _shared_text(event), find_object(event, "user_profile")
-        name = find_text(profile, "display_name") or find_text(profile, "real_name")
-        files = find_objects(event, "files")
+        text = BANG_COMMAND.sub("/", content.render(), count=1)
+        passed = tuple(list_passed(event, bot))
+        text, author, is_forwarded, passed = put_passed_first(text, passed)
+        if is_addressed and not (text or content.files):
+            text = NO_WORDS if is_asked else UNREADABLE_PART.format(kind="a message without words")
         return InboundMessage(
             Address(self.channel, chat, thread),
-            Sender(get_text(event, "user"), name or find_text(event, "username")),
+            Sender(get_text(event, "user"), _name_of(event)),
             f"{chat}/{ts}",
-            text or shared,
+            text,
             ts,
-            attachments=tuple(_attachment_of(f) for f in files if f.get("mode") != "tombstone"),
+            attachments=content.files,
             private=is_direct,
             addressed=is_addressed,
-            forwarded=bool(shared and not text),
-            references=(Reference("passed", shared),) if shared and text else (),
+            forwarded=is_forwarded,
+            author=author,
+            references=passed,
             sent_at=datetime.fromtimestamp(float(ts), UTC),
-            data=list_unseen(raw),
+            data=(*content.data, *content.boxes),
         )
 
     def _parse_edit(self, event: Json) -> InboundMessage | None:
         message, before = find_object(event, "message"), find_object(event, "previous_message")
         edited = find_text(message, "edited", "ts")
-        if not edited or (before and message.get("text") == before.get("text")):
+        if not edited or (before and read_words(message) == read_words(before)):
             return None  # a preview of a link was added, or an answer in the thread
         read = self._parse_message({**event, "subtype": "", **message, "type": "message"})
         return read and replace(
@@ -181,6 +181,16 @@ class EventParser:
             edits=read.external_id,
             sent_at=datetime.fromtimestamp(float(edited), UTC),
         )
+
+    def parse_root(self, row: Json, sender: str) -> Reference:
+        """The first message of a thread, in which `sender` writes. Raises UNREADABLE."""
+        text, passed = read_whole(row), any(list_passed(row, ""))
+        text = text or UNREADABLE_PART.format(kind="a message without words")
+        by = "assistant" if self.web.is_author(row) else "other"
+        is_typed = not (row.get("bot_id") or passed or read_content(row).boxes)
+        if is_typed and get_text(row, "user", "") == sender:
+            by = "sender"
+        return Reference("root", text, by, _name_of(row), find_text(row, "ts"))
 
     def _parse_reaction(self, event: Json) -> Reaction | None:
         item, user = find_object(event, "item"), get_text(event, "user")
@@ -194,56 +204,11 @@ class EventParser:
         return Reaction(address, Sender(user), get_text(item, "ts"), emoji if is_added else "")
 
 
-def strip_mention(text: str, bot: str) -> str:
-    """The text without what addresses the bot."""
-    # the look-behind: each run of spaces is looked at once
-    return re.sub(rf"(?<![ \t])[ \t]*<@{re.escape(bot)}(?:\|[^<>]*)?>[:,]?", "", text).strip()
-
-
-def has_mention(text: str, bot: str) -> bool:
-    """The bot is addressed by name."""
-    return strip_mention(text, bot) != text.strip()
-
-
-def to_plain(text: str) -> str:
-    """Mentions as @names, links as markdown, no escapes."""
-    plain = ENTITY.sub(_replace_entity, text)
-    return plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-
-
-def _replace_entity(match: re.Match[str]) -> str:
-    target, _, label = match[1].partition("|")
-    kind, name = target[:1], target[1:]
-    if kind in ("@", "#"):
-        return kind + (label.removeprefix(kind) or name)
-    if kind == "!":
-        return label or "@" + name.partition("^")[0]
-    bare = SCHEME.sub("", target)
-    if not label or label in (target, bare):
-        return bare if target.startswith(("mailto:", "tel:")) else target
-    return f"[{label}]({target})"
-
-
-def list_unseen(text: str) -> tuple[str, ...]:
-    """The targets of links that show another address, alone or among other words: nobody has read
-    them.
-    """
-    found = []
-    for match in ENTITY.finditer(text):
-        target, label = map(to_plain, match[1].partition("|")[::2])
-        if ADDRESS.search(label) and to_plain(match[0]) == f"[{label}]({target})":
-            found.append(target)
-    return tuple(found)
-
-
-def _shared_text(message: Json) -> str:
-    """The words of other people's messages that were passed on with this one."""
-    texts = [
-        to_plain(find_text(row, "text") or find_text(row, "fallback"))
-        for row in find_objects(message, "attachments")
-        if row.get("is_share") or row.get("is_msg_unfurl")
-    ]
-    return "\n\n".join(filter(None, texts))
+def _name_of(message: Json) -> str:
+    """Of who wrote it, a person or a program."""
+    profile = find_object(message, "user_profile")
+    name = find_text(profile, "display_name") or find_text(profile, "real_name")
+    return name or find_text(message, "username") or find_text(message, "bot_profile", "name")
 
 
 def _thread_of(message: Json, own: str = "") -> str:
@@ -259,14 +224,3 @@ def _is_direct(chat: str, kind: object = "") -> bool:
 def _sender_of(payload: Json) -> Sender:
     user = find_object(payload, "user")
     return Sender(get_text(user, "id"), find_text(user, "username") or find_text(user, "name"))
-
-
-def _attachment_of(file: Json) -> Attachment:
-    mime, size = find_text(file, "mimetype") or "application/octet-stream", file.get("size")
-    kind = MEDIA_KINDS.get(mime.partition("/")[0], "document")
-    if file.get("subtype") == "slack_audio":
-        kind = "voice"
-    url = find_text(file, "url_private_download") or find_text(file, "url_private")
-    name = find_text(file, "name") or find_text(file, "title") or "file"
-    size = size if isinstance(size, int) else 0
-    return Attachment(kind, name, mime, size, url or get_text(file, "id"))

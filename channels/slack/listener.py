@@ -33,7 +33,9 @@ from channels.json_access import (
 from channels.markup.sanitize import escape_markdown
 from channels.markup.slack import render_parts
 from channels.message import Address, Arrival, ButtonPress, InboundMessage, UnreadableUpdate
-from channels.slack.events import MAX_THREADS, UNREADABLE, EventParser, ThreadKey, has_mention
+from channels.slack.content import has_mention
+from channels.slack.events import MAX_THREADS, UNREADABLE, EventParser, ThreadKey
+from channels.slack.roots import SlackRoots
 from channels.transport import Backoff, RecentDict, check_status, parse_seconds, proxy_for
 
 PROBE_CHATS, MAX_SILENT = 5, 3
@@ -101,8 +103,9 @@ class SlackHistory:
     nobody listened: Slack keeps events for some minutes only.
     """
 
-    def __init__(self, parser: EventParser) -> None:
+    def __init__(self, parser: EventParser, roots: SlackRoots) -> None:
         self._web, self._parser, self._threads = parser.web, parser, parser.threads
+        self._roots = roots
         self._foreign = RecentDict[ThreadKey, None](MAX_THREADS)
         self._lookups: list[float] = []
         self._lock = asyncio.Lock()
@@ -142,6 +145,7 @@ class SlackHistory:
         except (RetryLater, TimeoutError):
             self._lookups = [now] * MAX_LOOKUPS  # none for a while
             return False
+        self._roots.remember(chat, thread, rows)
         for row in rows:
             if web.is_author(row) or has_mention(find_text(row, "text"), web.user):
                 return True
@@ -201,7 +205,8 @@ class SlackListener:
     def __init__(self, host: Host, parser: EventParser) -> None:
         self._host, self._parser, self._web = host, parser, parser.web
         self._timing = self._web.timing
-        self._history = SlackHistory(parser)
+        self._roots = SlackRoots(host, parser)
+        self._history = SlackHistory(parser, self._roots)
         self._own_chats, self._can_ask = RecentDict[str, bool](MAX_DIRECT_CHATS), True
         self._cursor = SlackCursor(host, self._timing.save_s)
         self._events = asyncio.Queue[tuple[Json, ClientWebSocketResponse, str]]()
@@ -383,7 +388,8 @@ class SlackListener:
             inner = [find_object(payload, "event") for payload, *_ in events]
             times = [find_text(event, "ts") or find_text(event, "event_ts") for event in inner]
             try:
-                await self._accept(await self._history.complete(arrivals))
+                arrivals = await self._history.complete(arrivals)
+                await self._accept(await self._roots.complete(arrivals))
             except NotAccepted:
                 first = min(parse_seconds(ts, math.inf) for ts in times)
                 self._host.report_trouble(
@@ -458,7 +464,7 @@ class SlackListener:
             self._is_behind = False
             try:
                 found = await self._fetch_missed()
-                await self._accept(found)
+                await self._accept(await self._roots.complete(found))
             except (RetryLater, NotAccepted) as error:
                 log.info("Slack: what was missed cannot be fetched yet: %s", error)
                 self._is_behind = True

@@ -17,6 +17,7 @@ QUICK = DiscordTiming(
     close_s=0.5,
     save_s=0,
     call_s=8,
+    lookup_s=0.6,
     invalid_s=(0, 0),
     first_s=0.02,
     longest_s=0.02,

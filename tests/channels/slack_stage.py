@@ -18,6 +18,7 @@ QUICK = SlackTiming(
     hold_s=5.0,
     save_s=0.0,
     answer_s=0.5,
+    root_s=0.6,
     timeout_s=5.0,
     transfer_s=5.0,
     close_s=0.5,

@@ -5,7 +5,7 @@ from time import perf_counter
 
 import pytest
 
-from channels.slack.events import strip_mention as strip_slack_mention
+from channels.slack.content import strip_mention as strip_slack_mention
 from channels.telegram.updates import strip_mention
 from daemon.gateway.admission import MAX_GROUP_NOTICES, MAX_STRANGERS, STRANGER_NOTICE, WRONG_CODE
 from tests.fakes.openai import says

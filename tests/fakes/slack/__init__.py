@@ -118,6 +118,19 @@ class FakeSlack:
         more: Json = {"text": escaped(comment), "attachments": [attachment]}
         return self.happens(channel, self.work.post(channel, self.person(person), **more))
 
+    def post(
+        self, person: str, chat: str, text: str = "", *, thread: str = "", **more: object
+    ) -> str:
+        """The person writes what has blocks or attachments, as they are."""
+        channel, more = self.work.channel(chat), {"thread_ts": thread, **more}
+        message = self.work.post(channel, self.person(person), text=escaped(text), **more)
+        return self.happens(channel, message)
+
+    def alert(self, chat: str, text: str = "", *, thread: str = "", **more: object) -> str:
+        """Another bot writes, named Alerts."""
+        about = {"bot_id": "B0ALERTS", "subtype": "bot_message", "username": "Alerts"}
+        return self.post("alerts", chat, text, thread=thread, **about, **more)
+
     def edit(self, person: str, message_id: str, text: str) -> None:
         """The person changes a message of theirs."""
         channel = self.work.where(message_id)

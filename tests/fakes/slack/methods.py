@@ -29,6 +29,9 @@ EVENT = (
     "attachments",
     "team",
     "metadata",
+    "username",
+    "bot_profile",
+    "user_profile",
 )
 
 

@@ -1,0 +1,179 @@
+"""What a person sees in a message of Discord: text, embeds, polls, stickers, components, files, and
+the messages that it passes on.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from markdown_it import MarkdownIt
+
+from channels.content import UNREADABLE_PART, Card, Content, Poll
+from channels.json_access import Json, find_number, find_object, find_objects, find_text
+from channels.message import MEDIA_KINDS, Attachment, Reference
+
+VOICE_FLAG, MAX_DEPTH, MAX_MARKDOWN = 1 << 13, 12, 16_000
+BUTTON, SEPARATOR, FILE = 2, 14, 13
+FORWARD = 1
+TEXT_KEYS = ("label", "content", "description", "placeholder")
+CHILD_KEYS = ("components", "items", "options")
+
+
+def read_content(message: Json, bot: str, roles: Iterable[str] = ()) -> Content:
+    """All of it but the messages that it passes on. Mentions of the bot and its roles are left out,
+    others are by their names.
+    """
+    text = _read_text(message, bot, roles)
+    files = _list_files(message)
+    cards = [_read_embed(embed) for embed in find_objects(message, "embeds")]
+    rows = (_read_component(one, MAX_DEPTH) for one in find_objects(message, "components"))
+    stickers = find_objects(message, "sticker_items") or find_objects(message, "stickers")
+    return Content(
+        text,
+        data=tuple(_list_masked(text)),
+        cards=tuple(filter(Card.render, (*cards, Card(text="\n".join(filter(None, rows)))))),
+        polls=tuple(_list_polls(message)),
+        notes=(
+            *(f"[sticker: {find_text(one, 'name')}]" for one in stickers),
+            *(UNREADABLE_PART.format(kind=one.name) for one in files if not one.ref),
+        ),
+        files=tuple(one for one in files if one.ref),
+    )
+
+
+def read_whole(message: Json, bot: str) -> str:
+    """All that a person sees, as text."""
+    passed = (Card(text=one.text).render() for one in list_passed(message, bot))
+    content = read_content(message, bot)
+    parts = filter(None, (content.render(with_files=True), *passed))
+    return "\n\n".join(parts) or UNREADABLE_PART.format(kind="a message without words")
+
+
+def list_passed(message: Json, bot: str) -> Iterator[Reference]:
+    """The messages that this one passes on; Discord does not say who wrote them."""
+    origin = find_object(message, "message_reference")
+    if origin.get("type", FORWARD) != FORWARD:
+        return
+    number = find_text(origin, "message_id")
+    for snapshot in find_objects(message, "message_snapshots"):
+        yield Reference(
+            "passed", read_whole(find_object(snapshot, "message"), bot), message_id=number
+        )
+    if origin.get("type") == FORWARD and not find_objects(message, "message_snapshots"):
+        text = UNREADABLE_PART.format(kind="a message passed on")
+        yield Reference("passed", text, message_id=number)
+
+
+def list_passed_files(message: Json) -> list[Attachment]:
+    """The files of the messages that this one passes on."""
+    snapshots = find_objects(message, "message_snapshots")
+    files = (file for one in snapshots for file in _list_files(find_object(one, "message")))
+    return [file for file in files if file.ref]
+
+
+def name_of(user: Json) -> str:
+    """As people see it."""
+    return find_text(user, "global_name") or find_text(user, "username")
+
+
+def _read_text(message: Json, bot: str, roles: Iterable[str]) -> str:
+    text = find_text(message, "content")
+    for user in find_objects(message, "mentions"):
+        if (number := find_text(user, "id")) not in ("", bot):
+            # one word: people choose their names, and these stand among the sender's own words
+            name = "@" + "_".join(re.findall(r"\w+", name_of(user)))
+            text = text.replace(f"<@{number}>", name).replace(f"<@!{number}>", name)
+    ours = "|".join([f"<@!?{re.escape(bot)}>", *(f"<@&{re.escape(role)}>" for role in roles)])
+    text = re.sub(rf" (?:{ours})(?= )", "", text)
+    return re.sub(rf" ?(?:{ours}) ?", "", text).strip()
+
+
+@cache
+def _link_parser() -> MarkdownIt:
+    parser = MarkdownIt("zero").enable(["backticks", "escape", "fence", "link"])
+    parser.normalizeLink = lambda url: url  # as it was written
+    return parser
+
+
+def _list_masked(text: str) -> Iterator[str]:
+    """The addresses under other words: nobody has read them."""
+    if "](" not in text:
+        return
+    for token in _link_parser().parse(text[:MAX_MARKDOWN], {}):
+        children, at = token.children or [], 0
+        while at < len(children):
+            link = children[at]
+            at += 1
+            if link.type == "link_open":
+                label = ""
+                while children[at].type != "link_close":
+                    label, at = label + children[at].content, at + 1
+                address = str(link.attrs.get("href", ""))
+                if address and address != label:
+                    yield address
+
+
+def _read_embed(embed: Json) -> Card:
+    media = [(key, find_object(embed, key)) for key in ("image", "thumbnail", "video")]
+    fields = [
+        (find_text(one, "name"), find_text(one, "value")) for one in find_objects(embed, "fields")
+    ]
+    pictures = ((key, find_text(one, "description") or find_text(one, "url")) for key, one in media)
+    author = find_text(embed, "author", "name") or find_text(embed, "provider", "name")
+    return Card(
+        find_text(embed, "title"),
+        find_text(embed, "description"),
+        find_text(embed, "url"),
+        author,
+        (*fields, *(pair for pair in pictures if pair[1])),
+        find_text(embed, "footer", "text"),
+    )
+
+
+def _list_polls(message: Json) -> Iterator[Poll]:
+    """The poll; with the votes, where there are any."""
+    if not (poll := find_object(message, "poll")):
+        return
+    votes = {
+        str(one.get("id")): find_number(one, "count")
+        for one in find_objects(poll, "results", "answer_counts")
+    }
+    options = []
+    for answer in find_objects(poll, "answers"):
+        media = find_object(answer, "poll_media")
+        text = " ".join(filter(None, (find_text(media, "emoji", "name"), find_text(media, "text"))))
+        count = votes.get(str(answer.get("answer_id")))
+        options.append(f"{text} ({count})" if count else text)
+    yield Poll(find_text(poll, "question", "text"), tuple(options))
+
+
+def _read_component(component: Json, depth: int) -> str:
+    """The texts in it, in order. What is of an unknown kind and has none is named."""
+    kind, url = component.get("type"), find_text(component, "url")
+    if kind == SEPARATOR or not depth:
+        return ""
+    if kind == BUTTON:
+        label = find_text(component, "label") or find_text(component, "emoji", "name")
+        return f"[{label}]({url})".removesuffix("()")
+    media = find_text(component, "media", "url") or find_text(component, "file", "url")
+    lines = [find_text(component, key) for key in TEXT_KEYS]
+    if media:
+        name = find_text(component, "name") or " ".join(filter(None, lines))
+        return f"[{'file' if kind == FILE else 'media'}: {name}]({media})"
+    children = [find_object(component, "component"), find_object(component, "accessory")]
+    inner = [one for key in CHILD_KEYS for one in find_objects(component, key)]
+    parts = (_read_component(one, depth - 1) for one in (*inner, *filter(None, children)))
+    shown = "\n".join(filter(None, (*lines, *parts)))
+    return shown or UNREADABLE_PART.format(kind=f"component {kind}")
+
+
+def _list_files(message: Json) -> list[Attachment]:
+    """Without a `ref` where Discord does not say where it is."""
+    is_voice, files = find_number(message, "flags") & VOICE_FLAG, []
+    for file in find_objects(message, "attachments"):
+        mime = find_text(file, "content_type") or "application/octet-stream"
+        mime = mime.partition(";")[0].strip()
+        kind = "voice" if is_voice else MEDIA_KINDS.get(mime.partition("/")[0], "document")
+        name, size = find_text(file, "filename") or "file", find_number(file, "size")
+        files.append(Attachment(kind, name, mime, size, find_text(file, "url")))
+    return files
