@@ -14,7 +14,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from channels.base import Channel, ChannelError, DeliveryUnknown, Rejected, RetryLater, Revoked
+from channels.base import (
+    Channel,
+    ChannelError,
+    DeliveryUnknown,
+    Moved,
+    Rejected,
+    RetryLater,
+    Revoked,
+)
 from channels.message import Address, OutboundMessage
 from daemon.access.chat_ids import NOTICE, parse_address
 from daemon.core.clock import BackgroundTasks, Clock
@@ -198,6 +206,8 @@ class OutboxSender:
             while len(delivery.ids) < len(delivery.parts):
                 try:
                     await self._send_next(channel, delivery)
+                except Moved as moved:
+                    delivery = await self._follow(channel, delivery, moved)
                 except Rejected:
                     raise
                 except ChannelError as error:
@@ -216,6 +226,17 @@ class OutboxSender:
             await self._delete_copy(row)
         if delivery.choices or row.turn in self.approvals.open_turns:
             self.approvals.add_turn(row.turn)
+
+    async def _follow(self, channel: ChannelState, delivery: Delivery, moved: Moved) -> Delivery:
+        """The rest of it, for the chat's new id, which is on disk before anything is sent there.
+        Raises Rejected where that leads nowhere.
+        """
+        await channel.move_chat(self.store, delivery.address.chat, moved.chat)
+        again = await self._load(channel, delivery.row)
+        if again.address == delivery.address:
+            raise Rejected(str(moved)) from moved
+        again.written, again.unsure = delivery.written, False
+        return again
 
     async def _load(self, channel: ChannelState, row: OutboxRow) -> Delivery:
         """As the journal has it now. Raises Rejected for a file that is gone."""
