@@ -69,7 +69,7 @@ async def run_channels(
         daemon.channel_states,
         drafts,
         approvals,
-        daemon.notifier.post_notice,
+        daemon.notifier.post_failure,
         daemon.paths.outbox,
         held,
         times.give_up_s,

@@ -71,9 +71,9 @@ class OutboxSender:
     """Takes deliveries to their end: sent, or failed for good, and then the owner is told
     elsewhere, in the same step. What is not sent when it is closed stands in the outbox still.
 
-    `tell(tx, text, not_on)` posts a notice to the owner; `files` has the copies of files; `_known`
-    holds what is queued; what is `_done` leaves it only after a look at the outbox that began
-    later, for an earlier one may still show it as unsent.
+    `tell(tx, text, row)` tells the owner elsewhere of a row that failed; `files` has the copies of
+    files; `_known` holds what is queued; what is `_done` leaves it only after a look at the outbox
+    that began later, for an earlier one may still show it as unsent.
     """
 
     store: Store
@@ -81,7 +81,7 @@ class OutboxSender:
     channels: Mapping[str, ChannelState]
     drafts: LiveDrafts
     approvals: ApprovalMessages
-    tell: Callable[[Tx, str, str], bool]
+    tell: Callable[[Tx, str, OutboxRow], None]
     files: Path
     held: HeldMessages
     give_up_s: float = GIVE_UP_S
@@ -358,7 +358,9 @@ class OutboxSender:
             if delivery.choices and state == SENT:
                 tx.set_buttons(row.turn, row.part, shown=True)
             if notice:
-                self.tell(tx, notice, row.channel)
+                self.tell(tx, notice, row)
+            if state == FAILED and (notice or _is_owners(tx, row.session)):
+                tx.note_failure(self.clock.now(), row.turn, row.part)
 
         while True:
             try:
@@ -370,6 +372,10 @@ class OutboxSender:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
         delivery.written = written
+
+
+def _is_owners(tx: Tx, session: str) -> bool:
+    return any(chat.session == session for chat in tx.list_owner_chats())
 
 
 async def _replace_draft(channel: Channel, delivery: Delivery, message: OutboundMessage) -> str:

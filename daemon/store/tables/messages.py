@@ -31,6 +31,8 @@ OUTCOMES = """INDEXED BY outbox_outcomes WHERE noted = 0 AND due IS NOT NULL
     AND kind = 'mail' AND state IN ('sent', 'failed', 'withdrawn')
     AND (session = ?1 OR EXISTS (SELECT 1 FROM sessions
     WHERE sessions.id = outbox.session AND root = ?1)) ORDER BY n LIMIT 20"""
+UNDELIVERED = """INDEXED BY outbox_untold WHERE state = 'failed' AND noted = 0 AND session = ?
+    AND kind IN ('reply', 'file') ORDER BY n LIMIT 20"""
 IS_TRUSTED = "SELECT label = 'trusted' FROM turns WHERE id = ?"
 HELD_TIMES = """SELECT MIN(due), MAX(created_at) FROM outbox WHERE state = 'held'
     AND due IS NOT NULL"""
@@ -218,15 +220,28 @@ class MessageTables(Table):
 
     def list_outcomes(self, session: str) -> list[tuple[OutboxRow, bool]]:
         """Messages to others whose end the session's model was not told yet, those of its agents
-        too; and whether the turn of each was trusted.
+        too, and its own answers that were not delivered; and whether the turn of each was trusted.
         """
-        rows = self._all(OUTBOX, OUTCOMES, session)
+        rows = self._all(OUTBOX, OUTCOMES, session) + self._all(OUTBOX, UNDELIVERED, session)
         return [(row, bool(self._value(IS_TRUSTED, row.turn))) for row in rows]
 
     def note_outcomes(self, settled: Sequence[str]) -> None:
         """The model was told of these, named as TURN/PART."""
         for turn, _, part in (one.rpartition("/") for one in settled):
             self._run("UPDATE outbox SET noted = 1 WHERE turn = ? AND part = ?", turn, int(part))
+
+    note_failure = Run[[datetime, str, int]](
+        "UPDATE outbox SET failed_at = ? WHERE turn = ? AND part = ?"
+    )
+    """It has failed for good, and the owner is to see it."""
+
+    list_failed = List[[datetime], OutboxRow](
+        OUTBOX, "WHERE failed_at > ? ORDER BY failed_at DESC, n DESC"
+    )
+    """What has failed since then and was not seen by the owner, latest first."""
+
+    forget_failed = Run[[]]("UPDATE outbox SET failed_at = NULL WHERE failed_at IS NOT NULL")
+    """The owner has seen them."""
 
     give_up_deliveries = Run[[str]](
         "UPDATE outbox SET state = 'failed', noted = 1, error = ? WHERE state IN ('new', 'sending',"
