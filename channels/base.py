@@ -46,6 +46,14 @@ class Gone(Rejected):
     """The chat or message is not there (any more), or not for us."""
 
 
+class Moved(Gone):
+    """The chat goes on under another id, `chat`. Nothing was sent."""
+
+    def __init__(self, text: str, chat: str) -> None:
+        super().__init__(text)
+        self.chat = chat
+
+
 class Unsupported(Rejected):
     """The platform does not offer this method to us: there is no use in asking again."""
 
@@ -170,7 +178,7 @@ class Channel(Protocol):
         """
 
     async def send(self, message: OutboundMessage) -> str:
-        """Send; the message's id. Raises Rejected, RetryLater, DeliveryUnknown, Revoked."""
+        """Send; the message's id. Raises Rejected, Moved, RetryLater, DeliveryUnknown, Revoked."""
 
     async def edit(self, message_id: str, message: OutboundMessage) -> None:
         """Replace a message of ours, in text and buttons; repeating it does no harm. Raises as

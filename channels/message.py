@@ -135,6 +135,14 @@ class Reaction(NamedTuple):
     emoji: str
 
 
+class ChatMoved(NamedTuple):
+    """The platform says that the chat `old` goes on as `new`: never what somebody wrote there."""
+
+    channel: str
+    old: str
+    new: str
+
+
 @value
 class UnreadableUpdate:
     """What the platform sent and nobody can read; set aside, it holds up nothing behind it."""
@@ -156,7 +164,7 @@ class UnreadableUpdate:
         return cls(channel, f"{kind}/{number}", text[:MAX_RAW], str(reason))
 
 
-Arrival = InboundMessage | ButtonPress | Reaction | UnreadableUpdate
+Arrival = InboundMessage | ButtonPress | Reaction | ChatMoved | UnreadableUpdate
 
 
 class Choice(NamedTuple):

@@ -12,8 +12,8 @@ from telegram import Bot, InputFile
 from telegram.error import TelegramError
 from telegram.request import BaseRequest, RequestData
 
-from channels.base import ChannelError, Gone, Rejected, RetryLater, Revoked, Unsupported
-from channels.json_access import Json, find_object, find_text, parse_json
+from channels.base import ChannelError, Gone, Moved, Rejected, RetryLater, Revoked, Unsupported
+from channels.json_access import Json, find_number, find_object, find_text, parse_json
 from channels.transport import PlatformClient, lost_answer, make_form, parse_seconds
 
 READ_S, UPLOAD_S = 30.0, 180.0
@@ -139,9 +139,7 @@ def _error_of(method: str, status: int, answer: Json) -> ChannelError:
         return PollConflict(described)
     if status >= 500:
         return RetryLater(f"Telegram is out of order: {described}")
-    if chat := details.get("migrate_to_chat_id"):
-        return Rejected(
-            f"the group has become a supergroup; its chat is {chat} now, write to that one"
-        )
+    if chat := find_number(details, "migrate_to_chat_id"):
+        return Moved(f"the group has become a supergroup; its chat is {chat} now", str(chat))
     error = Gone if status == 403 or "not found" in described else Rejected
     return error(f"Telegram rejected {method}: {described}")

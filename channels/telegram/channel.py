@@ -20,6 +20,7 @@ from channels.base import (
     ChannelError,
     Gone,
     Host,
+    Moved,
     NotAccepted,
     RateLimit,
     Rejected,
@@ -218,7 +219,7 @@ class Telegram:
         try:
             return await self._send_styled(method, part, params)
         except Rejected as error:
-            if THREAD not in params or isinstance(error, Unsupported):
+            if THREAD not in params or isinstance(error, Moved | Unsupported):
                 raise
             refusal = error
         outside = {key: given for key, given in params.items() if key != THREAD}

@@ -30,6 +30,7 @@ from channels.message import (
     Arrival,
     Attachment,
     ButtonPress,
+    ChatMoved,
     InboundMessage,
     Reaction,
     Reference,
@@ -77,7 +78,8 @@ def parse_update(raw: object, me: TelegramIdentity) -> Arrival | None:
         if change := get_object(raw, "message_reaction"):
             return _parse_reaction(change, me)
         if message := get_object(raw, "message") or get_object(raw, "edited_message"):
-            return _parse_message(message, me, edited=not raw.get("message"))
+            moved = _parse_move(message, me)
+            return moved or _parse_message(message, me, edited=not raw.get("message"))
         if IGNORED_KINDS & raw.keys():
             return None
         raise UnreadablePayload("its kind is unknown")
@@ -92,6 +94,15 @@ def _parse_press(query: Json, me: TelegramIdentity) -> ButtonPress | None:
     if not message or "data" not in query or get_object(query, "from").get("is_bot"):
         return None
     return ButtonPress(_address(message, me), sender, data, str(get_number(message, "message_id")))
+
+
+def _parse_move(message: Json, me: TelegramIdentity) -> ChatMoved | None:
+    """A group has become a supergroup: Telegram says so in both of its chats."""
+    here = str(get_number(get_object(message, "chat"), "id"))
+    if new := get_number(message, "migrate_to_chat_id", 0):
+        return ChatMoved(me.channel, here, str(new))
+    old = get_number(message, "migrate_from_chat_id", 0)
+    return ChatMoved(me.channel, str(old), here) if old else None
 
 
 def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> InboundMessage | None:

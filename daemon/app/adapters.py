@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field, replace
 
 from daemon.access.chat_ids import NOTICE
@@ -13,7 +13,7 @@ from daemon.core.events import MemoryHit
 from daemon.core.ids import NewId
 from daemon.core.messages import ACKNOWLEDGEMENT
 from daemon.core.provenance import is_owner_turn
-from daemon.core.rows import OUTSIDE_SCOPE, Disclosure, GrantRow, OutboxRow
+from daemon.core.rows import OUTSIDE_SCOPE, Disclosure, GrantRow, OutboxRow, SessionRow
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.store.journal import Store, Tx
@@ -22,7 +22,7 @@ from daemon.tools.policy.grants import GrantRequest, explain_excess, matching_gr
 from memory.memory import Memory, MemoryFull
 
 log = logging.getLogger(__name__)
-TERMINAL_CHANNEL = "terminal"
+TERMINAL_CHANNEL, TERMINAL_SESSION = "terminal", "terminal:main"
 MAX_HITS = 5
 MAX_REMEMBERED = 10_000
 RECALL_TIMEOUT_S, INSIST_EVERY_S = 2.0, 10.0
@@ -61,8 +61,20 @@ class OwnerNotifier:
         The place is the owner's own chat, on a channel that works if there is one; else their
         terminal, which shows it when it is opened.
         """
-        known = [row for chat in tx.list_owner_chats() if (row := tx.get_session(chat.session))]
-        rows = [row for row in known if row.channel != not_on]
+        return self._post(tx, text, [one for one in _list_chats(tx) if one.channel != not_on])
+
+    def post_failure(self, tx: Tx, text: str, failed: OutboxRow) -> None:
+        """Of a delivery that failed for good: in another chat, best on another channel; else at the
+        terminal.
+        """
+        refused = failed.channel, failed.chat.partition(":")[0]
+        chats = [one for one in _list_chats(tx) if (one.channel, one.chat) != refused]
+        chats.sort(key=lambda one: one.channel == failed.channel)
+        if not self._post(tx, text, chats):
+            tx.open_session(TERMINAL_SESSION, self.clock.now())
+            self._post(tx, text, [])
+
+    def _post(self, tx: Tx, text: str, rows: Sequence[SessionRow]) -> bool:
         working = [row for row in rows if self.is_working(row.channel)]
         terminals = tx.list_channel_sessions(TERMINAL_CHANNEL, 9)
         own = [row for row in terminals if row.label is Label.TRUSTED]
@@ -71,6 +83,10 @@ class OwnerNotifier:
             tx.post_delivery(OutboxRow(key, -1, to.id, to.channel, to.chat, "notice", text, now))
             return True
         return False
+
+
+def _list_chats(tx: Tx) -> list[SessionRow]:
+    return [row for chat in tx.list_owner_chats() if (row := tx.get_session(chat.session))]
 
 
 @value

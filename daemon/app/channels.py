@@ -58,9 +58,7 @@ async def run_channels(
     await asyncio.to_thread(InboxFolder(daemon.paths.inbox).remove_unfinished)
     await delete_stale_copies(store, daemon.paths.outbox)
     for one in accounts:
-        await asyncio.to_thread(one.import_channel)
-        state = ChannelState(one.create_channel(), clock, times.silent_s, times.ailing_s)
-        states[one.name] = state
+        states[one.name] = await _make_state(daemon, one, times)
         daemon.config_roles[one.name] = one.roles
     drafts = LiveDrafts(store, clock, daemon.event_bus, daemon.sessions.find_awake, states)
     approvals = ApprovalMessages(store, daemon.event_bus, states)
@@ -71,7 +69,7 @@ async def run_channels(
         daemon.channel_states,
         drafts,
         approvals,
-        daemon.notifier.post_notice,
+        daemon.notifier.post_failure,
         daemon.paths.outbox,
         held,
         times.give_up_s,
@@ -104,6 +102,16 @@ async def run_channels(
             await asyncio.gather(
                 drafts.aclose(), approvals.aclose(), *(one.aclose() for one in hosts.values())
             )
+
+
+async def _make_state(
+    daemon: Daemon, account: ConfiguredAccount, times: ChannelTimeouts
+) -> ChannelState:
+    await asyncio.to_thread(account.import_channel)
+    channel = account.create_channel()
+    state = ChannelState(channel, daemon.clock, times.silent_s, times.ailing_s)
+    state.moved_chats = await daemon.store.read(lambda tx: tx.list_moved_chats(state.name))
+    return state
 
 
 def _make_held(daemon: Daemon) -> HeldMessages:

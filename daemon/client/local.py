@@ -1,6 +1,7 @@
 """The client of the daemon in this process, and the reader of a journal that no daemon uses."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 
 from daemon import VERSION
@@ -26,9 +27,9 @@ from daemon.client.views import (
 )
 from daemon.commands.registry import CommandCall, CommandRunner, fence_argument, parse_command
 from daemon.core import value
-from daemon.core.errors import ConfigError, UsageError
+from daemon.core.errors import ConfigError, StoreUnavailable, UsageError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished, is_turn_over
-from daemon.core.messages import MessageQueued
+from daemon.core.messages import FAILURES_SHOWN, MessageQueued, describe_failures
 from daemon.core.quoted import is_typed
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
 from daemon.core.trust import OWNER, Answer, Label, Person, Role, label_for_role
@@ -261,5 +262,9 @@ class LocalClient(JournalReader, DaemonClient):
         return await self.store.read(lambda tx: loop_view(tx, row)) if row else None
 
     async def get_health(self) -> HealthView:
-        problems, notice = list(self.problems()), self.notice()
-        return HealthView(not problems, VERSION, problems + [notice] * bool(notice))
+        problems, since = list(self.problems()), self.inbox.clock.now() - FAILURES_SHOWN
+        shown = [*problems, self.notice()]
+        with suppress(StoreUnavailable):
+            failed = await self.store.read(lambda tx: tx.list_failed(since))
+            shown.append(describe_failures(failed, public=True))
+        return HealthView(not problems, VERSION, [line for line in shown if line])

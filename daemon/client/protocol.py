@@ -65,7 +65,8 @@ class RunView:
 
     `tainted`: what made it untrusted, and at which event; "" while it is trusted. `private`: where
     it read something of the owner's. `reactions`: emojis that people put on its replies.
-    `outgoing`: its messages to others than the owner, and how far each is.
+    `outgoing`: its messages to others than the owner, and how far each is; and what was not
+    delivered.
     """
 
     turn: str

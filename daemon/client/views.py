@@ -122,7 +122,11 @@ def run_view(
         tainted=f"{taint.by} (event {taint.seq})" if taint else "",
         private=list_private_sources(recorded),
         reactions=list(reactions),
-        outgoing=[describe_outgoing(one) for one in deliveries if one.due and one.kind != "notice"],
+        outgoing=[
+            describe_outgoing(one)
+            for one in deliveries
+            if one.state == "failed" or (one.due and one.kind != "notice")
+        ],
     )
 
 

@@ -5,6 +5,7 @@ answers this chat, and how hard it thinks (A2, A14, A19, B1, C1, C6, D5, E7, E13
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from textwrap import indent
@@ -17,7 +18,8 @@ from daemon.agent.models import ModelRouting
 from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.clock import Clock, show_time
-from daemon.core.errors import CONFIG_FAULT, ConfigError, UsageError
+from daemon.core.errors import CONFIG_FAULT, ConfigError, StoreUnavailable, UsageError
+from daemon.core.messages import FAILURES_SHOWN, describe_failures
 from daemon.core.provenance import find_taint, list_private_sources
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage, OutboxRow, SessionRow, UsageRow
 from daemon.core.trust import Label, Role
@@ -205,11 +207,22 @@ class SessionCommands:
             f"Tasks: {tasks}",
             held,
             f"Journal: {FAILING.format(problem) if problem else 'ok'}",
+            await self._show_failures() if call.role is Role.OWNER else "",
             *await self.state(),
             f"Today: {today.tokens:,} tokens{tokens}, ${today.usd:.4f}{usd}{unpriced}",
             f"Turns of seven days ended: {stops}",
         )
         return "\n".join(filter(None, lines))
+
+    async def _show_failures(self) -> str:
+        """What was not delivered; then the owner has seen it."""
+        since = self.clock.now() - FAILURES_SHOWN
+        store = self.service.store
+        text = describe_failures(await store.read(lambda tx: tx.list_failed(since)))
+        if text:
+            with suppress(StoreUnavailable):
+                await store.write(lambda tx: tx.forget_failed())
+        return text
 
     async def cost(self, call: CommandCall) -> str:
         """Use by model: today, seven days, this chat; never 0 for an unknown price."""

@@ -6,11 +6,12 @@ How much a message is worth remembering, from 0 to 1 (A1).
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from daemon.core import value
 from daemon.core.clock import show_time
+from daemon.core.ids import is_mail_session
 from daemon.core.rows import OutboxRow
 from daemon.core.trust import Label
 
@@ -236,15 +237,33 @@ def describe_outgoing(row: OutboxRow) -> str:
     return f"{describe_message(row)}: {states.get(row.state, 'it is on its way already')}"
 
 
+FAILURES_SHOWN = timedelta(days=1)
+
+
+def describe_failures(failed: Sequence[OutboxRow], *, public: bool = False) -> str:
+    """What was not delivered, given latest first, in a line; "" for nothing. `public`: for anybody,
+    so without people and the words of a mail server.
+    """
+    if not failed:
+        return ""
+    latest, count = failed[0], len(failed)
+    number = "1 message was not delivered" if count == 1 else f"{count} messages were not delivered"
+    what = latest.kind if public else describe_message(latest, with_subject=False)
+    is_hidden = public and (latest.kind == MAIL or is_mail_session(latest.session))
+    why = "/status says why" if is_hidden else latest.error
+    return f"{number}; the latest: {what} on {latest.channel}: {why}"
+
+
 REFUSED = re.compile(r"does not take the mail: ([245]\d\d)\b")
 UNCONFIRMED = "not confirmed as sent; the owner was told why"
+UNREAD = "not delivered, as far as is known: nobody may have read it"
 OUTCOMES = "[Since your turn before:\n{lines}]"
 
 
 def describe_outcomes(settled: Sequence[tuple[OutboxRow, bool]]) -> str:
-    """What the model is told of the end of messages to others, each with whether its turn was
-    trusted; "" for none. What a stranger may have written is not among it: the subject of other
-    turns, and the words of a server.
+    """What the model is told of the end of messages to others and of answers that failed, each with
+    whether its turn was trusted; "" for none. What a stranger may have written is not among it: the
+    subject of other turns, and the words of a server.
     """
     ends = {"sent": "sent", "withdrawn": "withdrawn by the user; it was not sent"}
     lines = []
@@ -252,5 +271,6 @@ def describe_outcomes(settled: Sequence[tuple[OutboxRow, bool]]) -> str:
         code = REFUSED.search(row.error)
         refused = f"refused ({code[1]}); it was not sent" if code else UNCONFIRMED
         what = describe_message(row, with_subject=is_trusted)
+        refused = refused if row.kind == MAIL else UNREAD
         lines.append(f"- {what}: {ends.get(row.state, refused)}")
     return OUTCOMES.format(lines="\n".join(lines)) if lines else ""

@@ -13,6 +13,7 @@ from channels.message import (
     Address,
     Arrival,
     ButtonPress,
+    ChatMoved,
     InboundMail,
     InboundMessage,
     Reaction,
@@ -94,8 +95,11 @@ class ChannelHost:
         """In order per conversation; conversations in parallel, so that one commit serves many.
         Raises NotAccepted.
         """
+        for moved in arrivals:
+            if isinstance(moved, ChatMoved):  # before what was said there
+                await _as_not_accepted(self.state.move_chat(self.store, moved.old, moved.new))
         chats: dict[object, list[Arrival]] = {}
-        for arrival in arrivals:
+        for arrival in map(self._use_first_id, arrivals):
             chats.setdefault(getattr(arrival, "address", None), []).append(arrival)
         done = await asyncio.gather(*map(self._handle, chats.values()), return_exceptions=True)
         for error in done:
@@ -103,6 +107,16 @@ class ChannelHost:
                 raise NotAccepted(str(error)) from error
             if error is not None:
                 raise error
+
+    def _use_first_id(self, arrival: Arrival) -> Arrival:
+        """As the journal knows its chat, which may have moved."""
+        match arrival:
+            case InboundMessage():
+                return replace(arrival, address=self.state.to_journal(arrival.address))
+            case ButtonPress() | Reaction():
+                return arrival._replace(address=self.state.to_journal(arrival.address))
+            case _:
+                return arrival
 
     async def _handle(self, arrivals: Sequence[Arrival]) -> None:
         for arrival in arrivals:
@@ -134,7 +148,7 @@ class ChannelHost:
             external = (
                 arrival.external_id
                 if isinstance(arrival, InboundMessage | UnreadableUpdate)
-                else f"{type(arrival).__name__}/{arrival.message_id}"
+                else f"{type(arrival).__name__}/{getattr(arrival, 'message_id', '')}"
             )
             reason = f"{type(error).__name__}: {error}"
             await self._quarantine(
@@ -149,11 +163,13 @@ class ChannelHost:
 
     async def press_button(self, press: ButtonPress) -> str:
         """What to show to who pressed. Raises NotAccepted."""
+        press = press._replace(address=self.state.to_journal(press.address))
         work = self._isolate(press, self._handle_press(press), PRESS_FAILED)
         return await _as_not_accepted(work) or ""
 
     async def run_command(self, inbound: InboundMessage) -> str:
         """The reply of a command that the platform wants at once. Raises NotAccepted."""
+        inbound = replace(inbound, address=self.state.to_journal(inbound.address))
         work = self._isolate(inbound, self._run_command_now(inbound), MESSAGE_FAILED)
         return await _as_not_accepted(work) or ""
 
@@ -184,7 +200,8 @@ class ChannelHost:
             self.store.read(lambda tx: tx.list_channel_sessions(self.state.name, MAX_CONVERSATIONS))
         )
         # agents work in their parent's chat
-        return list(dict.fromkeys(parse_address(row.channel, row.chat) for row in rows))
+        chats = (parse_address(row.channel, row.chat) for row in rows)
+        return list(dict.fromkeys(map(self.state.to_platform, chats)))
 
     def report_alive(self) -> None:
         """The platform has answered."""
@@ -314,12 +331,12 @@ class ChannelHost:
 
     async def knows_thread(self, address: Address) -> bool:
         """The conversation has begun there, so that the first message of the thread is known."""
-        where = session_id(address)
+        where = session_id(self.state.to_journal(address))
         return await _as_not_accepted(self.store.read(lambda tx: has_begun(tx, where)))
 
     async def _mark_seen(self, inbound: InboundMessage) -> None:
         """Mark a message that has to wait, where the platform can."""
-        channel, address = self.state.channel, inbound.address
+        channel, address = self.state.channel, self.state.to_platform(inbound.address)
         if not (channel.capabilities.reactions and self.state.rate_limit.try_acquire(address)):
             return
         try:

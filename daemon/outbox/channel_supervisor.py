@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from channels.base import Channel, ChannelError, Host, RateLimit, RetryLater, Revoked
 from channels.message import Address
 from channels.transport import Backoff
 from daemon.core.clock import Clock, show_time
 from daemon.core.errors import StoreUnavailable
+from daemon.store.journal import Store
 
 log = logging.getLogger(__name__)
 MOST_WINDOWS = 4096
@@ -111,7 +112,7 @@ class RateLimiter:
 
 class ChannelState:
     """A channel and what is known of it. `up` is set while it answers; who waits for it to come
-    back waits on that. `refused`: somebody has to mend it.
+    back waits on that. `refused`: somebody has to mend it. `moved_chats`: as the journal has them.
     """
 
     def __init__(
@@ -128,6 +129,24 @@ class ChannelState:
         self.why, self.refused = "it has not answered yet", False
         self.heard_at, self._heard = clock.now(), clock.monotonic()
         self._failing: float | None = None
+        self.moved_chats: Mapping[str, str] = {}
+
+    async def move_chat(self, store: Store, old: str, new: str) -> None:
+        """The platform says that this chat has a new id: on disk when it returns. Raises
+        StoreUnavailable.
+        """
+        now = self.clock.now()
+        self.moved_chats = await store.write(lambda tx: tx.move_chat(self.name, old, new, now))
+        log.info("%s: the chat %s is %s now", self.name, old, new)
+
+    def to_platform(self, address: Address) -> Address:
+        """By the id that the platform has for the chat now."""
+        chats = [new for new, first in self.moved_chats.items() if first == address.chat]
+        return replace(address, chat=chats[-1]) if chats else address
+
+    def to_journal(self, address: Address) -> Address:
+        """By the chat's first id, which its conversations keep."""
+        return replace(address, chat=self.moved_chats.get(address.chat, address.chat))
 
     def mark_alive(self) -> None:
         """The platform has answered."""

@@ -83,7 +83,8 @@ class LiveDrafts:
         if row is None or channel is None or (former and not former.is_over):
             return
         only = None if channel.channel.capabilities.drafts else _is_lasting
-        watch, address = self.live.subscribe(turn, only), parse_address(row.channel, row.chat)
+        watch = self.live.subscribe(turn, only)
+        address = channel.to_platform(parse_address(row.channel, row.chat))
         updater = self.updaters[turn] = DraftUpdater(turn, address, channel, self, watch)
         updater.task = self._tasks.start(updater.follow(watch.__enter__()), f"drafts {turn}")
 
@@ -118,7 +119,7 @@ class LiveDrafts:
             await channel.up.wait()
             try:
                 async with asyncio.timeout(CLEANUP_CALL_S):
-                    await channel.channel.delete(address, message)
+                    await channel.channel.delete(channel.to_platform(address), message)
             except (ChannelError, TimeoutError) as error:
                 log.info("%s: a draft of before the start stays: %s", channel.name, error)
         await self.store.write(lambda tx: tx.remove_draft(turn))
@@ -367,7 +368,8 @@ async def _edit(channel: ChannelState, row: OutboxRow, text: str) -> bool:
     """Whether there is nothing left to do about it. As long as its channel is down, that can
     wait.
     """
-    address, message_id = parse_address(row.channel, row.chat), row.platform_message_id.split()[-1]
+    address = channel.to_platform(parse_address(row.channel, row.chat))
+    message_id = row.platform_message_id.split()[-1]
     message = OutboundMessage(address, channel.channel.render(text)[-1])
     for pause in (*PAUSES, 0.0):
         await channel.up.wait()

@@ -130,7 +130,8 @@ def load_delivery(tx: Tx, row: OutboxRow, channels: Mapping[str, ChannelState]) 
     """
     row, begun = tx.get_delivery(row.turn, row.part) or row, tx.get_turn_input(row.turn)
     since = min(begun.received_at, row.created_at) if begun else row.created_at
-    delivery = Delivery(row, parse_address(row.channel, row.chat), since, row.body)
+    home = parse_address(row.channel, row.chat)
+    delivery = Delivery(row, channels[row.channel].to_platform(home), since, row.body)
     if row.kind == APPROVAL:
         _load_question(tx, delivery, channels)
     elif row.kind == MAIL:
@@ -144,7 +145,8 @@ def load_delivery(tx: Tx, row: OutboxRow, channels: Mapping[str, ChannelState]) 
         delivery.draft = draft
         delivery.draft_outdated = any((o.kind, o.session, o.state) == file_sent for o in rows)
     in_thread = is_mail_session(row.session) and row.kind != MAIL
-    if begun and (row.kind == REPLY or in_thread):
+    has_moved = begun and tx.has_moved_since(row.channel, home.chat, begun.received_at)
+    if begun and (row.kind == REPLY or in_thread) and not has_moved:
         delivery.reply_to = begun.message_id
     return delivery
 

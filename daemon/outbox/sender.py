@@ -14,7 +14,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from channels.base import Channel, ChannelError, DeliveryUnknown, Rejected, RetryLater, Revoked
+from channels.base import (
+    Channel,
+    ChannelError,
+    DeliveryUnknown,
+    Moved,
+    Rejected,
+    RetryLater,
+    Revoked,
+)
 from channels.message import Address, OutboundMessage
 from daemon.access.chat_ids import NOTICE, parse_address
 from daemon.core.clock import BackgroundTasks, Clock
@@ -63,9 +71,9 @@ class OutboxSender:
     """Takes deliveries to their end: sent, or failed for good, and then the owner is told
     elsewhere, in the same step. What is not sent when it is closed stands in the outbox still.
 
-    `tell(tx, text, not_on)` posts a notice to the owner; `files` has the copies of files; `_known`
-    holds what is queued; what is `_done` leaves it only after a look at the outbox that began
-    later, for an earlier one may still show it as unsent.
+    `tell(tx, text, row)` tells the owner elsewhere of a row that failed; `files` has the copies of
+    files; `_known` holds what is queued; what is `_done` leaves it only after a look at the outbox
+    that began later, for an earlier one may still show it as unsent.
     """
 
     store: Store
@@ -73,7 +81,7 @@ class OutboxSender:
     channels: Mapping[str, ChannelState]
     drafts: LiveDrafts
     approvals: ApprovalMessages
-    tell: Callable[[Tx, str, str], bool]
+    tell: Callable[[Tx, str, OutboxRow], None]
     files: Path
     held: HeldMessages
     give_up_s: float = GIVE_UP_S
@@ -198,6 +206,8 @@ class OutboxSender:
             while len(delivery.ids) < len(delivery.parts):
                 try:
                     await self._send_next(channel, delivery)
+                except Moved as moved:
+                    delivery = await self._follow(channel, delivery, moved)
                 except Rejected:
                     raise
                 except ChannelError as error:
@@ -216,6 +226,17 @@ class OutboxSender:
             await self._delete_copy(row)
         if delivery.choices or row.turn in self.approvals.open_turns:
             self.approvals.add_turn(row.turn)
+
+    async def _follow(self, channel: ChannelState, delivery: Delivery, moved: Moved) -> Delivery:
+        """The rest of it, for the chat's new id, which is on disk before anything is sent there.
+        Raises Rejected where that leads nowhere.
+        """
+        await channel.move_chat(self.store, delivery.address.chat, moved.chat)
+        again = await self._load(channel, delivery.row)
+        if again.address == delivery.address:
+            raise Rejected(str(moved)) from moved
+        again.written, again.unsure = delivery.written, False
+        return again
 
     async def _load(self, channel: ChannelState, row: OutboxRow) -> Delivery:
         """As the journal has it now. Raises Rejected for a file that is gone."""
@@ -337,7 +358,9 @@ class OutboxSender:
             if delivery.choices and state == SENT:
                 tx.set_buttons(row.turn, row.part, shown=True)
             if notice:
-                self.tell(tx, notice, row.channel)
+                self.tell(tx, notice, row)
+            if state == FAILED and (notice or _is_owners(tx, row.session)):
+                tx.note_failure(self.clock.now(), row.turn, row.part)
 
         while True:
             try:
@@ -349,6 +372,10 @@ class OutboxSender:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
         delivery.written = written
+
+
+def _is_owners(tx: Tx, session: str) -> bool:
+    return any(chat.session == session for chat in tx.list_owner_chats())
 
 
 async def _replace_draft(channel: Channel, delivery: Delivery, message: OutboundMessage) -> str:

@@ -46,9 +46,9 @@ Parse = Callable[[str, Path], LoadedConfig[C]]
 
 
 def read_text(path: Path) -> str:
-    """The file's text; nothing when it is absent."""
+    """The file's text, without a byte order mark; nothing when it is absent."""
     try:
-        return path.read_bytes().decode()
+        return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:

@@ -74,7 +74,7 @@ class SecretStore:
                         f"{self.path}: others can read it (mode {mode:o}), expected 600. Run: "
                         f"chmod 600 {self.path}"
                     )
-                found = tomllib.load(file)
+                found = tomllib.loads(file.read().decode("utf-8-sig"))
         except FileNotFoundError:
             return {}
         except OSError as error:

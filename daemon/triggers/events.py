@@ -79,7 +79,7 @@ class EventTrigger:
     intake: Intake
 
     def verify(self, name: str, headers: Mapping[str, str], raw: bytes) -> str:
-        """The key of a signed event; "" for a name that does not sign. Raises BadSignature."""
+        """The key of a signed event; "" where nothing names it. Raises BadSignature."""
         signed = self.config.signed.get(name)
         return verify(signed, headers, raw, self.clock.now()) if signed else ""
 

@@ -42,7 +42,10 @@ class SignedConfig(BaseModel):
     timestamp_header: str = Field(
         "",
         description='of "hmac": the header with the time, in seconds since 1970; what is signed is'
-        " then TIME.BODY; empty: the body alone, which can be repeated, but counts once",
+        " then TIME.BODY; empty: the body alone, which whoever saw it can send again",
+    )
+    id_header: str = Field(
+        "", description='of "hmac": the header with the id of the delivery; one id counts once'
     )
     digest: Literal["sha256", "sha512"] = Field("sha256", description='of "hmac": the hash')
     encoding: Literal["hex", "base64"] = Field("hex", description='of "hmac": of the signature')
@@ -55,24 +58,27 @@ class SignedConfig(BaseModel):
 
 
 def verify(config: SignedConfig, headers: Mapping[str, str], raw: bytes, now: datetime) -> str:
-    """The key of the event: the same one twice is the same event, however it is sent. Raises
-    BadSignature.
+    """The key of the event: the same one twice is the same event. Where a time is signed, the key
+    follows from what is signed, else from the delivery's id; "" without one. Raises BadSignature.
     """
     match config.scheme:
         case "github":
             found = _one(headers, "X-Hub-Signature-256").removeprefix("sha256=")
-            return _check(config, b"", raw, [_decode(found, "hex")])
+            _check(config, b"", raw, [_decode(found, "hex")])
+            return _find_id(headers, "X-GitHub-Delivery")
         case "stripe":
             parts = [part.partition("=") for part in _one(headers, "Stripe-Signature").split(",")]
             times = [text for name, _, text in parts if name.strip() == "t"]
             signatures = [text for name, _, text in parts if name.strip() == "v1"]
             at = _check_time(config, times[0] if len(times) == 1 else "", now)
             found = [_decode(text, "hex") for text in signatures[:MAX_SIGNATURES]]
-            return _check(config, f"{at}.".encode(), raw, found)
+            _check(config, f"{at}.".encode(), raw, found)
+            return _name_signed(raw)  # signed with a new time when it is sent again
         case "slack":
             at = _check_time(config, _one(headers, "X-Slack-Request-Timestamp"), now)
             found = _one(headers, "X-Slack-Signature").removeprefix("v0=")
-            return _check(config, f"v0:{at}:".encode(), raw, [_decode(found, "hex")])
+            _check(config, f"v0:{at}:".encode(), raw, [_decode(found, "hex")])
+            return _name_signed(raw)
         case "hmac":
             found, before = _one(headers, config.header), b""
             if not found.startswith(config.prefix):
@@ -81,7 +87,8 @@ def verify(config: SignedConfig, headers: Mapping[str, str], raw: bytes, now: da
                 at = _check_time(config, _one(headers, config.timestamp_header), now)
                 before = f"{at}.".encode()
             signature = _decode(found.removeprefix(config.prefix), config.encoding)
-            return _check(config, before, raw, [signature])
+            _check(config, before, raw, [signature])
+            return _name_signed(before + raw) if before else _find_id(headers, config.id_header)
 
 
 def _one(headers: Mapping[str, str], name: str) -> str:
@@ -113,11 +120,20 @@ def _check_time(config: SignedConfig, text: str, now: datetime) -> str:
     return text
 
 
-def _check(config: SignedConfig, before: bytes, raw: bytes, signatures: list[bytes]) -> str:
+def _check(config: SignedConfig, before: bytes, raw: bytes, signatures: list[bytes]) -> None:
     name = config.digest if config.scheme == "hmac" else "sha256"
     wanted = hmac.new(config.secret.encode(), before + raw, name).digest()
     if not any([hmac.compare_digest(wanted, one) for one in signatures]):
         raise BadSignature("the signature does not fit the body")
-    # services sign what they send again with a new time: the body has an id, and is one event
-    known = before + raw if config.scheme == "hmac" else raw
-    return f"signed/{hashlib.sha256(known).hexdigest()}"
+
+
+def _name_signed(signed: bytes) -> str:
+    return f"signed/{hashlib.sha256(signed).hexdigest()}"
+
+
+def _find_id(headers: Mapping[str, str], name: str) -> str:
+    """By the id that the sender gave this delivery; "" where it gave none."""
+    if not name or name not in headers:
+        return ""
+    given = _one(headers, name).encode(errors="surrogateescape")
+    return f"delivery/{hashlib.sha256(given).hexdigest()}"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from channels.base import DeliveryUnknown, Gone, Rejected, RetryLater, Revoked
-from channels.message import Address, MessagePart, OutboundMessage
+from channels.base import DeliveryUnknown, Gone, Moved, Rejected, RetryLater, Revoked
+from channels.message import Address, ChatMoved, MessagePart, OutboundMessage
 from channels.telegram.channel import Telegram, TelegramTiming
 from channels.telegram.config import TelegramAccount
 from tests.channels.host import Ledger, running
@@ -319,9 +319,27 @@ async def test_a_group_that_became_a_supergroup_says_where_it_is_now(
     async with running(channel, house):
         new = telegram.people.upgrade(group)
         await telegram.until(lambda: not telegram.world.pending)
-    assert house.entries == []
-    with pytest.raises(Rejected, match=new):
+    assert set(house.entries) == {ChatMoved("telegram", group, new)}
+    with pytest.raises(Moved, match=new, check=lambda error: error.chat == new):
         await channel.send(OutboundMessage(Address("telegram", group), HELLO, "key"))
+
+
+async def test_what_a_person_writes_or_answers_to_moves_no_chat(
+    telegram: FakeTelegram, channel: Telegram, house: Ledger
+):
+    group = telegram.group("ann", "bob")
+    head = telegram.world.new_message(
+        telegram.world.chats[int(group)], telegram.world.person("ann")
+    )
+    async with running(channel, house):
+        telegram.people.say(
+            "ann",
+            group,
+            telegram.mention('{"migrate_to_chat_id": -5}'),
+            more={"reply_to_message": head | {"migrate_to_chat_id": -5}},
+        )
+        await house.until(lambda: len(house.entries) == 1)
+    assert house.messages[0].address.chat == group
 
 
 async def test_an_edit_that_changes_nothing_is_done(telegram: FakeTelegram, channel: Telegram):

@@ -77,3 +77,18 @@ def test_A20_a_secret_is_never_printed(home: Path):
     done = aidaemon("config", "set", "http.token", "sk-hunter2-and-more-of-it", home=home)
     assert done.returncode == 0 and "hunter2" not in done.stdout + done.stderr
     assert "*** (new)" in done.stdout and "a secret stands in the file itself" in done.stderr
+
+
+def test_A20_a_file_that_a_windows_editor_saved_loads_and_is_edited(home: Path):
+    home.mkdir()
+    mark, text = b"\xef\xbb\xbf", '# mine\r\n[agent]\r\neffort = "low"\r\n\r\n[provider]\r\n'
+    (home / "config.toml").write_bytes(mark + text.encode() + b'api_key = "secret:key"\r\n')
+    (home / "secrets.toml").write_bytes(mark + b'key = "hunter-2-and-more"\r\n')
+    (home / "secrets.toml").chmod(0o600)
+    config(home, "check")
+    assert '+effort = "high"' in config(home, "set", "agent.effort", "high")
+    config(home, "set", "agent.max_iterations", "7")
+    assert config(home, "get", "agent.effort") == "high\n"
+    assert b"# mine\r\n" in (home / "config.toml").read_bytes()
+    config(home, "restore", "1")
+    assert config(home, "get", "agent.effort") == "low\n"

@@ -44,6 +44,10 @@ prefix = "v1,"
 timestamp_header = "X-Own-Time"
 digest = "sha512"
 encoding = "base64"
+[events.signed.untimed]
+scheme = "hmac"
+secret = "{SECRET}"
+id_header = "X-Id"
 """
 
 
@@ -59,6 +63,8 @@ def signed(scheme: str, raw: bytes, at: float, secret: str = SECRET) -> dict[str
         case "slack":
             found = hmac.new(key, f"v0:{now}:".encode() + raw, "sha256").hexdigest()
             return {"X-Slack-Request-Timestamp": now, "X-Slack-Signature": f"v0={found}"}
+        case "untimed":
+            return {"X-Signature": hmac.new(key, raw, "sha256").hexdigest()}
         case _:
             digest = hmac.new(key, f"{now}.".encode() + raw, hashlib.sha512).digest()
             return {"X-Own": "v1," + base64.b64encode(digest).decode(), "X-Own-Time": now}
@@ -90,7 +96,8 @@ def body(**more: object) -> bytes:
     return json.dumps({"action": "opened", "id": time.monotonic_ns(), **more}).encode()
 
 
-SCHEMES = ("github", "stripe", "slack", "own")
+TIMED, UNTIMED = ("stripe", "slack", "own"), {"github": "X-GitHub-Delivery", "untimed": "X-Id"}
+SCHEMES = (*TIMED, *UNTIMED)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -104,7 +111,7 @@ async def test_a_signed_event_is_taken_without_a_token_and_is_never_trusted(
     assert (await daemon.run(str(taken["turn"])))["label"] == "untrusted"
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", TIMED)
 async def test_the_same_event_again_is_one_event_whatever_else_is_sent_with_it(
     daemon: Daemon, scheme: str
 ) -> None:
@@ -113,6 +120,21 @@ async def test_the_same_event_again_is_one_event_whatever_else_is_sent_with_it(
     first = await post(daemon, scheme, raw, headers)
     again = await post(daemon, scheme, raw, {**headers, "Idempotency-Key": "another"})
     assert first == again and first[0] == 202
+
+
+@pytest.mark.parametrize("scheme", UNTIMED)
+async def test_of_events_without_a_signed_time_the_id_says_which_are_the_same(
+    daemon: Daemon, scheme: str
+) -> None:
+    raw = body()
+    headers = signed(scheme, raw, time.time())
+    for name in (UNTIMED[scheme], "Idempotency-Key"):
+        given = [{name: f"{time.monotonic_ns()}"}, {name: f"{time.monotonic_ns()}-2"}, {}, {}]
+        taken = [await post(daemon, scheme, raw, {**headers, **one}) for one in given]
+        assert [status for status, _ in taken] == [202] * 4
+        assert len({str(told["turn"]) for _, told in taken}) == 4, "four true events"
+        again = [await post(daemon, scheme, raw, {**headers, **one}) for one in given[:2]]
+        assert again == taken[:2], "sent again by the sender"
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -19,7 +19,8 @@ OUTBOX = RowMapper(OutboxRow, "outbox")
 NEXT_PART = "SELECT COALESCE(MAX(part), 0) + 1 FROM outbox WHERE turn = ?"
 UNSENT = f"state IN {UNSENT_STATES}"  # as the index outbox_unsent has it
 IN_STATE = "state = ?1 AND (?2 IS NULL OR channel = ?2) AND (?3 IS NULL OR session = ?3) ORDER BY n"
-DELIVERED_AS = """WHERE channel = ?1 AND (chat = ?2 OR (chat >= ?2 || ':' AND chat < ?2 || ';'))
+OF_CHAT = "channel = ?1 AND (chat = ?2 OR (chat >= ?2 || ':' AND chat < ?2 || ';'))"
+DELIVERED_AS = f"""WHERE {OF_CHAT}
     AND instr(' ' || platform_message_id || ' ', ' ' || ?3 || ' ') ORDER BY n DESC LIMIT 1"""
 MARK = """UPDATE outbox SET state = ?1, attempts = attempts + (?1 = 'sending'), error = ?5,
     platform_message_id = CASE WHEN ?2 = '' THEN platform_message_id ELSE ?2 END WHERE turn = ?3
@@ -30,6 +31,8 @@ OUTCOMES = """INDEXED BY outbox_outcomes WHERE noted = 0 AND due IS NOT NULL
     AND kind = 'mail' AND state IN ('sent', 'failed', 'withdrawn')
     AND (session = ?1 OR EXISTS (SELECT 1 FROM sessions
     WHERE sessions.id = outbox.session AND root = ?1)) ORDER BY n LIMIT 20"""
+UNDELIVERED = """INDEXED BY outbox_untold WHERE state = 'failed' AND noted = 0 AND session = ?
+    AND kind IN ('reply', 'file') ORDER BY n LIMIT 20"""
 IS_TRUSTED = "SELECT label = 'trusted' FROM turns WHERE id = ?"
 HELD_TIMES = """SELECT MIN(due), MAX(created_at) FROM outbox WHERE state = 'held'
     AND due IS NOT NULL"""
@@ -42,6 +45,11 @@ HAS_LATER = """SELECT EXISTS (SELECT 1 FROM outbox WHERE state = 'held' AND due 
     AND kind = 'notice')"""
 ADVANCE = "UPDATE outbox SET due = ?1 WHERE state = 'held' AND due > ?1 AND kind = 'notice'"
 
+MOVE_CHAT = """INSERT INTO moved_chats (channel, chat, first, at) VALUES (?, ?, ?, ?)
+    ON CONFLICT DO NOTHING"""
+REMOVE_DRAFTS = f"""DELETE FROM drafts WHERE turn IN
+    (SELECT id FROM turns WHERE session IN (SELECT id FROM sessions WHERE {OF_CHAT}))"""
+
 ADD_UNREADABLE = (
     "INSERT OR REPLACE INTO unreadable_updates (name, at, why, raw) VALUES (?, ?, ?, ?)"
 )
@@ -53,8 +61,8 @@ ADD_REACTION = "INSERT INTO reactions (turn, sender, emoji) VALUES (?, ?, ?)"
 
 
 class MessageTables(Table):
-    """The inbox, outbox, cursors, unreadable_updates, drafts, shown_questions and reactions
-    tables.
+    """The inbox, outbox, cursors, moved_chats, unreadable_updates, drafts, shown_questions and
+    reactions tables.
     """
 
     get_input = Get[[str], InboxRow](INBOX, "WHERE id = ?")
@@ -212,15 +220,28 @@ class MessageTables(Table):
 
     def list_outcomes(self, session: str) -> list[tuple[OutboxRow, bool]]:
         """Messages to others whose end the session's model was not told yet, those of its agents
-        too; and whether the turn of each was trusted.
+        too, and its own answers that were not delivered; and whether the turn of each was trusted.
         """
-        rows = self._all(OUTBOX, OUTCOMES, session)
+        rows = self._all(OUTBOX, OUTCOMES, session) + self._all(OUTBOX, UNDELIVERED, session)
         return [(row, bool(self._value(IS_TRUSTED, row.turn))) for row in rows]
 
     def note_outcomes(self, settled: Sequence[str]) -> None:
         """The model was told of these, named as TURN/PART."""
         for turn, _, part in (one.rpartition("/") for one in settled):
             self._run("UPDATE outbox SET noted = 1 WHERE turn = ? AND part = ?", turn, int(part))
+
+    note_failure = Run[[datetime, str, int]](
+        "UPDATE outbox SET failed_at = ? WHERE turn = ? AND part = ?"
+    )
+    """It has failed for good, and the owner is to see it."""
+
+    list_failed = List[[datetime], OutboxRow](
+        OUTBOX, "WHERE failed_at > ? ORDER BY failed_at DESC, n DESC"
+    )
+    """What has failed since then and was not seen by the owner, latest first."""
+
+    forget_failed = Run[[]]("UPDATE outbox SET failed_at = NULL WHERE failed_at IS NOT NULL")
+    """The owner has seen them."""
 
     give_up_deliveries = Run[[str]](
         "UPDATE outbox SET state = 'failed', noted = 1, error = ? WHERE state IN ('new', 'sending',"
@@ -241,6 +262,28 @@ class MessageTables(Table):
     """How far the channel has been read; "" for never."""
 
     put_cursor = Run[[str, str]]("INSERT OR REPLACE INTO cursors (channel, cursor) VALUES (?, ?)")
+
+    def move_chat(self, channel: str, old: str, new: str, at: datetime) -> dict[str, str]:
+        """The platform calls this chat `new` from now on. The messages in the old one are out of
+        reach: their drafts and buttons are forgotten. Gives `list_moved_chats`.
+        """
+        first = self.list_moved_chats(channel).get(old, old)
+        if first != new and self._run(MOVE_CHAT, channel, new, first, at):
+            self._run(REMOVE_DRAFTS, channel, first)
+            self._run(f"UPDATE outbox SET buttons = 0 WHERE {OF_CHAT}", channel, first)
+        return self.list_moved_chats(channel)
+
+    def list_moved_chats(self, channel: str) -> dict[str, str]:
+        """The first id of each chat of the channel that was moved, which the journal keeps, by its
+        later ids, the latest last.
+        """
+        query = "SELECT chat, first FROM moved_chats WHERE channel = ? ORDER BY n"
+        return dict(self._do(query, channel).fetchall())
+
+    has_moved_since = Value[[str, str, datetime], bool](
+        "SELECT EXISTS (SELECT 1 FROM moved_chats WHERE channel = ? AND first = ? AND at > ?)"
+    )
+    """The ids of its messages of before mean nothing now."""
 
     def add_unreadable(self, name: str, at: datetime, why: str, raw: str, limit: int) -> None:
         """An update that could not be read; only the latest `limit` are kept."""

@@ -131,16 +131,18 @@ class People:
         self.world.push(POISON[self.world.poisons % len(POISON)])
         self.world.poisons += 1
 
-    def upgrade(self, chat: str) -> str:
-        """The group becomes another, with another id: what is sent to the old one is refused."""
+    def upgrade(self, chat: str, *, announced: bool = True) -> str:
+        """The group becomes another, with another id: what is sent to the old one is refused. `announced`: the bot is told so,
+        in both.
+        """
         old = self.world.chats[int(chat)]
         new = {**old, "id": int(chat) - 1}
         self.world.chats[new["id"]] = new
         old["migrated_to"] = new["id"]
-        service = self.world.new_message(dict(old), self.world.person("ann")) | {
-            "migrate_to_chat_id": new["id"]
-        }
-        self.world.push({"message": service})
+        news = ((old, "migrate_to_chat_id", new), (new, "migrate_from_chat_id", old))
+        for where, key, other in news if announced else ():
+            service = self.world.new_message(dict(where), self.world.person("ann"))
+            self.world.push({"message": service | {key: other["id"]}})
         return str(new["id"])
 
     def bot_message(self, text: str, chat: str) -> str:
