@@ -391,3 +391,54 @@ async def test_all_times_that_are_shown_are_those_of_the_owners_zone(tmp_path: P
         run = await daemon.ask("what is the time?", "other")
         [call] = await daemon.calls_of(str(run["turn"]))
         assert "Friday, 2026-03-27 11:45" in str(call["result"])
+
+
+WORDS = {
+    "tomorrow at 9": "Sat 2026-03-28 09:00 CET",
+    "in 5 minutes": "Fri 2026-03-27 07:05 CET",
+    "every monday 9am": "Mon 2026-03-30 09:00 CEST, Mon 2026-04-06 09:00 CEST",
+    "weekdays at 7:30": "Fri 2026-03-27 07:30 CET, Mon 2026-03-30 07:30 CEST",
+    "on friday 18:00": "Fri 2026-03-27 18:00 CET",
+    "every month on the 1st at 10:00": "Wed 2026-04-01 10:00 CEST, Fri 2026-05-01 10:00 CEST",
+    "in an hour": "Fri 2026-03-27 08:00 CET",
+    "every day 08:00": "Fri 2026-03-27 08:00 CET, Sat 2026-03-28 08:00 CET",
+    "2026-12-24 18:00": "Thu 2026-12-24 18:00 CET",
+}
+
+
+async def test_ordinary_words_for_a_time_are_read_alike_in_a_chat_at_the_terminal_and_by_the_tool_e3(
+    tmp_path: Path,
+) -> None:
+    """The resolved time, its zone and the next three runs are always told."""
+    async with house(tmp_path, '[general]\ntimezone = "Europe/Berlin"\n') as it, it.up() as daemon:
+        for number, (words, told_as) in enumerate(WORDS.items()):
+            said = str(
+                (await daemon.post("/v1/messages", text=f"/schedule {words}: look"))["reply"]
+            )
+            shell = await asyncio.to_thread(
+                aidaemon,
+                "schedule",
+                "add",
+                words,
+                "look",
+                "--name",
+                f"by-shell-{number}",
+                home=it.home,
+            )
+            it.model.script(calls(("schedule", {"when": words, "prompt": "look"})), says("Done."))
+            turn = await daemon.begin(f"look at it {words}")
+            async for sent in daemon.stream(turn):
+                if sent.name == "approval.asked":
+                    await daemon.post(f"/v1/runs/{turn}/approve", call_id=sent.data["call_id"])
+                elif sent.name == "run.completed":
+                    break
+            by_tool = str((await daemon.calls_of(turn))[0]["result"])
+            for one in (said, shell.stdout, by_tool):
+                assert told_as in one and "Europe/Berlin" in one, (words, one)
+
+
+async def test_a_time_that_may_mean_two_is_asked_back_with_both_e3(tmp_path: Path) -> None:
+    async with house(tmp_path, '[general]\ntimezone = "Europe/Berlin"\n') as it, it.up() as daemon:
+        said = str((await daemon.post("/v1/messages", text="/schedule at 8: tea"))["reply"])
+        assert "may mean Friday, 2026-03-27 08:00 or Friday, 2026-03-27 20:00" in said
+        assert "Which one?" in said and await daemon.listed("/v1/schedules") == []
