@@ -18,6 +18,8 @@ PLAIN_TEXTS = ("plain_text", "raw_text", "raw_number")
 SHOWN_KEYS = ("text", "title", "alt_text", "description", "caption", "name")
 HIDDEN_KEYS = ("confirm", "icon", "rows")
 GONE_FILES = {"tombstone": "a file that was deleted", "hidden_by_limit": "a file that is too old"}
+BESIDE_PASSED = ("pretext", "title", "title_link", "fields", "image_url", "actions")
+"""What a message that is passed on has beside its words."""
 MAX_DEPTH = 24
 
 
@@ -66,8 +68,8 @@ def list_passed(message: Json, bot: str) -> Iterator[Reference]:
         for key in ("blocks", "attachments", "files"):
             whole[key] = [part for one in (*inner, row) for part in find_objects(one, key)]
         text = read_whole(whole)
-        rest = Card(find_text(row, "title"), fields=_read_fields(row)).render()
-        text = "\n\n".join(filter(None, (text, rest)))
+        rest = _read_attachment({key: row[key] for key in BESIDE_PASSED if key in row})
+        text = "\n\n".join(filter(None, (text, rest.render())))
         if not text:
             fallback = to_plain(find_text(row, "fallback"))
             text = UNREADABLE_PART.format(kind=f"a message passed on. {fallback}".strip())

@@ -184,11 +184,11 @@ class EventParser:
 
     def parse_root(self, row: Json, sender: str) -> Reference:
         """The first message of a thread, in which `sender` writes. Raises UNREADABLE."""
-        text, passed = read_whole(row), any(list_passed(row, ""))
+        text, content = read_whole(row), read_content(row)
         text = text or UNREADABLE_PART.format(kind="a message without words")
         by = "assistant" if self.web.is_author(row) else "other"
-        is_typed = not (row.get("bot_id") or passed or read_content(row).boxes)
-        if is_typed and get_text(row, "user", "") == sender:
+        others = content.data or content.boxes or row.get("bot_id") or any(list_passed(row, ""))
+        if not others and get_text(row, "user", "") == sender:
             by = "sender"
         return Reference("root", text, by, _name_of(row), find_text(row, "ts"))
 

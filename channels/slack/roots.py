@@ -12,6 +12,8 @@ from channels.slack.events import UNREADABLE, EventParser, ThreadKey
 from channels.transport import RecentDict
 
 PAUSE_S, MAX_ROOTS = 30.0, 200
+NEW_CHAT = "assistant_app_thread"
+"""Slack's own line, at the beginning of a chat in its pane for assistants."""
 FEATURE = "the first message of a thread in {}"
 REJECTED, SLOW = "Slack does not show it to the assistant", "Slack does not answer at the moment"
 
@@ -48,6 +50,8 @@ class SlackRoots:
             return item
         why = await self._fetch(address.chat, thread, until)
         row = self._rows.get((address.chat, thread))
+        if row and row.get("subtype") == NEW_CHAT:
+            return item
         try:
             root = self._parser.parse_root(row, item.sender.id) if row else None
         except UNREADABLE as error:

@@ -96,6 +96,13 @@ async def test_a_forwarded_alert_comes_with_its_card_and_its_files():
     )
 
 
+async def test_what_a_forwarded_message_has_beside_its_words_is_seen():
+    row = forwarded(text="look", pretext="Alert", image_url="https://a.b/i.png")
+    async with fake() as slack, stage(slack) as on:
+        said = await heard(on, attachments=[row])
+    assert said.text == "look\n\n[card]\nAlert\nimage: https://a.b/i.png\n[end of the card]"
+
+
 async def test_each_of_several_forwarded_messages_has_its_own_author():
     async with fake() as slack, stage(slack) as on:
         both = [forwarded(text="one"), forwarded(text="two", author_id=BOT, author_name="aidaemon")]

@@ -56,6 +56,22 @@ async def test_the_first_message_may_be_the_assistants_or_the_senders_own():
         assert roots(on)[0][2] == "other" and "pay me" in roots(on)[0][1]
 
 
+async def test_words_of_others_in_the_senders_own_first_message_stay_others():
+    async with fake() as slack, stage(slack) as on:
+        chat = slack.group("ann")
+        await asked(on, chat, slack.say("ann", chat, "to <https://eve.example|bob.example>"))
+        assert roots(on)[0][1:3] == ("to [bob.example](https://eve.example)", "other")
+
+
+async def test_slacks_own_line_at_the_beginning_of_a_chat_is_not_told():
+    async with fake() as slack, stage(slack) as on:
+        about = {"subtype": "assistant_app_thread", "text": "New Assistant Thread"}
+        begun = slack.work.post(slack.work.channel(on.dm.chat), BOT, **about)["ts"]
+        slack.say("ann", on.dm.chat, "hello", thread=begun)
+        await on.house.until(lambda: bool(on.house.messages))
+        assert roots(on) == []
+
+
 async def test_a_first_message_is_not_fetched_where_it_is_known_or_nobody_asks():
     async with fake() as slack, stage(slack) as on:
         chat = slack.group("ann", "eve")

@@ -1,6 +1,7 @@
 """What a member who is an editor tries with the owner's questions, turns and words, and what replaying an answer does (A6)."""
 
 import asyncio
+import re
 from typing import cast
 
 from daemon.core.trust import Label
@@ -22,6 +23,10 @@ COMMANDS = (
     "/people", "/people remove ann", "/reload", "/approve show 1",
 )  # fmt: skip
 CONTROL = "(control: the owner's own yes)"
+BY_ANOTHER = re.compile(
+    r"^\[(?:I pass on a message;|this answers a message that) (?!I |you )\S.* wrote", re.M
+)
+"""How somebody else's words are introduced, with the name of their author."""
 LONG = "touch hit{}; echo " + "x" * 4000
 
 
@@ -138,7 +143,7 @@ async def passed_on(front: Front) -> None:
             obeyed = [
                 one
                 for one in came
-                if one.state in ("ordered", "command") or "somebody else wrote" not in one.body
+                if one.state in ("ordered", "command") or not BY_ANOTHER.search(one.body)
             ]
             front.note(f"{attack}, are a command", len(came) != 1 or bool(obeyed))
             front.note(
