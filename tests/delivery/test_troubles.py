@@ -95,7 +95,9 @@ async def test_f1_what_can_never_be_delivered_ends_failed_and_the_owner_is_told_
         )
         await telegram.say("again")
         await telegram.until(lambda: len(telegram.texts()) == 1)
-        assert telegram.texts()[0].startswith("re: again") and "not delivered" in telegram.texts()[0]
+        assert (
+            telegram.texts()[0].startswith("re: again") and "not delivered" in telegram.texts()[0]
+        )
     assert len(slack.texts()) == 2
 
 
