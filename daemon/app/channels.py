@@ -14,6 +14,7 @@ from daemon.gateway.buttons import ButtonHandler
 from daemon.gateway.host import ChannelHost
 from daemon.outbox.channel_supervisor import (
     FAILING_S,
+    LOOK_EVERY_S,
     REFUSED_PAUSE,
     SILENT_S,
     TELL_AFTER_S,
@@ -76,9 +77,9 @@ async def run_channels(
     )
     people = Directory(store, clock)
     hosts = _make_hosts(daemon, people)
-    supervisor = ChannelSupervisor(
-        states, hosts, daemon.notifier, times.tell_after_s, times.refused_pause_s
-    )
+    look_s = min(LOOK_EVERY_S, times.tell_after_s)
+    tell = daemon.notifier
+    supervisor = ChannelSupervisor(states, hosts, tell, look_s, times.refused_pause_s)
     followers = (drafts.follow_turn, approvals.on_turn_start)
     daemon.event_bus.turn_listeners.extend(followers)
     drafts.start()
@@ -109,7 +110,8 @@ async def _make_state(
 ) -> ChannelState:
     await asyncio.to_thread(account.import_channel)
     channel = account.create_channel()
-    state = ChannelState(channel, daemon.clock, times.silent_s, times.ailing_s)
+    seconds = times.silent_s, times.ailing_s, times.tell_after_s
+    state = ChannelState(channel, daemon.clock, *seconds)
     state.moved_chats = await daemon.store.read(lambda tx: tx.list_moved_chats(state.name))
     return state
 

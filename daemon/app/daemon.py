@@ -315,7 +315,8 @@ class Daemon(ToolOwner):
                 await choice.provider.complete(choice.model, replace(request, max_tokens=1))
 
     def _is_channel_up(self, channel: str) -> bool:
-        return channel in self.channel_states and self.channel_states[channel].up.is_set()
+        state = self.channel_states.get(channel)
+        return state is not None and state.up.is_set() and not state.is_deaf
 
     async def _describe_state(self) -> list[str]:
         channels = [f"Channel {state.describe()}" for state in self.channel_states.values()]

@@ -24,8 +24,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 REFUSED_PAUSE, LONGEST_REFUSED = 30.0, 600.0
 LOOK_EVERY_S = 5.0
 SECONDS = "%d %b %H:%M:%S"
-TELL_AFTER_S = 300.0
+TELL_AFTER_S = 270.0  # with a look every few seconds, within five minutes
+STEADY_SHARE = 0.1
 CLOSE_S = 5.0
+DEAF = "it connects and falls silent again, for {minutes:.0f} minutes now ({why})"
 
 
 @dataclass
@@ -113,6 +115,9 @@ class RateLimiter:
 class ChannelState:
     """A channel and what is known of it. `up` is set while it answers; who waits for it to come
     back waits on that. `refused`: somebody has to mend it. `moved_chats`: as the journal has them.
+
+    A channel may be connected and deaf: it answers when it is opened anew, and then no more. So
+    trouble is over only when the platform has answered for a while, a tenth of `tell_after_s`.
     """
 
     def __init__(
@@ -121,14 +126,17 @@ class ChannelState:
         clock: Clock,
         silent_s: float = SILENT_S,
         failing_s: float = FAILING_S,
+        tell_after_s: float = TELL_AFTER_S,
     ) -> None:
         self.channel, self.name, self.clock = channel, channel.name, clock
-        self.silent_s, self.failing_s = silent_s, failing_s
+        self.silent_s, self.failing_s, self.tell_after_s = silent_s, failing_s, tell_after_s
         self.rate_limit = RateLimiter(channel.rate_limit, clock.monotonic)
         self.up = asyncio.Event()
         self.why, self.refused = "it has not answered yet", False
         self.heard_at, self._heard = clock.now(), clock.monotonic()
         self._failing: float | None = None
+        self._troubled: float | None = None
+        self._answered, self._relapse = 0.0, ""
         self.moved_chats: Mapping[str, str] = {}
 
     async def move_chat(self, store: Store, old: str, new: str) -> None:
@@ -153,11 +161,18 @@ class ChannelState:
         self.heard_at, self._heard = self.clock.now(), self.clock.monotonic()
         if not self.up.is_set():
             self.why, self.refused, self._failing = "", False, None
+            self._answered = self._heard
             self.up.set()
+        elif self._heard - self._answered >= STEADY_SHARE * self.tell_after_s:
+            self._troubled, self._relapse = None, ""
 
     def mark_failing(self, why: str, *, refused: bool = False) -> None:
         """It does not answer as it should; `refused`: and it will not, before somebody mends it."""
         self.why, self.refused = why, refused or self.refused
+        if self._troubled is None:
+            self._troubled = self._heard
+        elif self.up.is_set():
+            self._relapse = why
         self.up.clear()
         if self._failing is None:
             self._failing = self.clock.monotonic()
@@ -171,10 +186,33 @@ class ChannelState:
         silent = now - self._heard
         return silent if silent > self.silent_s or not self.up.is_set() else 0.0
 
+    @property
+    def is_deaf(self) -> bool:
+        """It has answered now and then, but never for a while, for more than `tell_after_s`."""
+        return bool(self._relapse) and self._troubled_for > self.tell_after_s
+
+    @property
+    def is_lost(self) -> bool:
+        """The owner is to be told: it has been down, or deaf, for more than `tell_after_s`."""
+        return self.is_deaf or (self.down_for > 0 and self._troubled_for > self.tell_after_s)
+
+    @property
+    def is_steady(self) -> bool:
+        """It works, and not only since a moment ago."""
+        return not self.down_for and self._troubled is None
+
+    @property
+    def _troubled_for(self) -> float:
+        """Seconds since the platform was heard before it got into trouble."""
+        since = self._heard if self._troubled is None else self._troubled
+        return self.clock.monotonic() - since
+
     def describe_problem(self) -> str:
         """What to say of it to those who watch over the daemon; "" while all is well, or has been
         unwell for a moment only.
         """
+        if self.is_deaf:
+            return f"{self.name}: {DEAF.format(minutes=self._troubled_for / 60, why=self._relapse)}"
         if not self.refused and self.down_for <= self.failing_s:
             return ""
         why = self.why or f"the platform has not answered for {self.down_for:.0f} s"
@@ -196,7 +234,7 @@ class ChannelSupervisor:
     channels: Mapping[str, ChannelState]
     hosts: Mapping[str, Host]
     tell: Callable[[str, str], Awaitable[None]]
-    tell_after_s: float = TELL_AFTER_S
+    look_s: float = LOOK_EVERY_S
     refused_pause_s: float = REFUSED_PAUSE
     _reported: set[str] = field(default_factory=set)
 
@@ -237,16 +275,16 @@ class ChannelSupervisor:
                 log.warning("%s did not close in order: %s", state.name, error)
 
     async def _watch(self) -> None:
-        """The owner is told of a channel that is down for five minutes, and when it is back after
-        that.
+        """The owner is told of a channel that is down, or deaf, for five minutes, and when it is
+        back after that.
         """
         while True:
-            await asyncio.sleep(min(LOOK_EVERY_S, self.tell_after_s))
+            await asyncio.sleep(self.look_s)
             for state in self.channels.values():
-                if state.down_for > self.tell_after_s:
+                if state.is_lost:
                     await self._tell_down(state)
                     continue
-                is_news = not state.down_for and state.name in self._reported
+                is_news = state.is_steady and state.name in self._reported
                 if is_news and await self._tell(f"{state.name} works again.", state):
                     self._reported.discard(state.name)
 

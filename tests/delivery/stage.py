@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from channels.base import Channel
 from daemon.app.channels import ChannelTimeouts, run_channels
 from daemon.app.config import load_config
 from daemon.app.daemon import Daemon, Overrides, open_daemon
@@ -15,7 +16,7 @@ from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import OutboxRow
 from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
-from tests.fakes.channel import NEVER, FakeChannel, Trouble, brought
+from tests.fakes.channel import NEVER, Trouble, brought
 from tests.fakes.commits import commit_of
 from tests.fakes.house import write_config
 from tests.fakes.openai import FakeOpenAI
@@ -29,7 +30,7 @@ AT_ONCE = ChannelTimeouts(flush_s=0.0)
 async def at_home(
     home: Path,
     model: FakeOpenAI,
-    *channels: FakeChannel,
+    *channels: Channel,
     config: Mapping[str, object] | None = None,
     times: ChannelTimeouts | None = None,
     parts: Overrides | None = None,

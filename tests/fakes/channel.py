@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import count
 from typing import BinaryIO, TypeVar
 
-from channels.base import Capabilities, ChannelError, Host, RateLimit, Rejected, Revoked
+from channels.base import Capabilities, Channel, ChannelError, Host, RateLimit, Rejected, Revoked
 from channels.message import (
     Address,
     Arrival,
@@ -341,18 +341,18 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Brought(ConfiguredAccount):
-    """A fake channel in place of one of the config."""
+    """A channel in place of one of the config."""
 
-    channel: FakeChannel = field(default_factory=FakeChannel)
+    channel: Channel = field(default_factory=FakeChannel)
 
     def import_channel(self) -> None:
         return
 
-    def create_channel(self) -> FakeChannel:
+    def create_channel(self) -> Channel:
         return self.channel
 
 
-def brought(*channels: FakeChannel) -> list[ConfiguredAccount]:
+def brought(*channels: Channel) -> list[ConfiguredAccount]:
     """For `daemon.app.channels.at_work`."""
     found: list[ConfiguredAccount] = []
     for channel in channels:

@@ -8,13 +8,16 @@ from contextlib import suppress
 
 
 class Chaos:
-    """Before a server at `port`, its `target`. `heard`: told of whatever clients send there."""
+    """Before a server at `port`, its `target`. `heard`: told of whatever clients send there. `forgets`: a client that says this
+    is heard no more.
+    """
 
     def __init__(self, port: int, heard: Callable[[bytes], None] | None = None) -> None:
         self._heard = heard
         self.target = port
         self.port, self.taken = 0, 0
         self.refuses = self.swallows = False
+        self.forgets = b""
         self._open: list[asyncio.StreamWriter] = []
         self._server: asyncio.Server | None = None
 
@@ -60,11 +63,13 @@ class Chaos:
         writer: asyncio.StreamWriter,
         heard: Callable[[bytes], None] | None = None,
     ) -> None:
+        is_forgotten = False
         with suppress(OSError):
             while data := await reader.read(65_536):
                 if heard:
                     heard(data)
-                if not self.swallows:
+                is_forgotten |= self.forgets != b"" and self.forgets in data
+                if not (self.swallows or is_forgotten):
                     writer.write(data)
                     await writer.drain()
         if not self.swallows:

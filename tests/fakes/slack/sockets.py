@@ -29,6 +29,7 @@ class _Sent:
 class Sockets:
     """`ack_s`: how long an acknowledgement may take; `retries_s`: how long Slack waits before each further try. `silent`: what is
     connected from now on is kept open and hears nothing; `deaf`: it is not even answered, as when the network has forgotten it.
+    `forgets`: what is connected from now on is greeted, and then it is deaf.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Sockets:
     ) -> None:
         self.ack_s, self._retries_s, self._changed = ack_s, tuple(retries_s), changed
         self.open: list[web.WebSocketResponse] = []
-        self.silent = self.deaf = False
+        self.silent = self.deaf = self.forgets = False
         self.acked: list[tuple[Json, Json | None]] = []
         self.answers: list[Json] = []
         self.dropped: list[Json] = []
@@ -78,6 +79,7 @@ class Sockets:
                     await socket.send_str(text)
                 except ConnectionError:
                     continue
+                self._deaf.update([socket] if self.forgets else [])
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
         """One connection, until it ends."""
