@@ -9,7 +9,7 @@ from daemon.core.errors import AidaemonError
 from daemon.settings.paths import Paths, resolve_paths
 
 SESSION, UNKNOWN = "terminal:main", "There is no schedule"
-GIVEN = ("name", "zone", "session", "misfire", "oneshot", "until", "agent")
+GIVEN = ("remind", "name", "zone", "session", "misfire", "oneshot", "until", "agent")
 NAME = {"NAME": "the schedule, or its id"}
 ACTIONS: Actions = {
     "list": ("what is scheduled", {"--json": "as a JSON list"}),
@@ -18,6 +18,7 @@ ACTIONS: Actions = {
         {
             "WHEN": 'such as "tomorrow at 9:00", "weekdays at 7:30" or "0 8 * * 1-5"',
             "TASK": "what to do then",
+            "--remind": "tell you the TASK then, as it is: no model is asked",
             "--name NAME": "its name (default: from the task)",
             "--zone ZONE": "its time zone (default: [scheduler] timezone)",
             "--session ID": {

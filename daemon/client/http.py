@@ -46,6 +46,7 @@ ADD_SCHEDULE = Endpoint("POST", "/v1/schedules", str, "said")
 SCHEDULE_KEYS = (
     *("rule", "prompt", "session", "name", "zone", "misfire", "oneshot", "jitter_s", "until"),
     "agent",
+    "remind",
 )
 REQUEST_S, SILENCE_S = 30.0, 45.0
 MAX_EVENT_BYTES = 64 * 1024 * 1024

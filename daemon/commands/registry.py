@@ -90,6 +90,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             Right.MANAGE,
         ),
         Command(
+            "remind",
+            "tell you something at its time",
+            "/remind WHEN: TEXT, such as /remind tomorrow at 9:00: call Ann. /schedule lists.",
+            Right.MANAGE,
+        ),
+        Command(
             "goal",
             "work on something for days",
             '/goal [budget=2.00] [every="day 18:00"] TEXT sets one; /goal N run|pause|resume|stop,'

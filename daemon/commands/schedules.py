@@ -16,7 +16,7 @@ from daemon.triggers.schedules import ScheduleEngine
 USAGE = (
     '/schedule WHEN: TASK makes one, such as "/schedule weekdays at 7:30: sum up the news" or'
     ' "/schedule tomorrow at 18:00: ask me about the tree". /schedule lists;'
-    " /schedule show|run|pause|resume|remove NAME."
+    " /schedule show|run|pause|resume|remove NAME. /remind WHEN: TEXT tells you the text then."
 )
 DONE = {
     "run": "runs now",
@@ -58,7 +58,13 @@ class ScheduleCommands:
             return f"{row.name} {DONE[verb]}.{_next(row)}{missing}"
         return await self._add(call)
 
-    async def _add(self, call: CommandCall) -> str:
+    async def remind(self, call: CommandCall) -> str:
+        """/remind WHEN: TEXT"""
+        if call.session.label is Label.UNTRUSTED:
+            raise UsageError("Reminders are not made in a conversation from outside.")
+        return await self._add(call, remind=True)
+
+    async def _add(self, call: CommandCall, *, remind: bool = False) -> str:
         when, task = split_order(call.argument)
         row = await self.schedules.add(
             ScheduleOrder(
@@ -67,6 +73,7 @@ class ScheduleCommands:
                 session=call.session.root or call.session.id,
                 sender=call.sender,
                 role=call.role.value,
+                remind=remind,
             )
         )
         said = f"Scheduled as {row.name}. {self.schedules.describe(row)}"

@@ -197,6 +197,7 @@ class ScheduleBody(Body):
     session: Annotated[str, StringConstraints(max_length=200)] = "terminal:main"
     misfire: Literal["once", "all", "skip"] = "once"
     oneshot: bool = False
+    remind: bool = False
     jitter_s: Annotated[int, Field(ge=0, le=86_400)] = 0
     until: Annotated[str, StringConstraints(max_length=100)] = ""
     agent: str = "default"

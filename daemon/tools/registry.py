@@ -16,6 +16,7 @@ CORE_TOOLS = (
     "read_file",
     "shell",
     "request_more_iterations",
+    "schedule",
     "find_tools",
 )
 

@@ -168,6 +168,7 @@ class ScheduleTask(BaseModel):
         0, ge=0, le=86_400, description="begin up to so many seconds later, by chance"
     )
     until: str = Field("", description='no run after this time: "2027-01-01T00:00"; empty: no end')
+    remind: bool = Field(False, description="tell the prompt as it is, without a model")
     paused: bool = Field(False, description="do not run it now")
     condition: dict[str, str] = Field(
         {},

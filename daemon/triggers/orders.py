@@ -5,7 +5,7 @@ as the row of the journal. Pure.
 import re
 from collections.abc import Collection
 from dataclasses import fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from daemon.core import value
 from daemon.core.errors import UsageError
@@ -14,11 +14,13 @@ from daemon.store.tables.schedules import GoalRow, ScheduleRow
 from daemon.tools.calls import HEARTBEAT_FILE
 from daemon.triggers.conditions import HEARTBEAT_PROMPT, check_condition
 from daemon.triggers.config import SchedulerConfig, ScheduleTask
-from daemon.triggers.recurrence import BadRule, parse_rule
+from daemon.triggers.recurrence import BadRule, Due, load_zone, parse_rule
 
 CONFIG = "config"
 HEARTBEAT = "heartbeat"
 MOST_JITTER_S = 86_400
+LATE = timedelta(minutes=10)
+LATE_TEXT = "\n\n(This was due at {due}; it runs now, {late} later.)"
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 WORD = re.compile(r"[A-Za-z0-9]+")
 
@@ -27,7 +29,8 @@ WORD = re.compile(r"[A-Za-z0-9]+")
 class ScheduleOrder:
     """What somebody wants done, and when (`rule`, in `zone`; "" for the owner's). `session` is told
     and asked. `label` is that of what orders it, `turn` the turn of the model that did, "" for a
-    person. `name` "" is one made from the task; `until` an ISO time, "" for no end.
+    person. `name` "" is one made from the task; `until` an ISO time, "" for no end. `remind`: the
+    prompt is told as it is.
     """
 
     rule: str
@@ -46,6 +49,7 @@ class ScheduleOrder:
     jitter_s: int = 0
     until: str = ""
     condition: str = ""
+    remind: bool = False
 
 
 def make_row(order: ScheduleOrder, name: str, now: datetime) -> ScheduleRow:
@@ -115,5 +119,16 @@ def check_order(order: ScheduleOrder) -> None:
         )
     if order.misfire not in ("once", "all", "skip"):
         raise UsageError(f"misfire: found {order.misfire!r}, expected once, all or skip")
+    if order.remind and order.condition:
+        raise UsageError("a reminder has no condition; leave out one of them")
     if not 0 <= order.jitter_s <= MOST_JITTER_S:
         raise UsageError(f"jitter: found {order.jitter_s}, expected 0 to {MOST_JITTER_S} seconds")
+
+
+def describe_delay(row: ScheduleRow, due: Due, now: datetime) -> str:
+    """What is told of a time that passed while nothing ran; "" for one that is just now."""
+    if now - due.at <= LATE + timedelta(seconds=row.jitter_s):
+        return ""
+    late = timedelta(seconds=round((now - due.at).total_seconds()))
+    when = due.at.astimezone(load_zone(row.zone)).strftime("%Y-%m-%d %H:%M")
+    return LATE_TEXT.format(due=when, late=late)

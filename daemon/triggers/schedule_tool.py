@@ -19,11 +19,15 @@ from daemon.triggers.schedules import ScheduleEngine
 
 @tool(effect=Effect.DESTRUCTIVE, critical=None, idempotent=True)
 async def schedule(
-    schedules: ScheduleEngine, context: ToolContext, when: str, prompt: str, zone: str = ""
+    schedules: ScheduleEngine,
+    context: ToolContext,
+    when: str,
+    prompt: str,
+    remind: bool = False,
+    zone: str = "",
 ) -> str:
-    """Do a task later, or again and again. `when`: as the user says it, such as "tomorrow at 9:00",
-    "in 20 minutes" or "every monday at 18:00". `prompt`: the task, with everything that is needed
-    to do it. `zone`: such as Europe/Berlin, if it is not the owner's.
+    """Do a task later or repeatedly. `when`: as the user says it ("tomorrow at 9:00", "every monday
+    18:00"). `prompt`: the whole task; with `remind` a text that the user is told then.
     """
     begun = context.turn.events[0].event
     if not isinstance(begun, UserSaid):
@@ -33,6 +37,7 @@ async def schedule(
         prompt=prompt.strip(),
         session=await schedules.find_root(context.session_id),
         zone=zone,
+        remind=remind,
         sender=begun.sender,
         role=begun.role,
         label=Label.UNTRUSTED if context.untrusted_source else Label.TRUSTED,
@@ -68,13 +73,14 @@ def schedule_tool(schedules: ScheduleEngine, clock: Clock) -> Tool:
 
     def preview(arguments: Arguments) -> str:
         try:
-            return describe_runs(read(arguments), clock.now(), schedules.usd_per_run)
+            cost = None if arguments.get("remind") else schedules.usd_per_run
+            return describe_runs(read(arguments), clock.now(), cost)
         except UsageError as error:
             return f"This would be refused: {error}"
 
     def classify(arguments: Arguments) -> Effect:
         try:
-            once = read(arguments).kind == "once"
+            once = bool(arguments.get("remind")) or read(arguments).kind == "once"
         except UsageError:
             return Effect.DESTRUCTIVE
         return Effect.WRITE if once else Effect.DESTRUCTIVE

@@ -27,8 +27,10 @@ from daemon.triggers.conditions import ConditionChecker, Look
 from daemon.triggers.config import ScheduleTask
 from daemon.triggers.orders import (
     CONFIG,
+    LATE,
     ScheduleOrder,
     check_order,
+    describe_delay,
     describe_order,
     make_name,
     make_row,
@@ -39,7 +41,6 @@ from daemon.triggers.recurrence import (
     Due,
     Recurrence,
     describe_runs,
-    load_zone,
     parse_rule,
 )
 
@@ -47,8 +48,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 SECTION = "[[scheduler.tasks]]"
 WAKE_S = 1
+WEB, TERMINAL = "web", "terminal:main"
 GRACE = timedelta(minutes=1)
-LATE = timedelta(minutes=10)
 BACKWARDS = timedelta(seconds=30)
 BATCH, SHOWN = 100, 10
 KEEP_LOOKS = timedelta(days=2)
@@ -62,7 +63,6 @@ TOO_MANY_MISSED = (
 NOT_RUNNING = "It runs while the daemon does: aidaemon run"
 STILL_AT_WORK = "the run before is still at work"
 MISSED = "it was due while the daemon was not running"
-LATE_TEXT = "\n\n(This was due at {due}; it runs now, {late} later.)"
 BROKEN_RULE = (
     "The schedule {name} is paused: {error}. Nothing else of it was changed; remove it, or set it"
     " anew."
@@ -256,7 +256,8 @@ class ScheduleEngine:
     def describe(self, row: ScheduleRow) -> str:
         """Its next runs, and what they may cost; what is missing for them."""
         rule, now = recurrence_of(row), self.clock.now()
-        text = describe_runs(rule, now, self.usd_per_run, once=row.oneshot, until=row.until)
+        cost = None if row.remind else self.usd_per_run
+        text = describe_runs(rule, now, cost, once=row.oneshot, until=row.until)
         return f"{text}{self.missing}"
 
     @property
@@ -353,6 +354,21 @@ class ScheduleEngine:
         key = f"{NOTICE}{self.new_id()}"
         tx.post_delivery(OutboxRow(key, -1, told.id, told.channel, told.chat, "notice", body, now))
 
+    def _remind(self, tx: Tx, row: ScheduleRow, due: Due, now: datetime) -> None:
+        """Its time was chosen by a person: quiet hours do not hold it back. Over HTTP nobody
+        listens: then it goes to where the owner was met last.
+        """
+        told = _open_root(tx, row, now)
+        if told is None or told.channel == WEB:
+            chats = [tx.get_session(chat.session) for chat in tx.list_owner_chats()]
+            told = next(filter(None, chats), None)
+            told = told or _open_root(tx, replace(row, session=TERMINAL), now)
+        if told is None:
+            return
+        body, key = row.prompt + describe_delay(row, due, now), f"{NOTICE}{self.new_id()}"
+        where = told.id, told.channel, told.chat
+        tx.post_delivery(OutboxRow(key, -1, *where, "notice", body, now, due=now))
+
     def plan(self, row: ScheduleRow, now: datetime, tx: Tx | None = None) -> ScheduleRow:
         """With its next due time. Raises BadRule."""
 
@@ -443,6 +459,10 @@ class ScheduleEngine:
         """The occurrence with its session and message; None where it is there already. `found`: its
         condition was looked at.
         """
+        if row.remind:
+            if tx.add_occurrence(OccurrenceRow(row.id, due.key, due.at, now, "told")):
+                self._remind(tx, row, due, now)
+            return None
         turn, session = self.new_id(), row.lane or f"{SCHEDULE_CHANNEL}_{uuid4()}"
         if found:
             tx.set_occurrence("fired", turn, row.id, due.key)
@@ -454,10 +474,7 @@ class ScheduleEngine:
             label = label.join_with(found.label)
             quoted = found.text if found.label is Label.UNTRUSTED else ""
             body += f"\n\n{found.text}"
-        if now - due.at > LATE + timedelta(seconds=row.jitter_s):
-            late = timedelta(seconds=round((now - due.at).total_seconds()))
-            when = due.at.astimezone(load_zone(row.zone)).strftime("%Y-%m-%d %H:%M")
-            body += LATE_TEXT.format(due=when, late=late)
+        body += describe_delay(row, due, now)
         own = (tx.get_session(session) if row.lane else None) or SessionRow(
             session, SCHEDULE_CHANNEL, row.name, label, now, agent=row.agent, root=row.session
         )

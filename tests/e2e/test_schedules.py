@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import random
+import signal
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
@@ -442,3 +444,68 @@ async def test_a_time_that_may_mean_two_is_asked_back_with_both_e3(tmp_path: Pat
         said = str((await daemon.post("/v1/messages", text="/schedule at 8: tea"))["reply"])
         assert "may mean Friday, 2026-03-27 08:00 or Friday, 2026-03-27 20:00" in said
         assert "Which one?" in said and await daemon.listed("/v1/schedules") == []
+
+
+REMINDERS = """[notify]
+quiet_hours = "22:00-09:00"
+[general]
+timezone = "Europe/Berlin"
+[[scheduler.tasks]]
+name = "tea"
+schedule = "every day 08:00"
+prompt = "tea is ready (config)"
+remind = true
+"""
+
+
+async def test_a_reminder_set_in_each_way_is_told_as_it_is_without_a_model_over_kill_9_e3(
+    tmp_path: Path,
+) -> None:
+    """Its time was chosen by a person: quiet hours do not hold it."""
+    async with house(tmp_path, REMINDERS) as it:
+        async with it.up() as daemon:
+            said = await daemon.post("/v1/messages", text="/remind at 8am: tea is ready (chat)")
+            assert "It runs once: Fri 2026-03-27 08:00 CET (Europe/Berlin)" in str(said["reply"])
+            await asyncio.to_thread(
+                aidaemon,
+                "schedule",
+                "add",
+                "in an hour",
+                "tea is ready (shell)",
+                "--remind",
+                home=it.home,
+            )
+            order = {"rule": "today at 08:00", "prompt": "tea is ready (http)", "remind": True}
+            await daemon.post("/v1/schedules", 201, **order)
+            wanted = {"when": "8am", "prompt": "tea is ready (tool)", "remind": True}
+            it.model.script(calls(("schedule", wanted)), says("I will remind you."))
+            await daemon.ask("remind me of the tea at 8am")
+            os.killpg(daemon.process.pid, signal.SIGKILL)
+            await daemon.process.wait()
+        asked = it.model.count
+        it.at(START + timedelta(minutes=61))
+        async with it.up() as daemon:
+            ways = {f"tea is ready ({way})" for way in ("config", "chat", "shell", "http", "tool")}
+            async with asyncio.timeout(20):
+                while not ways <= set(await told(daemon)):
+                    await asyncio.sleep(0.05)
+            assert len([one for one in await told(daemon) if one in ways]) == 5
+            assert it.model.count == asked
+            listed = {
+                str(one["name"]): one["state"] for one in await daemon.listed("/v1/schedules")
+            }
+            assert set(listed.values()) == {"over", "active"} and listed["tea"] == "active"
+
+
+async def test_a_reminder_that_was_missed_says_when_it_was_due_e3(tmp_path: Path) -> None:
+    async with house(tmp_path, '[general]\ntimezone = "Europe/Berlin"\n') as it:
+        async with it.up() as daemon:
+            await daemon.post("/v1/messages", text="/remind in 20 minutes: call Ann")
+        it.at(START + timedelta(hours=5))
+        async with it.up() as daemon:
+            async with asyncio.timeout(20):
+                while not (found := await told(daemon)):
+                    await asyncio.sleep(0.05)
+            assert found == [
+                "call Ann\n\n(This was due at 2026-03-27 07:20; it runs now, 4:40:00 later.)"
+            ]

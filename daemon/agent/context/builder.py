@@ -49,6 +49,7 @@ COMPACT_TOOLS = (
     "list_dir",
     "remember",
     "recall",
+    "schedule",
 )
 COMPACT = "You are aidaemon, an assistant that runs on the user's machine. Be brief."
 

@@ -16,7 +16,8 @@ class ScheduleRow:
     origin: config, owner, model. misfire: what becomes of times that passed while nothing ran:
     once, all, skip. state: active, paused, over, removed. `label` is that of what made it. `seen`
     and `trouble`: what its condition found the last time, and what was told of it. `lane`: the one
-    session of all its runs, a goal's; "" for a new one each time.
+    session of all its runs, a goal's; "" for a new one each time. `remind`: its text is told as it
+    is, without a model.
     """
 
     id: str
@@ -43,12 +44,14 @@ class ScheduleRow:
     seen: str = ""
     trouble: str = ""
     lane: str = ""
+    remind: bool = False
 
 
 @value
 class OccurrenceRow:
     """One time that a schedule was due; `key` names it, whatever happens to clocks and zones.
-    state: checking (its condition), nothing new, fired (`turn` began), skipped (`detail` says why).
+    state: checking (its condition), nothing new, fired (`turn` began), told (a reminder), skipped
+    (`detail` says why).
     """
 
     schedule: str
@@ -83,7 +86,7 @@ REPLACE = """ON CONFLICT (id) DO UPDATE SET name = excluded.name, rule = exclude
     misfire = excluded.misfire, oneshot = excluded.oneshot, jitter_s = excluded.jitter_s, until =
     excluded.until, condition = excluded.condition, label = excluded.label, made_at =
     excluded.made_at, state = excluded.state, due = excluded.due, fires_at = excluded.fires_at,
-    seen = excluded.seen, trouble = excluded.trouble"""
+    seen = excluded.seen, trouble = excluded.trouble, remind = excluded.remind"""
 GOALS = RowMapper(GoalRow, "goals")
 REPLACE_GOAL = """ON CONFLICT (id) DO UPDATE SET usd = excluded.usd, state = excluded.state, note =
     excluded.note"""
