@@ -27,9 +27,12 @@ class SlackRoots:
         self._ask_at = 0.0
 
     def remember(self, chat: str, thread: str, rows: Sequence[Json]) -> None:
-        """The first of these messages, where it is in there; else there is nothing to fetch."""
-        found = (row for row in rows if row.get("ts") == thread)
-        self._rows[chat, thread] = next(found, {})
+        """The first of these messages, where it is in there; else there is nothing to fetch. No
+        rows: Slack does not show them now.
+        """
+        if rows:
+            found = (row for row in rows if row.get("ts") == thread)
+            self._rows[chat, thread] = next(found, {})
 
     async def complete(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         """Messages to the assistant in threads that it does not know come with the first message,

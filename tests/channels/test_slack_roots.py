@@ -114,6 +114,17 @@ async def test_a_message_comes_all_the_same_where_the_first_cannot_be_had():
         assert on.house.texts == ["what does this mean?"] * 3
 
 
+async def test_a_first_message_that_slack_did_not_show_is_asked_for_again():
+    async with fake() as slack, stage(slack) as on:
+        chat = slack.group("ann")
+        root = slack.alert(chat, attachments=[ALERT])
+        slack.fail(REPLIES, Fault("status", 200, text="not_in_channel"))
+        await asked(on, chat, root)
+        assert roots(on)[0][1].startswith("[it could not be read: Slack does not show it")
+        await asked(on, chat, root)
+        assert roots(on)[0][1] == CARD
+
+
 async def test_a_slack_that_is_slow_holds_messages_up_for_a_while_only_and_none_overtakes():
     async with fake() as slack, stage(slack) as on:
         chat = slack.group("ann")
