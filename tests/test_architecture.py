@@ -41,7 +41,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "channels": 64_700,
     "daemon": 1_280,
     "daemon/access": 2_300,
-    "daemon/agent": 33_550,
+    "daemon/agent": 33_600,
     "daemon/app": 11_300,
     "daemon/cli": 24_180,
     "daemon/client": 10_080,
@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/settings": 7_990,
     "daemon/store": 13_660,
     "daemon/tools": 104_000,
-    "daemon/triggers": 22_050,
+    "daemon/triggers": 22_400,
     "memory": 2_650,
 }
 TOP_LEVEL = {
