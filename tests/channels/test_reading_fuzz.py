@@ -11,16 +11,20 @@ from typing import Any
 import pytest
 
 from channels.message import InboundMessage
+from channels.telegram.channel import Telegram, TelegramTiming
+from channels.telegram.config import TelegramAccount
 from tests.channels.discord_host import talking
-from tests.channels.host import Ledger
+from tests.channels.host import Ledger, running
 from tests.channels.slack_stage import fake, stage
 from tests.contract.seen import EMBED, ORIGIN, POLL_BLOCK
 from tests.fakes.discord.world import Json
+from tests.fakes.telegram import FakeTelegram
 
 COUNT = 10_000 if os.environ.get("AIDAEMON_TEST_FULL") == "1" else 300
 ODD: tuple[Any, ...] = (None, True, 0, -1, 1.5, 10**30, "", "x", "nan", "<@U0BOT>", [], {}, [None])
 ODD += ([[]], [{}], {"type": "text"}, {"id": []}, [{"type": {}}], "\ud800")
 Path = tuple[Any, ...]
+SOON = TelegramTiming(first_s=0.02, longest_s=0.1, poll_s=5, album_s=0.02)
 SLACK: Json = {
     "type": "message",
     "text": "see <https://a.example/x|the page> & <@U0BOT>",
@@ -113,8 +117,46 @@ DISCORD: Json = {
     },
     "message_snapshots": [{"message": {"content": "", "embeds": [EMBED]}}],
 }
+USER = {"id": 9, "is_bot": True, "first_name": "Alerts"}
+TELEGRAM: Json = {
+    "date": 1_700_000_000,
+    "text": "see the page, a quotation and code",
+    "entities": [
+        {"type": "text_link", "offset": 4, "length": 8, "url": "https://a.example/x"},
+        {"type": "blockquote", "offset": 14, "length": 11},
+        {"type": "text_mention", "offset": 0, "length": 3, "user": USER},
+    ],
+    "forward_origin": {"type": "channel", "chat": {"id": -5, "type": "channel", "title": "News"}},
+    "reply_to_message": {
+        "message_id": 4,
+        "date": 1,
+        "chat": {"id": 5, "type": "private"},
+        "from": USER,
+        "document": {"file_id": "f", "file_name": "a.pdf", "file_size": 9},
+        "poll": {"id": "1", "question": "Lunch?", "options": [{"text": "Pizza"}]},
+    },
+    "quote": {"text": "a part", "position": 0},
+    "external_reply": {"origin": {"type": "user", "sender_user": USER}, "message_id": 3},
+    "poll": {"id": "1", "question": "Lunch?", "options": [{"text": "Pizza"}]},
+    "checklist": {"title": "List", "tasks": [{"id": 1, "text": "milk", "completion_date": 1}]},
+    "photo": [{"file_id": "p", "file_size": 5}],
+    "contact": {"phone_number": "1", "first_name": "Bo"},
+}
 FORWARD = {**DISCORD, "type": 0, "content": "", "message_reference": ORIGIN}
-WHO = ("type", "user", "subtype", "bot_id", "author", "webhook_id", "id", "case", "channel_type")
+WHO = (
+    "from",
+    "chat",
+    "message_id",
+    "type",
+    "user",
+    "subtype",
+    "bot_id",
+    "author",
+    "webhook_id",
+    "id",
+    "case",
+    "channel_type",
+)
 
 
 def places(value: object, at: Path = ()) -> list[Path]:
@@ -228,3 +270,26 @@ async def test_discord_whatever_is_wrong_with_the_root_of_a_thread_who_asks_ther
     asked = [one for one in on.host.messages if one.text == "why?"]
     assert len(asked) == COUNT // 3
     assert all(one.references[0].kind == "root" and one.references[0].text for one in asked)
+
+
+@pytest.mark.timeout(600)
+async def test_telegram_whatever_is_wrong_with_a_message_it_is_heard_or_set_aside():
+    """Those that are taken for a part of an album or a longer text come with it; here are none."""
+    dice, sent = random.Random(24), dict[str, str]()
+    async with FakeTelegram() as telegram:
+        account = TelegramAccount.model_validate(telegram.config())
+        channel, host = Telegram(account, timing=SOON), Ledger()
+        async with running(channel, host):
+            chat = telegram.private("ann")
+            ann, where = telegram.world.person("ann"), telegram.world.private("ann")
+            for number in range(COUNT):
+                count, mark = 10**6 + number, f"case {number:06d}"
+                whole = {"case": mark, "message_id": count, "from": ann, "chat": where}
+                event, is_theirs = mutate({**whole, **TELEGRAM}, dice)
+                telegram.world.push({"message": event})
+                sent |= {str(count): mark} if is_theirs else {}
+            telegram.say("ann", chat, "the last")
+            await host.until(lambda: is_last(host), 300)
+    check(host, sent)
+    assert len(sent) > COUNT / 2
+    assert sum(isinstance(one, InboundMessage) for one in host.entries) > COUNT / 2

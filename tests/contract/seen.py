@@ -10,6 +10,7 @@ from typing import Any
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord.world import Json
 from tests.fakes.slack import FakeSlack
+from tests.fakes.telegram import FakeTelegram
 
 URL, WORDS, ASKED = "https://a.example/x", "The payroll is late", "what does this mean?"
 
@@ -117,7 +118,54 @@ def _discord_forward(comment: str = "") -> Say:
     return _discord(comment, message_reference=ORIGIN, message_snapshots=snapshots)
 
 
+LINK = {"type": "text_link", "offset": 4, "length": 8, "url": URL}
+PHOTO_CARD = "a preview is shown by the app and not sent to the bot"
+UNKNOWN: Json = {"story": {"id": 3, "chat": {"id": 5, "type": "private"}}}
+CHANNEL = {"type": "channel", "chat": {"id": -5, "type": "channel", "title": "Zoe"}}
+ALERT = "CPU 97% on db1"
+
+
+def _telegram(text: str | None = "", **more: Any) -> Say:
+    return lambda fake: fake.people.say("ann", fake.private("ann"), text or "", more=more)
+
+
+def _telegram_reply(fake: FakeTelegram, **more: Any) -> None:
+    chat = fake.private("ann")
+    theirs = {"id": 99, "is_bot": True, "first_name": "Alerts"}
+    where = {"id": int(chat), "type": "private"}
+    alert = {"message_id": 7, "date": 1, "chat": where, "from": theirs, "text": ALERT}
+    fake.people.say("ann", chat, ASKED, more={"reply_to_message": alert, **more})
+
+
+def _telegram_answer(fake: FakeTelegram) -> None:
+    ours = fake.shown(fake.private("ann"))[-1].id
+    fake.people.reply("ann", ours, ASKED)
+
+
 SAID: dict[str, dict[str, Say]] = {
+    "telegram": {
+        "a link under a word": _telegram("see the page", entities=[LINK]),
+        "a preview": PHOTO_CARD,
+        "a quotation": _telegram("> he said no"),
+        "a poll": _telegram(
+            text=None,
+            poll={
+                "id": "1",
+                "question": "Lunch?",
+                "options": [{"text": "Pizza"}, {"text": "Soup"}],
+            },
+        ),
+        "a file": lambda fake: fake.say(
+            "ann", fake.private("ann"), "look", files=[("a.txt", b"words")]
+        ),
+        "something unknown": _telegram(**UNKNOWN),
+        "an answer to another": _telegram_reply,
+        "an answer to the assistant": _telegram_answer,
+        "a marked part": lambda fake: _telegram_reply(fake, quote={"text": WORDS, "position": 0}),
+        "the root of a thread": "a topic has a name and no first message",
+        "a forward": _telegram(WORDS, forward_origin=CHANNEL),
+        "a forward with a comment": "the comment is a message of its own",
+    },
     "slack": {
         "a link under a word": _slack(f"see <{URL}|the page>"),
         "a preview": _slack(
