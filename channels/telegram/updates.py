@@ -18,6 +18,7 @@ from channels.json_access import (
     UnreadablePayload,
     find_number,
     find_object,
+    find_objects,
     find_text,
     get_number,
     get_object,
@@ -121,10 +122,10 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
     if "@" in text or text.startswith("/"):
         text, is_addressed = strip_mention(text, me.username)
     references = tuple(_list_references(message, me))
-    replied = get_object(message, "reply_to_message")
+    replied = find_object(message, "reply_to_message")
     entities = get_objects(message, "entities") + get_objects(message, "caption_entities")
     named = [get_object(entity, "user").get("id") for entity in entities]
-    answers_us = get_object(replied, "from").get("id") == me.id and not _opens_topic(replied)
+    answers_us = find_object(replied, "from").get("id") == me.id and not _opens_topic(replied)
     external_id, edits, seconds = f"{address.chat}/{number}", "", get_number(message, "date", 0)
     if edited:
         edits, edit_date = external_id, get_number(message, "edit_date", 0)
@@ -141,7 +142,7 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
         private=kind == "private",
         addressed=kind == "private" or is_addressed or answers_us or me.id in named,
         forwarded=shared_by_others or any(map(message.get, BY_OTHERS)),
-        author=_origin(get_object(message, "forward_origin")),
+        author=_origin(find_object(message, "forward_origin")),
         references=references,
         edits=edits,
         sent_at=datetime.fromtimestamp(seconds, UTC) if 0 < seconds < LATEST else None,
@@ -153,24 +154,24 @@ def _list_references(message: Json, me: TelegramIdentity) -> Iterator[Reference]
     """The message that is answered, and the part of it that was marked. A message of another chat
     comes without its text, with a preview of what it holds.
     """
-    replied = get_object(message, "reply_to_message")
-    external = get_object(message, "external_reply")
+    replied = find_object(message, "reply_to_message")
+    external = find_object(message, "external_reply")
     if _opens_topic(replied):
         replied = {}  # in a topic, all that replies to nothing else replies to its opening
     whole = replied or external
     if not whole:
         return
-    author, sender = get_object(replied, "from"), get_object(message, "from")
+    author, sender = find_object(replied, "from"), find_object(message, "from")
     is_passed = any(map(replied.get, (*BY_OTHERS, "sender_chat")))
     writer = author.get("id")
     by = "assistant" if writer == me.id else "sender" if writer == sender.get("id") else "other"
     content = _read_content(whole)
     if by == "sender" and (is_passed or content.data):
         by = "other"
-    named = _origin(get_object(whole, "forward_origin") or get_object(external, "origin"))
-    named = named or _name(author) or get_text(get_object(replied, "sender_chat"), "title", "")
-    number = str(get_number(whole, "message_id", 0) or "")
-    if marked := get_text(get_object(message, "quote"), "text", ""):
+    named = _origin(find_object(whole, "forward_origin") or find_object(external, "origin"))
+    named = named or _name(author) or find_text(find_object(replied, "sender_chat"), "title")
+    number = str(find_number(whole, "message_id") or "")
+    if marked := find_text(find_object(message, "quote"), "text"):
         yield Reference("part", marked, "other" if by == "sender" else by, named, number)
     elif text := content.render(with_files=True):
         yield Reference("reply", text, by, named, number)
@@ -182,10 +183,10 @@ def _opens_topic(replied: Json) -> bool:
 
 def _origin(origin: Json) -> str:
     """Who wrote what is passed on, as far as Telegram says."""
-    user = get_object(origin, "sender_user")
-    chat = get_object(origin, "sender_chat") or get_object(origin, "chat")
-    name = _name(user) or get_text(origin, "sender_user_name", "")
-    return name or get_text(chat, "title", "")
+    user = find_object(origin, "sender_user")
+    chat = find_object(origin, "sender_chat") or find_object(origin, "chat")
+    name = _name(user) or find_text(origin, "sender_user_name")
+    return name or find_text(chat, "title")
 
 
 def _read_content(message: Json) -> Content:
@@ -201,7 +202,7 @@ def _read_content(message: Json) -> Content:
             len(units[: 2 * place].decode("utf-16-le", "replace"))
             for place in (first, first + length)
         )
-        if address := get_text(entity, "url", ""):
+        if address := find_text(entity, "url"):
             links.append((start, end, address))
         elif entity.get("type") in DATA_ENTITIES:
             blocks.append((start, end))
@@ -221,14 +222,14 @@ def _read_content(message: Json) -> Content:
 
 def _list_polls(message: Json) -> Iterator[Poll]:
     """A poll, or a list to tick off."""
-    if poll := get_object(message, "poll"):
-        options = (get_text(one, "text", "") for one in get_objects(poll, "options"))
-        yield Poll(get_text(poll, "question", ""), tuple(options))
-    if checklist := get_object(message, "checklist"):
-        tasks = get_objects(checklist, "tasks")
+    if poll := find_object(message, "poll"):
+        options = (find_text(one, "text") for one in find_objects(poll, "options"))
+        yield Poll(find_text(poll, "question"), tuple(options))
+    if checklist := find_object(message, "checklist"):
+        tasks = find_objects(checklist, "tasks")
         done = (place for place, task in enumerate(tasks) if task.get("completion_date"))
-        texts = tuple(get_text(task, "text", "") for task in tasks)
-        yield Poll(get_text(checklist, "title", ""), texts, "checklist", frozenset(done))
+        texts = tuple(find_text(task, "text") for task in tasks)
+        yield Poll(find_text(checklist, "title"), texts, "checklist", frozenset(done))
 
 
 def _text(message: Json) -> str:
@@ -259,30 +260,30 @@ def _describe_shared(message: Json) -> Iterator[str]:
     """Words for what is neither text, poll nor file. What nobody says, such as a new title, has
     none; what nobody knows here is named.
     """
-    place, contact = (get_object(message, key) for key in ("location", "contact"))
+    place, contact = (find_object(message, key) for key in ("location", "contact"))
     where = f" {place.get('latitude')}, {place.get('longitude')}" if place else ""
-    if venue := get_object(message, "venue"):
-        yield f"[place: {get_text(venue, 'title', '')}, {get_text(venue, 'address', '')}{where}]"
+    if venue := find_object(message, "venue"):
+        yield f"[place: {find_text(venue, 'title')}, {find_text(venue, 'address')}{where}]"
     elif place:
         yield f"[location: {where.strip()}]"
     if contact:
-        yield f"[contact: {_name(contact)}, {get_text(contact, 'phone_number', '')}]"
-    if dice := get_object(message, "dice"):
-        yield f"{get_text(dice, 'emoji', '')} {get_number(dice, 'value', 0)}"
+        yield f"[contact: {_name(contact)}, {find_text(contact, 'phone_number')}]"
+    if dice := find_object(message, "dice"):
+        yield f"{find_text(dice, 'emoji')} {find_number(dice, 'value')}"
     for key in UNSHOWN:
-        if found := get_object(message, key):
-            name = get_text(found, "title", "")
+        if found := find_object(message, key):
+            name = find_text(found, "title")
             yield UNREADABLE_PART.format(kind=f"{key.replace('_', ' ')} {name}".strip())
-    yield get_text(get_object(message, "sticker"), "emoji", "")
+    yield find_text(find_object(message, "sticker"), "emoji")
 
 
 def _attachments(message: Json) -> tuple[Attachment, ...]:
     """Where Telegram has no name for a file, one is made up."""
     number, attachments = get_number(message, "message_id"), []
-    photos = get_objects(message, "photo")
-    largest = max(photos, key=lambda size: get_number(size, "file_size", 0), default={})
+    photos = find_objects(message, "photo")
+    largest = max(photos, key=lambda size: find_number(size, "file_size"), default={})
     for key, kind, mime in FILE_KINDS:
-        file = largest if key == "photo" else get_object(message, key)
+        file = largest if key == "photo" else find_object(message, key)
         if not file or (
             key == "document" and message.get("animation")
         ):  # an animation comes as both
@@ -293,8 +294,8 @@ def _attachments(message: Json) -> tuple[Attachment, ...]:
             kind, mime = "video", "video/webm"
         mime = get_text(file, "mime_type", mime)
         ending = ".ogg" if mime == "audio/ogg" else mimetypes.guess_extension(mime) or ".bin"
-        name = get_text(file, "file_name", "") or f"{kind}_{number}{ending}"
-        size = get_number(file, "file_size", 0)
+        name = find_text(file, "file_name") or f"{kind}_{number}{ending}"
+        size = find_number(file, "file_size")
         attachments.append(Attachment(kind, name, mime, size, get_text(file, "file_id")))
     return tuple(attachments)
 
@@ -322,7 +323,7 @@ def _user(data: Json, key: str = "from") -> Sender:
 
 
 def _name(user: Json) -> str:
-    return f"{get_text(user, 'first_name', '')} {get_text(user, 'last_name', '')}".strip()
+    return f"{find_text(user, 'first_name')} {find_text(user, 'last_name')}".strip()
 
 
 def album_of(raw: object) -> str:

@@ -143,20 +143,8 @@ TELEGRAM: Json = {
     "contact": {"phone_number": "1", "first_name": "Bo"},
 }
 FORWARD = {**DISCORD, "type": 0, "content": "", "message_reference": ORIGIN}
-WHO = (
-    "from",
-    "chat",
-    "message_id",
-    "type",
-    "user",
-    "subtype",
-    "bot_id",
-    "author",
-    "webhook_id",
-    "id",
-    "case",
-    "channel_type",
-)
+WHO = ("from", "chat", "message_id", "type", "user", "subtype", "bot_id", "author")
+WHO += ("webhook_id", "id", "case", "channel_type")
 
 
 def places(value: object, at: Path = ()) -> list[Path]:
@@ -174,7 +162,7 @@ def mutate(message: Json, dice: random.Random) -> tuple[Json, bool]:
         inner: Any = message
         for key in path:
             inner = inner[key]
-        is_theirs &= bool(path) or last not in WHO
+        is_theirs &= (path or [last])[0] not in WHO
         match dice.randrange(4):
             case 0:
                 del inner[last]

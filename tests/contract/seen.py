@@ -210,5 +210,7 @@ SAID: dict[str, dict[str, Say]] = {
         "a forward with a comment": _discord_forward(ASKED),
     },
 }
+SHARED = {("telegram", "a poll")}
+"""It counts as passed on: the platform does not say who made it."""
 NAMELESS = {("discord", "a forward"), ("discord", "a forward with a comment")}
 """The platform does not say who wrote it."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from channels.base import DeliveryUnknown, Rejected, RetryLater, Revoked
+from channels.base import DeliveryUnknown, Moved, Rejected, RetryLater, Revoked
 from daemon.app.channels import ChannelTimeouts
 from daemon.app.daemon import Daemon
 from daemon.store.journal import Tx
@@ -99,6 +99,24 @@ async def test_f1_what_can_never_be_delivered_ends_failed_and_the_owner_is_told_
             telegram.texts()[0].startswith("re: again") and "not delivered" in telegram.texts()[0]
         )
     assert len(slack.texts()) == 2
+
+
+async def test_f1_what_waits_for_a_chat_that_moved_goes_to_its_new_id_in_order(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    echo(model)
+    channel = FakeChannel(capabilities=QUIET)
+    channel.fail("send", Trouble(RetryLater("busy", 0.5)), Trouble(Moved("it moved", "-200")))
+    async with at_home(tmp_path, model, channel) as house:
+        await channel.say("a", chat="-100")
+        await channel.say("b", chat="-100")
+        await channel.until(lambda: len(channel.texts("-200")) == 2)
+        assert channel.texts("-200") == ["re: a", "re: b"] and channel.texts("-100") == []
+        await channel.say("c", chat="-200")
+        await channel.until(lambda: channel.texts("-200")[-1] == "re: c")
+        assert {row.session for row in await outbox(house)} == {"-100"}
+        assert channel.host
+        assert [one.chat for one in await channel.host.list_conversations()] == ["-200"]
 
 
 async def test_f1_two_dead_ends_do_not_tell_each_other_of_it_for_ever(
