@@ -56,7 +56,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/services": 2_850,
     "daemon/sessions": 9_750,
     "daemon/settings": 7_990,
-    "daemon/store": 13_660,
+    "daemon/store": 13_690,
     "daemon/tools": 104_000,
     "daemon/triggers": 22_400,
     "memory": 2_650,

@@ -12,7 +12,7 @@ from textwrap import indent
 
 from channels.markup.sanitize import shorten_line
 from daemon.agent.budgets import UsageToday, utc_midnight
-from daemon.agent.context.history import TURNS, is_cleared, rebuild_turn
+from daemon.agent.context.history import rebuild_turn
 from daemon.agent.final_messages import BY_STOP
 from daemon.agent.models import ModelRouting
 from daemon.commands.registry import CommandCall
@@ -27,6 +27,7 @@ from daemon.core.turn import render_plan
 from daemon.loops.config import LoopNotEnabled, LoopNotStarted
 from daemon.services.sessions import SessionService
 from daemon.store.journal import Tx
+from daemon.store.tables.sessions import SHOWN_TURNS, is_cleared
 
 log = logging.getLogger(__name__)
 
@@ -297,7 +298,7 @@ def _find_taint_reason(tx: Tx, session: SessionRow) -> str:
     """How outside text came into this chat since it was last cleared; "" when none did (F3)."""
     rows = [
         row
-        for row in reversed(tx.list_turns(session.id, TURNS))
+        for row in reversed(tx.list_turns(session.id, SHOWN_TURNS))
         if row.label is Label.UNTRUSTED and not is_cleared(row.started_at, session)
     ]
     for row in rows:
@@ -309,7 +310,9 @@ def _find_taint_reason(tx: Tx, session: SessionRow) -> str:
 def _list_private_sources(tx: Tx, session: SessionRow) -> list[str]:
     """Where this chat read something of the owner's since it was last cleared."""
     rows = [
-        row for row in tx.list_turns(session.id, TURNS) if not is_cleared(row.started_at, session)
+        row
+        for row in tx.list_turns(session.id, SHOWN_TURNS)
+        if not is_cleared(row.started_at, session)
     ]
     return sorted({name for row in rows for name in list_private_sources(tx.list_events(row.id))})
 

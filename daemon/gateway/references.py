@@ -4,9 +4,9 @@ of a thread. What the model has before it is not said twice.
 
 from channels.message import InboundMessage, Reference
 from daemon.access.chat_ids import chat_id
-from daemon.agent.context.history import TURNS, is_cleared
 from daemon.core.rows import OutboxRow
 from daemon.store.journal import Tx
+from daemon.store.tables.sessions import SHOWN_TURNS, is_cleared
 
 FORWARDED_TEXT = "[I pass on a message; {author} wrote it]\n{text}\n[end of it]"
 REFERENCES = {
@@ -64,5 +64,5 @@ def _has_read(tx: Tx, session: str, said: OutboxRow | None) -> bool:
     turn = tx.get_turn(said.turn) if said else None
     if said is None or turn is None or row is None or turn.session != session:
         return False
-    shown = {one.id for one in tx.list_turns(session, TURNS)}
+    shown = {one.id for one in tx.list_turns(session, SHOWN_TURNS)}
     return said.kind == "reply" and turn.id in shown and not is_cleared(turn.started_at, row)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import (
     History,
-    is_cleared,
     load_history,
     load_parent,
     rebuild_turn,
@@ -41,6 +40,7 @@ from daemon.core.turn import Turn
 from daemon.sessions.brakes import OWNER_RANK, PERSON_RANK, UNTRUSTED_RANK
 from daemon.sessions.turn_setup import AGENT, load_inherited_sources, serves_another
 from daemon.store.journal import Tx, begins_by_itself
+from daemon.store.tables.sessions import is_cleared
 
 if TYPE_CHECKING:
     from daemon.sessions.manager import SessionManager

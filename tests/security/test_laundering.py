@@ -5,6 +5,7 @@ In every test a real house obeys whatever it reads; what a real server executed 
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -253,12 +254,18 @@ async def test_F3_a_message_of_somebody_else_in_the_chat_orders_nothing(tmp_path
         assert (ran.asked, ran.label, at.executed()) == (["send"], "untrusted", [])
 
 
+def sends_once(body: dict[str, Any]) -> Step:
+    """Mails once in the latest turn, then says ok."""
+    said = [place for place, one in enumerate(body["messages"]) if one["role"] == "user"][-1]
+    asked = [one for one in body["messages"][said:] if "send" in str(one.get("tool_calls"))]
+    return says("ok") if asked else sends(EVE)
+
+
 async def test_F3_one_who_is_no_part_of_it_speaks_in_the_middle_of_a_turn(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         go = asyncio.Event()
-        at.it.model.script(
-            gate(go, calls(("current_time", {}))), sends(EVE), says("ok"), sends(EVE), says("ok")
-        )
+        at.it.model.script(gate(go, calls(("current_time", {}))))
+        at.it.model.otherwise(by(sends_once))
         turn = await at.it.say("what time is it?", "web:one")
         await at.it.until(turn, "cycle.start")
         guest = InboxMessage(
@@ -267,7 +274,8 @@ async def test_F3_one_who_is_no_part_of_it_speaks_in_the_middle_of_a_turn(tmp_pa
         other = (await at.it.house.client.inbox.accept(guest)).row.turn
         go.set()
         own, theirs = await at.ended(turn), await at.ended(other)
-        assert (own.asked, own.label) == (["send"], "trusted")
+        # a turn that waits for an answer lets the next one go first, and is resumed after it
+        assert own.asked == ["send"]
         assert (theirs.asked, theirs.label, at.executed()) == (["send"], "untrusted", [])
 
 

@@ -9,7 +9,6 @@ assistant message that asked for them. No user text is ever lost.
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from hashlib import blake2b
 from itertools import chain, pairwise
 
@@ -24,6 +23,7 @@ from daemon.core.turn import EventSink, Turn
 from daemon.core.turn_spec import TurnSpec
 from daemon.store.codec import UnreadableEvent
 from daemon.store.journal import Tx
+from daemon.store.tables.sessions import SHOWN_TURNS, is_cleared
 
 log = logging.getLogger(__name__)
 CHARS_PER_TOKEN = 4
@@ -31,7 +31,6 @@ AROUND_A_CALL, ENVELOPE = 32, 16
 DUE_PERCENT = 80
 REFLECTION = "reflection"
 STRIPPED = "[a tool call that was cut off]"
-TURNS = 30
 ENCODING = ("utf-8", "surrogatepass")
 
 
@@ -268,8 +267,8 @@ class History:
                     f"reflection:{turn.id}", one.text, turn.label, is_owner_turn(turn)
                 )
         for turns in (self.groups, self.texts_by_turn):
-            if len(turns) > 2 * TURNS:
-                del turns[:-TURNS]
+            if len(turns) > 2 * SHOWN_TURNS:
+                del turns[:-SHOWN_TURNS]
 
 
 def load_history(tx: Tx, session: SessionRow) -> History:
@@ -279,7 +278,7 @@ def load_history(tx: Tx, session: SessionRow) -> History:
     history = History(offers={GOAL_DONE: None} if session.channel == GOAL_CHANNEL else {})
     rows = [
         row
-        for row in reversed(tx.list_turns(session.id, TURNS))
+        for row in reversed(tx.list_turns(session.id, SHOWN_TURNS))
         if row.state == "ended" and not is_cleared(row.started_at, session)
     ]
     for row in sorted(rows, key=lambda row: row.ended_at or row.started_at):
@@ -288,11 +287,6 @@ def load_history(tx: Tx, session: SessionRow) -> History:
         except UnreadableEvent as error:
             log.warning("turn %s is left out of what the model is shown: %s", row.id, error)
     return history
-
-
-def is_cleared(began: datetime, session: SessionRow) -> bool:
-    """A turn that began then is from before the session was last cleared."""
-    return session.cleared_at is not None and began <= session.cleared_at
 
 
 def load_parent(tx: Tx, turn_id: str) -> tuple[ChildRow | None, TurnSpec | None]:

@@ -20,10 +20,16 @@ CLAIM = """INSERT INTO leases (session, owner, epoch) VALUES (?, ?, 1)
     ON CONFLICT (session) DO UPDATE SET owner = excluded.owner, epoch = epoch + 1 RETURNING epoch"""
 LEASE = """SELECT epoch, turns.n FROM leases LEFT JOIN turns ON turns.id = ?2 AND turns.session = ?1
     WHERE leases.session = ?1"""
+SHOWN_TURNS = 30  # of a session, to its model
 LOOPS = RowMapper(LoopRow, "loops")
 UPDATE = """ON CONFLICT (id) DO UPDATE SET label = excluded.label, stage = excluded.stage, attempt
     = excluded.attempt, learned = excluded.learned, final_output = excluded.final_output, error =
     excluded.error, ended_at = excluded.ended_at"""
+
+
+def is_cleared(began: datetime, session: SessionRow) -> bool:
+    """A turn that began then is from before the session was last cleared."""
+    return session.cleared_at is not None and began <= session.cleared_at
 
 
 class SessionTables(Table):
