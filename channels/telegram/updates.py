@@ -121,7 +121,8 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
     is_addressed = False
     if "@" in text or text.startswith("/"):
         text, is_addressed = strip_mention(text, me.username)
-    references = tuple(_list_references(message, me))
+    points = any(map(message.get, ("reply_to_message", "external_reply")))
+    references = _read_references(message, me) if points else ()
     replied = find_object(message, "reply_to_message")
     entities = get_objects(message, "entities") + get_objects(message, "caption_entities")
     named = [get_object(entity, "user").get("id") for entity in entities]
@@ -142,12 +143,20 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
         private=kind == "private",
         addressed=kind == "private" or is_addressed or answers_us or me.id in named,
         forwarded=shared_by_others or any(map(message.get, BY_OTHERS)),
-        author=_origin(find_object(message, "forward_origin")),
+        author=_origin(origin) if (origin := find_object(message, "forward_origin")) else "",
         references=references,
         edits=edits,
         sent_at=datetime.fromtimestamp(seconds, UTC) if 0 < seconds < LATEST else None,
-        data=(*content.data, *content.boxes),
+        data=(*content.data, *content.boxes, *content.notes),
     )
+
+
+def _read_references(message: Json, me: TelegramIdentity) -> tuple[Reference, ...]:
+    """What the message points at never costs the message itself."""
+    try:
+        return tuple(_list_references(message, me))
+    except UnreadablePayload:
+        return (Reference("reply", UNREADABLE_PART.format(kind="the message that is answered")),)
 
 
 def _list_references(message: Json, me: TelegramIdentity) -> Iterator[Reference]:
@@ -206,7 +215,7 @@ def _read_content(message: Json) -> Content:
             links.append((start, end, address))
         elif entity.get("type") in DATA_ENTITIES:
             blocks.append((start, end))
-    text, hidden = show_links(whole, links)
+    text, hidden = show_links(whole, links) if links else (whole, ())
     quotations = (
         show_links(whole[start:end], [(a - start, b - start, u) for a, b, u in links if a >= start])
         for start, end in blocks
@@ -279,7 +288,7 @@ def _describe_shared(message: Json) -> Iterator[str]:
 
 def _attachments(message: Json) -> tuple[Attachment, ...]:
     """Where Telegram has no name for a file, one is made up."""
-    number, attachments = get_number(message, "message_id"), []
+    number, attachments = find_number(message, "message_id"), []
     photos = find_objects(message, "photo")
     largest = max(photos, key=lambda size: find_number(size, "file_size"), default={})
     for key, kind, mime in FILE_KINDS:
@@ -354,7 +363,9 @@ def goes_on(before: object, raw: object) -> bool:
     first, second = find_object(before, "message"), find_object(raw, "message")
     if not _is_long(first) or not find_text(second, "text"):
         return False
-    if any(map(second.get, ("reply_to_message", *BY_OTHERS))) or first.get("via_bot"):
+    if any(map(second.get, ("reply_to_message", *BY_OTHERS))) or any(map(first.get, BY_OTHERS)):
+        return False
+    if find_text(second, "text").startswith("/"):
         return False
     places = ("chat", "id"), ("from", "id"), ("message_thread_id",)
     is_same = all(find_number(first, *keys) == find_number(second, *keys) for keys in places)

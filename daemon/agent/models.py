@@ -235,8 +235,8 @@ class ModelCaller:
         self, turn: Turn, context: TurnContext, prompt: Prompt, routes: Sequence[ModelRoute]
     ) -> None:
         """Call; a request that is refused for what is in it is made again without that (A7)."""
-        first = routes[0]
-        known = self.adaptations.find(turn, first.provider.name, first.model)
+        asked = [(route.provider.name, route.model) for route in routes]
+        known = self.adaptations.find(turn, asked)
         while True:
             try:
                 await self._call_once(

@@ -178,6 +178,7 @@ class Anthropic(HttpProvider):
 
     kind = "anthropic"
     path = "/messages"
+    needed = ("max_tokens",)
     rejects_native = re.compile(r"\b(signature|thinking)\b", re.IGNORECASE)
 
     def prepare(

@@ -10,17 +10,23 @@ from typing import ClassVar, Protocol, TypeVar
 from pydantic_core import from_json
 
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import ModelReply, ModelRequest, Native, ToolCall, Usage
+from daemon.core.messages import CUT_BY_LENGTH, ModelReply, ModelRequest, Native, ToolCall, Usage
 from daemon.core.redaction import drop_lone_surrogates
 from daemon.providers.errors import CallFailed
 from daemon.providers.rules import Json, clean_arguments, find_offered
-from daemon.providers.text_calls import VisibleText, find_text_calls, split_thought
+from daemon.providers.text_calls import (
+    VisibleText,
+    find_text_calls,
+    is_unfinished_thought,
+    split_thought,
+)
 
 TextCallback = Callable[[str], None]
 MAX_TOKENS = 10**9
 MAX_RESPONSE_BYTES = 64 << 20
 MAX_SHOWN_BYTES = 100
 MAX_CACHED = 4096
+CUT_THOUGHT = "[The model was still thinking at its limit of tokens, and gave no answer.]"
 NOTHING = (None, b"[]")  # is left out of a body
 HALF_CHARACTER = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 T = TypeVar("T")
@@ -198,7 +204,7 @@ class ReplyBuilder(ABC):
             raw = "".join([self.read(fields) for fields in list_objects(found)])
             raw = drop_lone_surrogates(raw) if self._has_halves else raw
             return self._visible.feed(raw)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             start = received[:MAX_SHOWN_BYTES]
             shown = start.decode("utf-8", "replace") if isinstance(start, bytes) else start
             raise CallFailed(ErrorClass.MALFORMED, f"not {self.what}: {shown}") from error
@@ -230,6 +236,8 @@ class ReplyBuilder(ABC):
             raise self._make_error(ErrorClass.MALFORMED, f"not {self.what}: {error}") from error
         raw = drop_lone_surrogates(raw) if self._has_halves else raw
         _, text = split_thought(raw)
+        if self.finish in CUT_BY_LENGTH and is_unfinished_thought(text):
+            text = CUT_THOUGHT
         if not text.strip() and not asked:
             empty = ErrorClass.MALFORMED, "an empty reply"
             raise self._make_error(*self.withheld.get(self.finish, empty))
@@ -238,8 +246,12 @@ class ReplyBuilder(ABC):
         if written:
             text, asked = "", [("", *call) for call in written]
         ids: list[str] = []  # they are echoed: each call needs one of its own
+        named = {given for given, *_ in asked}
         for index, (given, *_) in enumerate(asked):
-            ids.append(given if given and given not in ids else f"{given or 'call'}_{index}")
+            wanted, number = given, index
+            while not wanted or wanted in ids or (wanted != given and wanted in named):
+                wanted, number = f"{given or 'call'}_{number}", number + 1
+            ids.append(wanted)
         calls = tuple(
             ToolCall(call_id, find_offered(name, offered), clean_arguments(arguments))
             for call_id, (_, name, arguments) in zip(ids, asked, strict=True)

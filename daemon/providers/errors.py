@@ -68,9 +68,13 @@ NO_CREDIT = re.compile(
     re.IGNORECASE,
 )
 NO_MODEL = re.compile(
-    r"model\b.{0,80}\b(not found|does not exist|not exist|unknown|not available)|unknown model",
+    r"model\b[^.;:]{0,80}\b(not found|does not exist|not exist|not available|is unknown)"
+    r"|unknown model",
     re.IGNORECASE,
 )
+# What a refusal quotes, and names in it, such as those of tools: they say nothing of its kind.
+QUOTED = re.compile(r"'[^']{0,200}'|\"[^\"]{0,200}\"|`[^`]{0,200}`|\S*[_\[\]]\S*")
+
 BUSY = re.compile(
     r"overloaded|at capacity|over capacity|no capacity|server is busy|high demand", re.IGNORECASE
 )
@@ -186,7 +190,8 @@ def _classify(
     for pattern, kind, statuses in WORDS:
         # A 429 with a time to come back is a rate limit, even if it mentions billing, as Google's.
         is_limit = kind is ErrorClass.BILLING and retry_after is not None
-        if status in statuses and not is_limit and pattern.search(words):
+        said = QUOTED.sub(" ", words) if status in (400, 422) else words
+        if status in statuses and not is_limit and pattern.search(said):
             return kind
     if status is not None:
         usual = CLASS_BY_HUNDRED.get(status // 100, ErrorClass.UNKNOWN)

@@ -149,12 +149,14 @@ class HttpProvider(ABC):
     """A provider. It streams when somebody watches; the reply is the same either way.
 
     `timeout_s` is the longest silence, `total_timeout_s` the longest call.
-    `rejects_native` finds the error of a service that refuses its own former reply.
+    `rejects_native` finds the error of a service that refuses its own former reply; `needed` is
+    what it requires besides the usual.
     """
 
     kind: ClassVar[str]
     path: ClassVar[str]
     rejects_native: ClassVar[re.Pattern[str] | None] = None
+    needed: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -257,7 +259,7 @@ class HttpProvider(ABC):
                     await read_reply(response, builder, on_text, self._timeout_s)
         except CallFailed as error:
             sent = (name for name, value in fields.items() if value not in NOTHING)
-            error.parameters = tuple(name for name in sent if name not in NEEDED)
+            error.parameters = tuple(name for name in sent if name not in (*NEEDED, *self.needed))
             raise
         except TimeoutError as error:
             silence = f"it was silent for {self._timeout_s:g} s"

@@ -70,6 +70,7 @@ class ChatReplyBuilder(ReplyBuilder):
     withheld = FILTERED
 
     _thoughts: Json = field(default_factory=dict)
+    _pieces: dict[str, list[str]] = field(default_factory=dict)
     _calls: list[_CallParts] = field(default_factory=list)
     _by_index: dict[object, _CallParts] = field(default_factory=dict)
 
@@ -90,7 +91,9 @@ class ChatReplyBuilder(ReplyBuilder):
         for position, call in enumerate(list_objects(message.get("tool_calls"))):
             self._add_call(call, position if whole else call.get("index"))
         for key in THOUGHTS:
-            if (piece := message.get(key)) is not None:
+            if isinstance(piece := message.get(key), str):
+                self._pieces.setdefault(key, []).append(piece)
+            elif piece is not None:
                 self._thoughts[key] = _join(self._thoughts.get(key), piece)
         parts = [get_text(part, "text") for part in list_objects(message.get("content"))]
         text = "".join(parts) or get_text(message, "refusal")
@@ -122,7 +125,8 @@ class ChatReplyBuilder(ReplyBuilder):
     def _make_native(self, calls: Sequence[ToolCall], raw: str, text: str) -> Native | None:
         """What a message has no place for."""
         extras = [call.extra for call in self._calls]
-        message = self._thoughts | ({"content": raw} if raw != text else {})
+        written = {key: "".join(pieces) for key, pieces in self._pieces.items()}
+        message = self._thoughts | written | ({"content": raw} if raw != text else {})
         if not message and not any(extras):
             return None
         return make_native({"message": message, "calls": extras})

@@ -5,6 +5,7 @@ texts.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from urllib.parse import unquote
 
 from daemon.core.messages import Message, MessageRole
 from daemon.core.redaction import drop_lone_surrogates
@@ -17,7 +18,11 @@ EMPTY_TEXT = "[an empty message]"
 INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_-]")
 VALID_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NAMELESS = "unknown"
+MARKED_NAME = re.compile(r"(?:functions?\.|tools\.)?([\w-]+)(?::\d+)?(?:<\|.*)?", re.DOTALL)
 ALTERNATIVES = ("allOf", "anyOf", "oneOf")
+NOT_AT_ROOT = (*ALTERNATIVES, "enum", "not", "const", "if", "then", "else")
+NAMED = ("properties", "patternProperties", "$defs", "definitions")
+MAX_ALTERNATIVES = 8
 MAX_DEPTH = 50
 EDGES = ("\ud800", "\udfff")  # of the half characters, which only come in pairs
 
@@ -71,10 +76,8 @@ def find_offered(name: str, offered: Iterable[str]) -> str:
     `functions.NAME:0` or `NAME<|channel|>commentary`.
     """
     names = set(offered)
-    if name in names:
-        return name
-    found = names.intersection(INVALID_NAME_CHAR.split(name))
-    return found.pop() if len(found) == 1 else name or NAMELESS
+    plain = MARKED_NAME.fullmatch(name)
+    return plain[1] if name not in names and plain and plain[1] in names else name or NAMELESS
 
 
 def parse_arguments(written: str) -> Json:
@@ -122,29 +125,44 @@ def render_error(message: Message) -> str:
 
 
 def fold_schema(schema: Mapping[str, object]) -> Json:
-    """An object schema without alternatives at its root (what any of them takes is shown), without
-    empty members, and without references to what is not there.
+    """An object schema without alternatives and conditions at its root (what any alternative takes
+    is shown), without empty members, and without references to what is not there.
     """
-    root = dict(schema)
-    if isinstance(target := "$ref" in root and _find_target(root, root.pop("$ref")), dict):
-        root = {**target, **root}
-    folded = {key: part for key, part in root.items() if key not in ALTERNATIVES}
-    properties: Json = {}
-    needed: list[object] = []
-    for key in (*ALTERNATIVES, ""):
-        choices = root.get(key) if key else [root]
-        for one in choices if isinstance(choices, list) else ():
-            if not isinstance(one, dict):
-                continue
-            shown, required = one.get("properties"), one.get("required")
-            properties |= shown if isinstance(shown, dict) else {}
-            if key in ("allOf", "") and isinstance(required, list):  # of others only some need it
-                needed += required
+    root = _resolve(dict(schema), schema)
+    properties, required = _collect(root, schema, 0)
+    folded = {key: part for key, part in root.items() if key not in NOT_AT_ROOT}
     folded |= {"type": "object", "properties": properties}
-    folded["required"] = [one for one in dict.fromkeys(needed) if one in properties] or None
-    cleaned = _clean(folded, root, 0)
+    folded["required"] = [one for one in dict.fromkeys(required) if one in properties] or None
+    cleaned = _clean(folded, schema, 0)
     assert isinstance(cleaned, dict)
     return cleaned
+
+
+def _collect(part: Json, root: Mapping[str, object], depth: int) -> tuple[Json, list[object]]:
+    """The properties of a schema and of its alternatives, and which of them are always needed."""
+    properties: Json = {}
+    required: list[object] = []
+    for key in ALTERNATIVES if depth < MAX_ALTERNATIVES else ():
+        choices = part.get(key)
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict):
+                shown, needed = _collect(_resolve(choice, root), root, depth + 1)
+                properties |= shown
+                required += needed if key == "allOf" else []
+    own, needed = part.get("properties"), part.get("required")
+    properties |= own if isinstance(own, dict) else {}
+    return properties, required + (needed if isinstance(needed, list) else [])
+
+
+def _resolve(part: Json, root: Mapping[str, object]) -> Json:
+    """What a reference points at, with what stands beside it."""
+    for _ in range(MAX_ALTERNATIVES):
+        if "$ref" not in part:
+            break
+        target = _find_target(root, part["$ref"])
+        beside = {key: one for key, one in part.items() if key != "$ref"}
+        part = {**target, **beside} if isinstance(target, dict) else beside
+    return {key: one for key, one in part.items() if key != "$ref"}
 
 
 def _find_target(root: Mapping[str, object], reference: object) -> object:
@@ -152,19 +170,28 @@ def _find_target(root: Mapping[str, object], reference: object) -> object:
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     found: object = root
-    for part in filter(None, reference[1:].split("/")):
+    for part in filter(None, unquote(reference[1:]).split("/")):
         name = part.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, list) and name.isdecimal() and int(name) < len(found):
+            found = found[int(name)]
+        else:
+            found = found.get(name) if isinstance(found, dict) else None
     return found
 
 
-def _clean(value: object, root: Mapping[str, object], depth: int) -> object:
+def _clean(value: object, root: Mapping[str, object], depth: int, *, named: bool = False) -> object:
+    """`named`: the keys are names that the tool has chosen."""
     if depth > MAX_DEPTH:
         return {}
     if isinstance(value, list):
         return [_clean(one, root, depth + 1) for one in value]
     if not isinstance(value, dict):
         return value
-    if "$ref" in value and not isinstance(_find_target(root, value["$ref"]), dict):
-        value = {key: part for key, part in value.items() if key != "$ref"}
-    return {key: _clean(part, root, depth + 1) for key, part in value.items() if part is not None}
+    is_dangling = not named and "$ref" in value
+    if is_dangling and isinstance(_find_target(root, value["$ref"]), dict):
+        is_dangling = False
+    return {
+        key: _clean(part, root, depth + 1, named=not named and key in NAMED)
+        for key, part in value.items()
+        if part is not None and not (is_dangling and key == "$ref")
+    }

@@ -12,60 +12,65 @@ from json import JSONDecoder
 from daemon.providers.rules import find_offered
 
 # <think>, [THINK], <|thinking|>, <seed:think>: at the beginning of a reply only.
-OPENING = re.compile(
-    r"\s*[<\[◁]\|?(?:\w+:)?(think|thinking|thought|reasoning)\|?[>\]▷]", re.IGNORECASE
-)
-CLOSING = r"[<\[◁]\|?/(?:\w+:)?{name}\|?[>\]▷]"
-ANY_CLOSING = re.compile(CLOSING.format(name="(?:think|thinking|thought|reasoning)"), re.IGNORECASE)
+NAMES = "(?:think|thinking|thought|reasoning)"
+OPENING = re.compile(rf"[<\[◁]\|?(?:\w+:)?{NAMES}\|?[>\]▷]", re.IGNORECASE)
+CLOSING = re.compile(rf"[<\[◁]\|?/(?:\w+:)?{NAMES}\|?[>\]▷]", re.IGNORECASE)
+LONGEST_TAG = 40
 # gpt-oss: <|channel|>analysis<|message|>thought<|end|><|start|>assistant<|channel|>final<|message|>
-FINAL = re.compile(r"<\|channel\|>final[^<]*<\|message\|>")
-CHANNEL = "<|channel|>"
+FINAL = re.compile(r"<\|channel\|>final<\|message\|>")
 TOKEN = re.compile(r"<\|[^|<>]{1,40}\|>")
-MAX_OPENING = 40
 HELD = "<[{`◁"  # what a text that is not an answer begins with
 
-# What stands around calls: tags, special tokens, fences.
-AROUND = re.compile(
-    r"\s+|```\w*|</?[\w:]*tool_?calls?>|<\|?/?[\w▁|｜]+?[|｜]?>|\[/?\w*TOOL_CALLS\]|[,;]",
+# What stands around calls: a fence, the tags and tokens of models.
+MARK = re.compile(
+    r"</?(?:[a-z]+:)?(?:tool|function)_?calls?>|<[|｜][^|｜<>]{1,60}[|｜]>|\[/?TOOL_CALLS\]",
     re.IGNORECASE,
 )
-FUNCTION = re.compile(r"<function(?:=|\s+name=)\"?([\w.:-]+)\"?>", re.IGNORECASE)
-END_FUNCTION = re.compile(r"\s*</function>", re.IGNORECASE)
-PARAMETER = re.compile(
-    r"\s*<parameter(?:=|\s+name=)\"?([\w.:-]+)\"?>\n?(.*?)\n?</parameter>",
-    re.IGNORECASE | re.DOTALL,
+AROUND = re.compile(r"\s+|```(?:json|python|tool_call|tool_code)?(?=\s)|```|[,;]")
+FUNCTION = re.compile(r"<(?:function|invoke)(?:=|\s+name=)\"?([\w.:-]{1,80})\"?>", re.IGNORECASE)
+END_FUNCTION = re.compile(r"\s*</(?:function|invoke)>", re.IGNORECASE)
+PARAMETER = re.compile(r"\s*<parameter(?:=|\s+name=)\"?([\w.:-]{1,80})\"?>", re.IGNORECASE)
+NAME = re.compile(
+    r"(?:function)?(?:<[|｜]tool▁sep[|｜]>)?([A-Za-z_][\w.:-]{0,80})"
+    r"(?:\[ARGS\]|<\|[^|<>]{1,40}\|>|\s*```json)?\s*(?=\{)"
 )
-NAME = re.compile(r"([A-Za-z_][\w.:-]*)(?:\s*(?:\[ARGS\]|<\|[^|<>]+\|>))?\s*(?=\{)")
-PAIR = re.compile(
-    r"\s*<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>\n?(.*?)\n?</arg_value>", re.DOTALL
-)
-BARE_NAME = re.compile(r"([A-Za-z_][\w.-]*)\s*(?=<arg_key>)")
+BARE_NAME = re.compile(r"([A-Za-z_][\w.-]{0,80})\s*(?=<arg_key>)")
 NAME_KEYS = ("name", "function", "tool", "tool_name")
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "params")
 OTHER_KEYS = ("type", "id")
 MAX_CHARS = 100_000
-DECODER = JSONDecoder()
+DECODER = JSONDecoder(strict=False)
 
 Call = tuple[str, str]
 
 
 def split_thought(text: str) -> tuple[str, str]:
-    """(what the model thought, its answer); the thought stands before the answer, and its opening
-    tag may have been in the prompt.
+    """(what the model thought, its answer). A thought stands before the answer, between two tags;
+    the first may have been in the prompt, then the second ends its line. One without an end is no
+    thought.
     """
-    if final := FINAL.search(text):
+    if text.lstrip().startswith("<|") and (final := FINAL.search(text)):
         return text[: final.start()], TOKEN.sub("", text[final.end() :])
-    if opening := OPENING.match(text):
-        closing = re.compile(CLOSING.format(name=opening[1]), re.IGNORECASE)
-        if closed := closing.search(text, opening.end()):
-            thought, answer = text[: closed.end()], text[closed.end() :]
-            more, answer = split_thought(answer)
-            return thought + more, answer.lstrip()
-        return text, ""
-    closed = ANY_CLOSING.search(text)
-    if closed and not OPENING.search(text, 0, closed.start()) and "`" not in text[: closed.start()]:
-        return text[: closed.end()], text[closed.end() :].lstrip()
-    return "", text
+    end, at = 0, _skip_blanks(text, 0)
+    while opening := OPENING.match(text, at):
+        if not (closing := CLOSING.search(text, opening.end())):
+            break
+        end = at = _skip_blanks(text, closing.end())
+    if not end and (closing := CLOSING.search(text)):
+        rest, before = text[closing.end() :], text[: closing.start()]
+        if rest.lstrip(" \t")[:1] in ("", "\n") and "`" not in before:
+            end = _skip_blanks(text, closing.end())
+    return text[:end], text[end:]
+
+
+def _skip_blanks(text: str, at: int) -> int:
+    return len(text) - len(text[at:].lstrip())
+
+
+def is_unfinished_thought(text: str) -> bool:
+    """It begins a thought, and does not end it."""
+    _, answer = split_thought(text)
+    return OPENING.match(answer.lstrip()) is not None
 
 
 @dataclass(slots=True)
@@ -74,25 +79,33 @@ class VisibleText:
     thought or like a call is held back until its end is known.
     """
 
-    _held: str = ""
+    _start: str = ""
+    _tail: str = ""
+    _thinks: bool = False
     _is_plain: bool = False
 
     def feed(self, text: str) -> str:
-        """What can be shown now."""
+        """What can be shown now. Of a thought only so much is kept as may hold its end."""
         if self._is_plain:
             return text
-        self._held += text
-        start = self._held.lstrip()
-        if not start:
+        if self._thinks:
+            self._tail += text
+            if not (closing := CLOSING.search(self._tail)):
+                self._tail = self._tail[-LONGEST_TAG:]
+                return ""
+            self._thinks, self._start = False, self._tail[closing.end() :]
+        elif len(self._start) > LONGEST_TAG:  # it is held to its end
             return ""
-        if start[0] in HELD:
-            if not OPENING.match(start):
-                return ""
-            _, start = split_thought(self._held)
-            if not start or start[0] in HELD:
-                return ""
-        self._is_plain, self._held = True, ""
-        return start
+        else:
+            self._start += text
+        start = self._start.lstrip()
+        if not start or start[0] not in HELD:
+            self._is_plain = bool(start)
+            return start
+        if opening := OPENING.match(start):
+            self._thinks, self._tail, self._start = True, "", ""
+            return self.feed(start[opening.end() :])
+        return ""
 
 
 def find_text_calls(text: str, offered: Collection[str]) -> list[Call]:
@@ -112,14 +125,17 @@ class _Reader:
     text: str
     names: frozenset[str]
     at: int = 0
+    marked: bool = False  # a tag or a token of a model stood before
     calls: list[Call] = field(default_factory=list)
 
     def read(self) -> list[Call]:
         while self.at < len(self.text):
-            if not (self._read_function() or self._read_json() or self._read_named()):
-                if not (around := AROUND.match(self.text, self.at)):
-                    return []
+            if mark := MARK.match(self.text, self.at):
+                self.at, self.marked = mark.end(), True
+            elif around := AROUND.match(self.text, self.at):
                 self.at = around.end()
+            elif not (self._read_function() or self._read_json() or self._read_named()):
+                return []
         return self.calls
 
     def _add(self, name: object, arguments: object) -> bool:
@@ -147,8 +163,11 @@ class _Reader:
             return False
         at, arguments = opening.end(), dict[str, object]()
         while parameter := PARAMETER.match(self.text, at):
-            arguments[parameter[1]] = _read_value(parameter[2])
-            at = parameter.end()
+            end = self.text.find("</parameter>", parameter.end())
+            if end < 0:
+                return False
+            arguments[parameter[1]] = _read_value(self.text[parameter.end() : end].strip("\n"))
+            at = end + len("</parameter>")
         if not arguments:
             start = len(self.text) - len(self.text[at:].lstrip())
             if decoded := self._decode(start):
@@ -175,6 +194,8 @@ class _Reader:
     def _take_object(self, found: object) -> bool:
         if not isinstance(found, dict):
             return False
+        if list(found) == ["tool_calls"] and isinstance(listed := found["tool_calls"], list):
+            return bool(listed) and all(map(self._take_object, listed))
         inner = found.get("function")
         if isinstance(inner, dict):
             return set(found) <= {"function", *OTHER_KEYS} and self._take_object(inner)
@@ -187,7 +208,9 @@ class _Reader:
         return self._add(found[named[0]], found[given[0]] if given else {})
 
     def _read_named(self) -> bool:
-        """NAME{...} and NAME[ARGS]{...}, or with a tag for each key and value."""
+        """Behind a mark: NAME{...} and NAME[ARGS]{...}, or with a tag for each key and value."""
+        if not self.marked:
+            return False
         if named := NAME.match(self.text, self.at):
             decoded = self._decode(named.end())
             if decoded and self._add(named[1], decoded[0]):
@@ -195,13 +218,26 @@ class _Reader:
                 return True
         elif named := BARE_NAME.match(self.text, self.at):
             at, arguments = named.end(), dict[str, object]()
-            while pair := PAIR.match(self.text, at):
-                arguments[pair[1]] = _read_value(pair[2])
-                at = pair.end()
+            while pair := _read_pair(self.text, at):
+                key, written, at = pair
+                arguments[key] = _read_value(written)
             if self._add(named[1], arguments):
                 self.at = at
                 return True
         return False
+
+
+def _read_pair(text: str, at: int) -> tuple[str, str, int] | None:
+    """(key, value, what comes behind) of <arg_key>key</arg_key><arg_value>value</arg_value>."""
+    found: list[str] = []
+    for tag in ("arg_key", "arg_value"):
+        at, opening, closing = _skip_blanks(text, at), f"<{tag}>", f"</{tag}>"
+        end = text.find(closing, at)
+        if not text.startswith(opening, at) or end < 0:
+            return None
+        found.append(text[at + len(opening) : end].strip("\n"))
+        at = end + len(closing)
+    return found[0].strip(), found[1], at
 
 
 def _read_value(text: str) -> object:
@@ -214,7 +250,7 @@ def _read_value(text: str) -> object:
 
 def _parse_python(text: str, names: frozenset[str]) -> list[Call]:
     """NAME(key="value"), or a list of them, in a fence or behind a token."""
-    code = text.strip().removeprefix("<|python_tag|>").removesuffix("<|eom_id|>").strip()
+    code = MARK.sub("", text).strip()
     lines = code.splitlines()
     if len(lines) > 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
         code = "\n".join(lines[1:-1]).strip()

@@ -180,6 +180,7 @@ class SessionManager:
         before, worker.session = worker.session, session
         if session.cleared_at != before.cleared_at:
             worker.history = History()
+            self.agent.models.adaptations.forget_session(session.id)
         if worker.control and worker.running:
             if session.paused:
                 worker.control.pause()

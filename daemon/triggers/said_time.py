@@ -1,8 +1,9 @@
 """What a phrase has said of a time, and the rule that it means. Pure."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import MAXYEAR, date, datetime, timedelta
 
 from daemon.core import value
 from daemon.triggers.time_words import DAY, HOUR, MINUTE, MONTH, PARTS, WEEK, YEAR
@@ -88,6 +89,8 @@ def _resolve_once(facts: Facts, now: datetime) -> str:
     if facts.from_now:
         if facts.day is not None or facts.weekdays or facts.dom or facts.week:
             return ""
+        if not (facts.months or facts.seconds):
+            return ""
         at = _add_months(now, facts.months) + timedelta(seconds=facts.seconds)
         if facts.hour is not None:
             if facts.seconds % 86_400 or not (facts.seconds or facts.months):
@@ -132,11 +135,12 @@ def _resolve_date(facts: Facts, now: datetime, hour: int) -> str:
 
 
 def _add_months(at: datetime, count: int) -> datetime:
+    """Raises OverflowError beyond the calendar."""
     months = at.month - 1 + count
     year, month = at.year + months // 12, months % 12 + 1
-    for day in range(at.day, 0, -1):
-        try:
+    if year > MAXYEAR:
+        raise OverflowError(year)
+    for day in range(at.day, 28, -1):
+        with suppress(ValueError):
             return at.replace(year=year, month=month, day=day)
-        except ValueError:
-            continue
-    return at
+    return at.replace(year=year, month=month, day=min(at.day, 28))

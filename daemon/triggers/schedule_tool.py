@@ -80,7 +80,7 @@ def schedule_tool(schedules: ScheduleEngine, clock: Clock) -> Tool:
 
     def classify(arguments: Arguments) -> Effect:
         try:
-            once = bool(arguments.get("remind")) or read(arguments).kind == "once"
+            once = read(arguments).kind == "once"
         except UsageError:
             return Effect.DESTRUCTIVE
         return Effect.WRITE if once else Effect.DESTRUCTIVE

@@ -28,7 +28,7 @@ NUMBER = "number"
 SHORT_UNITS = {"h": HOUR, "m": MINUTE, "min": MINUTE, "s": "second", "d": DAY, "w": WEEK}
 TOKEN = re.compile(
     r"\d{4}-\d{2}-\d{2}|\d{1,2}\.\d{1,2}\.(?:\d{4})?|\d{1,2}/\d{1,2}(?:/\d{4})?"
-    r"|\d{1,2}[:.]\d{2}|\d{1,2}h\d{2}|\d+(?:st|nd|rd|th|er|\.)(?=\s|$)|\d+|[^\W\d_]+(?:['-][^\W\d_]+)*-?"
+    r"|\d{1,2}[:.]\d{2}|\d{1,2}h\d{2}|\d{1,2}(?:st|nd|rd|th|er|\.)(?=\s|$)|\d{1,6}(?!\d)|[^\W\d_]+(?:['-][^\W\d_]+)*-?"
 )
 BETWEEN = re.compile(r"[\s,;!?.]*")
 CLOCK = re.compile(r"(\d{1,2})[:.h](\d{2})")
@@ -48,11 +48,12 @@ def read_times(text: str, now: datetime) -> list[str]:
     plain = re.sub(r"\b([ap])\.m\.", r"\1m", plain).replace("demi-", "demi ")
     plain = re.sub(r"\b([a-z]{3})-([a-z]{3})\b", r"\1 to \2", plain)  # mon-fri
     tokens, at = list[str](), 0
-    while at < len(plain.rstrip()):
+    plain = plain.rstrip()
+    while at < len(plain):
         at = end.end() if (end := BETWEEN.match(plain, at)) else at
-        if at >= len(plain.rstrip()):
+        if at >= len(plain):
             break
-        if not (found := TOKEN.match(plain, at)):
+        if len(tokens) == MAX_WORDS or not (found := TOKEN.match(plain, at)):
             return []
         tokens.append(found[0])
         at = found.end()
@@ -60,7 +61,10 @@ def read_times(text: str, now: datetime) -> list[str]:
         return []
     found_rules: dict[str, None] = {}
     for language in LANGUAGES:
-        rules = list(_Reader(tuple(tokens), language).read(now))
+        try:
+            rules = list(_Reader(tuple(tokens), language).read(now))
+        except OverflowError:  # further off than a calendar goes
+            rules = []
         found_rules |= dict.fromkeys(rules)
         if rules:
             break

@@ -367,7 +367,7 @@ async def test_a_bare_hi_carries_at_most_800_tokens(tmp_path: Path, model: FakeO
     raw = model.requests[0].raw.decode()
     assert len(raw) / 4 <= 800
     assert [tool["function"]["name"] for tool in body["tools"]] == [
-        "current_time", "remember", "recall", "read_file", "shell", "request_more_iterations", "find_tools",
+        "current_time", "remember", "recall", "read_file", "shell", "request_more_iterations", "schedule", "find_tools",
     ]  # fmt: skip
 
 

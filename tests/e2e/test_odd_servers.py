@@ -178,8 +178,17 @@ async def test_a_thought_in_the_text_is_not_shown_p14(tmp_path: Path, text: str)
         assert await reply_of(daemon, "hi") == "Hello!"
 
 
-async def test_an_answer_about_such_tags_stays_whole_p14(tmp_path: Path) -> None:
-    text = "Models write `<think>` and `</think>` around it."
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Models write `<think>` and `</think>` around it.",
+        "To end it, write </think> after the thought.",
+        "The token <|channel|>final<|message|> marks an answer.",
+        "<think> is the tag that opens a thought.",
+        "[thought] I like it.",
+    ],
+)
+async def test_an_answer_about_such_tags_stays_whole_p14(tmp_path: Path, text: str) -> None:
     async with FakeOpenAI() as model, running_daemon(tmp_path, scripted(model.base_url)) as daemon:
         model.script(says(text))
         assert await reply_of(daemon, "hi") == text
@@ -200,6 +209,10 @@ WRITTEN = {
     "newer Mistral": '[TOOL_CALLS]read_file[ARGS]{"path": "note.txt"}',
     "Qwen Coder": "<tool_call>\n<function=read_file>\n<parameter=path>\nnote.txt\n</parameter>\n</function>\n</tool_call>",
     "GLM": "<tool_call>read_file\n<arg_key>path</arg_key>\n<arg_value>note.txt</arg_value>\n</tool_call>",
+    "Claude and MiniMax": '<tool_calls><invoke name="read_file"><parameter name="path">note.txt</parameter></invoke></tool_calls>',
+    "DeepSeek": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read_file\n```json\n{"path": "note.txt"}\n```<｜tool▁call▁end｜>',
+    "LFM2": '<|tool_call_start|>[read_file(path="note.txt")]<|tool_call_end|>',
+    "a whole message": '{"tool_calls": [' + CALL + "]}",
     "behind a thought": f"<think>I look.</think>\n<tool_call>{CALL}</tool_call>",
 }
 
@@ -225,6 +238,9 @@ async def test_a_call_that_is_written_as_text_is_run_and_told_as_recovered_p15(
     [
         f"You could call it like this:\n```json\n{CALL}\n```",
         '{"name": "no_such_tool", "arguments": {}}',
+        '{"name": "delete read_file", "arguments": {}}',
+        '<b>read_file {"path": "note.txt"}</b>',
+        "```css\nshell {}\n```",
         '{"name": "read_file", "size": 3}',
     ],
 )
@@ -403,3 +419,28 @@ async def test_a_documented_answer_is_read_and_goes_back_as_its_server_wants_it(
             one.get("extra_content") for one in sent
         ]
         assert len(results(model)) == len(sent) and "42" in results(model)[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "recall<arg_key>" + " " * 50_000,
+        "<think></think>" * 2_000,
+        "<tool_call>" * 5_000,
+        "<think>" + " " * 90_000 + "</think>x",
+    ],
+    ids=["blanks", "thoughts", "tags", "a long thought"],
+)
+async def test_a_degenerate_reply_holds_up_nobody(tmp_path: Path, text: str) -> None:
+    async with FakeOpenAI() as model, running_daemon(tmp_path, scripted(model.base_url)) as daemon:
+        model.script(says(text))
+        turn = await daemon.begin("hello")
+        async for _ in daemon.stream(turn):
+            pass
+        assert (await daemon.ask("hi"))["reply"] == "ok"
+
+
+async def test_a_thought_that_was_cut_says_so_e12(tmp_path: Path) -> None:
+    async with FakeOpenAI() as model, running_daemon(tmp_path, scripted(model.base_url)) as daemon:
+        model.script(replies({"role": "assistant", "content": "<think>so, so, so"}, "length"))
+        assert "was still thinking" in await reply_of(daemon, "Why?") and model.count == 1

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from aiohttp import web
 from tests.e2e.test_odd_servers import home_with_note
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import running_daemon, scripted
-from tests.fakes.openai import Exchange, FakeOpenAI, Step, calls, fails, says
+from tests.fakes.openai import Exchange, FakeOpenAI, Step, calls, fails, hangs, says
 
 Json = dict[str, Any]
 READ = ("read_file", {"path": "note.txt"})
@@ -85,10 +87,23 @@ async def transcript(home: Path, run: Json) -> list[Json]:
     return json.loads(shown.stdout)["events"]
 
 
+def no_payment(body: Json) -> str:
+    named = "Invalid schema for function 'recall': see create_payment_link and the moderation_check of tools[2]."
+    return named if "recall" in names_of(body) else ""
+
+
+def no_declaration(body: Json) -> str:
+    place = names_of(body).index("recall") if "recall" in names_of(body) else -1
+    named = f"* GenerateContentRequest.tools[0].function_declarations[{place}].parameters: missing field."
+    return named if place >= 0 else ""
+
+
 RUNGS = {
     "a parameter": (no_seed, 1, "does not take the parameter max_tokens"),
     "a tool by its name": (no_recall, 1, "does not take the tool recall"),
     "a tool by its place": (no_third_tool, 1, "does not take the tool recall"),
+    "a tool beside other words": (no_payment, 1, "does not take the tool recall"),
+    "a tool by Gemini's place": (no_declaration, 1, "does not take the tool recall"),
     "all tools": (no_tools, 1, "does not take the parameter tools"),
     "calls in the history": (no_calls, 1, "I sent it as plain text"),
     "the history itself": (no_history, 2, "it has seen your latest message only"),
@@ -203,3 +218,63 @@ async def test_what_helped_is_forgotten_when_the_config_changes_a7(tmp_path: Pat
         assert "Applied" in str(await daemon.post("/v1/messages", text="/reload"))
         run = await daemon.ask("hi again")
         assert model.count == 5 and "does not take the tool recall" in str(run["reply"])
+
+
+def no_calls_but_one(body: Json) -> str:
+    return "Improperly formed request." if has_calls(body) else ""
+
+
+async def test_a_turn_that_was_killed_behind_its_climb_goes_on_as_it_had_learnt_a7(
+    tmp_path: Path,
+) -> None:
+    async with FakeOpenAI() as model:
+        config = scripted(model.base_url)
+        async with running_daemon(home_with_note(tmp_path), config) as daemon:
+            model.otherwise(by_round())
+            await daemon.ask("please read it")
+            model.otherwise(refuses(no_calls_but_one, hangs()))
+            model.script(refuses(no_calls_but_one, says("")), calls(READ))
+            turn = await daemon.begin("once more")
+            await model.hanging.wait()
+            os.killpg(daemon.process.pid, signal.SIGKILL)
+            await daemon.process.wait()
+        model.otherwise(refuses(no_calls_but_one, says("It is 42.")))
+        async with running_daemon(tmp_path, None) as daemon:
+            async for _ in daemon.stream(turn):
+                pass
+            assert str((await daemon.run(turn))["reply"]).startswith("It is 42.")
+
+
+async def test_a_fallback_that_refuses_is_asked_as_it_wants_in_the_whole_turn_a7(
+    tmp_path: Path,
+) -> None:
+    async with FakeOpenAI() as primary, FakeOpenAI() as model:
+        fallback = (
+            f'[[provider.fallbacks]]\nkind = "openai"\nbase_url = "{model.base_url}"\nmodel = "b"\n'
+        )
+        config = scripted(primary.base_url, fallback)
+        async with running_daemon(home_with_note(tmp_path), config) as daemon:
+            primary.script(calls(READ), says("It is 42."))
+            await daemon.ask("please read it")
+            primary.otherwise(fails(404, {"error": {"message": "The model does not exist"}}))
+            model.script(refuses(no_calls, says("")), calls(READ))
+            model.otherwise(refuses(no_calls, says("It is 42.")))
+            run = await daemon.ask("once more")
+            assert str(run["reply"]).startswith("It is 42.")
+
+
+async def test_what_was_left_out_is_sent_again_after_clear_a7(tmp_path: Path) -> None:
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home_with_note(tmp_path), scripted(model.base_url)) as daemon,
+    ):
+        model.otherwise(by_round())
+        await daemon.ask("please read it")
+        model.otherwise(refuses(no_history, says("It is 42.")))
+        await daemon.ask("And now?")
+        await daemon.post("/v1/messages", text="/clear")
+        model.otherwise(says("Hello Ann!"))
+        await daemon.ask("My name is Ann")
+        await daemon.ask("What is my name?")
+        users = [m for m in model.requests[-1]["messages"] if m["role"] == "user"]
+        assert [m["content"] for m in users] == ["My name is Ann", "What is my name?"]
