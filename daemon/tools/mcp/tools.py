@@ -5,7 +5,7 @@
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
 from hashlib import sha256
 
@@ -158,14 +158,14 @@ def _sanitize_value(part: object, key: str, depth: int, *, is_schema: bool = Tru
     """Under a key in NAME_KEYS the server has chosen the names, and each has a schema."""
     if depth > MAX_DEPTH:
         raise UnfitTool("its arguments are nested too deeply")
+    if is_schema and not key and not isinstance(part, dict | bool):
+        raise UnfitTool(f"its inputSchema is malformed: {part!r:.80} is no schema")
     is_named = key in NAME_KEYS
     match part:
         case str():
             return sanitize(part, DESCRIPTION_CHARS) if key in TEXT_KEYS else _check_exact(part)
         case dict():
-            if is_schema and is_named:
-                _check_members(part.values())
-            elif is_schema:
+            if is_schema and not is_named:
                 part = _check_parts(part)
             return {
                 _check_exact(name): _sanitize_value(
@@ -177,7 +177,6 @@ def _sanitize_value(part: object, key: str, depth: int, *, is_schema: bool = Tru
                 or (name != "examples" and (name != "default" or isinstance(inner, int | float)))
             }  # fmt: skip
         case list():
-            _check_members(part if is_schema else ())
             return [_sanitize_value(one, "", depth + 1, is_schema=is_schema) for one in part]
         case _:
             return part
@@ -196,12 +195,6 @@ def _check_parts(schema: Mapping[str, object]) -> dict[str, object]:
         if not isinstance(kind, str) or kind not in KINDS:
             raise UnfitTool(f"its inputSchema is malformed: {kind!r:.80} is no type")
     return found
-
-
-def _check_members(schemas: Iterable[object]) -> None:
-    for one in schemas:
-        if not isinstance(one, dict | bool):
-            raise UnfitTool(f"its inputSchema is malformed: {one!r:.80} is no schema")
 
 
 def _check_exact(text: str) -> str:
