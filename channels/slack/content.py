@@ -23,8 +23,12 @@ MARKS = {
     "file": ("[file: {}]", "external_id"),
 }  # fmt: skip
 """How Slack writes an element that has one text, and where that is."""
-MAY_BE_EMPTY = ("divider", "text", "rich_text")
-"""Kinds, and beginnings of kinds, that are not missed where nothing stands in them."""
+RICH = (
+    "rich_text",
+    *(f"rich_text_{kind}" for kind in ("section", "list", "quote", "preformatted")),
+)
+MAY_BE_EMPTY = ("divider", "text", *RICH)
+"""Kinds that are not missed where nothing stands in them."""
 GONE_FILES = {"tombstone": "a file that was deleted", "hidden_by_limit": "a file that is too old"}
 BESIDE_PASSED = ("pretext", "title", "title_link", "fields", "image_url", "actions")
 """What a message that is passed on has beside its words."""
@@ -129,7 +133,7 @@ def _read_or_name(part: Json, depth: int = MAX_DEPTH) -> str:
     """What cannot be read is named by its kind."""
     kind = find_text(part, "type")
     shown = _read(part, depth)
-    if shown or kind.startswith(MAY_BE_EMPTY):
+    if shown or kind in MAY_BE_EMPTY:
         return shown
     return UNREADABLE_PART.format(kind=escape(kind.replace("_", " ")) or "a part of no kind")
 
@@ -143,7 +147,7 @@ def _read(part: object, depth: int = MAX_DEPTH) -> str:
     if not isinstance(part, dict) or depth <= 0:
         return ""
     kind, text, url = (find_text(part, key) for key in ("type", "text", "url"))
-    if kind.startswith("rich_text"):
+    if kind in RICH:
         return _read_rich(part, kind, depth - 1)
     if kind in MARKS:
         mark, key = MARKS[kind]
