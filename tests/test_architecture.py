@@ -38,7 +38,7 @@ PRIVATE_TEXT = re.compile(
     r"(?i)\b(the house|house's|postman|parcel|the desk|crew|workshop|errands?|shelf|at the door|the door|HTTP door|a door|outlets?)\b"
 )
 TOKEN_BUDGETS: dict[str, int] = {
-    "channels": 64_700,
+    "channels": 64_060,
     "daemon": 1_280,
     "daemon/access": 2_300,
     "daemon/agent": 33_600,
@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_750,
     "daemon/settings": 7_990,
     "daemon/store": 13_660,
-    "daemon/tools": 104_000,
+    "daemon/tools": 103_190,
     "daemon/triggers": 22_400,
     "memory": 2_650,
 }

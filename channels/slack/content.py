@@ -173,8 +173,8 @@ def _read(part: object, depth: int = MAX_DEPTH) -> str:
             return _link(label, url) if label else ""
     lines = list[str]()
     for key, inner in part.items():
-        if key in SHOWN_KEYS and isinstance(inner, str):
-            lines.append(escape(inner))
+        if key in SHOWN_KEYS and isinstance(inner, str | int | float):
+            lines.append(escape(str(inner)))
         elif key == "rows" and isinstance(inner, list):
             lines += (_read_row(row, depth - 1) for row in inner)
         elif key not in HIDDEN_KEYS:
