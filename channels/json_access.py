@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Json = dict[str, Any]
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+"""What reading raises where a part is of an unknown shape."""
 
 
 class UnreadablePayload(ValueError):

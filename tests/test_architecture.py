@@ -38,7 +38,7 @@ PRIVATE_TEXT = re.compile(
     r"(?i)\b(the house|house's|postman|parcel|the desk|crew|workshop|errands?|shelf|at the door|the door|HTTP door|a door|outlets?)\b"
 )
 TOKEN_BUDGETS: dict[str, int] = {
-    "channels": 64_800,
+    "channels": 64_200,
     "daemon": 1_280,
     "daemon/access": 2_300,
     "daemon/agent": 33_700,
@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_760,
     "daemon/settings": 7_990,
     "daemon/store": 13_690,
-    "daemon/tools": 104_000,
+    "daemon/tools": 103_300,
     "daemon/triggers": 22_450,
     "memory": 2_650,
 }

@@ -22,7 +22,7 @@ from yarl import URL
 
 from channels.base import ChannelError, Gone, Host, Rejected, RetryLater, Revoked
 from channels.discord.config import DEFAULT_API, DiscordAccount, DiscordTiming
-from channels.json_access import Json, find_object, find_text, parse_json
+from channels.json_access import MALFORMED, Json, find_object, find_text, parse_json
 from channels.transport import PlatformClient, lost_answer, make_form, parse_seconds
 
 with warnings.catch_warnings():
@@ -56,7 +56,7 @@ REPLY_REJECTED = (160002, 160009, 160010)
 TOO_LATE = 50027
 MAX_WAIT_S, UPLOAD_S, MAX_TRIES, MAX_ERROR = 30.0, 180.0, 3, 200
 DEFAULT_GATEWAY = DiscordWebSocket.DEFAULT_GATEWAY
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+
 INTENTS_HELP = (
     "Discord does not give the bot what people write: switch on Message Content Intent in the "
     "developer portal (Bot, Privileged Gateway Intents), and start again. What came before is kept."

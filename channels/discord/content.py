@@ -55,12 +55,11 @@ def list_passed(message: Json, bot: str) -> Iterator[Reference]:
     if origin.get("type", FORWARD) != FORWARD:
         return
     number = find_text(origin, "message_id")
-    for snapshot in find_objects(message, "message_snapshots"):
-        yield Reference(
-            "passed", read_whole(find_object(snapshot, "message"), bot), message_id=number
-        )
-    if origin.get("type") == FORWARD and not find_objects(message, "message_snapshots"):
-        text = UNREADABLE_PART.format(kind="a message passed on")
+    snapshots = find_objects(message, "message_snapshots")
+    texts = [read_whole(find_object(one, "message"), bot) for one in snapshots]
+    if "type" in origin and not snapshots:
+        texts = [UNREADABLE_PART.format(kind="a message passed on")]
+    for text in texts:
         yield Reference("passed", text, message_id=number)
 
 
@@ -100,17 +99,13 @@ def _list_masked(text: str) -> Iterator[str]:
     if "](" not in text:
         return
     for token in _link_parser().parse(text[:MAX_MARKDOWN], {}):
-        children, at = token.children or [], 0
-        while at < len(children):
-            link = children[at]
-            at += 1
-            if link.type == "link_open":
-                label = ""
-                while children[at].type != "link_close":
-                    label, at = label + children[at].content, at + 1
-                address = str(link.attrs.get("href", ""))
-                if address and address != label:
-                    yield address
+        address = label = ""
+        for part in token.children or []:
+            if part.type == "link_open":
+                address, label = str(part.attrs.get("href", "")), ""
+            elif part.type == "link_close" and address != label:
+                yield address
+            label += part.content
 
 
 def _read_embed(embed: Json) -> Card:

@@ -30,7 +30,6 @@ from channels.base import (
     Revoked,
 )
 from channels.discord.api import (
-    MALFORMED,
     DiscordRest,
     parse_snowflake,
     snowflake_at,
@@ -43,7 +42,7 @@ from channels.discord.events import (
     parse_interaction,
 )
 from channels.discord.lookups import DiscordLookups
-from channels.json_access import Json, UnreadablePayload, find_objects, find_text
+from channels.json_access import MALFORMED, Json, UnreadablePayload, find_objects, find_text
 from channels.markup.discord import render_parts
 from channels.markup.sanitize import escape_markdown, shorten_line
 from channels.message import Arrival, ButtonPress, InboundMessage, UnreadableUpdate

@@ -19,22 +19,19 @@ PIECE_S, LAST_S = 1.5, 0.05
 CHUNK, MAX_LONG_VALUE, MAX_VALUE, MAX_HEADER, MAX_PARTS = 8_192, 20_000, 4_000, 900, 200
 MAX_BYTES = 4_000_000
 LONG_HEADERS = frozenset(("references", "in-reply-to", "to", "cc"))
-SUPERSETS = {
+CODECS = {
     "gb2312": "gb18030", "gbk": "gb18030", "iso8859-1": "cp1252", "iso8859-9": "cp1254",
     "iso8859-11": "cp874", "tis-620": "cp874", "euc_kr": "cp949", "shift_jis": "cp932",
     "big5": "big5hkscs", "iso2022_jp": "iso2022_jp_ext",
-}  # fmt: skip
-"""By Python's name of a charset, the codec that reads all that is sent under this name, as the
-Encoding Standard of the web has it.
-"""
-LABELS = {
     "x-gbk": "gbk", "gb_2312-80": "gbk", "iso-8859-8-i": "iso8859-8", "windows-874": "cp874",
     "dos-874": "cp874", "x-sjis": "cp932", "windows-31j": "cp932", "ms_kanji": "cp932",
     "windows-949": "cp949", "ks_c_5601-1989": "cp949", "korean": "cp949", "x-x-big5": "big5",
     "cn-big5": "big5", "x-euc-jp": "euc_jp", "koi8-ru": "koi8-u", "x-mac-roman": "mac_roman",
     "x-mac-cyrillic": "mac_cyrillic", "unicode-1-1-utf-8": "utf-8", "macintosh": "mac_roman",
 }  # fmt: skip
-"""Names of charsets that mails bear and Python does not know, or takes for less."""
+"""By Python's name of a charset, or one that mails bear and Python does not know, the codec that
+reads all that is sent under this name, as the Encoding Standard of the web has it.
+"""
 NAMED = re.compile(
     r"(=\?)([\w.:-]{1,40})(?=(?:\*[\w-]{0,20})?\?[bBqQ]\?)|(\*=\s*)([\w.:-]{1,40})(?=')"
 )
@@ -78,16 +75,16 @@ def find_codec(charset: str) -> str:
     """The codec that reads what is sent under this name, "" where none is known."""
     name = charset.casefold()
     try:
-        known = codecs.lookup(LABELS.get(name, name)).name
+        known = codecs.lookup(CODECS.get(name, name)).name
     except (LookupError, ValueError):
         return ""
-    return SUPERSETS.get(known, known)
+    return CODECS.get(known, known)
 
 
 def _name_codec(found: re.Match[str]) -> str:
     lead, charset = found[1] or found[3], found[2] or found[4]
     codec = find_codec(charset)
-    return lead + (codec if codec in SUPERSETS.values() else charset)
+    return lead + (codec if codec in CODECS.values() else charset)
 
 
 class Careful(EmailPolicy):

@@ -6,7 +6,7 @@ invitation) is told apart from the words of the sender.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from functools import partial
@@ -16,7 +16,7 @@ from channels.email.invitation import UNREADABLE, render_calendar
 from channels.email.mime import MAX_PARTS, Work, header, parse, read_text
 from channels.email.page import read_html
 
-MAX_FILES, MAX_COMPARED, MAX_DEPTH, MAX_MAILS = 20, 100_000, 150, 5
+MAX_FILES, MAX_COMPARED = 20, 100_000
 COVERED, MUCH_MORE, MAX_STUB = 0.8, 8, 60
 CALENDARS = ("text/calendar", "application/ics")
 ADDRESSES = re.compile(r"\b(?:https?://|mailto:)[^\s<>)\]]+")
@@ -55,94 +55,80 @@ def _add(texts: list[str], text: str) -> None:
 def list_content(message: EmailMessage) -> Content:
     """The text that a person reads, and the files."""
     found = Content()
-    _try(message, "", (0, 0), found)
+    _try(message, "", found)
     del found.files[MAX_FILES:]
     return found
 
 
-def _try(part: EmailMessage, number: str, depth: tuple[int, int], into: Content) -> None:
+def _try(part: EmailMessage, number: str, into: Content) -> None:
     """Read a part; one that breaks the reading takes nothing from the others."""
-    if not Work.attempt(lambda: _read(part, number, depth, into), False):
-        into.is_cut = True
+    is_broken = Work.attempt(lambda: _read(part, number, into), True)
+    into.is_cut = into.is_cut or bool(is_broken)
 
 
-def _read(part: EmailMessage, number: str, depth: tuple[int, int], into: Content) -> bool:
-    """A part under the number by which IMAP fetches it; `depth`: in so many parts, and so many
-    mails. Whether it was read.
-    """
-    kind, inner = part.get_content_type(), part.get_payload() if part.is_multipart() else ""
-    if part.get_content_maintype() == "multipart" and isinstance(inner, list):
-        children = [one for one in inner if isinstance(one, EmailMessage)]
-        names = [f"{number}.{n}" if number else str(n) for n in range(1, len(children) + 1)]
-        if depth[0] > MAX_DEPTH:
-            return False
-        level = depth[0] + 1, depth[1]
-        if kind == "multipart/alternative":
-            _choose(children, names, level, into)
-            return True
-        for name, child in zip(names, children, strict=True):
-            _try(child, name, level, into)
-    elif kind.startswith("multipart/") or is_text(part):
-        text = _read_words(part)
-        is_page = kind == "text/html"
-        if not (is_page and covers(into.text, text)):
-            _add(into.texts, text)  # a multipart without a boundary is one text
+def _read(part: EmailMessage, number: str, into: Content) -> None:
+    """A part under the number by which IMAP fetches it."""
+    kind, is_tree = part.get_content_type(), part.get_content_maintype() == "multipart"
+    children = [one for one in part.iter_parts() if isinstance(one, EmailMessage)]
+    named = {f"{number}.{n}".strip("."): child for n, child in enumerate(children, 1)}
+    if kind == "multipart/alternative" and children:
+        _choose(named, into)
+    elif is_tree and children:
+        for name, child in named.items():
+            _try(child, name, into)
+    elif is_tree or is_text(part):  # a multipart without a boundary is one text
+        text = read_text(part)
+        text = read_html(text) if "html" in part.get_content_subtype() else text
+        if kind != "text/html" or not covers(into.text, text):
+            _add(into.texts, text)
     else:
-        _read_other(part, number or "1", depth, into)
-    return True
+        _read_other(part, number or "1", children, into)
 
 
-def _read_words(part: EmailMessage) -> str:
-    text = read_text(part)
-    return read_html(text) if "html" in part.get_content_subtype() else text
-
-
-def _read_other(part: EmailMessage, number: str, depth: tuple[int, int], into: Content) -> None:
+def _read_other(
+    part: EmailMessage, number: str, mails: Sequence[EmailMessage], into: Content
+) -> None:
     """What is no text of the mail: an invitation, a mail in the mail, a file."""
-    kind, inner = part.get_content_type(), part.get_payload() if part.is_multipart() else ""
-    is_calendar = kind in CALENDARS
-    if is_calendar:
+    kind = part.get_content_type()
+    if kind in CALENDARS:
         method = str(Work.attempt(partial(part.get_param, "method", ""), ""))
         text = read_text(part)
         _add(into.foreign, Work.attempt(lambda: render_calendar(text, method), UNREADABLE))
-    mails = inner if kind == "message/rfc822" and isinstance(inner, list) else []
-    for mail in mails[:1]:
-        if isinstance(mail, EmailMessage) and depth[1] < MAX_MAILS and depth[0] <= MAX_DEPTH:
-            _add(into.foreign, _pass_on(mail, depth))
-    is_shown = is_calendar and not is_named(part)
-    if not is_shown and len(into.files) < MAX_FILES:
-        data = "" if part.is_multipart() else Work.attempt(lambda: str(part.get_payload()), "")
-        into.files.append(describe(number, part, len("".join(data.split()).rstrip("="))))
+        if not is_named(part):
+            return
+    if kind == "message/rfc822" and mails:
+        _pass_on(mails[0], into)
+    data = "" if mails else Work.attempt(lambda: str(part.get_payload()), "")
+    into.files.append(describe(number, part, len("".join(data.split()).rstrip("="))))
 
 
-def _pass_on(mail: EmailMessage, depth: tuple[int, int]) -> str:
+def _pass_on(mail: EmailMessage, into: Content) -> None:
     """A mail that came in a mail, with its head; its files belong to it."""
     said = Content()
-    _try(mail, "", (depth[0] + 1, depth[1] + 1), said)
+    _try(mail, "", said)
     names = ("From", "To", "Date", "Subject")
     head = [f"{name}: {found}" for name in names if (found := header(mail, name))]
     words = "\n\n".join((*said.texts, *said.foreign))
-    return "\n".join((PASSED_ON, *head, "", words)).strip() if words or head else ""
+    into.is_cut = into.is_cut or said.is_cut
+    if words or head:
+        _add(into.foreign, "\n".join((PASSED_ON, *head, "", words)))
 
 
-def _choose(
-    children: Sequence[EmailMessage], names: Sequence[str], depth: tuple[int, int], into: Content
-) -> None:
+def _choose(alternatives: Mapping[str, EmailMessage], into: Content) -> None:
     """Of alternatives the richest, whichever stands first, unless plain text says the same. What is
     far shorter than the plain text takes its place beside it. Files and invitations count in each.
     """
     plain, rich, others = list[Content](), list[Content](), list[Content]()
-    for name, child in zip(names, children, strict=True):
-        found = Content()
-        _try(child, name, depth, found)
+    for name, child in alternatives.items():
+        found, kind = Content(), child.get_content_subtype()
+        _try(child, name, found)
         into.files += found.files
         into.is_cut = into.is_cut or found.is_cut
         for text in found.foreign:
             _add(into.foreign, text)
         if says_something(found.text):
-            is_known = child.is_multipart() or child.get_content_subtype() in ("plain", "html")
-            is_plain = is_known and child.get_content_subtype() == "plain"
-            (plain if is_plain else rich if is_known else others).append(found)
+            is_rich = kind == "html" or (child.is_multipart() and kind != "plain")
+            (plain if kind == "plain" else rich if is_rich else others).append(found)
     best: list[str] = []
     for one in [*plain, *rich] or others:
         said = "\n\n".join(best)

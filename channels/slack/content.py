@@ -4,7 +4,7 @@ messages that it passes on.
 
 import re
 from collections.abc import Iterator
-from itertools import chain
+from itertools import count
 
 from channels.content import UNREADABLE_PART, Card, Content
 from channels.json_access import Json, find_number, find_object, find_objects, find_text, get_text
@@ -14,9 +14,21 @@ ENTITY = re.compile(r"<([^<>\n]+)>")
 ADDRESS = re.compile(r"@|\w\.[^\W\d]{2}|\d\.\d+\.\d|^\S*\.\S*$")  # where a link says it leads
 SCHEME = re.compile(r"^(?:https?://|mailto:|tel:)")
 BACKTICKS = re.compile("`+")
-PLAIN_TEXTS = ("plain_text", "raw_text", "raw_number")
 SHOWN_KEYS = ("text", "title", "alt_text", "description", "caption", "name")
-HIDDEN_KEYS = ("confirm", "icon", "rows")
+HIDDEN_KEYS = ("confirm", "icon")
+MARKS = {
+    "user": ("<@{}>", "user_id"), "channel": ("<#{}>", "channel_id"), "color": ("{}", "value"),
+    "usergroup": ("<!subteam^{}>", "usergroup_id"), "team": ("<!team^{}>", "team_id"),
+    "broadcast": ("<!{}>", "range"), "emoji": (":{}:", "name"),
+    "file": ("[file: {}]", "external_id"),
+}  # fmt: skip
+"""How Slack writes an element that has one text, and where that is."""
+RICH = (
+    "rich_text",
+    *(f"rich_text_{kind}" for kind in ("section", "list", "quote", "preformatted")),
+)
+MAY_BE_EMPTY = ("divider", "text", *RICH)
+"""Kinds that are not missed where nothing stands in them."""
 GONE_FILES = {"tombstone": "a file that was deleted", "hidden_by_limit": "a file that is too old"}
 BESIDE_PASSED = ("pretext", "title", "title_link", "fields", "image_url", "actions")
 """What a message that is passed on has beside its words."""
@@ -25,8 +37,9 @@ MAX_DEPTH = 24
 
 def read_content(message: Json, bot: str = "") -> Content:
     """All of it but the messages that it passes on; `bot`: whose mentions are left out."""
-    words, program = read_words(message), "\n".join(_read_other_blocks(message))
-    if not any(_read_rich_blocks(message)) and _says(program, words):
+    words, (rich, others) = read_words(message), _split_blocks(message)
+    program = to_plain(_read_blocks(others))
+    if not _read_blocks(rich) and _says(program, words):
         words = ""  # blocks are shown in place of the text
     attachments = find_objects(message, "attachments")
     cards = (_read_attachment(row) for row in attachments if not is_passed(row))
@@ -42,7 +55,7 @@ def read_content(message: Json, bot: str = "") -> Content:
 
 def read_words(message: Json) -> str:
     """The text that was typed, with Slack's marks: once, where text and blocks say the same."""
-    text, rich = get_text(message, "text", ""), "\n".join(_read_rich_blocks(message))
+    text, rich = get_text(message, "text", ""), _read_blocks(_split_blocks(message)[0])
     if _says(text, rich):
         return text
     return rich if _says(rich, text) else f"{text}\n{rich}".strip()
@@ -82,150 +95,125 @@ def list_passed(message: Json, bot: str) -> Iterator[Reference]:
 def _read_attachment(row: Json) -> Card:
     """What a program adds to a message, the preview of a link among it."""
     plain = {key: to_plain(value) for key, value in row.items() if isinstance(value, str)}
-    program = "\n".join(chain(_read_rich_blocks(row, plain=True), _read_other_blocks(row)))
-    texts = [plain.get("pretext", ""), plain.get("text", ""), program]
-    picture = plain.get("image_url") or plain.get("thumb_url", "")
-    files = [find_text(file, "name") for file in find_objects(row, "files")]
-    extra = [("image", picture), *(("file", name) for name in files)]
-    buttons = [("", f"[{text}]") for one in find_objects(row, "actions") if (text := _label(one))]
+    blocks = to_plain(_read_blocks(find_objects(row, "blocks")))
+    fields = [
+        (find_text(one, "title"), find_text(one, "value")) for one in find_objects(row, "fields")
+    ]
+    beside = [
+        ("image", plain.get("image_url") or plain.get("thumb_url", "")),
+        *(("file", find_text(file, "name")) for file in find_objects(row, "files")),
+        ("", to_plain(_read(row.get("actions")))),
+    ]
     card = Card(
         plain.get("title", ""),
-        "\n".join(filter(None, texts)),
+        "\n".join(filter(None, (plain.get("pretext"), plain.get("text"), blocks))),
         find_text(row, "title_link") or find_text(row, "from_url"),
         plain.get("author_name", "") or plain.get("service_name", ""),
-        (*_read_fields(row), *(pair for pair in extra if pair[1]), *buttons),
+        (
+            *((to_plain(name), to_plain(text)) for name, text in fields),
+            *(pair for pair in beside if pair[1]),
+        ),
         plain.get("footer", ""),
     )
     return card if card.render() else Card(text=plain.get("fallback", ""))
 
 
-def _read_fields(row: Json) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (to_plain(find_text(one, "title")), to_plain(find_text(one, "value")))
-        for one in find_objects(row, "fields")
-    )
+def _split_blocks(message: Json) -> tuple[list[Json], list[Json]]:
+    """What was typed, or formatted as if it were, and what a program has laid out."""
+    blocks = find_objects(message, "blocks")
+    rich = [one for one in blocks if one.get("type") == "rich_text"]
+    return rich, [one for one in blocks if one not in rich]
 
 
-def _read_rich_blocks(message: Json, *, plain: bool = False) -> Iterator[str]:
-    """What was typed, or formatted as if it were."""
-    for block in find_objects(message, "blocks"):
-        if block.get("type") == "rich_text":
-            text = _read_rich(block)
-            yield to_plain(text) if plain else text
+def _read_blocks(blocks: list[Json]) -> str:
+    return "\n".join(filter(None, map(_read_or_name, blocks)))
 
 
-def _read_other_blocks(message: Json) -> Iterator[str]:
-    """What a program has laid out. What is of an unknown kind is named."""
-    for block in find_objects(message, "blocks"):
-        kind = find_text(block, "type")
-        if kind not in ("rich_text", "divider"):
-            shown = _read_block(block, MAX_DEPTH)
-            yield shown or UNREADABLE_PART.format(kind=kind.replace("_", " ") or "a block")
+def _read_or_name(part: Json, depth: int = MAX_DEPTH) -> str:
+    """What cannot be read is named by its kind."""
+    kind = find_text(part, "type")
+    shown = _read(part, depth)
+    if shown or kind in MAY_BE_EMPTY:
+        return shown
+    return UNREADABLE_PART.format(kind=escape(kind.replace("_", " ")) or "a part of no kind")
 
 
-def _read_block(block: object, depth: int) -> str:
-    """The texts in it, in order. Kinds that nobody knows here have theirs in the same places."""
-    if isinstance(block, list):
-        parts = (_read_block(part, depth - 1) for part in block) if depth else ()
-        return "\n".join(filter(None, parts))
-    if not isinstance(block, dict) or not depth:
+def _read(part: object, depth: int = MAX_DEPTH) -> str:
+    """The texts in it, in order, with Slack's marks, as it writes the same in the text of a
+    message. Kinds that nobody knows here have theirs in the same places.
+    """
+    if isinstance(part, list):
+        return "\n".join(filter(None, (_read(one, depth - 1) for one in part)))
+    if not isinstance(part, dict) or depth <= 0:
         return ""
-    kind, rows = find_text(block, "type"), block.get("rows")
+    kind, text, url = (find_text(part, key) for key in ("type", "text", "url"))
+    if kind in RICH:
+        return _read_rich(part, kind, depth - 1)
+    if kind in MARKS:
+        mark, key = MARKS[kind]
+        return mark.format(escape(find_text(part, key)))
     match kind:
         case "mrkdwn":
-            return to_plain(find_text(block, "text"))
-        case _ if kind in PLAIN_TEXTS:
-            text = block.get("text", block.get("value"))
-            return "" if text is None else str(text)
-        case "rich_text":
-            return to_plain(_read_rich(block))
+            return text
+        case "text" if find_object(part, "style").get("code") and text:
+            return f"`{escape(text)}`"
+        case "link" if url:
+            label = " ".join(escape(text).split())
+            url = url.replace("<", "%3C").replace(">", "%3E").replace("|", "%7C")
+            return f"<{url}|{label}>" if label and text != url else f"<{url}>"
+        case "date" | "raw_number":
+            told = (part.get(key) for key in ("text", "fallback", "value", "timestamp"))
+            return escape(str(next((one for one in told if one not in (None, "")), "")))
         case "image" | "video":
-            name = _label(block) or find_text(block, "alt_text")
-            shown = f"[{kind}: {name}]({find_text(block, f'{kind}_url')})".removesuffix("()")
-            return f"{shown}\n{_read_block(block.get('description'), depth - 1)}".strip()
-        case "button" | "workflow_button" | "url" if label := _label(block):
-            return f"[{label}]({find_text(block, 'url')})".removesuffix("()")
-        case "context" | "context_actions":
-            return _read_block(block.get("elements"), depth - 1).replace("\n", " ")
-        case "file":
-            return f"[file: {find_text(block, 'external_id')}]"
-    lines = [_read_row(row, depth - 1) for row in rows] if isinstance(rows, list) else []
-    for key, part in block.items():
-        if key in SHOWN_KEYS and isinstance(part, str):
-            lines.append(part)
+            name = _read(part.get("title"), depth - 1) or escape(find_text(part, "alt_text"))
+            shown = _link(f"{kind}: {name}", find_text(part, f"{kind}_url"))
+            return f"{shown}\n{_read(part.get('description'), depth - 1)}".strip()
+        case "button" | "workflow_button" | "url":
+            label = _read({"text": part.get("text"), "title": part.get("title")}, depth)
+            return _link(label, url) if label else ""
+    lines = list[str]()
+    for key, inner in part.items():
+        if key in SHOWN_KEYS and isinstance(inner, str | int | float):
+            lines.append(escape(str(inner)))
+        elif key == "rows" and isinstance(inner, list):
+            lines += (_read_row(row, depth - 1) for row in inner)
         elif key not in HIDDEN_KEYS:
-            lines.append(_read_block(part, depth - 1))
-    return "\n".join(filter(None, lines))
+            lines.append(_read(inner, depth - 1))
+    shown = "\n".join(filter(None, lines))
+    return shown.replace("\n", " ") if kind.startswith("context") else shown
+
+
+def _link(label: str, url: str) -> str:
+    return f"[{label}]({escape(url)})".removesuffix("()")
 
 
 def _read_row(row: object, depth: int) -> str:
     """Of a table, on one line."""
     cells = row if isinstance(row, list) else [row]
-    return " | ".join(" ".join(_read_block(cell, depth).split()) for cell in cells)
+    return " | ".join(" ".join(_read(cell, depth).split()) for cell in cells)
 
 
-def _label(element: Json) -> str:
-    """Of a button, or an image: a text object, or just the words."""
-    found = (element.get("text"), element.get("title"))
-    texts = (one if isinstance(one, str) else _read_block(one, 2) for one in found)
-    return next(filter(None, texts), "")
-
-
-def _read_rich(block: Json) -> str:
-    """With Slack's marks, as it writes the same in the text of a message."""
-    lines = list[str]()
-    for part in find_objects(block, "elements"):
-        match find_text(part, "type"):
-            case "rich_text_list":
-                indent = "    " * min(8, max(0, find_number(part, "indent")))
-                first, is_ordered = find_number(part, "offset") + 1, part.get("style") == "ordered"
-                lines += (
-                    f"{indent}{f'{number}.' if is_ordered else '•'} {_read_line(item)}"
-                    for number, item in enumerate(find_objects(part, "elements"), first)
-                )
-            case "rich_text_quote":
-                lines += (f"&gt; {line}" for line in _read_line(part).split("\n"))
-            case "rich_text_preformatted":
-                text = _read_line(part)
-                runs = map(len, BACKTICKS.findall(text))
-                fence = "`" * max(3, 1 + max(runs, default=0))
-                lines += (fence, text, fence)
-            case _:
-                lines.append(_read_line(part))
-    return "\n".join(lines)
-
-
-def _read_line(part: Json) -> str:
-    elements = find_objects(part, "elements")
-    return "".join(map(_read_element, elements)) if elements else _read_element(part)
-
-
-def _read_element(element: Json) -> str:
-    """A piece of a line. What is of an unknown kind is named."""
-    kind, text = find_text(element, "type"), find_text(element, "text")
-    url = find_text(element, "url").replace("<", "%3C").replace(">", "%3E").replace("|", "%7C")
+def _read_rich(part: Json, kind: str, depth: int) -> str:
+    """A formatted text, or a part of it."""
+    inner = [_read_or_name(one, depth) for one in find_objects(part, "elements")]
+    text = "".join(inner) or escape(find_text(part, "text"))
     match kind:
-        case "link" if url:
-            label = " ".join(escape(text).split())
-            return f"<{url}|{label}>" if label and text != url else f"<{url}>"
-        case "user" | "channel" | "usergroup" | "team":
-            sign = {"user": "@", "channel": "#", "usergroup": "!subteam^"}.get(kind, "!team^")
-            return f"<{sign}{find_text(element, f'{kind}_id')}>"
-        case "broadcast":
-            return f"<!{find_text(element, 'range')}>"
-        case "emoji":
-            return f":{find_text(element, 'name')}:"
-        case "date":
-            return escape(find_text(element, "fallback") or str(element.get("timestamp", "")))
-        case "color":
-            return escape(find_text(element, "value"))
-        case _ if text:
-            is_code = find_object(element, "style").get("code")
-            return f"`{escape(text)}`" if is_code else escape(text)
-        case "text" | "rich_text_section" | "rich_text_quote" | "rich_text_preformatted":
-            return ""
+        case "rich_text":
+            return "\n".join(inner)
+        case "rich_text_list":
+            indent = "    " * min(8, max(0, find_number(part, "indent")))
+            first, is_ordered = find_number(part, "offset") + 1, part.get("style") == "ordered"
+            signs = (f"{at}." if is_ordered else "•" for at in count(first))
+            return "\n".join(
+                f"{indent}{sign} {item}" for item, sign in zip(inner, signs, strict=False)
+            )
+        case "rich_text_quote":
+            return "\n".join(f"&gt; {line}" for line in text.split("\n"))
+        case "rich_text_preformatted":
+            fence = "`" * max(3, 1 + max(map(len, BACKTICKS.findall(text)), default=0))
+            return f"{fence}\n{text}\n{fence}"
         case _:
-            return UNREADABLE_PART.format(kind=escape(kind.replace("_", " ")) or "a part of a line")
+            return text
 
 
 def escape(text: str) -> str:

@@ -1,6 +1,7 @@
 """Tools that misbehave, through the whole house: one result each, and the loop goes on (B7; K10 of what they start)."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -94,7 +95,10 @@ async def test_what_cannot_be_run_gets_one_result_each_and_the_loop_goes_on(
     ):
         assert words in result, result
     seen = script.model.requests[-1]["messages"]
-    assert [message["content"] for message in seen if message["role"] == "tool"] == told
+    shown = [message["content"] for message in seen if message["role"] == "tool"]
+    marked = [json.dumps({"error": one}, ensure_ascii=False) for one in told]  # B7
+    assert all(one in pair for one, *pair in zip(shown, told, marked, strict=True))
+    assert shown[0] == marked[0]
 
 
 async def test_a_command_that_hangs_is_ended_in_its_time_and_told(

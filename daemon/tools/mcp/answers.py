@@ -15,23 +15,12 @@ from daemon.tools.base import ToolOutput
 from daemon.tools.mcp.tools import ServerTool, UnfitTool, sanitize_line, stable_json
 
 Json = dict[str, object]
-OUTPUT = "outputSchema"
+OUTPUT, LEFT_OUT, NAMES = "outputSchema", "aidaemon/left-out", "aidaemon/names"
 OTHER_MEMBERS = {"title": str, "description": str, "annotations": dict, OUTPUT: dict}
 SHOWN_CHARS = 2000
 INPUT_REFUSED = (
     "The server asked for a model's text or a person's answer in return; it does not get that here."
 )
-
-
-@value
-class ToolPage:
-    """One page of a server's tools. `tools` are as the library wants them. `left_out` has a reason
-    by the name of a tool, or by its place; `cursor` is "" on the last page.
-    """
-
-    tools: tuple[Json, ...] = ()
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    cursor: str = ""
 
 
 @value
@@ -42,8 +31,11 @@ class ToolList:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_tool_page(answer: Mapping[str, object], check: Callable[[Json], None]) -> ToolPage:
-    """Each tool by itself; `check` raises UnfitTool for one that cannot be used."""
+def read_tool_page(answer: Mapping[str, object], check: Callable[[Json], None]) -> Json:
+    """One page of a server's tools, as the library wants it. Each is looked at by itself; `check`
+    raises UnfitTool for one that cannot be used. LEFT_OUT has a reason by the name of a tool, or by
+    its place; NAMES are those of the others.
+    """
     given, cursor = answer.get("tools"), answer.get("nextCursor")
     tools: list[Json] = []
     left_out: dict[str, str] = {}
@@ -64,7 +56,9 @@ def read_tool_page(answer: Mapping[str, object], check: Callable[[Json], None]) 
             left_out[shown] = f"{former}; {remark}" if former else remark
     if not isinstance(cursor, str | None):
         left_out["(its next tools)"] = f"their cursor is no text: {describe(cursor, 200)}"
-    return ToolPage(tuple(tools), left_out, cursor if isinstance(cursor, str) else "")
+        cursor = None
+    sent = {LEFT_OUT: left_out, NAMES: [tool["name"] for tool in tools]}
+    return {"tools": tools, "_meta": sent, **({"nextCursor": cursor} if cursor else {})}
 
 
 def _read_tool(given: object) -> tuple[Json, str]:

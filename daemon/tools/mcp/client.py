@@ -36,6 +36,8 @@ from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.tools.base import ToolOutput
 from daemon.tools.mcp.answers import (
+    LEFT_OUT,
+    NAMES,
     OUTPUT,
     Json,
     ToolList,
@@ -76,7 +78,7 @@ REAP_S = 5.0
 ANSWER_S = 60.0
 MAX_PAGES, MAX_TOOLS = 100, 1000
 NEXT_TOOLS = "(its next tools)"
-AS_SENT, NAMES = "aidaemon/as-sent", "aidaemon/names"
+AS_SENT = "aidaemon/as-sent"
 BROKE_OFF = "the connection to its MCP server broke off"
 BAD_HEADERS = "left out: an x-mcp-header among its arguments breaks the protocol's rules"
 STAND_IN = {
@@ -275,10 +277,7 @@ class LenientDispatcher(JSONRPCDispatcher):
             return {**STAND_IN, "_meta": {AS_SENT: answer}}
         if method == "tools/list":
             version = (opts or {}).get("headers", {}).get(MCP_PROTOCOL_VERSION_HEADER, "")
-            page = read_tool_page(answer, partial(_check_tool, version))
-            more = {"nextCursor": page.cursor} if page.cursor else {}
-            sent = {AS_SENT: page.left_out, NAMES: [tool["name"] for tool in page.tools]}
-            return {**STAND_IN, **more, "tools": list(page.tools), "_meta": sent}
+            return {**STAND_IN, **read_tool_page(answer, partial(_check_tool, version))}
         return answer
 
 
@@ -397,7 +396,7 @@ def _list_left_out(page: types.ListToolsResult) -> dict[str, str]:
     sent = page.meta or {}
     taken = {tool.name for tool in page.tools}
     dropped = {name: BAD_HEADERS for name in sent.get(NAMES, ()) if name not in taken}
-    return {**sent.get(AS_SENT, {}), **dropped}
+    return {**sent.get(LEFT_OUT, {}), **dropped}
 
 
 def _server_tool(tool: types.Tool) -> ServerTool:

@@ -17,18 +17,17 @@ from mcp.types import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
+    ErrorData,
     JSONRPCError,
-    JSONRPCMessage,
 )
 
-from daemon.tools.mcp.answers import Json
 from daemon.tools.mcp.tools import UrlAddress
 from daemon.tools.mcp.wire import UNREADABLE, OpenRequests, read_message
 
 MAX_MESSAGE_BYTES = 16 << 20
 CONNECT_S, SILENCE_S = 15.0, 300.0
 REFUSED, CUT_OFF, SESSION_REFUSED = -32_950, -32_951, -32_953
-SESSION_HEADER = "mcp-session-id"
+NO_ANSWER, SESSION_HEADER = "no answer from the server", "mcp-session-id"
 OTHER_REFUSALS = (408, 413, 429)
 """Statuses that speak of time, size and rate, not of the session."""
 NOT_RUN = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS)
@@ -86,44 +85,49 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
             return await super().handle_async_request(request)
         try:
             response = await super().handle_async_request(request)
-            if not _is_json(response):
-                return self._judge(request, response)
-            body = await _read_body(response)
+            kind = response.headers.get("content-type", "").lower()
+            body = await _read_body(response) if kind.startswith("application/json") else None
         except NEVER_SENT:
             return self._refuse(f"{request.url.host} cannot be reached")
         except httpx2.TransportError:
-            return _make_answer(CUT_OFF, "no answer from the server")
-        if len(body) > MAX_MESSAGE_BYTES:
-            return _make_answer(UNREADABLE, f"it has more than {MAX_MESSAGE_BYTES >> 20} MB")
+            return _make_error(CUT_OFF, NO_ANSWER)
+        if body and len(body) > MAX_MESSAGE_BYTES:
+            return _make_error(UNREADABLE, f"it has more than {MAX_MESSAGE_BYTES >> 20} MB")
         return self._judge(request, response, body)
 
     def _judge(
-        self, request: httpx2.Request, response: httpx2.Response, body: bytes | None = None
+        self, request: httpx2.Request, response: httpx2.Response, body: bytes | None
     ) -> httpx2.Response:
-        status, asked, message = response.status_code, _find_request(request), None
-        with suppress(ValueError):
-            message = read_message(body, OpenRequests(set(asked.ids))) if body else None
-        in_session = asked.ids and SESSION_HEADER in request.headers
-        if in_session and (refusal := _find_refusal(status, message, body, asked)):
-            self.connection.close(f"it refuses the session ({refusal['message']})")
-            return _make_error(refusal)
+        status, sent, message = response.status_code, json.loads(request.content), None
+        number = sent.get("id") if "method" in sent else None  # it has one, and waits
+        if body and number is not None:
+            with suppress(ValueError):
+                message = read_message(body, OpenRequests({number}))
+        error = message.error if isinstance(message, JSONRPCError) else None
+        has_own_id = bool(body and error) and json.loads(body or b"").get("id") == number
+        in_session = number is not None and SESSION_HEADER in request.headers
+        if in_session and _is_refusal(status, error, has_own_id=has_own_id):
+            words = f"HTTP {status}" + (f": {error.message[:300]}" if error else "")
+            self.connection.close(f"it refuses the session ({words})")
+            # an error under the id of a request that was read may come after it was carried out
+            is_certain = not has_own_id or error is None or error.code in NOT_RUN
+            return _make_error(SESSION_REFUSED, words, is_certain)
         if status in (401, 403):
             return self._refuse(f"it refuses us (HTTP {status}): look at its headers in the config")
         if status >= 500:
-            return _make_answer(CUT_OFF, "no answer from the server")
-        if message and asked.ids:
-            return _make_response(message, response)
-        if body is None or status >= 400 or not asked.ids:
+            return _make_error(CUT_OFF, NO_ANSWER)
+        if message:
+            session = response.headers.get(SESSION_HEADER)
+            table = message.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            kept = {SESSION_HEADER: session} if session else {}
+            return httpx2.Response(status, json=table, headers=kept)
+        if body is None or status >= 400 or number is None:
             return response if body is None else httpx2.Response(status, content=body)
-        return _make_answer(UNREADABLE, f"it is no JSON-RPC message: {body[:200]!r}")
+        return _make_error(UNREADABLE, f"it is no JSON-RPC message: {body[:200]!r}")
 
     def _refuse(self, why: str) -> httpx2.Response:
         self.connection.close(why)
-        return _make_answer(REFUSED, "no answer from the server")
-
-
-def _is_json(response: httpx2.Response) -> bool:
-    return response.headers.get("content-type", "").lower().startswith("application/json")
+        return _make_error(REFUSED, NO_ANSWER)
 
 
 async def _read_body(response: httpx2.Response) -> bytes:
@@ -141,53 +145,16 @@ async def _read_body(response: httpx2.Response) -> bytes:
     return bytes(found)
 
 
-def _find_request(request: httpx2.Request) -> OpenRequests:
-    """The request that this POST carries; none where it is a notification or an answer."""
-    asked = OpenRequests()
-    sent = json.loads(request.content)
-    if "method" in sent and "id" in sent:
-        asked.ids.add(sent["id"])
-    return asked
-
-
-def _make_response(message: JSONRPCMessage, former: httpx2.Response) -> httpx2.Response:
-    """As it came, but for what was mended."""
-    session = former.headers.get(SESSION_HEADER)
-    kept = {SESSION_HEADER: session} if session else {}
-    table = message.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return httpx2.Response(former.status_code, json=table, headers=kept)
-
-
-def _make_answer(code: int, why: str) -> httpx2.Response:
-    return _make_error({"code": code, "message": why})
-
-
-def _make_error(error: Json) -> httpx2.Response:
-    return httpx2.Response(502, json={"jsonrpc": "2.0", "id": None, "error": error})
-
-
-def _find_refusal(
-    status: int, message: JSONRPCMessage | None, body: bytes | None, asked: OpenRequests
-) -> Json | None:
-    """The error for a request of a session that was turned away, if it was: whatever the words, a
-    new session shows whether the old one was the reason. `data`: it was certainly not carried out,
-    for the protocol answers so what it does not accept; the error of a request that the server has
-    read, under its id, may come later.
+def _is_refusal(status: int, error: ErrorData | None, *, has_own_id: bool) -> bool:
+    """A request of a session was turned away: whatever the words, a new session shows whether the
+    old one was the reason.
     """
-    error = message.error if isinstance(message, JSONRPCError) else None
-    is_own = error is not None and _get_id(body) in asked.ids
-    if is_own and error and error.code in (METHOD_NOT_FOUND, INVALID_PARAMS):
-        return None
+    if error and has_own_id and error.code in (METHOD_NOT_FOUND, INVALID_PARAMS):
+        return False  # it is about the request itself
     is_invalid = error is not None and error.code == INVALID_REQUEST
-    if not is_invalid and (not 400 <= status < 500 or status in OTHER_REFUSALS):
-        return None
-    words = f"HTTP {status}" + (f": {error.message[:300]}" if error else "")
-    certain = not is_own or error is None or error.code in NOT_RUN
-    return {"code": SESSION_REFUSED, "message": words, "data": certain}
+    return is_invalid or (400 <= status < 500 and status not in OTHER_REFUSALS)
 
 
-def _get_id(body: bytes | None) -> object:
-    """The id that the server itself wrote; None for none that can be ours."""
-    given = json.loads(body or b"null")
-    found = given.get("id") if isinstance(given, dict) else None
-    return found if isinstance(found, int | str) else None
+def _make_error(code: int, why: str, data: object = None) -> httpx2.Response:
+    error = {"code": code, "message": why, "data": data}
+    return httpx2.Response(502, json={"jsonrpc": "2.0", "id": None, "error": error})

@@ -3,10 +3,9 @@
 """
 
 import json
-import math
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
 from hashlib import sha256
 
@@ -64,8 +63,7 @@ Draft202012Validator.check_schema(schema)
 found = next(Draft202012Validator(schema, registry=Registry()).iter_errors(records), None)
 sys.stdout.write("=" + (f"{found.json_path}: {found.message[:300]}" if found else ""))
 """
-UNCOUNTED = frozenset(("patternProperties", "$dynamicRef", "$recursiveRef"))
-FITS_S, MAX_CHECKS, MAX_SHAPES = 3.0, 2_000_000, 10_000
+FITS_S = 3.0
 OnChanged = Callable[[], None]
 OnStderrLine = Callable[[str], None]
 
@@ -160,14 +158,14 @@ def _sanitize_value(part: object, key: str, depth: int, *, is_schema: bool = Tru
     """Under a key in NAME_KEYS the server has chosen the names, and each has a schema."""
     if depth > MAX_DEPTH:
         raise UnfitTool("its arguments are nested too deeply")
+    if is_schema and not key and not isinstance(part, dict | bool):
+        raise UnfitTool(f"its inputSchema is malformed: {part!r:.80} is no schema")
     is_named = key in NAME_KEYS
     match part:
         case str():
             return sanitize(part, DESCRIPTION_CHARS) if key in TEXT_KEYS else _check_exact(part)
         case dict():
-            if is_schema and is_named:
-                _check_members(part.values())
-            elif is_schema:
+            if is_schema and not is_named:
                 part = _check_parts(part)
             return {
                 _check_exact(name): _sanitize_value(
@@ -179,7 +177,6 @@ def _sanitize_value(part: object, key: str, depth: int, *, is_schema: bool = Tru
                 or (name != "examples" and (name != "default" or isinstance(inner, int | float)))
             }  # fmt: skip
         case list():
-            _check_members(part if is_schema else ())
             return [_sanitize_value(one, "", depth + 1, is_schema=is_schema) for one in part]
         case _:
             return part
@@ -198,12 +195,6 @@ def _check_parts(schema: Mapping[str, object]) -> dict[str, object]:
         if not isinstance(kind, str) or kind not in KINDS:
             raise UnfitTool(f"its inputSchema is malformed: {kind!r:.80} is no type")
     return found
-
-
-def _check_members(schemas: Iterable[object]) -> None:
-    for one in schemas:
-        if not isinstance(one, dict | bool):
-            raise UnfitTool(f"its inputSchema is malformed: {one!r:.80} is no schema")
 
 
 def _check_exact(text: str) -> str:
@@ -313,60 +304,16 @@ class McpTool:
 
     async def _find_misfit(self, records: str) -> str | None:
         """What of the structured result is not as the server has declared it; "" for nothing, None
-        where that cannot be told. What could take long is checked in a process of its own.
+        where that cannot be told. A process of its own checks it, for that may take long.
         """
         schema = self.definition.output_schema
         if not schema or len(records) > RESULT_CHARS:
             return None
         if not records:
             return "there is no structured result"
-        declared, given = json.loads(schema), json.loads(records)
-        if len(records) * _count_checks(declared, declared) > MAX_CHECKS:
-            argv, data = (sys.executable, "-I", "-c", FITS), f"[{schema}, {records}]".encode()
-            said = (await exchange(argv, data, FITS_S) or b"").decode("utf-8", "replace")
-            return said[1:] if said.startswith("=") else None
-        from jsonschema import Draft202012Validator  # lazy: jsonschema, 60 ms
-        from jsonschema.exceptions import SchemaError  # lazy: comes with it
-        from referencing import Registry  # lazy: comes with it
-        from referencing.exceptions import Unresolvable  # lazy: comes with it
-
-        try:
-            Draft202012Validator.check_schema(declared)
-            checker = Draft202012Validator(declared, registry=Registry())
-            found = next(checker.iter_errors(given), None)
-        except (SchemaError, Unresolvable, RecursionError, ArithmeticError, TypeError, ValueError):
-            return None  # what the server calls a schema is none
-        return f"{found.json_path}: {found.message}" if found else ""
-
-
-def _count_checks(shape: object, whole: object, depth: int = 0) -> float:
-    """How many checks one value takes at most; infinite for patterns, and for a shape in itself."""
-    if depth > MAX_DEPTH:
-        return math.inf
-    if isinstance(shape, list):
-        return sum(_count_checks(part, whole, depth) for part in shape)
-    if not isinstance(shape, dict):
-        return 0
-    if isinstance(shape.get("pattern"), str) or not UNCOUNTED.isdisjoint(shape):
-        return math.inf
-    if depth and "$id" in shape:  # what is referred to below it is another's
-        return math.inf
-    count = 1.0
-    for key, part in shape.items():
-        if key == "$ref" and isinstance(part, str):
-            found = _find_part(whole, part)
-            count += math.inf if found is None else _count_checks(found, whole, depth + 1)
-        elif key not in ("$defs", "definitions"):
-            count += _count_checks(part, whole, depth + 1)
-        if count > MAX_SHAPES:
-            return math.inf
-    return count
-
-
-def _find_part(whole: object, reference: str) -> object:
-    for name in reference.removeprefix("#").strip("/").split("/"):
-        whole = whole.get(name) if isinstance(whole, dict) and name else whole
-    return whole
+        argv, data = (sys.executable, "-I", "-c", FITS), f"[{schema}, {records}]".encode()
+        said = (await exchange(argv, data, FITS_S) or b"").decode("utf-8", "replace")
+        return said[1:] if said.startswith("=") else None
 
 
 def make_spec(server: str, tool: ServerTool) -> ToolSpec:

@@ -3,7 +3,6 @@ plain what is meant; else it becomes an error that says what is wrong with it.
 """
 
 import json
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mcp.types import (
@@ -17,7 +16,7 @@ from mcp.types import (
     jsonrpc_message_adapter,
 )
 
-from daemon.tools.mcp.answers import Json, describe
+from daemon.tools.mcp.answers import describe
 
 UNREADABLE = -32_952
 
@@ -50,13 +49,6 @@ class OpenRequests:
 
 def read_message(data: bytes, asked: OpenRequests) -> JSONRPCMessage:
     """One message. Raises ValueError for what is none, and for an answer to nothing."""
-    with suppress(ValueError):
-        message = jsonrpc_message_adapter.validate_json(data, by_name=False)
-        if isinstance(message, JSONRPCRequest | JSONRPCNotification):
-            return message
-        if message.id is not None and message.id in asked.ids:
-            asked.ids.discard(message.id)
-            return message
     try:
         text = json.dumps(json.loads(data), ensure_ascii=False)
         given = json.loads(text.encode("utf-8", "replace"))  # half a character is none
@@ -65,32 +57,25 @@ def read_message(data: bytes, asked: OpenRequests) -> JSONRPCMessage:
     if not isinstance(given, dict):
         raise ValueError("it is no JSON object")
     if given.keys().isdisjoint(("result", "error")) and ("method" in given or "id" not in given):
-        return _read_call(given)
+        params = given["params"] if isinstance(given.get("params"), dict) else None
+        table = {**given, "jsonrpc": "2.0", "params": params}
+        return jsonrpc_message_adapter.validate_python(table, by_name=False)
     number = asked.find(given.get("id"))
     if number is None:
         raise ValueError("it answers no request that waits")
     asked.ids.discard(number)
-    return _read_answer(given, number)
-
-
-def _read_call(given: Json) -> JSONRPCMessage:
-    """Parameters that are no object are none."""
-    params = given["params"] if isinstance(given.get("params"), dict) else None
-    table = {**given, "jsonrpc": "2.0", "params": params}
-    return jsonrpc_message_adapter.validate_python(table, by_name=False)
-
-
-def _read_answer(given: Json, number: RequestId) -> JSONRPCMessage:
     result, error = given.get("result"), given.get("error")
     if isinstance(result, dict) and error is None:
         return JSONRPCResponse(jsonrpc="2.0", id=number, result=result)
+    return JSONRPCError(jsonrpc="2.0", id=number, error=_read_error(error, result))
+
+
+def _read_error(error: object, result: object) -> ErrorData:
     if error is None:
         why = f"the result of its answer is no JSON object: {describe(result)}"
-        return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=UNREADABLE, message=why))
-    code, message = None, None
-    if isinstance(error, dict):
-        code, message = error.get("code"), error.get("message")
+        return ErrorData(code=UNREADABLE, message=why)
+    told = error if isinstance(error, dict) else {}
+    code, message = told.get("code"), told.get("message")
     is_code = isinstance(code, int) and not isinstance(code, bool)
     words = message if isinstance(message, str) and message else describe(error)
-    found = ErrorData(code=code if is_code else 0, message=words)
-    return JSONRPCError(jsonrpc="2.0", id=number, error=found)
+    return ErrorData(code=code if is_code else 0, message=words, data=told.get("data"))
