@@ -125,3 +125,33 @@ async def test_a_house_closes_while_a_server_is_still_starting(
     script.write([BIRDS], slow_start=30)
     async with living(tmp_path / "home", model, config(script)):
         await until(lambda: script.starts() == 1)
+
+
+async def test_a_tool_with_alternatives_at_the_root_of_its_schema_is_sent_without_and_called_g03(
+    tmp_path: Path, script: Script, model: FakeOpenAI
+) -> None:
+    either = [
+        {"properties": {"name": {"type": "string"}}, "required": ["name"]},
+        {"properties": {"id": {"type": "integer"}}},
+    ]
+    script.write(
+        [{**BIRDS, "inputSchema": {"type": "object", "anyOf": either}}],
+        {"look_up_bird": [{"text": "a wren"}]},
+        bare=True,
+    )
+    model.script(
+        calls(("find_tools", {"query": "bird"})),
+        calls(("desk__look_up_bird", {"name": "wren"})),
+        says("It is a wren."),
+    )
+    async with living(tmp_path / "home", model, config(script)) as alive:
+        await alive.house.wait_for_servers(20)
+        assert (await alive.ask("Which bird is that?")).reply == "It is a wren."
+    sent = {
+        tool["function"]["name"]: tool["function"]["parameters"]
+        for tool in model.requests[-1]["tools"]
+    }
+    schema = sent["desk__look_up_bird"]
+    assert not {"anyOf", "oneOf", "allOf"} & schema.keys() and schema["type"] == "object"
+    assert set(schema["properties"]) == {"name", "id"}
+    assert script.executed() == [("look_up_bird", {"name": "wren"})]
