@@ -179,7 +179,7 @@ async def test_f2_what_sub_agents_cost_stands_in_the_parents_account_after_a_res
         return waiting if done(body) else calls(("spawn_agent", {"task": "child"}))
 
     model.otherwise(by(choose))
-    config = limits({"max_input_tokens": 14_000, "on_budget": "stop", "drain_seconds": 0})
+    config = limits({"max_input_tokens": 14_150, "on_budget": "stop", "drain_seconds": 0})
     async with living(tmp_path, model, config) as it:
         turn = await it.say("parent, go")
         await asyncio.wait_for(waiting.reached.wait(), 20)

@@ -52,6 +52,7 @@ async def test_an_answer_of_before_clear_that_is_replied_to_is_seen_again_t02(on
     on.model.script(says("The shop closes at nine."))
     await seen(on, "When does the shop close?")
     answer = by_bot(on.platform, chat)[0].id
+    await on.until("SELECT count(*) FROM outbox WHERE state = 'sent'", 1)
     telegram(on).people.reply(OWNER, answer, "is that so?")
     await on.platform.until(lambda: len(by_bot(on.platform, chat)) == 2)
     assert said_last(on.model.requests[-1].body) == "is that so?"  # it is in the conversation
