@@ -43,6 +43,7 @@ from daemon.providers.rules import (
     Json,
     assign_ids,
     fold_schema,
+    is_from,
     make_valid_name,
     parse_arguments,
     split_instructions,
@@ -294,7 +295,7 @@ class _History:
     def _get_native_blocks(self, message: Message) -> list[Json] | None:
         """The blocks of this reply, if they may be sent again behind this prefix."""
         native = message.native
-        if native is None or (native.provider, native.model) != self._owner:
+        if not is_from(native, self._owner):
             return None
         try:
             found: Json = json.loads(native.blocks)

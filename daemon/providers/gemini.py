@@ -30,6 +30,7 @@ from daemon.providers.rules import (
     MISSING_START,
     Json,
     fold_schema,
+    is_from,
     make_valid_name,
     parse_arguments,
     split_instructions,
@@ -237,7 +238,7 @@ def _encode_reply(message: Message, provider: str, model: str) -> tuple[bytes, l
     """
     signs = parse_version(model) >= (3, 0)
     native = message.native
-    if native and (native.provider, native.model) == (provider, model):
+    if is_from(native, (provider, model)):
         found: list[Json] = json.loads(native.blocks)
         own = [(call, part) for part in found if (call := get_object(part, "functionCall"))]
         signed = not signs or not own or own[0][1].get("thoughtSignature")

@@ -17,7 +17,7 @@ from yarl import URL
 
 from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import ModelReply, ModelRequest, Native
+from daemon.core.messages import ModelReply, ModelRequest
 from daemon.providers.base import (
     MAX_RESPONSE_BYTES,
     NOTHING,
@@ -29,7 +29,7 @@ from daemon.providers.base import (
 )
 from daemon.providers.config import SERVICES
 from daemon.providers.errors import CallFailed, make_error, parse_retry_after
-from daemon.providers.rules import Json
+from daemon.providers.rules import Json, is_from
 
 UTF_8 = codecs.getincrementaldecoder("utf-8-sig")
 DRAIN_S = 1.0
@@ -215,10 +215,6 @@ class HttpProvider(ABC):
         if self._session:
             await self._session.close()
 
-    def owns(self, native: Native | None, model: str) -> bool:
-        """A reply's own form comes from this provider and model, and may go back to it."""
-        return native is not None and (native.provider, native.model) == (self.name, model)
-
     @abstractmethod
     def prepare(
         self, model: str, request: ModelRequest, stream: bool
@@ -293,7 +289,7 @@ class HttpProvider(ABC):
         if not (wrong and self.rejects_native and self.rejects_native.search(str(error))):
             return False
         natives = [message.native for message in request.messages if message.native]
-        sent = {hash(n.blocks) for n in natives if self.owns(n, model)}
+        sent = {hash(n.blocks) for n in natives if is_from(n, (self.name, model))}
         is_new = bool(sent - self._rejected)
         self._rejected |= sent
         return is_new

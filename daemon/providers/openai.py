@@ -24,6 +24,7 @@ from daemon.providers.rules import (
     Json,
     assign_ids,
     fold_schema,
+    is_from,
     make_valid_arguments,
     make_valid_name,
     render_error,
@@ -181,7 +182,7 @@ class OpenAI(HttpProvider):
         domain = host.partition(".")[2] if host.endswith(".openai.azure.com") else host
         max_tokens, seed = NAMES.get(domain, ("max_tokens", "seed"))
         messages = [
-            (message, (ids, bool(message.native) and self.owns(message.native, model)))
+            (message, (ids, is_from(message.native, (self.name, model))))
             for message, ids in assign_ids(request.messages, OWN_ID)
         ]
         body: Json = {

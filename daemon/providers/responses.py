@@ -28,6 +28,7 @@ from daemon.providers.rules import (
     Json,
     assign_ids,
     fold_schema,
+    is_from,
     make_valid_arguments,
     make_valid_name,
     render_error,
@@ -215,7 +216,7 @@ def _encode_own(
     """The reply as it came, if it comes from here with these calls, and none of its items was sent
     before.
     """
-    if native is None or (native.provider, native.model) != owner:
+    if not is_from(native, owner):
         return []
     items: list[Json] = json.loads(native.blocks)
     calls = [str(item.get("call_id")) for item in items if item.get("type") == "function_call"]

@@ -5,9 +5,10 @@ texts.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeGuard
 from urllib.parse import unquote
 
-from daemon.core.messages import Message, MessageRole
+from daemon.core.messages import Message, MessageRole, Native
 from daemon.core.redaction import drop_lone_surrogates
 
 Json = dict[str, object]
@@ -54,6 +55,11 @@ def assign_ids(
             continue
         asked = [_make_unique(call.provider_id, used, valid) for call in message.calls]
         yield message, tuple(asked)
+
+
+def is_from(native: Native | None, owner: tuple[str, str]) -> TypeGuard[Native]:
+    """A reply's own form comes from this provider and model, and may go back to it."""
+    return native is not None and (native.provider, native.model) == owner
 
 
 def _make_unique(wanted: str, used: set[str], valid: re.Pattern[str]) -> str:

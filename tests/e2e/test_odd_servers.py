@@ -53,6 +53,11 @@ def unless(fault: Callable[[list[Json]], str], then: Step) -> Step:
     return step
 
 
+def has_odd_name(messages: list[Json]) -> str:
+    names = [one["function"]["name"] for m in messages for one in m.get("tool_calls") or ()]
+    return "" if all(map(VALID_NAME.fullmatch, names)) else "string does not match pattern"
+
+
 def home_with_note(tmp_path: Path) -> Path:
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "note.txt").write_text("The answer is 42.\n")
@@ -275,10 +280,6 @@ async def test_an_answer_that_was_cut_says_so_p25_e12(tmp_path: Path) -> None:
 async def test_marks_around_the_name_of_a_tool_are_no_part_of_it_p27(
     tmp_path: Path, name: str
 ) -> None:
-    def has_odd_name(messages: list[Json]) -> str:
-        names = [one["function"]["name"] for m in messages for one in m.get("tool_calls") or ()]
-        return "" if all(map(VALID_NAME.fullmatch, names)) else "string does not match pattern"
-
     asked = {"role": "assistant", "content": None, "tool_calls": [call(name, READ)]}
     async with (
         FakeOpenAI() as model,
@@ -295,10 +296,6 @@ async def test_marks_around_the_name_of_a_tool_are_no_part_of_it_p27(
 async def test_a_call_without_a_name_that_is_known_gets_an_error_and_the_turn_goes_on_a7(
     tmp_path: Path, name: str
 ) -> None:
-    def has_odd_name(messages: list[Json]) -> str:
-        names = [one["function"]["name"] for m in messages for one in m.get("tool_calls") or ()]
-        return "" if all(map(VALID_NAME.fullmatch, names)) else "string does not match pattern"
-
     asked = {"role": "assistant", "content": None, "tool_calls": [call(name, READ)]}
     async with FakeOpenAI() as model, running_daemon(tmp_path, scripted(model.base_url)) as daemon:
         model.script(replies(asked, "tool_calls"))

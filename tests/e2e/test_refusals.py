@@ -220,10 +220,6 @@ async def test_what_helped_is_forgotten_when_the_config_changes_a7(tmp_path: Pat
         assert model.count == 5 and "does not take the tool recall" in str(run["reply"])
 
 
-def no_calls_but_one(body: Json) -> str:
-    return "Improperly formed request." if has_calls(body) else ""
-
-
 async def test_a_turn_that_was_killed_behind_its_climb_goes_on_as_it_had_learnt_a7(
     tmp_path: Path,
 ) -> None:
@@ -232,13 +228,13 @@ async def test_a_turn_that_was_killed_behind_its_climb_goes_on_as_it_had_learnt_
         async with running_daemon(home_with_note(tmp_path), config) as daemon:
             model.otherwise(by_round())
             await daemon.ask("please read it")
-            model.otherwise(refuses(no_calls_but_one, hangs()))
-            model.script(refuses(no_calls_but_one, says("")), calls(READ))
+            model.otherwise(refuses(no_calls, hangs()))
+            model.script(refuses(no_calls, says("")), calls(READ))
             turn = await daemon.begin("once more")
             await model.hanging.wait()
             os.killpg(daemon.process.pid, signal.SIGKILL)
             await daemon.process.wait()
-        model.otherwise(refuses(no_calls_but_one, says("It is 42.")))
+        model.otherwise(refuses(no_calls, says("It is 42.")))
         async with running_daemon(tmp_path, None) as daemon:
             async for _ in daemon.stream(turn):
                 pass
