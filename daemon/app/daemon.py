@@ -67,7 +67,7 @@ from daemon.triggers.events import EventTrigger
 from daemon.triggers.goals import GoalEngine, goal_done
 from daemon.triggers.mail import MailTrigger
 from daemon.triggers.orders import list_tasks
-from daemon.triggers.schedule_tool import schedule_tool
+from daemon.triggers.schedule_tool import SessionSchedules, schedule_tool
 from daemon.triggers.schedules import ScheduleEngine
 from memory.memory import Memory
 
@@ -106,12 +106,13 @@ class Daemon(ToolOwner):
         )
         self.notifier = OwnerNotifier(store, clock, self.new_id, self._is_channel_up)
         memory.on_waiting = partial(self.notifier, MEMORY_WAITS)
-        spawn = bind([spawn_agent], {SubagentManager: self.subagents})
         self.schedules = self._make_schedules()
         goals = self.goals = GoalEngine(self.schedules, usage)
         self.schedules.add_note = goals.describe_costs
-        own = [*spawn, *config_tools(self.runtime), schedule_tool(self.schedules, clock)]
-        own += bind([goal_done], {GoalEngine: goals})
+        seen = SessionSchedules(self.schedules, self.owner_sessions.is_own)
+        parts = {SubagentManager: self.subagents, GoalEngine: goals}
+        own = [*bind([spawn_agent, goal_done], parts), *config_tools(self.runtime)]
+        own.append(schedule_tool(seen, clock))
         executor = await self.build_tools(OwnersMemory(memory, self.owner_sessions.is_own), own)
         criteria, client = CriteriaChecker(self.sandbox, self.effects), WebClient(config.tools.http)
         self.schedules.conditions = ConditionChecker(

@@ -22,7 +22,7 @@ COMMANDS = {
     "runs": "list runs, newest first",
     "show": "show one run, step by step",
     "loop": "repeat one task until it is done: start|stop|pause|resume|status|approve|reject",
-    "schedule": "do tasks at their time: list|add|show|run|pause|resume|remove",
+    "schedule": "do tasks at their time: list|add|show|run|pause|resume|change|cancel",
     "doctor": "check the installation and the config, and say what to do",
     "config": "check the config and the agents, show or change a value, restore a backup",
     "secret": "keep, list and delete passwords and keys: the model never sees them",

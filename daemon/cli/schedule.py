@@ -40,6 +40,15 @@ ACTIONS: Actions = {
     "run": ("run it once more, now", NAME),
     "pause": ("do not run it until it is resumed", NAME),
     "resume": ("go on with it", NAME),
+    "change": (
+        "another time or another task",
+        {
+            **NAME,
+            "[WHEN]": {"default": "", "help": "as with add; without it the time stays"},
+            "--task TASK": {"default": "", "help": "what to do then"},
+        },
+    ),
+    "cancel": ("remove it; also: remove", NAME),
     "remove": ("remove it", NAME),
 }
 
@@ -63,6 +72,8 @@ async def _run(args: argparse.Namespace, paths: Paths) -> str:
             order = ScheduleOrder(rule=args.when, prompt=args.task, jitter_s=args.jitter, **given)
             return await client.add_schedule(order)
         words = f"/schedule {args.action} {getattr(args, 'name', '')}".strip()
+        if args.action == "change":
+            words += f" {args.when}" + (f": {args.task}" if args.task else "")
         reply = (await client.send(SESSION, words, stream=False)).reply
     if reply.startswith(UNKNOWN):
         raise AidaemonError(reply)

@@ -10,19 +10,22 @@ from daemon.core.errors import UsageError
 from daemon.core.trust import Label
 from daemon.services.approvals import make_visible
 from daemon.store.tables.schedules import OccurrenceRow, ScheduleRow
+from daemon.triggers.changes import change_schedule
 from daemon.triggers.orders import ScheduleOrder
 from daemon.triggers.schedules import ScheduleEngine
 
 USAGE = (
     '/schedule WHEN: TASK makes one, such as "/schedule weekdays at 7:30: sum up the news" or'
     ' "/schedule tomorrow at 18:00: ask me about the tree". /schedule lists;'
-    " /schedule show|run|pause|resume|remove NAME. /remind WHEN: TEXT tells you the text then."
+    " /schedule show|run|pause|resume|cancel NAME; /schedule change NAME WHEN: TASK. /remind WHEN:"
+    " TEXT tells you the text then."
 )
 DONE = {
     "run": "runs now",
     "pause": "is paused",
     "resume": "goes on",
     "remove": "is removed",
+    "cancel": "is cancelled",
 }
 
 
@@ -41,7 +44,7 @@ class ScheduleCommands:
     schedules: ScheduleEngine
 
     async def schedule(self, call: CommandCall) -> str:
-        """/schedule [WHEN: TASK|show|run|pause|resume|remove NAME]"""
+        """/schedule [WHEN: TASK|show|run|pause|resume|cancel NAME|change NAME WHEN: TASK]"""
         if call.session.label is Label.UNTRUSTED:
             raise UsageError("Schedules are not shown or made in a conversation from outside.")
         verb, _, rest = call.argument.partition(" ")
@@ -51,11 +54,13 @@ class ScheduleCommands:
         if verb == "show" and name:
             return await self._show(name)
         if verb in DONE and name:
-            row = await self.schedules.change(name, verb)
+            row = await self.schedules.change(name, "remove" if verb == "cancel" else verb)
             if row is None:
                 return _unknown(name)
             missing = self.schedules.missing if verb in ("run", "resume") else ""
             return f"{row.name} {DONE[verb]}.{_next(row)}{missing}"
+        if verb == "change" and name:
+            return await self._change(*name.partition(" ")[::2])
         return await self._add(call)
 
     async def remind(self, call: CommandCall) -> str:
@@ -77,7 +82,13 @@ class ScheduleCommands:
             )
         )
         said = f"Scheduled as {row.name}. {self.schedules.describe(row)}"
-        return f"{said}\n/schedule remove {row.name} takes it back."
+        return f"{said}\n/schedule cancel {row.name} takes it back."
+
+    async def _change(self, name: str, words: str) -> str:
+        """`words`: "WHEN", "WHEN: TASK" or ": TASK"."""
+        when, _, task = f"{words} ".partition(": ")
+        row = await change_schedule(self.schedules, name, when.strip(), task.strip())
+        return f"{row.name} is changed. {self.schedules.describe(row)}"
 
     async def _list(self) -> str:
         rows = await self.schedules.list_all()

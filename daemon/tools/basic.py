@@ -21,7 +21,7 @@ MAX_STEPS, MAX_STEP_CHARS = 30, 200
 
 @tool(effect=Effect.READ, parallel=True, volatile=True, public=True)
 async def current_time(context: ToolContext, zone: str = "") -> str:
-    """The date and time now. `zone`: an IANA name such as Europe/Lisbon."""
+    """The time now. `zone`: such as Europe/Lisbon."""
     now, found = context.clock.now(), find_zone(zone) if zone.strip() else None
     local = now.astimezone(found)
     where = f" in {found}" if found else f"; UTC {now.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
@@ -58,7 +58,7 @@ def _list_zones() -> dict[str, str]:
 
 @tool(effect=Effect.READ, volatile=True, public=True)
 async def request_more_iterations(context: ToolContext, reason: str) -> ToolOutput:
-    """Ask for 10 more iterations when the task needs them."""
+    """Ask for 10 more iterations, when you have a clear plan and are running out of them."""
     turn = context.turn
     cap = turn.limits.max_iterations_cap
     if not reason.strip():
@@ -95,7 +95,7 @@ async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
 
 @tool(effect=Effect.READ, parallel=True, public=True)
 async def find_tools(catalogue: ToolRegistry, query: str) -> ToolOutput:
-    """Find more tools by keywords (files, web, schedule...)."""
+    """Find more tools by keywords (web, mail...)."""
     if not query.strip():
         raise ToolError("query is empty; say in a few words what the tool should do")
     found = catalogue.search(query)

@@ -111,7 +111,7 @@ def describe_source(turn: Turn, label: Label, category: str = "") -> FactSource:
 
 @tool(effect=Effect.WRITE, idempotent=True, critical=(), public=True)
 async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
-    """Keep a fact for later conversations."""
+    """Keep a fact for later."""
     fact, turn = fact.strip(), context.turn
     if not fact:
         raise ToolError("fact is empty; say what to remember")

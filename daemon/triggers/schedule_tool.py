@@ -1,84 +1,161 @@
-"""The tool `schedule`: the model says when and what; a person confirms what comes again and again.
+"""The tool `schedule`: the model says when and what, lists what is set, changes or cancels it.
 
 What the next runs are, and what they may cost, is the same text for the question, for the model and
 for the terminal.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Literal
 
-from daemon.core.clock import Clock
+from daemon.core import value
+from daemon.core.clock import Clock, show_time
 from daemon.core.errors import UsageError
 from daemon.core.events import UserSaid
 from daemon.core.trust import Effect, Label
+from daemon.store.tables.schedules import ScheduleRow
 from daemon.tools.base import Arguments, Tool, ToolContext, ToolError
 from daemon.tools.signature import bind, tool
+from daemon.triggers.changes import change_schedule
 from daemon.triggers.orders import ScheduleOrder
 from daemon.triggers.recurrence import Recurrence, describe_runs, parse_rule
 from daemon.triggers.schedules import ScheduleEngine
 
+LONGEST_TASK = 200
+NEEDED = {"set": ("when", "prompt"), "change": ("name",), "cancel": ("name",)}
+
+
+@value
+class SessionSchedules:
+    """The schedules that a conversation may see and change: all of them in one of the owner's own
+    (`is_own`), elsewhere those that it is told of. A goal's are its own.
+    """
+
+    engine: ScheduleEngine
+    is_own: Callable[[str], Awaitable[bool]]
+
+    async def list(self, session: str) -> list[ScheduleRow]:
+        """Those that are not over, oldest first."""
+        own, root = await self.is_own(session), await self.engine.find_root(session)
+        rows = await self.engine.list_all()
+        seen = (one for one in rows if not one.lane and (own or one.session == root))
+        return [one for one in seen if one.state != "over"]
+
+    async def find(self, session: str, name: str) -> ScheduleRow:
+        """Raises ToolError with what there is."""
+        rows = await self.list(session)
+        found = next((one for one in rows if name in (one.name, one.id)), None)
+        if found is None:
+            raise ToolError(
+                f"there is no schedule {name!r} here. What there is: {render_list(rows)}"
+            )
+        return found
+
 
 @tool(effect=Effect.DESTRUCTIVE, critical=None, idempotent=True)
 async def schedule(
-    schedules: ScheduleEngine,
+    schedules: SessionSchedules,
     context: ToolContext,
-    when: str,
-    prompt: str,
+    when: str = "",
+    prompt: str = "",
     remind: bool = False,
     zone: str = "",
+    action: Literal["set", "list", "change", "cancel"] = "set",
+    name: str = "",
 ) -> str:
-    """Do a task later or repeatedly. `when`: as the user says it ("tomorrow at 9:00", "every monday
-    18:00"). `prompt`: the whole task; with `remind` a text that the user is told then.
+    """Do `prompt` later or repeatedly; `remind`: tell the user that text then. `when`: in
+    the user's words ("tomorrow at 9:00", "every monday 18:00"). `name`: which to change or cancel.
     """
-    begun = context.turn.events[0].event
-    if not isinstance(begun, UserSaid):
-        raise ToolError("nobody is known who wants this; nothing was scheduled")
-    order = ScheduleOrder(
-        rule=when,
-        prompt=prompt.strip(),
-        session=await schedules.find_root(context.session_id),
-        zone=zone,
-        remind=remind,
-        sender=begun.sender,
-        role=begun.role,
-        label=Label.UNTRUSTED if context.untrusted_source else Label.TRUSTED,
-        origin="model",
-        turn=context.turn.id,
-    )
+    engine, session = schedules.engine, context.session_id
+    if action == "list":
+        return render_list(await schedules.list(session))
+    tainted = context.untrusted_source
     try:
-        row = await schedules.add(order, f"{context.turn.id}.{context.call_id}")
+        if action == "set":
+            begun = context.turn.events[0].event
+            if not isinstance(begun, UserSaid):
+                raise ToolError("nobody is known who wants this; nothing was scheduled")
+            order = ScheduleOrder(
+                rule=when,
+                prompt=prompt.strip(),
+                session=await engine.find_root(session),
+                zone=zone,
+                remind=remind,
+                label=Label.UNTRUSTED if tainted else Label.TRUSTED,
+                origin="model",
+                turn=context.turn.id,
+                sender=begun.sender,
+                role=begun.role,
+            )
+            row = await engine.add(order, f"{context.turn.id}.{context.call_id}")
+            return f"Scheduled as {row.name}. {engine.describe(row)}"
+        row = await schedules.find(session, name)
+        if action == "cancel":
+            await engine.change(row.id, "remove")
+            return f"{row.name} is cancelled: {row.prompt[:LONGEST_TASK]}"
+        row = await change_schedule(engine, row.id, when, prompt, zone, tainted=tainted)
+        return f"{row.name} is changed: {row.prompt[:LONGEST_TASK]}\n{engine.describe(row)}"
     except UsageError as error:
         raise ToolError(str(error)) from error
-    return f"Scheduled as {row.name}. {schedules.describe(row)}"
 
 
-def schedule_tool(schedules: ScheduleEngine, clock: Clock) -> Tool:
+def render_list(rows: list[ScheduleRow]) -> str:
+    """A line for each, for the model."""
+    if not rows:
+        return "Nothing is scheduled."
+    return "\n".join(
+        f"{row.name}: {row.rule} ({row.zone}), {_describe_state(row)}: {row.prompt[:LONGEST_TASK]}"
+        for row in rows
+    )
+
+
+def _describe_state(row: ScheduleRow) -> str:
+    return f"next {show_time(row.due, '%a %Y-%m-%d %H:%M')}" if row.due else row.state
+
+
+def _sets_time(arguments: Arguments) -> bool:
+    action = arguments.get("action", "set")
+    return action == "set" or (action == "change" and bool(arguments.get("when")))
+
+
+def schedule_tool(schedules: SessionSchedules, clock: Clock) -> Tool:
     """With a check before anybody is asked, and the next runs in the question. What runs once is an
     ordinary write; what comes again and again is asked about.
     """
-    [made] = bind([schedule], {ScheduleEngine: schedules})
+    [made] = bind([schedule], {SessionSchedules: schedules})
+    engine = schedules.engine
 
     def read(arguments: Arguments) -> Recurrence:
-        zone = str(arguments.get("zone") or schedules.zone)
-        return parse_rule(str(arguments.get("when")), zone, clock.now())
+        zone = str(arguments.get("zone") or engine.zone)
+        return parse_rule(str(arguments.get("when") or ""), zone, clock.now())
 
     def check(arguments: Arguments) -> None:
         if made.check:
             made.check(arguments)
-        try:
-            rule = read(arguments)
-        except UsageError as error:
-            raise ToolError(f"{error}; nothing was scheduled") from error
-        if rule.next_due(clock.now()) is None:
-            raise ToolError(f"{rule.text} lies in the past; nothing was scheduled")
+        action = str(arguments.get("action", "set"))
+        if missing := [key for key in NEEDED.get(action, ()) if not arguments.get(key)]:
+            names = ", ".join(missing)
+            raise ToolError(f"{names}: missing, and needed to {action}; nothing was changed")
+        if _sets_time(arguments):
+            try:
+                rule = read(arguments)
+            except UsageError as error:
+                raise ToolError(f"{error}; nothing was scheduled") from error
+            if rule.next_due(clock.now()) is None:
+                raise ToolError(f"{rule.text} lies in the past; nothing was scheduled")
 
     def preview(arguments: Arguments) -> str:
+        if not _sets_time(arguments):
+            return ""
         try:
-            cost = None if arguments.get("remind") else schedules.usd_per_run
+            cost = None if arguments.get("remind") else engine.usd_per_run
             return describe_runs(read(arguments), clock.now(), cost)
         except UsageError as error:
             return f"This would be refused: {error}"
 
     def classify(arguments: Arguments) -> Effect:
+        if not _sets_time(arguments):
+            return Effect.READ if arguments.get("action") == "list" else Effect.WRITE
         try:
             once = read(arguments).kind == "once"
         except UsageError:

@@ -81,7 +81,7 @@ async def prompt(world: World) -> list[Figure]:
     begin = text.index('"tools":') + len('"tools":')
     tools = json.JSONDecoder().raw_decode(text, begin)[1] - begin
     return [
-        Figure('bare "hi": system prompt and tools', (system + tools) / 4, "tokens", 800),
+        Figure('bare "hi": system prompt and tools', (system + tools) / 4, "tokens", 640),
         Figure('bare "hi": system prompt', system, "chars"),
         Figure('bare "hi": tools', tools, "chars"),
         Figure('bare "hi": the whole request', len(received), "bytes"),

@@ -337,9 +337,8 @@ async def shell(
     network: bool = False,
     background: bool = False,
 ) -> ToolOutput:
-    """Run a command in the workspace: argv (a list of words) or command (a line).
-    domains: hosts it may reach by HTTP(S); network: everything, only where domains cannot do.
-    background: it goes on; see check_command.
+    """Run argv (words) or command (a line) in the workspace. domains: HTTP hosts it may reach;
+    network: all, where domains cannot do. background: it goes on; see check_command.
     """
     terminal.check_allowed(_untrusted_source, background)
     given = {

@@ -132,8 +132,8 @@ class SearchScope:
 
 
 @tool(effect=Effect.READ, parallel=True, paths=("path",))
-async def read_file(files: FileStore, path: str, offset: int = 1, limit: int = 0) -> ToolOutput:
-    """Read a text file of the workspace; offset and limit count lines."""
+async def read_file(files: FileStore, path: str, offset: int = 0, limit: int = 0) -> ToolOutput:
+    """Read a text file; offset and limit count lines."""
     space = files.workspace.max_chars - PAGE_RESERVE
     convert = partial(_format_page, path=path, offset=max(offset, 1), limit=limit, space=space)
     text, label, holds = await files.read(path, convert)

@@ -1,0 +1,52 @@
+"""Another time or another task for a schedule that stands (E3)."""
+
+from dataclasses import replace
+
+from daemon.core.errors import UsageError
+from daemon.core.trust import Label
+from daemon.store.journal import Tx
+from daemon.store.tables.schedules import ScheduleRow
+from daemon.triggers.orders import CONFIG
+from daemon.triggers.recurrence import parse_rule
+from daemon.triggers.schedules import ScheduleEngine
+
+
+async def change_schedule(
+    engine: ScheduleEngine,
+    name: str,
+    when: str = "",
+    prompt: str = "",
+    zone: str = "",
+    *,
+    tainted: bool = False,
+) -> ScheduleRow:
+    """The schedule of this name or id with a new rule, a new task, or both; what is "" stays. One
+    that was over begins again; one that is paused stays so. `tainted`: the change may be wanted by
+    somebody outside. Raises UsageError: nothing was changed.
+    """
+    now = engine.clock.now()
+
+    def work(tx: Tx) -> ScheduleRow:
+        row = tx.find_schedule(name, name)
+        if row is None or row.state == "removed":
+            raise UsageError(f"There is no schedule {name}; nothing was changed")
+        if row.lane or row.origin == CONFIG:
+            where = "belongs to a goal; see /goals" if row.lane else "is set in config.toml"
+            raise UsageError(f"{row.name} {where}; nothing was changed")
+        if not when.strip() and not prompt.strip():
+            raise UsageError("neither a new time nor a new task is given; nothing was changed")
+        row = replace(row, prompt=prompt.strip() or row.prompt)
+        if tainted:
+            row = replace(row, label=Label.UNTRUSTED)
+        if when.strip():
+            rule = parse_rule(when, zone or row.zone, now)
+            state = row.state if row.state == "paused" else "active"
+            row = replace(row, rule=rule.text, zone=rule.zone, made_at=now, state=state)
+            planned = engine.plan(row, now, tx)
+            if planned.due is None:
+                raise UsageError(f"{when!r} lies in the past; nothing was changed")
+            row = row if state == "paused" else planned
+        tx.put_schedule(row)
+        return row
+
+    return await engine.save(work)
