@@ -54,6 +54,7 @@ from daemon.sessions.turn_setup import TurnPreparer
 from daemon.settings.paths import Paths, describe_lost_journal
 from daemon.store.codec import SCHEMA, UnreadableEvent, decode
 from daemon.store.pruning import keep_pruning
+from daemon.tools.base import Tool
 from daemon.tools.config_tools import config_tools
 from daemon.tools.criteria_checks import CriteriaChecker
 from daemon.tools.executor import ToolExecutor
@@ -109,11 +110,8 @@ class Daemon(ToolOwner):
         self.schedules = self._make_schedules()
         goals = self.goals = GoalEngine(self.schedules, usage)
         self.schedules.add_note = goals.describe_costs
-        seen = SessionSchedules(self.schedules, self.owner_sessions.is_own)
-        parts = {SubagentManager: self.subagents, GoalEngine: goals}
-        own = [*bind([spawn_agent, goal_done], parts), *config_tools(self.runtime)]
-        own.append(schedule_tool(seen, clock))
-        executor = await self.build_tools(OwnersMemory(memory, self.owner_sessions.is_own), own)
+        finders = OwnersMemory(memory, self.owner_sessions.is_own)
+        executor = await self.build_tools(finders, self._make_tools())
         criteria, client = CriteriaChecker(self.sandbox, self.effects), WebClient(config.tools.http)
         self.schedules.conditions = ConditionChecker(
             criteria, client, self.files, list_mailboxes(config)
@@ -156,6 +154,13 @@ class Daemon(ToolOwner):
 
     async def _list_cited_turns(self) -> set[str]:
         return await self.memory.turns()
+
+    def _make_tools(self) -> list[Tool]:
+        """Those of this daemon's own parts."""
+        schedules = SessionSchedules(self.schedules, self.owner_sessions.is_own)
+        parts = {SubagentManager: self.subagents, GoalEngine: self.goals}
+        made = [*bind([spawn_agent, goal_done], parts), *config_tools(self.runtime)]
+        return [*made, schedule_tool(schedules, self.clock)]
 
     def _make_schedules(self) -> ScheduleEngine:
         """Without its conditions, for it has a tool, and they need the tools' parts."""
