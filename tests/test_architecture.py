@@ -42,7 +42,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon": 1_280,
     "daemon/access": 2_300,
     "daemon/agent": 33_700,
-    "daemon/app": 11_300,
+    "daemon/app": 11_330,
     "daemon/cli": 24_180,
     "daemon/client": 10_080,
     "daemon/commands": 12_240,
