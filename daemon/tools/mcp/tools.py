@@ -4,7 +4,6 @@
 
 import json
 import re
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
 from hashlib import sha256
@@ -24,7 +23,7 @@ from daemon.tools.base import (
 )
 from daemon.tools.calls import READ_EFFECTS, to_printable, truncate_middle
 from daemon.tools.mcp.config import McpConfig
-from daemon.tools.shell.process import exchange
+from daemon.tools.mcp.misfit import find_misfit
 
 # Invisible: soft and zero-width marks, fillers, direction overrides, variation selectors, tags.
 HIDDEN_CHARS = re.compile(
@@ -54,16 +53,6 @@ PARTS = {
 WITH_SCHEMAS = frozenset((*SCHEMA_LISTS, *SCHEMA_KEYS, *NAME_KEYS, "items"))
 KINDS = frozenset(("null", "boolean", "object", "array", "number", "string", "integer"))
 # An empty registry: a reference in a server's schema fetches nothing.
-FITS = """
-import json, sys
-from jsonschema import Draft202012Validator
-from referencing import Registry
-schema, records = json.load(sys.stdin)
-Draft202012Validator.check_schema(schema)
-found = next(Draft202012Validator(schema, registry=Registry()).iter_errors(records), None)
-sys.stdout.write("=" + (f"{found.json_path}: {found.message[:300]}" if found else ""))
-"""
-FITS_S = 3.0
 OnChanged = Callable[[], None]
 OnStderrLine = Callable[[str], None]
 
@@ -304,16 +293,14 @@ class McpTool:
 
     async def _find_misfit(self, records: str) -> str | None:
         """What of the structured result is not as the server has declared it; "" for nothing, None
-        where that cannot be told. A process of its own checks it, for that may take long.
+        where that cannot be told.
         """
         schema = self.definition.output_schema
         if not schema or len(records) > RESULT_CHARS:
             return None
         if not records:
             return "there is no structured result"
-        argv, data = (sys.executable, "-I", "-c", FITS), f"[{schema}, {records}]".encode()
-        said = (await exchange(argv, data, FITS_S) or b"").decode("utf-8", "replace")
-        return said[1:] if said.startswith("=") else None
+        return await find_misfit(schema, records)
 
 
 def make_spec(server: str, tool: ServerTool) -> ToolSpec:
