@@ -1,10 +1,11 @@
 """What holds for every test: property tests are repeatable and not timed. `--hypothesis-profile=explore` looks for new cases."""
 
+import faulthandler
 import gc
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -74,6 +75,31 @@ SLOW = (
     ),
 )
 """Kill sweeps, crowds, outages, attack suites, the embedded model: `pytest -m "not slow"` leaves them out."""
+
+
+GRACE_S = 240
+STDERR = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep where errors go: while a test runs they are captured."""
+    config.stash[STDERR] = os.dup(2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A test in which a task swallows the end of its time ends its worker, with every stack; the run goes on."""
+    marker = item.get_closest_marker("timeout")
+    limit = (
+        marker.args[0]
+        if marker
+        else float(str(item.config.getvalue("timeout") or item.config.getini("timeout")))
+    )
+    faulthandler.dump_traceback_later(limit + GRACE_S, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 gc.disable()  # until all is collected: what is imported stays
