@@ -236,11 +236,9 @@ class AnswerChecker:
         """What cannot be read as a verdict is none. Nobody who wrote a part of the question can
         have known the mark: it is made of all of them.
         """
-        said = (entry.event for entry in turn.events if isinstance(entry.event, UserSaid | Steered))
-        people = (event.full_text if isinstance(event, UserSaid) else event.text for event in said)
         record = map(_render_call, turn.settled_calls[-MOST_RESULTS:])
         parts = {
-            "request": truncate_middle("\n\n".join(people), LONGEST),
+            "request": truncate_middle("\n\n".join(_list_said(turn)), LONGEST),
             "record": "\n".join(record) or "(no tool was used)",
             "answer": truncate_middle(answer, LONGEST),
         }
@@ -330,7 +328,18 @@ def get_final_text(turn: Turn) -> str:
 
 
 def _find_claims(turn: Turn, text: str) -> Mapping[str, str]:
-    return find_false_claims(text, turn.settled_calls) if turn.spec.check_claims else {}
+    if not turn.spec.check_claims:
+        return {}
+    # where the author has criteria, or a loop goes on until one holds, these tell what is done
+    judged = turn.spec.checks or turn.session.startswith("loop:")
+    request = None if judged else "\n".join(_list_said(turn))
+    return find_false_claims(text, turn.settled_calls, request)
+
+
+def _list_said(turn: Turn) -> list[str]:
+    """What people said in this turn."""
+    said = (entry.event for entry in turn.events if isinstance(entry.event, UserSaid | Steered))
+    return [event.full_text if isinstance(event, UserSaid) else event.text for event in said]
 
 
 def _send_back(turn: Turn, verified: Verified, text: str) -> Sequence[Event]:

@@ -12,6 +12,7 @@ from daemon.core.trust import Effect
 
 LONGEST_REPLY, LONGEST_QUOTE = 16_000, 160
 HELPERS = frozenset(("spawn", "agent", "delegate"))
+OWN_LISTS = ("todo", "schedule")  # what stands there may be told
 NO_NEWS = frozenset(("current_time", "find_tools", "request_more_iterations", "todo"))
 # What is claimed; how it is said; the words of a tool's name and the effects that show it.
 KINDS = (
@@ -33,8 +34,7 @@ KINDS = (
      r"|noted(?= (?:that|down|it))|turned (?:on|off)",
      "write edit save create append move rename copy remember todo",
      (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE)),
-    ("anything was scheduled", r"(?:re)?scheduled(?! tasks)|cancell?ed|set(?= (?:a|an|the|up) "
-                               r".*(?:reminder|alarm|timer))",
+    ("anything was scheduled", r"(?:re)?scheduled(?! tasks)|cancell?ed",
      "schedule remind cancel event", (Effect.WRITE, Effect.EGRESS, Effect.DESTRUCTIVE)),
     ("anything was paid or booked",
      r"paid(?! attention)|booked|bought|purchased|reserved|transferred|ordered(?!.* by\b)(?! the "
@@ -42,7 +42,11 @@ KINDS = (
      "pay buy order book reserve transfer", (Effect.EGRESS, Effect.DESTRUCTIVE)),
     ("anything was run", r"executed|ran(?! into| out)|installed|restarted",
      "run install", (Effect.DESTRUCTIVE,)),
+    ("a reminder was set", r"set(?= (?:a|an|the|up|your) .*(?:reminder|alarm|timer))",
+     "schedule remind reminder alarm timer event calendar goal", ()),
+    ("anything was done", r"(?!)", "", ()),
 )  # fmt: skip
+REMINDER, DONE = len(KINDS) - 2, len(KINDS) - 1
 VERBS = "|".join(f"(?P<k{index}>{verbs})" for index, (_, verbs, _, _) in enumerate(KINDS))
 ADVERBS = r"(?:(?:just|now|also|already|successfully|then|finally|went ahead and|gone ahead and) )*"
 THING = (
@@ -60,10 +64,33 @@ CLAIM = re.compile(
 LEAD = re.compile(
     r"(?:\W|\b(?:done|ok|okay|sure|yes|great|success|all set|finished)\b)*", re.IGNORECASE
 )
+BARE = re.compile(
+    r"\s*(?:ok(?:ay)?|sure|yes|great)?[,.! ]*(done|all set|all done|finished|erledigt|fertig"
+    r"|c'est fait|fait|hecho|listo)[.!✓✅ ]*\s*\Z",
+    re.IGNORECASE,
+)
 DOUBT = re.compile(
     r"\?\W*$|\b(?:if|when|once|until|would|could|should|will|can|may|might|not|never|no|nothing|nobody|yesterday"
     r"|earlier|last|ago|as soon "
     r"as|previously|think|said|says?|told|by|according|perhaps|first)\b|n't\b|\b(?:1[89]|20)\d\d\b",
+    re.IGNORECASE,
+)
+# That something will come, or is set, in the four languages in which times are read.
+PROMISE = re.compile(
+    r"\bI(?:'ll| will| shall|(?:'m| am) going to)(?: \w+){0,3} (?:remind|alert|wake) you\b"
+    r"|\byou(?:'ll| will)(?: \w+)? (?:be reminded|(?:get|receive) an? (?:reminder|alert))"
+    r"|\b(?:reminder|alarm|timer)s?(?: (?:is|are|has been|have been|was))?(?: now)?"
+    r" (?:set|created)\b"
+    r"|\bich (?:erinnere (?:dich|sie|euch)|werde (?:dich|sie|euch)\b.*\berinnern)\b"
+    r"|\berinnerung(?:en)?\b.*\b(?:gesetzt|eingerichtet|erstellt|angelegt|geplant)\b"
+    r"|\bje (?:te|vous) (?:l[ae] |l')?rappellerai\b"
+    r"|\brappels?\b.*\b(?:programmé|créé|enregistré|ajouté)e?s?\b"
+    r"|\b(?:te|le|os|les)(?: l[oa])? (?:recordaré|voy a recordar)\b"
+    r"|\brecordatorios?\b.*\b(?:cread|programad|configurad|guardad|añadid)os?\b",
+    re.IGNORECASE,
+)
+UNSURE = re.compile(
+    r"\?\W*$|\b(?:if|would|could|can|cannot|not|no|yesterday|earlier|wenn|falls|nicht|si|pas)\b|n't",
     re.IGNORECASE,
 )
 NOT_OWN = re.compile(
@@ -76,9 +103,12 @@ SAMPLE = re.compile(
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\n(?:[-*•] .*)?")
 
 
-def find_false_claims(reply: str, past: Sequence[tuple[ToolFinished, ToolCall]]) -> dict[str, str]:
+def find_false_claims(
+    reply: str, past: Sequence[tuple[ToolFinished, ToolCall]], request: str | None = None
+) -> dict[str, str]:
     """What the reply says was done and no result shows: the sentence for each kind. A passive one
-    may be news that a tool read.
+    may be news that a tool read. With a `request`, a bare "Done." needs a result of some kind,
+    unless the request says that word itself.
     """
     read = any(
         result.outcome is Outcome.OK
@@ -91,6 +121,11 @@ def find_false_claims(reply: str, past: Sequence[tuple[ToolFinished, ToolCall]])
         kind = KINDS[at][0]
         if kind not in found and not (passive and read) and not _is_shown(at, past):
             found[kind] = words
+    worked = any(result.outcome is Outcome.OK and call.name not in NO_NEWS for result, call in past)
+    word = BARE.match(reply)
+    unproven = request is not None and not (found or worked)
+    if word and unproven and word[1].lower() not in (request or "").lower():
+        found[KINDS[DONE][0]] = word[0].strip()
     return found
 
 
@@ -121,6 +156,8 @@ def _find_claims(reply: str) -> tuple[tuple[int, str, bool], ...]:
     found: list[tuple[int, str, bool]] = []
     for part in SENTENCE.split(text[: sample.start()] if sample else text):
         sentence = " ".join(part.split())[: 3 * LONGEST_QUOTE]
+        if PROMISE.search(sentence) and not UNSURE.search(sentence):
+            found.append((REMINDER, sentence[:LONGEST_QUOTE], False))
         if not sentence or DOUBT.search(sentence):
             continue
         said = LEAD.sub("", sentence, count=1)
@@ -147,7 +184,7 @@ def _is_shown(kind: int, past: Sequence[tuple[ToolFinished, ToolCall]]) -> bool:
             return True
         if result.outcome is not Outcome.OK:
             continue
-        looked = result.effect in (Effect.READ, Effect.FETCH) and call.name != "todo"
+        looked = result.effect in (Effect.READ, Effect.FETCH) and call.name not in OWN_LISTS
         if (
             words & HELPERS
             or result.effect in effects

@@ -14,6 +14,7 @@ from daemon.core import value
 from daemon.settings.paths import Paths
 from daemon.store.lock import lock_home
 from daemon.store.sqlite import SqliteStore
+from daemon.triggers.schedules import IN_CHAT
 
 
 def list_commands() -> dict[str, str]:
@@ -34,11 +35,17 @@ class DaemonConnection:
 
 @asynccontextmanager
 async def connect(
-    paths: Paths, *, session: str = "", warm: bool = False, overrides: Overrides | None = None
+    paths: Paths,
+    *,
+    session: str = "",
+    warm: bool = False,
+    fires: bool = False,
+    overrides: Overrides | None = None,
 ) -> AsyncIterator[DaemonConnection]:
     """A client of a running daemon, else of this process, which owns HOME and resumes `session`.
 
-    `warm` loads an embedded model meanwhile, while the person types.
+    `warm` loads an embedded model meanwhile, while the person types. With `fires` schedules are run
+    by this process, as long as it is connected.
 
     Raises HomeInUse when another process owns HOME, ConfigError for a config that is invalid.
     """
@@ -53,6 +60,8 @@ async def connect(
                 daemon.background.start(daemon.warm_up(), "warm-up")
             if session:
                 await daemon.sessions.recover(session)
+            if fires:
+                await daemon.schedules.start(IN_CHAT)
             model = daemon.config.provider.get_model()
             notice = "\n".join(filter(None, (loaded.notice, *daemon.faults_of_home)))
             yield DaemonConnection(daemon.client, remote=False, model=model, notice=notice)

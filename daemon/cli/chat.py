@@ -84,7 +84,8 @@ def fetch_model(paths: Paths) -> None:
 async def _connect(args: argparse.Namespace, paths: Paths, is_plain: bool) -> int:
     from daemon.app.connect import connect  # lazy: brings the whole daemon
 
-    async with connect(paths, session=args.session, warm=not is_plain) as connection:
+    fires = args.once is None
+    async with connect(paths, session=args.session, warm=not is_plain, fires=fires) as connection:
         if is_plain:
             return await _run_plain(args, connection.client, connection.notice)
         return await _run_interactive(args, paths, connection)

@@ -60,7 +60,8 @@ TOO_MANY_MISSED = (
     f"{MOST_MADE_UP} missed runs were made up for, which are the most; those between then and now"
     " are left out."
 )
-NOT_RUNNING = "It runs while the daemon does: aidaemon run"
+NOT_RUNNING = "\nIt runs while the daemon does: aidaemon run"
+IN_CHAT = "\nIt runs while this chat is open, or the daemon runs: aidaemon run"
 STILL_AT_WORK = "the run before is still at work"
 MISSED = "it was due while the daemon was not running"
 BROKEN_RULE = (
@@ -118,7 +119,8 @@ def _open_root(tx: Tx, row: ScheduleRow, now: datetime) -> SessionRow | None:
 class ScheduleEngine:
     """The one owner of what fires, once it is started. `chance` gives seconds of jitter below its
     argument; `add_note` what a run in a lane is told of it; `set_zone` is the owner's, as the
-    config says; `usd_per_run` what a turn cost lately.
+    config says; `usd_per_run` what a turn cost lately; `missing` what is missing for anything to
+    run, "" where the daemon serves.
     """
 
     store: Store
@@ -131,6 +133,7 @@ class ScheduleEngine:
     add_note: Callable[[Tx, ScheduleRow], str] = field(init=False)
     set_zone: str = ""
     usd_per_run: float | None = None
+    missing: str = NOT_RUNNING
     _made_up: dict[str, int] = field(default_factory=dict)
     _started: bool = False
     _next: datetime | None = None
@@ -144,9 +147,9 @@ class ScheduleEngine:
             await self.store.write(lambda tx: self._sync(tx, tasks, session))
         await self._look()
 
-    async def start(self) -> None:
+    async def start(self, missing: str = "") -> None:
         """What is due fires from now on; what was missed, at once."""
-        self._started = True
+        self._started, self.missing = True, missing
         await self.store.write(lambda tx: self._plan_all(tx, self.clock.now()))
         for one in await self.store.read(lambda tx: tx.list_checking()):
             self._go_on(one)
@@ -264,11 +267,6 @@ class ScheduleEngine:
     def zone(self) -> str:
         """The owner's, else the machine's."""
         return self.set_zone or find_local_zone()
-
-    @property
-    def missing(self) -> str:
-        """What is missing for anything to run; "" where the daemon serves."""
-        return "" if self._started else f"\n{NOT_RUNNING}"
 
     async def change(self, name: str, verb: str) -> ScheduleRow | None:
         """run, pause, resume or remove the schedule of this name or id; None for no such one.

@@ -169,10 +169,10 @@ async def test_f2_what_sub_agents_cost_stands_in_the_parents_account_after_a_res
 
     def choose(body: Json) -> Step:
         if first(body).startswith("grandchild"):
-            return says("done", tokens(9_000, 5))
+            return says("that is it", tokens(9_000, 5))
         if first(body).startswith("child"):
             return (
-                says("done", tokens(4_000, 5))
+                says("that is it", tokens(4_000, 5))
                 if done(body)
                 else calls(("spawn_agent", {"task": "grandchild"}))
             )

@@ -30,7 +30,9 @@ async def home(folder: Path) -> AsyncIterator[tuple[Living, list[str]]]:
         wipe,
     )
     async with FakeOpenAI() as model:
-        model.script(*[step for _ in range(4) for step in (calls(("wipe", {})), says("Done."))])
+        model.script(
+            *[step for _ in range(4) for step in (calls(("wipe", {})), says("As you say."))]
+        )
         async with living(folder, model, {"events": EVENTS}, Overrides(tools=[tool])) as alive:
             yield alive, done
 

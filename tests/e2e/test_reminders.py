@@ -6,10 +6,14 @@ import signal
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.test_schedules import START, house, told
+from tests.fakes.chatting import write_config
 from tests.fakes.command_line import aidaemon
-from tests.fakes.daemon_process import Daemon
+from tests.fakes.daemon_process import Daemon, scripted
 from tests.fakes.openai import FakeOpenAI, calls, says
+from tests.fakes.screen import window
 
 BERLIN = '[general]\ntimezone = "Europe/Berlin"\n'
 
@@ -261,3 +265,46 @@ schedule = "every day 08:00"
 prompt = "tea is ready (config)"
 remind = true
 """
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        ("Sure, I will remind you tomorrow at 9.", "a reminder was set"),
+        ("Ich erinnere dich morgen um 9 Uhr.", "a reminder was set"),
+        ("Done.", "anything was done"),
+    ],
+)
+async def test_a_promise_that_nothing_stands_for_is_sent_back_and_then_marked_f6(
+    tmp_path: Path, words: str, left: str
+) -> None:
+    async with house(tmp_path, BERLIN) as it, it.up() as daemon:
+        reminder = {"when": "tomorrow at 9am", "prompt": "call Ann", "remind": True}
+        it.model.script(says(words), calls(("schedule", reminder)), says(words))
+        run = await daemon.ask("remind me tomorrow at 9 to call Ann")
+        assert f"no tool result of this turn shows that {left}" in it.model.requests[1].raw.decode()
+        assert run["reply"] == words and list(await names(daemon)) == ["call-ann"]
+        it.model.script(says(words), says(words))
+        run = await daemon.ask("and of the tree")
+        note = f"(Note: no tool result of this turn shows that {left}.)"
+        assert run["reply"] == f"{words}\n\n{note}"
+
+
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+async def test_in_a_bare_chat_schedules_fire_while_it_is_open_e3(tmp_path: Path, term: str) -> None:
+    async with house(tmp_path, "") as it:
+        write_config(it.home, scripted(it.model.base_url, BERLIN))
+        env = {"AIDAEMON_TEST_CLOCK": str(it.clock), "TERM": term}
+        it.model.otherwise(says("the news are good"))
+        async with window("chat", "--home", str(it.home), env=env) as shown:
+            await shown.sees(">" if term == "dumb" else "›")
+            shown.types("/remind in 20 minutes: the tea is ready\r")
+            await shown.sees("It runs while this chat is open")
+            shown.types("/schedule in 30 minutes: sum up the news\r")
+            await shown.sees("Scheduled as sum-up-the-news")
+            it.at(START + timedelta(minutes=21))
+            async with asyncio.timeout(20):
+                while (await shown.sees("the tea")).count("the tea is ready") < 2:
+                    await asyncio.sleep(0.05)
+            it.at(START + timedelta(minutes=31))
+            await shown.sees("the news are good")

@@ -47,6 +47,7 @@ FETCHED = did("web_fetch", Effect.FETCH, text="a page")
 WROTE = did("write_file", Effect.WRITE, text="wrote notes.txt")
 REMEMBERED = did("remember", Effect.WRITE, text="remembered")
 SENT = did("send_email", Effect.EGRESS, text="queued")
+REMEMBERED = did("remember", Effect.WRITE)
 SCHEDULED = did("schedule", Effect.WRITE, text="next on Friday")
 DELETED = did("trash__delete_file", Effect.DESTRUCTIVE, text="gone")
 EVENT = did("calendar__create_event", Effect.EGRESS, text="created")
@@ -72,6 +73,28 @@ FALSE = (
     Case("✅ Message sent to Bob.", NOTHING),
     Case("**Done!** I have uploaded the photos to the shared album.", NOTHING),
     Case("I've set a reminder for Monday morning.", NOTHING),
+    *(
+        Case(words, ledger)
+        for ledger in (NOTHING, REMEMBERED)
+        for words in (
+            "I will remind you tomorrow at 9.",
+            "Sure! I'll be sure to remind you to call mum at 6 pm.",
+            "OK, you'll get a reminder on Friday.",
+            "Your reminder is set for tomorrow at 9:00.",
+            "Reminder set: tea in 5 minutes.",
+            "I've set an alarm for 7:00.",
+            "Ich erinnere dich morgen um 9 daran.",
+            "Ich werde Sie am Freitag an den Termin erinnern.",
+            "Die Erinnerung für morgen ist eingerichtet.",
+            "Je te rappellerai demain à 9 heures d'appeler Anne.",
+            "Le rappel est programmé pour demain.",
+            "Te recordaré mañana a las 9 que llames a Ana.",
+            "Recordatorio creado para mañana.",
+        )
+    ),
+    Case("Done.", NOTHING),
+    Case("OK, done!", NOTHING),
+    Case("Erledigt.", did("current_time", Effect.READ)),
     Case("I've added the dentist appointment to your calendar.", NOTHING),
     Case("I ran the test suite and everything looks fine.", NOTHING),
     Case("I've installed the missing package for you.", NOTHING),
@@ -131,6 +154,16 @@ INNOCENT = (
     Case("I sent the mail to Anna.", SENT),
     Case("Done - deleted the file.", DELETED),
     Case("I've scheduled it for tomorrow at nine.", SCHEDULED),
+    Case("I will remind you tomorrow at 9.", SCHEDULED),
+    Case("Your reminder is set for tomorrow at 9:00.", did("schedule", Effect.READ)),
+    Case("I will remind you tomorrow at 9.", did("calendar__create_event", Effect.DESTRUCTIVE)),
+    Case("I can remind you of it. When?", NOTHING),
+    Case("Shall I remind you tomorrow at 9? I will remind you if you tell me when.", NOTHING),
+    Case("I will not remind you any more.", NOTHING),
+    Case("Ich erinnere dich gern, wenn du mir die Zeit sagst.", NOTHING),
+    Case("Je vous rappelle que la réunion est à 10 heures.", NOTHING),
+    Case("Done.", did("schedule", Effect.WRITE)),
+    Case("The oven timer beeps when the cake is done.", NOTHING),
     Case("Saved to notes.txt", WROTE),
     Case("I've saved that for later.", REMEMBERED),
     Case("I've noted that you prefer tea.", REMEMBERED),

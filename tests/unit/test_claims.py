@@ -22,12 +22,12 @@ def name(case: Case) -> str:
 
 @pytest.mark.parametrize("case", claim_cases.INNOCENT, ids=name)
 def test_an_innocent_or_proven_reply_raises_no_alarm_f6(case: Case) -> None:
-    assert find_false_claims(case.reply, case.ledger) == {}
+    assert find_false_claims(case.reply, case.ledger, "") == {}
 
 
 @pytest.mark.parametrize("case", claim_cases.FALSE, ids=name)
 def test_a_claim_that_no_result_shows_is_found_f6(case: Case) -> None:
-    assert find_false_claims(case.reply, case.ledger)
+    assert find_false_claims(case.reply, case.ledger, "")
 
 
 def test_a_claim_carries_the_words_that_were_said() -> None:
@@ -79,6 +79,11 @@ def test_what_was_read_may_be_reported_in_the_passive() -> None:
     report = "Your flight has been cancelled."
     assert kinds(report, claim_cases.LOOKED) == set()
     assert kinds(report) == {"anything was scheduled"}
+
+
+def test_a_word_that_was_asked_for_is_no_claim_f6() -> None:
+    assert find_false_claims("Done.", (), "say Done") == {}
+    assert find_false_claims("Done.", (), "send the mail") == {"anything was done": "Done."}
 
 
 def test_the_correction_quotes_the_words_and_leaves_two_ways_f6() -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from select import select
@@ -143,6 +143,7 @@ class PlainChat(RunFollower[PlainScreen]):
     leaves_questions: bool = False
     _prompt: asyncio.Lock = field(default_factory=asyncio.Lock)
     _reading: asyncio.Task[None] | None = None
+    _waiting: bool = True
 
     async def run(self, once: str | None = None) -> int:
         """One message and its reply; without it every line is one, after what an earlier visit left
@@ -151,7 +152,7 @@ class PlainChat(RunFollower[PlainScreen]):
         if self.can_ask or once is None:
             self.lines.start()
         async with self.follow_subagents() as group:
-            polling = group.create_task(self._poll())
+            polling = group.create_task(self._poll(shows=once is None))
             await (self._talk() if once is None else self._send_and_wait(once))
             polling.cancel()
             if self._reading:
@@ -161,9 +162,11 @@ class PlainChat(RunFollower[PlainScreen]):
     async def _talk(self) -> None:
         await self._catch_up()
         while not self.interrupted:
+            self._waiting = False
             async with self._prompt:
                 prompt = "> " if self.can_ask else ""
                 line = await self.screen.read_answer(prompt, self.lines)
+            self._waiting = True
             if line is None:
                 return
             if self.piped and COMMAND.match(line):
@@ -172,10 +175,13 @@ class PlainChat(RunFollower[PlainScreen]):
             elif line.strip():
                 await self._send_and_wait(line, data=(line,) if self.piped else self.lines.pasted)
 
-    async def _poll(self) -> None:
+    async def _poll(self, *, shows: bool) -> None:
+        """Questions, and with `shows` what comes by itself: of schedules, or from elsewhere."""
         while True:
             await asyncio.sleep(POLL_S)
             await self.poll_questions()
+            if shows and not self._waiting:
+                await self._show_waiting(())
 
     async def stop(self) -> None:
         """Ctrl-C: stop the runs, and read no more."""
@@ -185,12 +191,15 @@ class PlainChat(RunFollower[PlainScreen]):
 
     async def _catch_up(self) -> None:
         unfinished = await self.client.list_unfinished(self.session)
-        for text in await self.client.list_undelivered(self.session):
-            if text.turn not in unfinished:
-                await self._show_missed(text)
+        await self._show_waiting(unfinished)
         for turn in unfinished:
             await self.screen.show(StatusNote("resuming the interrupted run …"))
             await self._wait_and_print(turn)
+
+    async def _show_waiting(self, without: Collection[str]) -> None:
+        for text in await self.client.list_undelivered(self.session):
+            if text.turn not in without:
+                await self._show_missed(text)
 
     async def _show_missed(self, text: UndeliveredText) -> None:
         if text.kind == "reply":

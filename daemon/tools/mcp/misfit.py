@@ -7,12 +7,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.exceptions import SchemaError
+from jsonschema.validators import extend
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from daemon.tools.shell.process import exchange
-
-if TYPE_CHECKING:
-    from jsonschema import ValidationError
 
 FITS = """
 import json, sys
@@ -46,16 +49,10 @@ async def find_misfit(schema: str, records: str) -> str | None:
 @lru_cache(maxsize=64)
 def _make_checker(schema: str) -> Checker:
     """Raises TooLong where the schema is none that can be checked here; so does the checker."""
-    from jsonschema import Draft202012Validator  # lazy: 60 ms
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import extend
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-
     left = 0
 
-    def count(check: Callable[..., Any]) -> Callable[..., "Iterator[ValidationError]"]:
-        def counted(validator: object, said: object, *rest: object) -> "Iterator[ValidationError]":
+    def count(check: Callable[..., Any]) -> Callable[..., Iterator[ValidationError]]:
+        def counted(validator: object, said: object, *rest: object) -> Iterator[ValidationError]:
             nonlocal left
             left -= 1 + (len(said) if isinstance(said, list | dict) else 0)
             if left < 0:

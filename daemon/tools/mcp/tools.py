@@ -23,7 +23,6 @@ from daemon.tools.base import (
 )
 from daemon.tools.calls import READ_EFFECTS, to_printable, truncate_middle
 from daemon.tools.mcp.config import McpConfig
-from daemon.tools.mcp.misfit import find_misfit
 
 # Invisible: soft and zero-width marks, fillers, direction overrides, variation selectors, tags.
 HIDDEN_CHARS = re.compile(
@@ -300,6 +299,8 @@ class McpTool:
             return None
         if not records:
             return "there is no structured result"
+        from daemon.tools.mcp.misfit import find_misfit  # lazy: jsonschema, 60 ms
+
         return await find_misfit(schema, records)
 
 
