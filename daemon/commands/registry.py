@@ -86,14 +86,15 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "schedule",
             "do a task at its time",
             "/schedule WHEN: TASK, such as /schedule every day 08:00: sum up the news."
-            " /schedule lists; /schedule show|run|pause|resume|remove NAME.",
+            " /schedule lists; /schedule show|run|pause|resume|cancel NAME;"
+            " /schedule change NAME WHEN: TASK.",
             Right.MANAGE,
         ),
         Command(
             "remind",
             "tell you something at its time",
-            "/remind WHEN: TEXT, such as /remind tomorrow at 9:00: call Ann. /schedule lists.",
-            Right.MANAGE,
+            "/remind WHEN: TEXT, such as /remind tomorrow at 9:00: call Ann.",
+            Right.WORK,
         ),
         Command(
             "goal",

@@ -7,7 +7,7 @@ from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.clock import show_time
 from daemon.core.errors import UsageError
-from daemon.core.trust import Label
+from daemon.core.trust import Label, Right, has_right
 from daemon.services.approvals import make_visible
 from daemon.store.tables.schedules import OccurrenceRow, ScheduleRow
 from daemon.triggers.changes import change_schedule
@@ -82,7 +82,9 @@ class ScheduleCommands:
             )
         )
         said = f"Scheduled as {row.name}. {self.schedules.describe(row)}"
-        return f"{said}\n/schedule cancel {row.name} takes it back."
+        if has_right(call.role, Right.MANAGE):
+            said += f"\n/schedule cancel {row.name} takes it back."
+        return said
 
     async def _change(self, name: str, words: str) -> str:
         """`words`: "WHEN", "WHEN: TASK" or ": TASK"."""

@@ -121,6 +121,11 @@ def check_order(order: ScheduleOrder) -> None:
         raise UsageError(f"misfire: found {order.misfire!r}, expected once, all or skip")
     if order.remind and order.condition:
         raise UsageError("a reminder has no condition; leave out one of them")
+    if order.remind and order.role != OWNER_NAME and order.session.startswith("web:"):
+        raise UsageError(
+            "a reminder cannot reach you over HTTP; set it in a chat where the assistant can write"
+            " to you"
+        )
     if not 0 <= order.jitter_s <= MOST_JITTER_S:
         raise UsageError(f"jitter: found {order.jitter_s}, expected 0 to {MOST_JITTER_S} seconds")
 

@@ -97,9 +97,9 @@ async def test_a_text_nobody_watches_is_answered_all_the_same(room: Room) -> Non
 
 
 async def test_who_waits_for_a_run_gets_what_the_journal_says_of_it(room: Room) -> None:
-    steps = calls(("current_time", {}), ("nowhere", {})), says("done")
+    steps = calls(("current_time", {}), ("nowhere", {})), says("it is late")
     run = await room.ask(room.script.on("something", *steps))
-    assert (run.reply, len(run.calls)) == ("done", 2)
+    assert (run.reply, len(run.calls)) == ("it is late", 2)
     assert await room.door.get_run(run.turn) == run
 
 

@@ -222,6 +222,11 @@ async def test_somebody_else_neither_sees_nor_cancels_the_owners_reminders_by_th
             [call] = await daemon.calls_of(str(run["turn"]))
             assert "Nothing is scheduled." in str(call["result"]), call
         assert list(await names(daemon)) == ["call-ann"]
+        body = {"text": "/remind in 28 hours: call Bob", "session": "bob"}
+        async with daemon.http.post("/v1/messages", json=body, headers=headers) as response:
+            said = str((await response.json())["reply"])
+        assert "a reminder cannot reach you over HTTP" in said
+        assert list(await names(daemon)) == ["call-ann"]
 
 
 async def test_a_reminder_is_changed_and_cancelled_in_a_chat_and_at_the_terminal_e3(

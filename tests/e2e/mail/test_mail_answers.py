@@ -1,6 +1,8 @@
 """A mail is answered by mail, or told to the owner (A16). A real Dovecot, a real SMTP server, the daemon as a process."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -130,3 +132,22 @@ async def test_f8_an_answer_waits_so_long_that_undo_stops_it(
 async def _say(daemon: Daemon, text: str) -> str:
     """To the conversation that is told of mails."""
     return str((await daemon.post("/v1/messages", session="owner", text=text))["reply"])
+
+
+async def test_a_reminder_that_is_set_by_mail_comes_by_mail_over_kill_9_e3(
+    server: MailServer, tmp_path: Path
+) -> None:
+    """Whoever may set the assistant to work may be reminded."""
+    config = {"trusted_senders": ["ann@example.org"]}
+    async with FakeOpenAI() as model:
+        async with at_mailbox(tmp_path, model, server, **config) as daemon:
+            order = write_mail("/remind in 5 seconds: tea is ready", subject="tea")
+            await server.dovecot.deliver(order)
+            await server.sink.until(lambda: len(server.sink.sent) == 1)
+            assert "Scheduled as tea-is-ready" in server.sink.sent[0].text
+            os.killpg(daemon.process.pid, signal.SIGKILL)
+            await daemon.process.wait()
+        async with at_mailbox(tmp_path, model, server, **config):
+            # the answer to the command may come twice: the kill may lie between its two halves
+            await server.sink.until(lambda: server.sink.sent[-1].text.strip() == "tea is ready")
+        assert model.count == 0

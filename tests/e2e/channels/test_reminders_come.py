@@ -1,0 +1,40 @@
+"""A reminder that was set in a chat comes there at its time, over kill -9 (E3)."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.channels.stage import by_bot, stage
+from tests.fakes.openai import calls, says
+from tests.fakes.platform import OWNER
+
+BY_TOOL = {"when": "in 5 seconds", "prompt": "call Ann", "remind": True}
+QUIET = {"notify": {"quiet_hours": "00:00-23:59"}}
+
+
+@pytest.mark.parametrize(("name", "prefix"), [("telegram", "/"), ("slack", "!"), ("discord", "/")])
+async def test_a_reminder_comes_once_in_its_chat_over_kill_9_and_in_quiet_hours_e3(
+    tmp_path: Path, name: str, prefix: str
+) -> None:
+    async with stage(name, tmp_path, lambda _: QUIET) as it:
+        chat, platform = it.platform.private(OWNER), it.platform
+        it.model.script(calls(("schedule", BY_TOOL)), says("I will remind you."))
+        await it.listening()
+        platform.say(OWNER, chat, "remind me in 5 seconds to call Ann")
+        await platform.until(
+            lambda: "I will remind you." in [x.text for x in by_bot(platform, chat)]
+        )
+        platform.say(OWNER, chat, f"{prefix}remind in 4 seconds: tea is ready")
+        await platform.until(lambda: "Scheduled as tea-is-ready" in by_bot(platform, chat)[-1].text)
+        it.fate.kill()
+        await it.fate.buried()
+        before = len(by_bot(platform, chat))
+        await it.listening()
+        await platform.until(lambda: len(by_bot(platform, chat)) == before + 2)
+        told = [one.text for one in by_bot(platform, chat)[before:]]
+        assert sorted(told) == ["call Ann", "tea is ready"] and it.model.count == 2
+        async with asyncio.timeout(20):
+            while it.table("SELECT count(*) FROM schedules WHERE state = 'active'") != [(0,)]:
+                await asyncio.sleep(0.01)
+        assert len(by_bot(platform, chat)) == before + 2
