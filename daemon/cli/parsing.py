@@ -5,6 +5,7 @@ and argparse only.
 """
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -85,8 +86,12 @@ def add_options(parser: argparse._ActionsContainer, options: Options) -> None:
 
 
 def parse(words: Sequence[str]) -> Callable[[], int]:
-    """The command, ready to run. Raises UsageError, SystemExit after --help."""
+    """The command, ready to run; without one the chat, in a terminal. Raises UsageError, SystemExit
+    after --help.
+    """
     common, rest = _common_parser().parse_known_args(words)
+    if not rest and sys.stdin.isatty() and sys.stdout.isatty():
+        rest = ["chat"]
     if not rest or rest[0].startswith("-"):
         _front_parser().parse_args(rest or ["--help"])
     name = rest[0]
@@ -135,9 +140,10 @@ def _front_parser() -> RaisingParser:
     lines = "\n".join(f"  {name:<{width}}{text}" for name, text in COMMANDS.items())
     parser = RaisingParser(
         prog="aidaemon",
-        usage="aidaemon COMMAND [--home DIR] [--config FILE] ...",
+        usage="aidaemon [COMMAND] [--home DIR] [--config FILE] ...",
         description="An assistant daemon. It talks, runs tools, remembers, and loses no message.",
-        epilog=f"commands:\n{lines}\n\n'aidaemon COMMAND --help' tells more of one of them.",
+        epilog=f"commands:\n{lines}\n\n'aidaemon' alone, in a terminal, is 'aidaemon chat'."
+        " 'aidaemon COMMAND --help' tells more of one of them.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
