@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 COMMANDS = {
     "chat": "a conversation in the terminal",
     "run": "the daemon: answers over HTTP on this machine until it is stopped",
-    "runs": "list runs, newest first",
-    "show": "show one run, step by step",
+    "runs": "list runs, newest first: what was asked, how it ended, what it cost",
+    "show": "show one run, step by step: last, its id or the begin of it",
+    "sessions": "list conversations, the last used first",
     "loop": "repeat one task until it is done: start|stop|pause|resume|status|approve|reject",
     "schedule": "do tasks at their time: list|add|show|run|pause|resume|change|cancel",
     "doctor": "check the installation and the config, and say what to do",
@@ -34,7 +35,7 @@ COMMANDS = {
     "model": "list, download and remove the models that run inside the daemon",
     "backup": "create, verify or restore a backup of all your data",
 }
-MODULES = {"trust": "terminal.trust"}
+MODULES = {"trust": "terminal.trust", "sessions": "terminal.sessions"}
 NOT_YET = {
     "init": 'write config.toml by hand, a few lines: README tells how ("Models")',
     "service": "let your system start `aidaemon run`",
