@@ -131,6 +131,7 @@ async def _run_interactive(
     from daemon.app.config import make_redactor  # lazy: brings the config
     from daemon.cli.terminal.interactive import InteractiveChat  # lazy: brings rich
     from daemon.cli.terminal.screen import TerminalScreen  # lazy: brings prompt_toolkit
+    from daemon.cli.terminal.status_area import UsageMeter  # lazy: with it
     from daemon.settings.secrets import redact_logs  # lazy: brings the config
 
     # log lines would break the screen
@@ -144,6 +145,7 @@ async def _run_interactive(
         client=connection.client,
         session=args.session,
         auto=AutoAnswer.parse(args),
+        meter=UsageMeter(connection.model),
         screen=TerminalScreen(paths.home / "history", commands, system_clock().monotonic),
     )
     name = args.session.partition(":")[2]

@@ -147,7 +147,8 @@ class GrantView:
 @value
 class SessionView:
     """One session; model "" is the configured one. `root`: the session that this one works for.
-    Of its runs: how many, when the latest began, and the first words of its message.
+    Of its runs: how many, when the latest began, and the first words of its message. `usd`: what
+    its runs and those for it have cost that are over; None where a price is unknown.
     """
 
     id: str
@@ -160,6 +161,7 @@ class SessionView:
     turns: int = 0
     used: str | None = None
     text: str = ""
+    usd: float | None = 0.0
 
 
 @value
@@ -181,7 +183,7 @@ class LiveEvent:
     recorded event may become
     several; `rest` says how many of them follow, for a client that resumes in between.
 
-    cycle.start {iteration, max_iterations, model}     model.delta {text}     model.reset {}
+    cycle.start {iteration, max_iterations, model, window}   model.delta {text}     model.reset {}
     model.retry {error, message, wait_s, next_model}
     message.queued {call_id, kind, channel, chat, due}
     model.response {iteration, text, text_length, tool_calls, finish_reason, usage}

@@ -32,10 +32,12 @@ def _first_words(row: InboxRow | None) -> str:
 
 def _session_view(tx: Tx, row: SessionRow) -> SessionView:
     latest = tx.list_turns(row.id, 1)
+    turns, usd = tx.sum_turns(row.id)
     return build_view(
         SessionView,
         row,
-        turns=tx.count_turns(row.id),
+        turns=turns,
+        usd=usd,
         used=latest[0].started_at.isoformat() if latest else None,
         text=_first_words(tx.get_turn_input(latest[0].id)) if latest else "",
     )

@@ -219,8 +219,10 @@ def test_a_question_is_shown_without_what_an_answer_must_match() -> None:
 
 def test_a_session_is_shown_with_label_and_pause() -> None:
     row = SessionRow("web:a", "web", "a", Label.TRUSTED, NOON, paused=True)
-    shown = build_view(SessionView, row, turns=2, used=ISO, text="hi")
-    assert shown == SessionView("web:a", "trusted", True, "", ISO, turns=2, used=ISO, text="hi")
+    shown = build_view(SessionView, row, turns=2, used=ISO, text="hi", usd=0.0)
+    assert shown == SessionView(
+        "web:a", "trusted", True, "", ISO, turns=2, used=ISO, text="hi", usd=0.0
+    )
 
 
 def test_a_transcript_line_keeps_the_payloads_own_kind_beside_the_events() -> None:

@@ -15,6 +15,10 @@ from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, fr
 
 TURNS = RowMapper(TurnRow, "turns")
 WITH_PREFIX = "WHERE id >= ?1 AND id < ?1 || char(1114111) ORDER BY n DESC LIMIT ?2"
+SUM_TURNS = """SELECT COUNT(*) FILTER (WHERE session = ?1), CASE WHEN COUNT(*) FILTER (WHERE
+    ended_at IS NOT NULL AND usd IS NULL) = 0 THEN TOTAL(usd) FILTER (WHERE ended_at IS NOT NULL)
+    END FROM turns WHERE session IN (SELECT id FROM sessions WHERE id = ?1 OR (root = ?1 AND
+    root <> ''))"""
 UNFINISHED_SESSIONS = """SELECT session FROM inbox WHERE state IN ('new', 'ordered') AND state =
     'new'
     UNION SELECT session FROM turns WHERE ended_at IS NULL ORDER BY session"""
@@ -92,7 +96,11 @@ class TurnTables(Table):
             return self._all(TURNS, "ORDER BY n DESC LIMIT ?", limit)
         return self._all(TURNS, "WHERE session = ? ORDER BY n DESC LIMIT ?", session, limit)
 
-    count_turns = Value[[str], int]("SELECT COUNT(*) FROM turns WHERE session = ?")
+    def sum_turns(self, session: str) -> tuple[int, float | None]:
+        """How many turns the session has, and what they and those for it cost that have ended;
+        None with an unknown price among them.
+        """
+        return self._do(SUM_TURNS, session).fetchone()
 
     has_private_events = Value[[str], bool](PRIVATE_EVENTS)
     """Something of the owner's was shown in a turn of the session, or kept: see
