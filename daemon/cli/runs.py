@@ -19,7 +19,7 @@ from daemon.settings.paths import Paths, resolve_paths
 LIMIT, MAX_LIMIT = 20, 10_000
 PIPE_WIDTH, MIN_WORDS = 160, 20
 HEADER = ("turn", "session", "state", "why", "started", "took", "cost", "words")
-STARTED = HEADER.index("started")
+MOVED = (HEADER.index("session"), HEADER.index("started"))
 ANSI = {"green": 32, "cyan": 36, "blue": 34, "yellow": 33, "red": 31, "bold red": 31}
 COLORS = {
     "ended": "green",
@@ -97,19 +97,22 @@ def get_width() -> int:
 
 def render_runs(lines: Sequence[RunLine], width: int, *, colors: bool = False) -> str:
     """A table of runs, one line each."""
-    return render_table([HEADER, *map(_cells, lines)], STARTED, width, colors=colors)
+    return render_table([HEADER, *map(_cells, lines)], MOVED, width, colors=colors)
 
 
 def render_table(
-    rows: Sequence[tuple[str, ...]], moved: int, width: int, *, colors: bool = False
+    rows: Sequence[tuple[str, ...]], moved: Sequence[int], width: int, *, colors: bool = False
 ) -> str:
     """Rows under a header; the last cell of each is words. On a narrow terminal they stand below
-    the others, and so does the cell at `moved`.
+    the others, and so do the cells at `moved`.
     """
-    if sum(_measure(rows)) > width:
-        head, *below = ((*cells[:moved], *cells[moved + 1 : -1]) for cells in rows)
-        words = ("  ".join(filter(None, (cells[moved], cells[-1]))) for cells in rows[1:])
-        rows = [(*head, ""), *((*cells, text) for cells, text in zip(below, words, strict=True))]
+    is_narrow = sum(_measure(rows)) > width
+    if is_narrow:
+        stay = [at for at in range(len(rows[0]) - 1) if at not in moved]
+        rows = [
+            (*(cells[at] for at in stay), " · ".join(cells[at] for at in (*moved, -1) if cells[at]))
+            for cells in rows
+        ]
     widths = _measure(rows)
     return "\n".join(
         _add_words(
@@ -117,8 +120,8 @@ def render_table(
                 _color(cell.ljust(size), cell if colors else "")
                 for cell, size in zip(cells, widths, strict=False)
             ),
-            sum(widths),
             cells[-1],
+            0 if is_narrow else width - sum(widths),
             width,
         )
         for cells in rows
@@ -129,9 +132,9 @@ def _measure(rows: Sequence[tuple[str, ...]]) -> list[int]:
     return [max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1]]
 
 
-def _add_words(line: str, used: int, words: str, width: int) -> str:
-    if width - used >= MIN_WORDS:
-        return (line + shorten_line(words, width - used)).rstrip()
+def _add_words(line: str, words: str, room: int, width: int) -> str:
+    if room >= MIN_WORDS:
+        return (line + shorten_line(words, room)).rstrip()
     return line.rstrip() + (f"\n    {shorten_line(words, width - 4)}" if words else "")
 
 
@@ -148,7 +151,9 @@ def format_cost(usd: float | None) -> str:
     """USD; "?" for an unknown price."""
     if usd is None:
         return "?"
-    return f"${usd:.2f}" if usd >= 1 else f"${usd:.4f}" if usd else "$0"
+    if usd == 0:
+        return "$0"
+    return f"${usd:.2f}" if usd >= 0.1 else f"${usd:.4f}"
 
 
 def _color(text: str, state: str) -> str:

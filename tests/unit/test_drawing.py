@@ -446,8 +446,9 @@ def test_a_list_of_runs_is_readable_in_eighty_columns():
     ]
     console.print(render_runs(lines, 80))
     shown = out.getvalue().splitlines()
-    assert max(map(len, shown)) <= 80 and len(shown) == 5
-    assert "terminal:main" in shown[3] and shown[4].startswith("    2026-11-21 12:00 word word")
+    assert max(map(len, shown)) <= 80 and len(shown) == 6
+    assert shown[1] == "    session · started · words" and "suspended" in shown[4]
+    assert shown[5].startswith("    terminal:main · 2026-11-21 12:00 · word word")
 
 
 def test_a17_what_the_agents_used_up_is_in_the_sum_and_an_unknown_price_makes_it_unknown():

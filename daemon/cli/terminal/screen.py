@@ -84,7 +84,7 @@ class FittedLine:
             for line in self.line.details if self.unfolded else self.line.fold():
                 style = DIFF_STYLES.get(line[:1], "dim") if self.line.is_diff else "dim"
                 fitted = line if self.unfolded else cut_to_width(line, max(width - 4, 1))
-                yield Padding(Text(fitted, style), (0, 0, 0, 4))
+                yield Text(f"    {fitted}", style)
 
 
 def render_item(item: ScreenItem) -> RenderableType:

@@ -22,7 +22,7 @@ from daemon.core.errors import AidaemonError
 from daemon.settings.paths import Paths, resolve_paths
 
 HEADER = ("session", "last used", "runs", "last message")
-USED = HEADER.index("last used")
+MOVED = (HEADER.index("last used"),)
 OPTIONS: Options = {
     "--limit N": {"type": count, "default": LIMIT, "help": f"how many at most (default: {LIMIT})"},
     "--json": "as a JSON list",
@@ -75,7 +75,7 @@ async def find_session(paths: Paths, name: str) -> str:
 
 def render_sessions(views: Sequence[SessionView], width: int) -> str:
     """A table, one line each; where there is no room for the words, they stand below."""
-    return render_table([HEADER, *map(_cells, views)], USED, width)
+    return render_table([HEADER, *map(_cells, views)], MOVED, width)
 
 
 def _cells(view: SessionView) -> tuple[str, ...]:
