@@ -43,7 +43,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/access": 2_300,
     "daemon/agent": 33_700,
     "daemon/app": 11_330,
-    "daemon/cli": 27_300,
+    "daemon/cli": 27_700,
     "daemon/client": 10_340,
     "daemon/commands": 12_240,
     "daemon/core": 20_600,

@@ -128,7 +128,11 @@ async def _run_interactive(
 ) -> int:
     import logging  # lazy: for the screen only
 
-    from daemon.app.config import make_redactor  # lazy: brings the config
+    from daemon.app.config import (  # lazy: brings the config
+        load_or_last_good,
+        make_redactor,
+    )
+    from daemon.app.tools import resolve_workspace  # lazy: brings the tools
     from daemon.cli.terminal.interactive import InteractiveChat  # lazy: brings rich
     from daemon.cli.terminal.screen import TerminalScreen  # lazy: brings prompt_toolkit
     from daemon.cli.terminal.status_area import UsageMeter  # lazy: with it
@@ -140,13 +144,17 @@ async def _run_interactive(
     redact_logs(make_redactor(paths))
     if args.agent is not None:
         await connection.client.set_agent(args.session, args.agent)
+    tools = load_or_last_good(paths).config.tools
+    workspace = resolve_workspace(paths, tools.workspace)
     commands = {**connection.commands, "/quit": "leave the chat"}
     chat = InteractiveChat(
         client=connection.client,
         session=args.session,
         auto=AutoAnswer.parse(args),
         meter=UsageMeter(connection.model),
-        screen=TerminalScreen(paths.home / "history", commands, system_clock().monotonic),
+        screen=TerminalScreen(
+            paths.home / "history", commands, system_clock().monotonic, workspace
+        ),
     )
     name = args.session.partition(":")[2]
     hint = "/help for commands, Ctrl-D leaves"

@@ -113,3 +113,32 @@ async def test_the_plan_is_a_box_that_is_kept_up_to_date(tmp_path: Path) -> None
         two.set()
         await shown.sees("Written.")
         await shown.loses("╭ plan")
+
+
+async def test_at_and_tab_complete_the_names_of_the_workspace_and_of_nothing_else(
+    tmp_path: Path,
+) -> None:
+    for name in ("notes.md", "plans/garden.txt", "plans/roof.txt", ".hidden"):
+        file = tmp_path / "workspace" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+    (tmp_path / "workspace" / "out").symlink_to("/etc")
+    async with desk(tmp_path, says("Read."), says("Also.")) as at, at.chat() as shown:
+        await shown.sees(PROMPT)
+        shown.types("read @no\t")
+        await shown.sees("› read @notes.md")
+        shown.types(" and @pl\t")
+        await shown.sees("and @plans/")
+        shown.types("ga\t")
+        await shown.sees("› read @notes.md and @plans/garden.txt")
+        shown.types("\r")
+        await shown.sees("Read.")
+        sent = at.model.requests[-1].last("user")["content"]
+        assert sent == "read @notes.md and @plans/garden.txt"
+        shown.types("@\t")
+        screen = await shown.sees("notes.md", "plans/", "out/")
+        assert ".hidden" not in screen
+        shown.types("\x03\x1b[200~mail me@no\x1b[201~\t @out/pass\t @../hist\t\r")
+        await shown.sees("Also.")
+        sent = at.model.requests[-1].last("user")["content"]
+        assert sent == "mail me@no @out/pass @../hist"

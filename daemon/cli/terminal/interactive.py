@@ -25,7 +25,7 @@ QUIT_COMMANDS = {"/quit", "/exit"}
 KEYS = """
 
 Keys: Enter sends. Alt-Enter or Esc Enter starts a new line.
-Tab completes commands. The arrow keys show earlier input.
+Tab completes commands, and @NAME to a file of the workspace. The arrow keys show earlier input.
 Ctrl-O shows all lines of the last output or change.
 Ctrl-C stops the current work; a second Ctrl-C leaves. Ctrl-D or /quit leaves.
 You may type during the work: the text joins it."""

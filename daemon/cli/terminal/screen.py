@@ -15,7 +15,7 @@ from typing import assert_never
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.completion import WordCompleter, merge_completers
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_focus
@@ -35,6 +35,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from channels.markup.sanitize import escape_controls
+from daemon.cli.terminal.file_names import FileCompleter
 from daemon.cli.terminal.items import (
     Activity,
     ApprovalQuestion,
@@ -186,6 +187,7 @@ class TerminalScreen:
     history: Path
     commands: Mapping[str, str]
     monotonic: Callable[[], float]
+    workspace: Path = Path()
     console: Console = field(default_factory=create_console)
     input: Input = field(default_factory=open_input)
     output: Output | None = None
@@ -276,7 +278,12 @@ class TerminalScreen:
             input=self.input,
             output=self.output or create_quiet_output(),
             history=open_history(self.history),
-            completer=WordCompleter([*self.commands], meta_dict=self.commands, sentence=True),
+            completer=merge_completers(
+                [
+                    WordCompleter([*self.commands], meta_dict=self.commands, sentence=True),
+                    FileCompleter(self.workspace),
+                ]
+            ),
             complete_while_typing=Condition(lambda: session.default_buffer.text.startswith("/")),
             key_bindings=self._keys(),
             multiline=True,
