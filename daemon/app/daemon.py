@@ -272,6 +272,7 @@ class Daemon(ToolOwner):
             self.event_bus,
             self._list_problems,
             lambda: self.runtime.loaded.notice,
+            self.config.agent.context_window,
         )
         self.intake = intake
         self.triggers = EventTrigger(

@@ -21,6 +21,7 @@ from daemon.settings.paths import Paths, resolve_paths
 if TYPE_CHECKING:
     from daemon.app.connect import DaemonConnection
 
+MAIN_SESSION = "main"
 DUMB_TERMINALS = ("dumb", "unknown")
 LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LEAVE_LOCAL = "finishing what runs; Ctrl-C leaves at once, and it goes on when you are back"
@@ -28,7 +29,12 @@ LEAVE_DAEMON = "the daemon goes on with what runs; its answer will be here when 
 
 
 OPTIONS: Options = {
-    "--session NAME": {"default": "main", "help": "the conversation (default: main)"},
+    "--session NAME": {"default": MAIN_SESSION, "help": "the conversation (default: main)"},
+    "--resume SESSION": {
+        "nargs": "?",
+        "const": "",
+        "help": "go on with this conversation of the terminal, or with the last used one",
+    },
     "--agent NAME": "the agent that answers from now on (agents/NAME.toml)",
     "--once TEXT": "send this, print the reply, leave",
     **ANSWER_OPTIONS,
@@ -40,12 +46,18 @@ OPTIONS: Options = {
 def run(args: argparse.Namespace) -> int:
     """Talk; the exit code says whether a reply failed."""
     check_session(args.session)
+    if args.resume is not None and args.session != MAIN_SESSION:
+        raise UsageError("--resume and --session: give one of them")
     if args.once is not None:
         args.once = replace_invalid(args.once)
         if not args.once.strip():
             raise UsageError("--once: a text is needed")
-    args.session = f"terminal:{args.session}"
     paths = resolve_paths(args.home, args.config)
+    if args.resume is not None:
+        from daemon.cli.terminal.sessions import find_session  # lazy: for this option only
+
+        args.session = asyncio.run(find_session(paths, args.resume))
+    args.session = f"terminal:{args.session}"
     is_screen = sys.stdin.isatty() and sys.stdout.isatty()
     is_screen = is_screen and os.environ.get("TERM", "").lower() not in DUMB_TERMINALS
     is_plain = args.once is not None or args.json or not is_screen
@@ -117,9 +129,14 @@ async def _run_interactive(
 ) -> int:
     import logging  # lazy: for the screen only
 
-    from daemon.app.config import make_redactor  # lazy: brings the config
+    from daemon.app.config import (  # lazy: brings the config
+        load_or_last_good,
+        make_redactor,
+    )
+    from daemon.app.tools import resolve_workspace  # lazy: brings the tools
     from daemon.cli.terminal.interactive import InteractiveChat  # lazy: brings rich
     from daemon.cli.terminal.screen import TerminalScreen  # lazy: brings prompt_toolkit
+    from daemon.cli.terminal.status_area import UsageMeter  # lazy: with it
     from daemon.settings.secrets import redact_logs  # lazy: brings the config
 
     # log lines would break the screen
@@ -128,12 +145,17 @@ async def _run_interactive(
     redact_logs(make_redactor(paths))
     if args.agent is not None:
         await connection.client.set_agent(args.session, args.agent)
+    tools = load_or_last_good(paths).config.tools
+    workspace = resolve_workspace(paths, tools.workspace)
     commands = {**connection.commands, "/quit": "leave the chat"}
     chat = InteractiveChat(
         client=connection.client,
         session=args.session,
         auto=AutoAnswer.parse(args),
-        screen=TerminalScreen(paths.home / "history", commands, system_clock().monotonic),
+        meter=UsageMeter(connection.model),
+        screen=TerminalScreen(
+            paths.home / "history", commands, system_clock().monotonic, workspace
+        ),
     )
     name = args.session.partition(":")[2]
     hint = "/help for commands, Ctrl-D leaves"

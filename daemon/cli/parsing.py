@@ -5,6 +5,7 @@ and argparse only.
 """
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 COMMANDS = {
     "chat": "a conversation in the terminal",
     "run": "the daemon: answers over HTTP on this machine until it is stopped",
-    "runs": "list runs, newest first",
-    "show": "show one run, step by step",
+    "runs": "list runs, newest first: what was asked, how it ended, what it cost",
+    "show": "show one run, step by step: last, its id or the begin of it",
+    "sessions": "list conversations, the last used first",
     "loop": "repeat one task until it is done: start|stop|pause|resume|status|approve|reject",
     "schedule": "do tasks at their time: list|add|show|run|pause|resume|change|cancel",
     "doctor": "check the installation and the config, and say what to do",
@@ -33,7 +35,7 @@ COMMANDS = {
     "model": "list, download and remove the models that run inside the daemon",
     "backup": "create, verify or restore a backup of all your data",
 }
-MODULES = {"trust": "terminal.trust"}
+MODULES = {"trust": "terminal.trust", "sessions": "terminal.sessions"}
 NOT_YET = {
     "init": 'write config.toml by hand, a few lines: README tells how ("Models")',
     "service": "let your system start `aidaemon run`",
@@ -85,8 +87,12 @@ def add_options(parser: argparse._ActionsContainer, options: Options) -> None:
 
 
 def parse(words: Sequence[str]) -> Callable[[], int]:
-    """The command, ready to run. Raises UsageError, SystemExit after --help."""
+    """The command, ready to run; without one the chat, in a terminal. Raises UsageError, SystemExit
+    after --help.
+    """
     common, rest = _common_parser().parse_known_args(words)
+    if not rest and sys.stdin.isatty() and sys.stdout.isatty():
+        rest = ["chat"]
     if not rest or rest[0].startswith("-"):
         _front_parser().parse_args(rest or ["--help"])
     name = rest[0]
@@ -135,9 +141,10 @@ def _front_parser() -> RaisingParser:
     lines = "\n".join(f"  {name:<{width}}{text}" for name, text in COMMANDS.items())
     parser = RaisingParser(
         prog="aidaemon",
-        usage="aidaemon COMMAND [--home DIR] [--config FILE] ...",
+        usage="aidaemon [COMMAND] [--home DIR] [--config FILE] ...",
         description="An assistant daemon. It talks, runs tools, remembers, and loses no message.",
-        epilog=f"commands:\n{lines}\n\n'aidaemon COMMAND --help' tells more of one of them.",
+        epilog=f"commands:\n{lines}\n\n'aidaemon' alone, in a terminal, is 'aidaemon chat'."
+        " 'aidaemon COMMAND --help' tells more of one of them.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

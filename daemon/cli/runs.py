@@ -4,17 +4,22 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import datetime
+from shutil import get_terminal_size
 
+from channels.markup.sanitize import shorten_line
 from daemon.cli.parsing import Options
 from daemon.client.http import find_running_daemon
-from daemon.client.protocol import RunLine
+from daemon.client.protocol import RunLine, RunReader
 from daemon.settings.paths import Paths, resolve_paths
 
 LIMIT, MAX_LIMIT = 20, 10_000
-HEADER = ("turn", "session", "state", "why", "started", "took")
+PIPE_WIDTH, MIN_WORDS = 160, 20
+HEADER = ("turn", "session", "state", "why", "started", "took", "cost", "words")
+MOVED = (HEADER.index("session"), HEADER.index("started"))
 ANSI = {"green": 32, "cyan": 36, "blue": 34, "yellow": 33, "red": 31, "bold red": 31}
 COLORS = {
     "ended": "green",
@@ -37,7 +42,8 @@ COLORS = {
 }
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """A number of lines."""
     if not text.isdecimal() or not 1 <= int(text) <= MAX_LIMIT:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_LIMIT}")
     return int(text)
@@ -46,7 +52,7 @@ def _count(text: str) -> int:
 OPTIONS: Options = {
     "--session S": "only of this session, for example terminal:default",
     "--limit N": {
-        "type": _count,
+        "type": count,
         "default": LIMIT,
         "help": f"how many at most (default: {LIMIT})",
     },
@@ -61,40 +67,93 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([asdict(line) for line in lines], ensure_ascii=False))
     elif lines:
-        print(render_runs(lines, colors=sys.stdout.isatty()))
+        print(render_runs(lines, get_width(), colors=sys.stdout.isatty()))
     else:
         print("There are no runs yet. Say something: aidaemon chat")
     return 0
 
 
-async def _load(paths: Paths, session: str | None, limit: int) -> list[RunLine]:
+@asynccontextmanager
+async def open_light_reader(paths: Paths) -> AsyncIterator[RunReader]:
+    """What runs, else the journal; the daemon itself is imported for the journal only."""
     if client := find_running_daemon(paths):
-        return await client.list_runs(session, limit)
+        yield client
+        return
     from daemon.app.connect import open_reader  # lazy: brings the whole daemon
 
     async with open_reader(paths) as reader:
+        yield reader
+
+
+async def _load(paths: Paths, session: str | None, limit: int) -> list[RunLine]:
+    async with open_light_reader(paths) as reader:
         return await reader.list_runs(session, limit)
 
 
-def render_runs(lines: Sequence[RunLine], *, colors: bool = False) -> str:
+def get_width() -> int:
+    """Of the terminal; of lines in a pipe."""
+    return get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
+
+
+def render_runs(lines: Sequence[RunLine], width: int, *, colors: bool = False) -> str:
     """A table of runs, one line each."""
-    rows = [HEADER, *map(_cells, lines)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return render_table([HEADER, *map(_cells, lines)], MOVED, width, colors=colors)
+
+
+def render_table(
+    rows: Sequence[tuple[str, ...]], moved: Sequence[int], width: int, *, colors: bool = False
+) -> str:
+    """Rows under a header; the last cell of each is words. On a narrow terminal they stand below
+    the others, and so do the cells at `moved`.
+    """
+    is_narrow = sum(_measure(rows)) > width
+    if is_narrow:
+        stay = [at for at in range(len(rows[0]) - 1) if at not in moved]
+        rows = [
+            (*(cells[at] for at in stay), " · ".join(cells[at] for at in (*moved, -1) if cells[at]))
+            for cells in rows
+        ]
+    widths = _measure(rows)
     return "\n".join(
-        "  ".join(
-            _color(cell.ljust(width), cell if colors else "")
-            for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
-        for row in rows
+        _add_words(
+            "".join(
+                _color(cell.ljust(size), cell if colors else "")
+                for cell, size in zip(cells, widths, strict=False)
+            ),
+            cells[-1],
+            0 if is_narrow else width - sum(widths),
+            width,
+        )
+        for cells in rows
     )
+
+
+def _measure(rows: Sequence[tuple[str, ...]]) -> list[int]:
+    return [max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1]]
+
+
+def _add_words(line: str, words: str, room: int, width: int) -> str:
+    if room >= MIN_WORDS:
+        return (line + shorten_line(words, room)).rstrip()
+    return line.rstrip() + (f"\n    {shorten_line(words, width - 4)}" if words else "")
 
 
 def _cells(line: RunLine) -> tuple[str, ...]:
     session = line.session if line.agent == "default" else f"{line.session} ({line.agent})"
     session = f"agent {line.agent}" if line.parent else session
     session = "".join(sign if sign.isprintable() else "\ufffd" for sign in session)
-    started = format_local_time(line.started)[:-3]
-    return (line.turn, session, line.state, line.stop_reason or "", started, _duration(line))
+    started, ended = format_local_time(line.started)[:-3], (line.state, line.stop_reason or "")
+    beside = started, _duration(line), format_cost(line.usd), line.text
+    return (line.turn, session, *ended, *beside)
+
+
+def format_cost(usd: float | None) -> str:
+    """USD; "?" for an unknown price."""
+    if usd is None:
+        return "?"
+    if usd == 0:
+        return "$0"
+    return f"${usd:.2f}" if usd >= 0.1 else f"${usd:.4f}"
 
 
 def _color(text: str, state: str) -> str:

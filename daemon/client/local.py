@@ -64,6 +64,7 @@ class LocalClient(JournalReader, DaemonClient):
     events: EventBus
     problems: Callable[[], Sequence[str]]
     notice: Callable[[], str]
+    window: int = 0
 
     async def send(
         self,
@@ -144,7 +145,7 @@ class LocalClient(JournalReader, DaemonClient):
         return view
 
     async def stream_events(self, turn: str, after: int = 0) -> AsyncIterator[LiveEvent]:
-        formatter = EventFormatter(after)
+        formatter = EventFormatter(after, self.window)
         with self.events.subscribe(turn) as items:
             view = await self._find_run(turn)
             known: list[LiveItem] = [*await self.store.read(lambda tx: tx.list_events(turn))]

@@ -92,7 +92,9 @@ class RunView:
 
 @value
 class RunLine:
-    """One run in a list."""
+    """One run in a list. `text`: the first words of its message; `usd` is None where a price is
+    unknown.
+    """
 
     turn: str
     session: str
@@ -102,6 +104,8 @@ class RunLine:
     ended: str | None
     agent: str = "default"
     parent: str | None = None
+    text: str = ""
+    usd: float | None = 0.0
 
 
 @value
@@ -142,7 +146,10 @@ class GrantView:
 
 @value
 class SessionView:
-    """One session; model "" is the configured one."""
+    """One session; model "" is the configured one. `root`: the session that this one works for.
+    Of its runs: how many, when the latest began, and the first words of its message. `usd`: what
+    its runs and those for it have cost that are over; None where a price is unknown.
+    """
 
     id: str
     label: str
@@ -150,6 +157,11 @@ class SessionView:
     model: str
     created: str
     agent: str = "default"
+    root: str = ""
+    turns: int = 0
+    used: str | None = None
+    text: str = ""
+    usd: float | None = 0.0
 
 
 @value
@@ -171,7 +183,7 @@ class LiveEvent:
     recorded event may become
     several; `rest` says how many of them follow, for a client that resumes in between.
 
-    cycle.start {iteration, max_iterations, model}     model.delta {text}     model.reset {}
+    cycle.start {iteration, max_iterations, model, window}   model.delta {text}     model.reset {}
     model.retry {error, message, wait_s, next_model}
     message.queued {call_id, kind, channel, chat, due}
     model.response {iteration, text, text_length, tool_calls, finish_reason, usage}
@@ -267,8 +279,10 @@ class RunReader:
         ...
 
     @Endpoint("GET", "/v1/runs", list[RunLine])
-    async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
-        """Newest first, those that have not begun included."""
+    async def list_runs(
+        self, session: str | None = None, limit: int = 50, prefix: str = ""
+    ) -> list[RunLine]:
+        """Newest first, those that have not begun included; those whose ids begin so."""
         ...
 
     @Endpoint("GET", "/v1/sessions/{session}/unfinished", list)

@@ -1,5 +1,6 @@
 """The reader of a journal that no daemon uses."""
 
+from channels.markup.sanitize import shorten_line
 from daemon.client.loop_view import LoopView
 from daemon.client.protocol import (
     SESSIONS_PAGE,
@@ -18,9 +19,28 @@ from daemon.client.views import (
 )
 from daemon.core import value
 from daemon.core.messages import MAIL
+from daemon.core.rows import InboxRow, SessionRow
 from daemon.store.journal import Store, Tx
 
 MAX_LOOPS = 20
+WORDS_CHARS = 200
+
+
+def _first_words(row: InboxRow | None) -> str:
+    return shorten_line(row.body, WORDS_CHARS) if row else ""
+
+
+def _session_view(tx: Tx, row: SessionRow) -> SessionView:
+    latest = tx.list_turns(row.id, 1)
+    turns, usd = tx.sum_turns(row.id)
+    return build_view(
+        SessionView,
+        row,
+        turns=turns,
+        usd=usd,
+        used=latest[0].started_at.isoformat() if latest else None,
+        text=_first_words(tx.get_turn_input(latest[0].id)) if latest else "",
+    )
 
 
 @value
@@ -44,18 +64,26 @@ class JournalReader(RunReader):
             transcript_line(item) for item in await self.store.read(lambda tx: tx.list_events(turn))
         ]
 
-    async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
+    async def list_runs(
+        self, session: str | None = None, limit: int = 50, prefix: str = ""
+    ) -> list[RunLine]:
         def read(tx: Tx) -> list[RunLine]:
             begun = {
-                row.id: build_view(RunLine, row, turn=row.id, parent=row.parent or None)
-                for row in tx.list_turns(session, limit)
+                row.id: build_view(
+                    RunLine,
+                    row,
+                    turn=row.id,
+                    parent=row.parent or None,
+                    text=_first_words(tx.get_turn_input(row.id)),
+                )
+                for row in tx.list_turns(session, limit, prefix)
             }
             sessions = [session] if session else tx.list_unfinished_sessions()
             waiting = [row for name in sessions for row in tx.list_waiting_inputs(name)]
             queued = [
-                build_view(RunLine, queued_view(row))
+                build_view(RunLine, queued_view(row), text=_first_words(row), usd=0.0)
                 for row in reversed(waiting)
-                if not row.steers and row.turn not in begun
+                if not row.steers and row.turn not in begun and row.turn.startswith(prefix)
             ]
             return [*queued, *begun.values()][:limit]
 
@@ -70,12 +98,16 @@ class JournalReader(RunReader):
         return await self.store.read(read)
 
     async def get_session(self, session: str) -> SessionView | None:
-        row = await self.store.read(lambda tx: tx.get_session(session))
-        return build_view(SessionView, row) if row else None
+        def read(tx: Tx) -> SessionView | None:
+            row = tx.get_session(session)
+            return _session_view(tx, row) if row else None
+
+        return await self.store.read(read)
 
     async def list_sessions(self, limit: int = SESSIONS_PAGE, after: str = "") -> list[SessionView]:
-        rows = await self.store.read(lambda tx: tx.list_sessions(limit, after or None))
-        return [build_view(SessionView, row) for row in rows]
+        return await self.store.read(
+            lambda tx: [_session_view(tx, row) for row in tx.list_sessions(limit, after or None)]
+        )
 
     async def list_undelivered(self, session: str) -> list[UndeliveredText]:
         rows = await self.store.read(lambda tx: tx.list_outbox("new", None, session))

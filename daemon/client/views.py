@@ -311,10 +311,12 @@ FORMATS: Mapping[str, tuple[str, str]] = {
 @dataclass(slots=True)
 class EventFormatter:
     """Formats one run from its first event on; the client gets those after event `after`. The turn
-    that the events make says what single ones do not: counts, sums, the label.
+    that the events make says what single ones do not: counts, sums, the label. `window` is that
+    of the agent where its own spec names none.
     """
 
     after: int = 0
+    window: int = 0
     turn: Turn = field(default_factory=partial(Turn, "", "", ReadOnlySink()))
     iteration: int = 0
 
@@ -349,6 +351,7 @@ class EventFormatter:
             case ModelAsked():
                 self.iteration = event.iteration
                 limit = {"max_iterations": turn.max_iterations, "model": event.model}
+                limit["window"] = turn.spec.window or self.window
                 return [("cycle.start", {"iteration": event.iteration, **limit})]
             case ModelReplied():
                 response = {

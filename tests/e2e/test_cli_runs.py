@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.fakes.chatting import streams
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, calls, says
+from tests.fakes.screen import window
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -63,6 +65,8 @@ async def test_runs_lists_newest_first_the_same_with_and_without_a_daemon(past: 
         "ended",
         "agent",
         "parent",
+        "text",
+        "usd",
     ]
     assert (newest["session"], oldest["session"], oldest["turn"]) == (
         "web:other",
@@ -88,6 +92,45 @@ async def test_runs_for_people_is_a_table(past: Past):
         past.turn in line and "web:clock" in line and "ended" in line and "done" in line
         for line in lines
     )
+
+
+async def test_runs_tells_what_was_asked_and_what_it_cost(past: Past):
+    newest, oldest = json.loads(past.live["runs", "--json"].stdout)
+    assert (newest["text"], oldest["text"]) == ("hello", "what time is it?")
+    assert newest["usd"] is None  # the price of a model that nobody knows is unknown, not 0
+    head, first, *_ = past.live["runs",].stdout.splitlines()
+    assert head.split()[-2:] == ["cost", "words"] and first.split()[-2:] == ["?", "hello"]
+
+
+async def test_show_last_and_the_begin_of_an_id_find_the_run(past: Past):
+    last = json.loads(aidaemon("show", "last", "--json", home=past.home).stdout)
+    assert last["session"] == "web:other"
+    found = json.loads(aidaemon("show", past.turn[:-3], "--json", home=past.home).stdout)
+    assert found["turn"] == past.turn
+
+
+async def test_an_ambiguous_begin_of_an_id_names_the_runs_that_are_meant(past: Past):
+    newest, oldest = json.loads(past.live["runs", "--json"].stdout)
+    # an id begins with the time, so that of two runs of one minute the begin is the same
+    done = aidaemon("show", past.turn[:4], home=past.home)
+    assert (done.returncode, done.stdout) == (1, "")
+    for words in (newest["turn"], oldest["turn"], "what time is it?", "the begin of 2 runs"):
+        assert words in done.stderr
+
+
+async def test_show_follow_tells_what_a_run_does_until_it_ends(tmp_path: Path):
+    home, gate = tmp_path / "home", asyncio.Event()
+    async with FakeOpenAI() as model, running_daemon(home, scripted(model.base_url)) as daemon:
+        model.script(calls(("current_time", {}), text="I look."), streams("It is ", gate, "late."))
+        await daemon.post("/v1/messages", 202, text="what time is it?", session="clock")
+        async with window("show", "last", "--follow", "--home", str(home)) as shown:
+            await shown.sees("> what time is it?", "I look.", "current_time →")
+            gate.set()
+            await shown.sees("It is late.")
+            assert await shown.ends() == 0
+        assert await daemon.terminate() == 0
+    done = aidaemon("show", "last", "--follow", home=home)
+    assert (done.returncode, "no daemon is running" in done.stderr) == (1, True)
 
 
 async def test_show_draws_the_run_with_its_tools_and_lets_no_text_command_the_terminal(past: Past):

@@ -39,7 +39,7 @@ async def test_the_first_session_of_readme_happens_as_it_is_shown(tmp_path: Path
     ):
         await shown.sees("›")
         shown.types("what time is it in Lisbon?\r")
-        await shown.sees("It is 14:05 in Lisbon.\n\n›")
+        await shown.sees("It is 14:05 in Lisbon.\n\n", "\n›")
         shown.types("delete the old logs\r")
         lines = iter((await shown.sees("\nallow?")).splitlines())
         missing = [line for line in first_example() if line not in lines]
@@ -86,7 +86,7 @@ async def test_every_line_that_readme_has_one_type_runs_beside_the_daemon(tmp_pa
     said = output.decode()
     assert shell.returncode == 0, said
     assert (
-        len(typed) == 12
+        len(typed) == 14
         and said.count("Scheduled as") == 3
         and '"reply":"It is two."' in said.replace(": ", ":")
     )

@@ -165,7 +165,9 @@ class FakeClient(DaemonClient):
     async def get_transcript(self, turn: str) -> list[dict[str, object]]:
         return [{"seq": 1, "at": FAR, "kind": "UserSaid", "text": f"the question of {turn}"}]
 
-    async def list_runs(self, session: str | None = None, limit: int = 50) -> list[RunLine]:
+    async def list_runs(
+        self, session: str | None = None, limit: int = 50, prefix: str = ""
+    ) -> list[RunLine]:
         lines = [
             RunLine(view.turn, view.session, view.state, view.stop_reason, None, None)
             for view in self.views.values()

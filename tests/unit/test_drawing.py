@@ -204,10 +204,11 @@ def test_runs_are_one_line_each():
         RunLine("t2", "web:a", "running", None, AT.isoformat(), None),
         RunLine("t1", "web:b", "ended", "done", None, None),
     ]
-    console.print(render_runs(lines))
+    console.print(render_runs(lines, 200))
     head, second, first = out.getvalue().splitlines()
     child = RunLine("c1", "sub-1-0123", "ended", "done", None, None, "scout", "t1")
-    console.print(render_runs([child, RunLine("t3", "web:a", "ended", "done", None, None, "lead")]))
+    lead = RunLine("t3", "web:a", "ended", "done", None, None, "lead")
+    console.print(render_runs([child, lead], 200))
     assert [line.split()[1:3] for line in out.getvalue().splitlines()[-2:]] == [
         ["agent", "scout"],
         ["web:a", "(lead)"],
@@ -439,10 +440,15 @@ def test_a_list_of_runs_is_readable_in_eighty_columns():
             "scout",
             "t",
         ),
-        RunLine("1m80j8mehz4j5ecn", "terminal:main", "suspended", None, at, None),
+        RunLine(
+            "1m80j8mehz4j5ecn", "terminal:main", "suspended", None, at, None, text="word " * 40
+        ),
     ]
-    console.print(render_runs(lines))
-    assert len(out.getvalue().splitlines()) == 3 and "terminal:main" in out.getvalue()
+    console.print(render_runs(lines, 80))
+    shown = out.getvalue().splitlines()
+    assert max(map(len, shown)) <= 80 and len(shown) == 6
+    assert shown[1] == "    session · started · words" and "suspended" in shown[4]
+    assert shown[5].startswith("    terminal:main · 2026-11-21 12:00 · word word")
 
 
 def test_a17_what_the_agents_used_up_is_in_the_sum_and_an_unknown_price_makes_it_unknown():

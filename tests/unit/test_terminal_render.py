@@ -18,13 +18,9 @@ from daemon.cli.terminal.items import (
     ToolLine,
     UserText,
 )
-from daemon.cli.terminal.screen import (
-    StatusArea,
-    create_console,
-    cut_to_width,
-    render_item,
-    wrap_text,
-)
+from daemon.cli.terminal.markdown import create_console, render_draft
+from daemon.cli.terminal.screen import render_item
+from daemon.cli.terminal.status_area import StatusArea, cut_to_width
 
 CODE = "\n\n```python\nprint('" + "x" * 90 + "')\n```\n"
 LONG = "# Title\n\nSome **bold** words and `code` that go on for a good while, " * 3 + CODE
@@ -167,13 +163,13 @@ def test_the_spinner_turns_and_says_how_long_after_a_while() -> None:
 
 def test_wide_letters_are_counted_as_they_are_drawn() -> None:
     assert all(
-        cell_len(line) <= 10 for line in wrap_text("你好世界你好世界 and words that wrap", 10)
+        cell_len(line) <= 10 for line in render_draft("你好世界你好世界 and words that wrap", 10)
     )
     assert cell_len(cut_to_width("你好世界你好世界", 7)) <= 7
 
 
 def test_a_draft_wraps_between_words() -> None:
-    assert wrap_text("one two three", 9) == ["one two", "three"]
+    assert render_draft("one two three", 9) == ["one two", "three"]
 
 
 def test_F2_a_question_of_the_house_is_read_whole_in_the_panel_and_is_answered_yes_or_no() -> None:
@@ -224,7 +220,14 @@ def test_E3_a_plan_is_a_check_list_above_the_spinner_that_goes_when_all_is_done(
         text
         for _, text in StatusArea({"t": Activity(doing="thinking", plan=plan)}).lines(80, 10, 0.0)
     ]
-    assert lines[:3] == ["  [x] read", "  [>] write", "  [ ] check"] and "thinking" in lines[3]
+    assert lines[:5] == [
+        "╭ plan: 1 of 3 done ╮",
+        "│ [x] read          │",
+        "│ [>] write         │",
+        "│ [ ] check         │",
+        "╰───────────────────╯",
+    ]
+    assert "thinking" in lines[5]
     assert (
         len(
             StatusArea({"t": Activity(doing="thinking", plan=(("read", "done"),))}).lines(
@@ -243,8 +246,8 @@ def test_E3_of_a_long_plan_what_is_at_hand_is_seen() -> None:
         text for _, text in StatusArea({"t": Activity(doing="x", plan=plan)}).lines(80, 30, 0.0)
     ]
     assert (
-        lines[0] == "    … 11 done"
-        and lines[2] == "  [>] step 12"
-        and lines[8] == "    … 7 more"
-        and len(lines) == 10
+        "… 11 done" in lines[1]
+        and "[>] step 12" in lines[3]
+        and "… 7 more" in lines[9]
+        and len(lines) == 12
     )

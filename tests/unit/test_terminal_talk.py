@@ -14,7 +14,8 @@ from prompt_toolkit.output import DummyOutput
 
 from daemon.cli.terminal.follower import AutoAnswer
 from daemon.cli.terminal.interactive import InteractiveChat
-from daemon.cli.terminal.screen import TerminalScreen, create_console
+from daemon.cli.terminal.markdown import create_console
+from daemon.cli.terminal.screen import TerminalScreen
 from daemon.client.protocol import ApprovalView, RunView, SendResult, UndeliveredText
 from daemon.core.clock import SystemClock
 from daemon.core.events import Answer

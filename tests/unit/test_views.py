@@ -192,10 +192,10 @@ def test_a_message_without_a_run_of_its_own_says_what_became_of_it(
 
 
 def test_lists_show_runs_that_began_and_runs_that_wait() -> None:
-    queued = build_view(RunLine, queued_view(inbox("new")))
-    assert queued == RunLine("t1", "web:a", "queued", None, None, None)
-    begun = build_view(RunLine, row(), turn="t1", parent=None)
-    assert begun == RunLine("t1", "web:a", "ended", "done", ISO, ISO)
+    queued = build_view(RunLine, queued_view(inbox("new")), text="hi", usd=0.0)
+    assert queued == RunLine("t1", "web:a", "queued", None, None, None, text="hi")
+    begun = build_view(RunLine, row(), turn="t1", parent=None, text="hi")
+    assert begun == RunLine("t1", "web:a", "ended", "done", ISO, ISO, text="hi", usd=begun.usd)
 
 
 def test_a_question_is_shown_without_what_an_answer_must_match() -> None:
@@ -218,10 +218,11 @@ def test_a_question_is_shown_without_what_an_answer_must_match() -> None:
 
 
 def test_a_session_is_shown_with_label_and_pause() -> None:
-    shown = build_view(
-        SessionView, SessionRow("web:a", "web", "a", Label.TRUSTED, NOON, paused=True)
+    row = SessionRow("web:a", "web", "a", Label.TRUSTED, NOON, paused=True)
+    shown = build_view(SessionView, row, turns=2, used=ISO, text="hi", usd=0.0)
+    assert shown == SessionView(
+        "web:a", "trusted", True, "", ISO, turns=2, used=ISO, text="hi", usd=0.0
     )
-    assert shown == SessionView("web:a", "trusted", True, "", ISO)
 
 
 def test_a_transcript_line_keeps_the_payloads_own_kind_beside_the_events() -> None:

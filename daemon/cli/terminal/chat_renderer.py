@@ -4,11 +4,17 @@ is doing now.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import unified_diff
 from typing import Any
 
-from channels.markup.sanitize import shorten_line, summarize_call
+from channels.markup.sanitize import (
+    argument_fields,
+    escape_invisible,
+    shorten_line,
+    summarize_call,
+)
 from daemon.agent.system_questions import QuestionText, parse_system_question
 from daemon.cli.terminal.items import (
     Activity,
@@ -58,6 +64,8 @@ SENT_BACK = {
     "schema": "it does not have the requested form",
     "verify": "{check} does not hold",
 }
+CHANGES = {"edit_file": ("old", "new"), "write_file": ("", "text")}  # arguments: before, after
+DIFF_HEADS = ("--- ", "+++ ", "@@ ")
 SUBAGENT_NOTES = {"approval.answered", "budget.raised"}
 KEPT = "The message could not be answered; it is kept in the journal."
 
@@ -82,6 +90,29 @@ def _describe_outcome(data: EventFields) -> str:
     if failure:
         return f"{failure}: {first}" if first else failure
     return f"{len(lines)} lines" if len(lines) > 1 else first or "done"
+
+
+def _describe_call(tool: str, arguments: str, data: EventFields) -> ToolLine:
+    call, outcome = summarize_call(tool, arguments, CALL_CHARS), _describe_outcome(data)
+    named = dict(argument_fields(arguments))
+    if data.outcome not in OUTCOME_TEXTS and data.exit_code not in ("", None):
+        printed = data.text.rstrip().split("\n")[1:]  # the first line is the exit code
+        return ToolLine(call, outcome, _to_lines(printed) if len(printed) > 1 else ())
+    if tool in CHANGES and not data.is_error:
+        old, new = (named.get(name, "") for name in CHANGES[tool])
+        summary = summarize_call(tool, json.dumps({"path": named.get("path", "")}), CALL_CHARS)
+        return ToolLine(summary, outcome, _to_lines(make_diff(old, new)), is_diff=True)
+    return ToolLine(call, outcome)
+
+
+def make_diff(old: str, new: str) -> list[str]:
+    """The change as a unified diff with one line around it, without heads."""
+    lines = unified_diff(old.splitlines(), new.splitlines(), n=1, lineterm="")
+    return [line for line in lines if not line.startswith(DIFF_HEADS)]
+
+
+def _to_lines(lines: Sequence[str]) -> tuple[str, ...]:
+    return tuple(escape_invisible(line.expandtabs(4)) for line in lines)
 
 
 @dataclass(slots=True)
@@ -214,8 +245,7 @@ class ChatRenderer:
                 if subagent := self._subagents.pop(data.call_id, None):
                     self._render_subagent_result(subagent, data)
                 elif data.call_id not in self._silent and (tool != "todo" or data.is_error):
-                    call = summarize_call(tool, arguments, CALL_CHARS)
-                    self._items.append(ToolLine(call, _describe_outcome(data)))
+                    self._items.append(_describe_call(tool, arguments, data))
             case "tool.results":
                 self._set_activity("thinking")
             case "todos":

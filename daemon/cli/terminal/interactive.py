@@ -2,9 +2,10 @@
 
 import asyncio
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
+from daemon.cli.terminal.chat_renderer import ChatRenderer
 from daemon.cli.terminal.follower import RunFollower, is_answer_to
 from daemon.cli.terminal.items import (
     AssistantText,
@@ -15,6 +16,8 @@ from daemon.cli.terminal.items import (
 from daemon.cli.terminal.pasted import TypedLine
 from daemon.cli.terminal.plain import COMMAND
 from daemon.cli.terminal.screen import TerminalScreen
+from daemon.cli.terminal.status_area import UsageMeter
+from daemon.client.protocol import COMPLETED, LiveEvent
 from daemon.core.ids import new_id
 
 POLL_S = 2.0
@@ -22,7 +25,8 @@ QUIT_COMMANDS = {"/quit", "/exit"}
 KEYS = """
 
 Keys: Enter sends. Alt-Enter or Esc Enter starts a new line.
-Tab completes commands. The arrow keys show earlier input.
+Tab completes commands, and @NAME to a file of the workspace. The arrow keys show earlier input.
+Ctrl-O shows all lines of the last output or change.
 Ctrl-C stops the current work; a second Ctrl-C leaves. Ctrl-D or /quit leaves.
 You may type during the work: the text joins it."""
 
@@ -30,6 +34,8 @@ You may type during the work: the text joins it."""
 @dataclass(slots=True, kw_only=True)
 class InteractiveChat(RunFollower[TerminalScreen]):
     """One session on one terminal."""
+
+    meter: UsageMeter = field(default_factory=UsageMeter)
 
     async def run(self, greeting: str, leaving: str = "", notice: str = "") -> None:
         """Greet, show what was missed, then talk until the person leaves. `leaving` is said when
@@ -39,6 +45,7 @@ class InteractiveChat(RunFollower[TerminalScreen]):
         with self.screen.input.raw_mode():
             notices = [ErrorLine(notice)] if notice else []
             await self.screen.show(StatusNote(greeting), *notices)
+            await self._update_cost()
             async with self.follow_subagents() as group:
                 await self._catch_up()
                 tasks = [
@@ -54,6 +61,19 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             interrupt = partial(signal.default_int_handler, signal.SIGINT, None)
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupt)
             await self.screen.show(StatusNote(leaving))
+
+    async def _handle_event(self, turn: str, renderer: ChatRenderer, event: LiveEvent) -> None:
+        self.meter.count(turn, event, is_agent=bool(renderer.agent))
+        if event.name == COMPLETED:
+            await self._update_cost()
+        self.screen.status.summary = self.meter.render()
+        await super(InteractiveChat, self)._handle_event(turn, renderer, event)
+
+    async def _update_cost(self) -> None:
+        """What is over counts as the journal has it; what runs is counted by its events."""
+        if session := await self.client.get_session(self.session):
+            self.meter.ended = session.usd
+        self.screen.status.summary = self.meter.render()
 
     async def _catch_up(self) -> None:
         """The last exchange, what was missed, and interrupted runs."""

@@ -17,6 +17,7 @@ STEP_WIDTH = 160
 CHOICES = "[y]es once · [s]ession · [a]lways · [n]o"
 PLAIN_CHOICES = "[y]es · [n]o"
 TASK_CHARS = 60
+SHOWN_DETAILS = 6
 
 PlanSteps = tuple[tuple[str, str], ...]
 
@@ -76,14 +77,34 @@ class StatusNote:
 
 @value
 class ToolLine:
-    """A tool call that is over, and how it ended: one quiet line, however narrow the screen."""
+    """A tool call that is over, and how it ended: one quiet line, however narrow the screen.
+    `details`: the lines that a command printed, or the change of a file as a diff.
+    """
 
     call: str
     outcome: str
+    details: tuple[str, ...] = ()
+    is_diff: bool = False
 
     def fit_width(self, width: int) -> str:
         """The line; the call gives way before the outcome does."""
         return _join_outcome("· ", self.call, self.outcome, width)
+
+    @property
+    def is_folded(self) -> bool:
+        """There are more details than are shown."""
+        return len(self.details) > SHOWN_DETAILS + 1
+
+    def fold(self) -> list[str]:
+        """A few of the details, and how many more there are: the begin of a diff, the end of what
+        was printed.
+        """
+        if not self.is_folded:
+            return [*self.details]
+        more = f"… {len(self.details) - SHOWN_DETAILS} more lines · Ctrl-O shows all"
+        if self.is_diff:
+            return [*self.details[:SHOWN_DETAILS], more]
+        return [more, *self.details[-SHOWN_DETAILS:]]
 
 
 @value

@@ -10,17 +10,16 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, assert_never
+from typing import assert_never
 
-from markdown_it import MarkdownIt
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.completion import WordCompleter, merge_completers
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_focus
-from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.input.vt100 import Vt100Input
@@ -30,16 +29,13 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from rich import box
-from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.markdown import CodeBlock, Heading, Markdown
 from rich.padding import Padding
 from rich.panel import Panel
-from rich.syntax import Syntax
 from rich.text import Text
-from rich.theme import Theme
 
-from channels.markup.sanitize import escape_controls, shorten_line
+from channels.markup.sanitize import escape_controls
+from daemon.cli.terminal.file_names import FileCompleter
 from daemon.cli.terminal.items import (
     Activity,
     ApprovalQuestion,
@@ -47,7 +43,6 @@ from daemon.cli.terminal.items import (
     CorrectedReply,
     DroppedDraft,
     ErrorLine,
-    PlanSteps,
     ScreenItem,
     StatusNote,
     SubagentLine,
@@ -57,68 +52,40 @@ from daemon.cli.terminal.items import (
     question_title,
     to_plain_text,
 )
+from daemon.cli.terminal.markdown import ChatMarkdown, create_console
 from daemon.cli.terminal.pasted import PasteMarks, TypedLine
+from daemon.cli.terminal.status_area import (
+    ANSI_LINE,
+    FRAME_SECONDS,
+    FRAMES,
+    PLAIN_FRAMES,
+    StatusArea,
+    cut_to_width,
+)
 from daemon.core import value
 
-THEME = {
-    "markdown.code": "bold cyan",
-    "markdown.h1": "bold underline",
-    "markdown.h2": "bold underline",
-    "markdown.h3": "bold",
-    "markdown.link": "underline",
-    "markdown.link_url": "dim",
-}
-
-
-class LeftHeading(Heading):
-    """A heading where the text is."""
-
-    LEVEL_ALIGN: ClassVar = dict.fromkeys(Heading.LEVEL_ALIGN, "left")
-
-
-class TightCodeBlock(CodeBlock):
-    """A block of code without empty lines around it that are not in it."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        code = str(self.text).rstrip()
-        yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 1))
+DIFF_STYLES = {"+": "green", "-": "red"}
 
 
 @value
 class FittedLine:
-    """A finished call, or an agent at work, on one line of whatever width there is."""
-
-    line: ToolLine | SubagentLine
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        style = "green" if isinstance(self.line, SubagentLine) else "dim"
-        yield Text(self.line.fit_width(options.max_width), style, no_wrap=True, overflow="ellipsis")
-
-
-class ChatMarkdown(Markdown):
-    """Markdown as a chat means it: a line break breaks the line, and what looks like HTML is text
-    and is not swallowed.
+    """A finished call, or an agent at work, on one line of whatever width there is; below a call
+    what it changed or printed, the end of it or, `unfolded`, all.
     """
 
-    elements: ClassVar = Markdown.elements | {
-        "heading_open": LeftHeading,
-        "fence": TightCodeBlock,
-        "code_block": TightCodeBlock,
-    }
+    line: ToolLine | SubagentLine
+    unfolded: bool = False
 
-    def __init__(self, text: str, style: str = "none") -> None:
-        super().__init__("", code_theme="ansi_dark", hyperlinks=False, style=style)
-        parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
-        self.parsed = parser.parse(escape_controls(text))
-        for token in self.parsed:
-            for child in token.children or ():
-                if child.type == "softbreak":
-                    child.type = "hardbreak"
-
-
-def create_console(width: int | None = None) -> Console:
-    """A console with our colours; NO_COLOR and the terminal's own powers are respected."""
-    return Console(theme=Theme(THEME), highlight=False, markup=False, emoji=False, width=width)
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        style, width = "dim", options.max_width
+        if isinstance(self.line, SubagentLine):
+            style = "green"
+        yield Text(self.line.fit_width(width), style, no_wrap=True, overflow="ellipsis")
+        if isinstance(self.line, ToolLine):
+            for line in self.line.details if self.unfolded else self.line.fold():
+                style = DIFF_STYLES.get(line[:1], "dim") if self.line.is_diff else "dim"
+                fitted = line if self.unfolded else cut_to_width(line, max(width - 4, 1))
+                yield Text(f"    {fitted}", style)
 
 
 def render_item(item: ScreenItem) -> RenderableType:
@@ -182,81 +149,6 @@ def open_input() -> Input:
     return RawInput(sys.stdin) if sys.stdin.isatty() else create_input()
 
 
-FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-PLAIN_FRAMES = "|/-\\"
-FRAME_SECONDS = 0.1
-SHOW_SECONDS_AFTER = 3.0
-PLAN_LINES = 7
-MARKS = {"done": ("class:dim", "[x]"), "doing": ("class:doing", "[>]")}
-
-StyledLine = tuple[str, str]
-
-
-@dataclass(slots=True)
-class StatusArea:
-    """Everything below the finished lines. `lines` is a pure picture of it."""
-
-    activities: dict[str, Activity] = field(default_factory=dict)
-    hint: str = ""
-    frames: str = FRAMES
-
-    def lines(self, width: int, height: int, now: float) -> list[StyledLine]:
-        """(style, text) from top to bottom, at most `height` of them and none wider than the
-        terminal.
-        """
-        drafts: list[StyledLine] = []
-        below: list[StyledLine] = []
-        for activity in self.activities.values():
-            drafts += (("", line) for line in wrap_text(activity.draft, width))
-            below += self._activity_lines(activity, width, now)
-        if self.hint:
-            below.append(("class:hint", cut_to_width(self.hint, width)))
-        return [*drafts[-max(height - len(below), 1) :], *below][-height:]
-
-    def _activity_lines(self, activity: Activity, width: int, now: float) -> list[StyledLine]:
-        lines = render_plan(activity.plan, width)
-        if activity.output:
-            lines.append(
-                ("class:dim", cut_to_width("  " + shorten_line(activity.output, width), width))
-            )
-        if activity.doing:
-            frame = self.frames[int(now / FRAME_SECONDS) % len(self.frames)]
-            seconds = now - activity.since
-            waited = "" if seconds < SHOW_SECONDS_AFTER else f" · {int(seconds)} s"
-            text = f"{frame} {activity.doing}{waited}"
-            lines.append(("class:status", cut_to_width(text, width)))
-        return lines
-
-
-def render_plan(plan: PlanSteps, width: int) -> list[StyledLine]:
-    """The plan as a small check list, gone once all is done; of a long one what is at hand, and how
-    much there is beside.
-    """
-    if all(state == "done" for _, state in plan):
-        return []
-    at = next((place for place, (_, state) in enumerate(plan) if state != "done"), 0)
-    first = max(0, min(at - 1, len(plan) - PLAN_LINES))
-    lines: list[StyledLine] = [("class:dim", f"    … {first} done")] if first else []
-    for text, state in plan[first : first + PLAN_LINES]:
-        style, mark = MARKS.get(state, ("", "[ ]"))
-        lines.append((style, cut_to_width(f"  {mark} {shorten_line(text, width)}", width)))
-    rest = len(plan) - first - PLAN_LINES
-    return [*lines, ("class:dim", f"    … {rest} more")] if rest > 0 else lines
-
-
-def wrap_text(text: str, width: int) -> list[str]:
-    """The text in lines that fit, broken between words where it can be."""
-    if not text.strip():
-        return []
-    wrapped = Text(escape_controls(text).rstrip(), tab_size=4).wrap(Console(), width)
-    return [line.plain.rstrip() for line in wrapped]
-
-
-def cut_to_width(text: str, width: int) -> str:
-    """The text, cut to so many cells."""
-    return text if cell_len(text) <= width else chop_cells(text, max(width - 1, 1))[0] + "…"
-
-
 STYLES = {
     "status": "ansicyan",
     "dim": "ansibrightblack",
@@ -295,6 +187,7 @@ class TerminalScreen:
     history: Path
     commands: Mapping[str, str]
     monotonic: Callable[[], float]
+    workspace: Path = Path()
     console: Console = field(default_factory=create_console)
     input: Input = field(default_factory=open_input)
     output: Output | None = None
@@ -303,6 +196,7 @@ class TerminalScreen:
     question: str = ""
     pasted: PasteMarks = field(default_factory=PasteMarks)
     _saved_input: Document | None = None
+    _folded: ToolLine | None = None
     _session: PromptSession[str] | None = None
 
     async def run(self) -> None:
@@ -359,6 +253,14 @@ class TerminalScreen:
     def _draw(self, items: tuple[ScreenItem, ...]) -> None:
         for item in items:
             self.console.print(render_item(item))
+            if isinstance(item, ToolLine) and item.is_folded:
+                self._folded = item
+
+    async def unfold(self) -> None:
+        """Show all that the last call changed or printed of which only a part was shown."""
+        if self._folded:
+            folded, self._folded = self._folded, None
+            await run_in_terminal(lambda: self.console.print(FittedLine(folded, unfolded=True)))
 
     def _refresh(self) -> None:
         if self._session:
@@ -376,7 +278,12 @@ class TerminalScreen:
             input=self.input,
             output=self.output or create_quiet_output(),
             history=open_history(self.history),
-            completer=WordCompleter([*self.commands], meta_dict=self.commands, sentence=True),
+            completer=merge_completers(
+                [
+                    WordCompleter([*self.commands], meta_dict=self.commands, sentence=True),
+                    FileCompleter(self.workspace),
+                ]
+            ),
             complete_while_typing=Condition(lambda: session.default_buffer.text.startswith("/")),
             key_bindings=self._keys(),
             multiline=True,
@@ -392,7 +299,12 @@ class TerminalScreen:
     def _message(self) -> StyleAndTextTuples:
         height, width = get_app().output.get_size()
         lines = self.status.lines(width, max(height - INPUT_ROWS, 1), self.monotonic())
-        above: StyleAndTextTuples = [(style, text + "\n") for style, text in lines]
+        above: StyleAndTextTuples = []
+        for style, text in lines:
+            if style == ANSI_LINE:
+                above += to_formatted_text(ANSI(text + "\n"))
+            else:
+                above.append((style, text + "\n"))
         return [*above, ("class:ask", self.question) if self.question else ("class:prompt", "› ")]
 
     def _keys(self) -> KeyBindings:
@@ -401,6 +313,7 @@ class TerminalScreen:
         keys.add("enter", filter=typing)(self._enter)
         keys.add("escape", "enter", filter=typing)(lambda event: event.current_buffer.newline())
         keys.add(Keys.BracketedPaste, filter=typing)(self._paste)
+        keys.add("c-o")(lambda event: event.app.create_background_task(self.unfold()))
         keys.add("c-c")(self._interrupt)
         keys.add("<sigint>")(self._interrupt)
         return keys

@@ -14,6 +14,11 @@ from daemon.store.codec import decode
 from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, from_db, to_db
 
 TURNS = RowMapper(TurnRow, "turns")
+WITH_PREFIX = "WHERE id >= ?1 AND id < ?1 || char(1114111) ORDER BY n DESC LIMIT ?2"
+SUM_TURNS = """SELECT COUNT(*) FILTER (WHERE session = ?1), CASE WHEN COUNT(*) FILTER (WHERE
+    ended_at IS NOT NULL AND usd IS NULL) = 0 THEN TOTAL(usd) FILTER (WHERE ended_at IS NOT NULL)
+    END FROM turns WHERE session IN (SELECT id FROM sessions WHERE id = ?1 OR (root = ?1 AND
+    root <> ''))"""
 UNFINISHED_SESSIONS = """SELECT session FROM inbox WHERE state IN ('new', 'ordered') AND state =
     'new'
     UNION SELECT session FROM turns WHERE ended_at IS NULL ORDER BY session"""
@@ -83,11 +88,19 @@ class TurnTables(Table):
     get_turn = Get[[str], TurnRow](TURNS, "WHERE id = ?")
     """One turn that has begun."""
 
-    def list_turns(self, session: str | None, limit: int) -> list[TurnRow]:
-        """Turns, newest first; of one session, or of all."""
+    def list_turns(self, session: str | None, limit: int, prefix: str = "") -> list[TurnRow]:
+        """Turns, newest first; of one session, or of all whose ids begin so."""
+        if session is None and prefix:
+            return self._all(TURNS, WITH_PREFIX, prefix, limit)
         if session is None:
             return self._all(TURNS, "ORDER BY n DESC LIMIT ?", limit)
         return self._all(TURNS, "WHERE session = ? ORDER BY n DESC LIMIT ?", session, limit)
+
+    def sum_turns(self, session: str) -> tuple[int, float | None]:
+        """How many turns the session has, and what they and those for it cost that have ended;
+        None with an unknown price among them.
+        """
+        return self._do(SUM_TURNS, session).fetchone()
 
     has_private_events = Value[[str], bool](PRIVATE_EVENTS)
     """Something of the owner's was shown in a turn of the session, or kept: see

@@ -1,0 +1,144 @@
+"""What `aidaemon chat` shows of the work in a terminal window: drafts, changes, output, the plan,
+the status line.
+"""
+
+import asyncio
+from pathlib import Path
+
+from tests.e2e.test_chat_window import PROMPT, desk
+from tests.fakes.chatting import streams
+from tests.fakes.openai import calls, gate, says, tokens
+
+CTRL_O = "\x0f"
+PRICES = '[provider.prices."fake"]\ninput = 1000.0\noutput = 2000.0\n'
+MARKDOWN = "## Steps\n\n- **one** thing\n- `two`\n\n```python\nprint(1)\n```\n\nand **the"
+
+
+async def test_no_mark_of_markdown_stays_raw_while_the_text_comes(tmp_path: Path) -> None:
+    end = asyncio.Event()
+    async with desk(tmp_path, streams(MARKDOWN, end, " end**")) as at, at.chat() as shown:
+        await shown.sees(PROMPT)
+        shown.types("go\r")
+        screen = await shown.sees("Steps", "• one thing", "• two", "print(1)", "and **the")
+        assert "##" not in screen and "```" not in screen and "**one" not in screen
+        end.set()
+        await shown.sees("and the end")
+        await shown.loses("**", "writing")
+
+
+async def test_the_status_line_tells_model_context_and_cost_and_goes_on_after_a_return(
+    tmp_path: Path,
+) -> None:
+    steps = [says("Hello.", tokens(3000, 200)), says("Again.", tokens(4000, 0))]
+    async with desk(tmp_path, *steps) as at:
+        config = at.home / "config.toml"
+        config.write_text(config.read_text() + PRICES + "[agent]\ncontext_window = 32000\n")
+        async with at.chat() as shown:
+            await shown.sees(PROMPT)
+            shown.types("hi\r")
+            await shown.sees("Hello.", "fake · context 3.2k of 32k tokens (10 %) · $3.40")
+        async with at.chat() as shown:
+            await shown.sees("fake · $3.40")
+            shown.types("again\r")
+            await shown.sees("Again.", "context 4k of 32k tokens (12 %) · $7.40")
+
+
+async def test_a_price_that_nobody_knows_is_not_nothing(tmp_path: Path) -> None:
+    async with desk(tmp_path, says("Hello.")) as at, at.chat() as shown:
+        await shown.sees(PROMPT)
+        shown.types("hi\r")
+        await shown.sees("Hello.", "price unknown")
+
+
+async def test_a_change_of_a_file_is_a_short_diff_and_the_rest_is_counted(tmp_path: Path) -> None:
+    new = "\n".join(f"row {n}" for n in range(30))
+    steps = [
+        calls(("write_file", {"path": "a.txt", "text": "one\ntwo\nthree\n"})),
+        calls(("edit_file", {"path": "a.txt", "old": "one\ntwo", "new": "one\nzwei"})),
+        calls(("write_file", {"path": "b.txt", "text": new})),
+        says("Done."),
+    ]
+    async with desk(tmp_path, *steps) as at, at.chat("--yes", columns=60) as shown:
+        await shown.sees(PROMPT)
+        shown.types("go\r")
+        screen = await shown.sees("Done.")
+        assert "    +one\n    +two\n    +three\n" in screen
+        assert "· edit_file a.txt → edited a.txt\n     one\n    -two\n    +zwei\n" in screen
+        assert "    +row 5\n    … 24 more lines · Ctrl-O shows all\n" in screen
+        shown.types(CTRL_O)
+        await shown.sees("+row 29")
+
+
+async def test_what_a_command_printed_is_seen_its_end_first_and_all_of_it_on_ctrl_o(
+    tmp_path: Path,
+) -> None:
+    steps = [
+        calls(("shell", {"command": "seq 101 150"})),
+        says("Counted."),
+        calls(("shell", {"command": "echo first; echo second"})),
+        says("Two."),
+    ]
+    async with desk(tmp_path, *steps) as at, at.chat("--yes") as shown:
+        await shown.sees(PROMPT)
+        shown.types("count\r")
+        screen = await shown.sees("Counted.")
+        assert (
+            "    … 44 more lines · Ctrl-O shows all\n    145\n" in screen and "    150\n" in screen
+        )
+        assert "    144\n" not in screen
+        shown.types(CTRL_O)
+        await shown.sees("    101\n", "    144\n")
+        shown.types("two\r")
+        screen = await shown.sees("Two.")
+        assert "    first\n    second\n" in screen
+
+
+async def test_the_plan_is_a_box_that_is_kept_up_to_date(tmp_path: Path) -> None:
+    one, two = asyncio.Event(), asyncio.Event()
+    plan = [{"text": "read the notes", "state": "doing"}, {"text": "write it", "state": "open"}]
+    later = [{"text": "read the notes", "state": "done"}, {"text": "write it", "state": "doing"}]
+    ended = [{**item, "state": "done"} for item in later]
+    steps = [
+        calls(("todo", {"items": plan})),
+        gate(one, calls(("todo", {"items": later}))),
+        gate(two, calls(("todo", {"items": ended}))),
+        says("Written."),
+    ]
+    async with desk(tmp_path, *steps) as at, at.chat(columns=60) as shown:
+        await shown.sees(PROMPT)
+        shown.types("go\r")
+        await shown.sees("╭ plan: 0 of 2 done", "│ [>] read the notes │", "│ [ ] write it")
+        one.set()
+        await shown.sees("╭ plan: 1 of 2 done", "│ [x] read the notes │", "│ [>] write it")
+        two.set()
+        await shown.sees("Written.")
+        await shown.loses("╭ plan")
+
+
+async def test_at_and_tab_complete_the_names_of_the_workspace_and_of_nothing_else(
+    tmp_path: Path,
+) -> None:
+    for name in ("notes.md", "plans/garden.txt", "plans/roof.txt", ".hidden"):
+        file = tmp_path / "workspace" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+    (tmp_path / "workspace" / "out").symlink_to("/etc")
+    async with desk(tmp_path, says("Read."), says("Also.")) as at, at.chat() as shown:
+        await shown.sees(PROMPT)
+        shown.types("read @no\t")
+        await shown.sees("› read @notes.md")
+        shown.types(" and @pl\t")
+        await shown.sees("and @plans/")
+        shown.types("ga\t")
+        await shown.sees("› read @notes.md and @plans/garden.txt")
+        shown.types("\r")
+        await shown.sees("Read.")
+        sent = at.model.requests[-1].last("user")["content"]
+        assert sent == "read @notes.md and @plans/garden.txt"
+        shown.types("@\t")
+        screen = await shown.sees("notes.md", "plans/", "out/")
+        assert ".hidden" not in screen
+        shown.types("\x03\x1b[200~mail me@no\x1b[201~\t @out/pass\t @../hist\t\r")
+        await shown.sees("Also.")
+        sent = at.model.requests[-1].last("user")["content"]
+        assert sent == "mail me@no @out/pass @../hist"
