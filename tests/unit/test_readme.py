@@ -10,9 +10,9 @@ from daemon.agent.config import SubagentsConfig
 from daemon.agent.spec.agent_spec import parse_spec
 from daemon.app.config import load_config
 from daemon.cli.parsing import COMMANDS
+from tests.fakes.guide import GUIDE, README
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
 ARCHITECTURE = (ROOT / "daemon" / "docs" / "architecture.md").read_text()
 AGENTS = (ROOT / "daemon" / "docs" / "agents.md").read_text()
 TALK = "python3 -m venv .venv && .venv/bin/pip install '.[local]' && .venv/bin/aidaemon chat"
@@ -21,6 +21,11 @@ WORK = "python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/
 
 def test_the_two_set_up_commands_stand_there_as_people_paste_them():
     assert {f"    {TALK}", f"    {WORK}"} <= set(README.splitlines())
+
+
+def test_it_is_read_in_ten_minutes_and_begins_with_what_it_is_good_for():
+    assert len(README.split()) <= 2_000
+    assert README.index("mails that matter") < README.index("## Set up")
 
 
 def test_ci_runs_the_same_test_command():
@@ -33,9 +38,9 @@ def test_ci_runs_the_same_test_command():
 
 
 def test_every_command_is_named_and_no_other():
-    assert set(re.findall(r"\baidaemon ([a-z]+)\b(?=[^\n]*(?:`|$))", README)) & set(
+    assert set(re.findall(r"\baidaemon ([a-z]+)\b(?=[^\n]*(?:`|$))", GUIDE)) & set(COMMANDS) == set(
         COMMANDS
-    ) == set(COMMANDS)
+    )
     assert set(re.findall(r"`aidaemon ([a-z]+)", README)) <= set(COMMANDS)
 
 
@@ -50,10 +55,10 @@ def test_the_agents_it_shows_are_in_order():
 
 
 def list_configs() -> list[str]:
-    """Each TOML block of README."""
-    indented = re.findall(r"^((?: {4}.*\n|\n(?= {4}))+)", README, re.MULTILINE)
+    """Each TOML block of README and of the pages behind it."""
+    indented = re.findall(r"^((?: {4}.*\n|\n(?= {4}))+)", GUIDE, re.MULTILINE)
     plain = (re.sub(r"^ *\$ .*|^ +", "", block, flags=re.MULTILINE) for block in indented)
-    fenced = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    fenced = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
     return [one for one in (*plain, *fenced) if one.lstrip().startswith("[")]
 
 
@@ -70,7 +75,7 @@ def test_each_config_that_it_shows_loads(config: str, tmp_path: Path):
 
 
 def test_it_shows_configs():
-    assert len(list_configs()) == 8
+    assert len(list_configs()) == 10
 
 
 def test_the_promise_has_its_five_points():
@@ -152,7 +157,7 @@ def test_every_document_and_file_that_a_document_links_or_names_is_there():
 
 def test_the_limits_it_names_are_those_that_hold():
     """A17"""
-    said, limits = " ".join(README.split()), SubagentsConfig.model_validate({})
+    said, limits = " ".join(GUIDE.split()), SubagentsConfig.model_validate({})
     assert (
         f"{limits.max_depth} deep, with {limits.max_iterations} iterations and {limits.timeout_s:g} seconds each"
         in said
