@@ -61,6 +61,7 @@ class Command:
 
 GROUPS: dict[str, tuple[Command, ...]] = {
     "Look": (
+        Command("start", "what to ask first", right=Right.READ),
         Command("help", "this list", right=Right.READ),
         Command("status", "this chat at a glance", right=Right.READ),
         Command("tasks", "what is not finished", right=Right.READ),
@@ -178,12 +179,27 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
 }
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
-ALIASES = {"start": "help"}
+START = """Three things to try, in your own words:
+- "Remind me tomorrow at 9 to call Ann."
+- {files}
+- "Every weekday at 8, tell me which mails matter."
+I ask before I delete, send or run anything. {prefix}help lists the commands."""
+FILE_EXAMPLES = {
+    "terminal": '"What is in @notes.txt?" (Tab completes the name of a file)',
+    "web": '"What is in notes.txt?"',
+}
+FILE_SENT = 'Send me a file and say: "Sum this up."'
+LONGEST_QUESTION = 40
+ASKS_TO_START = ("what can you do", "was kannst du", "que peux-tu faire", "qué puedes hacer")
 FREE_TEXT = ("loop", "deny", "schedule", "goal")
 
 
 def parse_command(text: str) -> tuple[str, str] | None:
-    """(name, argument) of a text that is a command; "/etc/passwd" is none."""
+    """(name, argument) of a text that is a command; "/etc/passwd" is none. Who asks what they can
+    ask is told without a model.
+    """
+    if len(text) < LONGEST_QUESTION and text.strip(" ¿?!.").casefold() in ASKS_TO_START:
+        return "start", ""
     match = COMMAND_TEXT.fullmatch(text.strip())
     return (match[1].lower(), (match[2] or "").strip()) if match else None
 
@@ -196,7 +212,7 @@ def fence_argument(name: str, argument: str, data: Sequence[str]) -> str:
 def render_help(argument: str = "") -> str:
     """All commands on one phone screen, or one in detail."""
     if name := argument.lstrip("/").lower():
-        command = COMMANDS.get(ALIASES.get(name, name))
+        command = COMMANDS.get(name)
         if command is None:
             return describe_unknown(name)
         return f"/{name}: {command.help}.\n{command.usage}".strip()
@@ -208,6 +224,12 @@ def render_help(argument: str = "") -> str:
     return "\n".join((*lines, "/help COMMAND explains one."))
 
 
+def render_start(channel: str) -> str:
+    """What a person can ask first, with examples that work where they are."""
+    files = FILE_EXAMPLES.get(channel, FILE_SENT)
+    return START.format(files=files, prefix="!" if channel == "slack" else "/")
+
+
 def describe_unknown(name: str) -> str:
     """With the nearest known command."""
     near = [f" Did you mean /{one}?" for one in get_close_matches(name, COMMANDS, n=1)]
@@ -216,8 +238,8 @@ def describe_unknown(name: str) -> str:
 
 @value
 class CommandRunner:
-    """For every channel and client. `groups`: each command but /help is a method of its name in one
-    of them; it takes the CommandCall and returns the reply.
+    """For every channel and client. `groups`: each command but /help and /start is a method of its
+    name in one of them; it takes the CommandCall and returns the reply.
     """
 
     store: Store
@@ -234,8 +256,7 @@ class CommandRunner:
 
     async def dispatch(self, call: CommandCall) -> str:
         """The reply; a stranger's command, or an unknown one, does nothing."""
-        name = ALIASES.get(call.name, call.name)
-        command = COMMANDS.get(name)
+        command = COMMANDS.get(call.name)
         if not has_right(call.role, command.right if command else Right.TALK):
             return (
                 f"You may not use /{call.name}: you are {call.sender}, {call.role.value}."
@@ -243,9 +264,12 @@ class CommandRunner:
             )
         if command is None:
             return describe_unknown(call.name)
-        if name == "help":
+        if call.name == "help":
             return render_help(call.argument)
-        handler = next(getattr(group, name) for group in self.groups if hasattr(group, name))
+        if call.name == "start":
+            return render_start(call.session.channel)
+        handlers = (getattr(group, call.name, None) for group in self.groups)
+        handler = next(filter(None, handlers))
         try:
             return await handler(call)
         except UsageError as error:
@@ -293,7 +317,7 @@ def _make_repeat(tx: Tx, row: InboxRow) -> CommandCall | None:
     if found is None or session is None or tx.has_later_input(row.session, row.id):
         return None
     name, argument = found
-    command = COMMANDS.get(ALIASES.get(name, name))
+    command = COMMANDS.get(name)
     if command is None or not command.repeatable or row.role not in set(Role):
         return None
     return CommandCall(session, row.sender, name, argument, Role(row.role))

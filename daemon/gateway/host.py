@@ -227,9 +227,9 @@ class ChannelHost:
             return
         if person.role is Role.OWNER and inbound.private:
             await self.admission.save_owner_chat(inbound)
-        may_be_command = "/" in inbound.text and not inbound.forwarded
-        may_be_command = may_be_command and is_typed(inbound.text, inbound.data)
-        command = parse_command(inbound.text) if may_be_command else None
+        command = None if inbound.forwarded else parse_command(inbound.text)
+        if command and not is_typed(inbound.text, inbound.data):
+            command = None
         if command and command[0] == PAIR_COMMAND:
             # they sent a code, and are known: it came twice perhaps, or a crash came before they
             # were told

@@ -21,7 +21,7 @@ SOURCES = [
 ]
 SHELL_COMMAND = re.compile(r"(?<![\w./-])aidaemon ([a-z]+)(?: ([a-z]+(?:\|[a-z]+)*))?")
 CHAT_COMMAND = re.compile(r"(?<![\w./~:\"'*}<>)-])/([a-z]{3,})(?![\w/.-])(?! ?=)")
-CHAT_COMMANDS = {*registry.COMMANDS, *registry.ALIASES}
+CHAT_COMMANDS = {*registry.COMMANDS}
 # Words of ours that follow the name and are no command.
 PROSE = {"again", "that", "uses", "would", "is", "and", "commands", "in", "as", "or"}
 OTHER = {
