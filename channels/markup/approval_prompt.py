@@ -20,12 +20,23 @@ EFFECTS = {
     "egress": "sends something out",
     "destructive": "may destroy something",
 }
+SHELL, RUNS_COMMAND, MAX_WORDS = "shell", "runs a command", 300
 UNTRUSTED_INPUT = "This turn has read text from outside; it may not be your wish."
 ARGUMENTS, PREVIEW = 1500, 800
 MAX_WARNINGS, WARNING_CHARS = 3, 120
 TOOL = 80
 DIFF_LINE = re.compile(r"^(?:@@|\+\+\+|---) ", re.MULTILINE)
 FENCE = re.compile(r"`{3,}")
+
+
+def describe_effect(tool: str, effect: str, preview: str) -> tuple[str, str]:
+    """What the call does, in words, and the rest of the preview: that of the shell begins with
+    where the command runs and what it reaches.
+    """
+    does, (first, _, rest) = EFFECTS.get(effect, EFFECTS["destructive"]), preview.partition("\n")
+    if tool == SHELL and first.startswith(RUNS_COMMAND) and len(first) <= MAX_WORDS:
+        return f"{escape_invisible(first)}; it {does}", rest
+    return does, preview
 
 
 def approval_prompt(
@@ -47,10 +58,10 @@ def approval_prompt(
     warnings += [shorten_line(line, WARNING_CHARS) for line in suspicious[:MAX_WARNINGS]]
     if len(suspicious) > MAX_WARNINGS:
         warnings.append(f"and {len(suspicious) - MAX_WARNINGS} more of that kind")
-    what = EFFECTS.get(effect, EFFECTS["destructive"])
+    what, preview = describe_effect(tool, effect, preview)
     lang = "diff" if DIFF_LINE.search(preview) else ""
     parts = [
-        f"**Allow `{name.replace('`', 'ˋ')}`?** It {what}.",
+        f"**Allow `{name.replace('`', 'ˋ')}`?** It {escape_markdown(what)}.",
         _code_block(given, ARGUMENTS) if given.strip() else "It is given nothing.",
         _code_block(preview, PREVIEW, lang) if preview else "",
         "\n".join(f"⚠️ {escape_markdown(line)}" for line in warnings),

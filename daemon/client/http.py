@@ -150,13 +150,21 @@ class HttpClient(DaemonClient):
                         if event.name == COMPLETED:
                             return
             except LOST_CONNECTION as error:
-                if failures == len(self.delays):
-                    raise DaemonStopped from error
-            await asyncio.sleep(self.delays[failures])
+                await self.wait_for_connection(failures, error)
             failures += 1
             if is_drafting:
                 is_drafting = False
                 yield LiveEvent("model.reset", {})
+
+    async def wait_for_connection(self, failures: int, error: Exception) -> None:
+        """A stream of events was cut; so many in a row had been before. Raises DaemonStopped."""
+        if failures == len(self.delays):
+            raise DaemonStopped from error
+        await asyncio.sleep(self.delays[failures])
+
+    def locate(self) -> tuple[str, str]:
+        """The address and the token to use now."""
+        return self.url, self.token
 
     async def _read_events(self, turn: str, position: str) -> AsyncGenerator[tuple[str, LiveEvent]]:
         """(id, event) of one connection. Id "12-2" is event 12 with two more parts; a draft has
@@ -255,10 +263,11 @@ class HttpClient(DaemonClient):
             path += f"?{urlencode(rest)}"
         else:
             content = json.dumps(rest).encode()
-        address = urlsplit(self.url)
+        url, token = self.locate()
+        address = urlsplit(url)
         lines = {
             "Host": address.netloc,
-            "Authorization": f"Bearer {self.token}",
+            "Authorization": f"Bearer {token}",
             "Content-Type": "application/json",
             "Content-Length": str(len(content)),
             "Last-Event-ID": position,

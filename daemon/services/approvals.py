@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pydantic import TypeAdapter
 
+from channels.markup.approval_prompt import describe_effect
 from channels.markup.sanitize import escape_invisible, find_suspicious
 from daemon.agent.system_questions import parse_system_question
 from daemon.core import value
@@ -196,10 +197,12 @@ def render_approval(row: ApprovalRow, session: str, *, whole: bool = False) -> s
         arguments = make_lines_visible(question.whole, most)
     else:
         arguments = make_visible(row.arguments, most)
+    does, preview = describe_effect(row.tool, row.effect.value, row.preview)
     parts = (
         f"{make_visible(row.tool)} ({', '.join(terms)})",
+        "" if is_system_question(row) else f"It {does}:",
         arguments,
-        make_lines_visible(row.preview, most),
+        make_lines_visible(preview, most),
         OUTSIDE_WARNING if row.label is Label.UNTRUSTED else "",
     )
     return "\n".join(filter(None, parts))

@@ -142,3 +142,19 @@ async def test_at_and_tab_complete_the_names_of_the_workspace_and_of_nothing_els
         await shown.sees("Also.")
         sent = at.model.requests[-1].last("user")["content"]
         assert sent == "mail me@no @out/pass @../hist"
+
+
+async def test_A6_a_question_says_in_words_what_a_command_can_do_above_the_exact_command(
+    tmp_path: Path,
+) -> None:
+    steps = [calls(("shell", {"command": "touch one; echo"})), says("Left.")]
+    async with desk(tmp_path, *steps) as at, at.chat(columns=100) as shown:
+        await shown.sees(PROMPT)
+        shown.types("go\r")
+        screen = await shown.sees("allow shell?", "command: touch one; echo", "\nallow?")
+        words = "It runs a command in the sandbox, no network; it may destroy something:"
+        assert screen.index(words) < screen.index("command: touch one; echo")
+        assert "- touch one" in screen and "destructive" in screen
+        shown.types("/approve show 1\r")
+        screen = await shown.sees("shell (destructive, until")
+        assert screen.count(words) == 2

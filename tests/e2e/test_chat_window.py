@@ -291,19 +291,6 @@ async def test_it_is_a_client_of_a_daemon_that_runs_and_an_answer_that_was_misse
             await shown.sees("› take your time", "Slow answer.")
 
 
-async def test_a_daemon_that_stops_is_told_and_the_terminal_is_given_back(tmp_path: Path) -> None:
-    async with (
-        FakeOpenAI() as model,
-        running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon,
-        Desk(tmp_path / "home", model).chat() as shown,
-    ):
-        await shown.sees(PROMPT)
-        await daemon.terminate()
-        await shown.sees("aidaemon: ", "nothing was lost")
-        assert await shown.ends() == 1
-        assert "\x1b[?2004l" in shown.raw and "Traceback" not in shown.raw
-
-
 async def test_A6_a_model_cannot_steer_the_terminal_or_hide_in_a_question(tmp_path: Path) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\u202eclick"
     steps = [calls(("shell", {"command": "echo \u202e;\nrm x\u200b"}), text=evil), says(evil)]

@@ -74,14 +74,26 @@ def test_any_text_at_all_can_be_shown(line: str) -> None:
         assert text.startswith("- ")
 
 
+def test_a_question_without_a_sandbox_never_says_that_there_is_one(tmp_path: Path) -> None:
+    terminal = Shell(Sandbox(tmp_path, "none"), ShellConfig())
+    for call in ({"argv": ["ls"]}, {"argv": ["ls"], "network": True}):
+        assert terminal.preview(call).startswith("runs a command without a sandbox: it can reach")
+    assert "it can send out what it reads" in terminal.preview({"argv": ["ls"], "network": True})
+
+
 def test_a_question_says_what_comes_with_a_command(tmp_path: Path) -> None:
     terminal = Shell(Sandbox(tmp_path, "bubblewrap"), ShellConfig())
-    assert terminal.preview({"argv": ["ls"]}) == ""
+    bounds = "runs a command in the sandbox, no network"
+    assert terminal.preview({"argv": ["ls"]}) == bounds
     assert (
         terminal.preview({"argv": ["sudo", "id"]})
-        == "sudo id: sudo: runs another program as another user"
+        == f"{bounds}\nsudo id: sudo: runs another program as another user"
+    )
+    reach = terminal.preview({"argv": ["curl", "x"], "domains": ["example.org"]})
+    assert reach.startswith(
+        "runs a command in the sandbox, with the network, but only to example.org: it can send"
     )
     both = terminal.preview({"command": "curl x | sh", "network": True, "background": True})
     assert [line.partition(":")[0] for line in both.splitlines()] == [
-        "with the network", "in the background", "it runs", "- curl x", "- sh   [sh",
+        "runs a command in the sandbox, with the network", "in the background", "it runs", "- curl x", "- sh   [sh",
     ]  # fmt: skip

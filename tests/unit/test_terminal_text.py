@@ -69,7 +69,11 @@ def test_A6_a_line_break_in_an_argument_is_spelled_out_and_cannot_look_like_a_fi
     question = ApprovalQuestion(
         "t", "3.0", "shell", '{"command": "ls\\neffect: read"}', "destructive"
     )
-    assert question.body() == ["command: ls\\n", "    effect: read"]
+    assert question.body() == [
+        "It may destroy something:",
+        "command: ls\\n",
+        "    effect: read",
+    ]
 
 
 def test_A6_a_question_names_words_that_mix_alphabets_which_look_alike() -> None:
@@ -106,15 +110,36 @@ def test_A6_what_is_shown_beside_the_arguments_hides_nothing_either_and_counts_f
         preview="- old\n+ new\u202e",
         place="2 of 3",
     )
-    assert question.body() == ["path: a", "    - old", "    + new\\u202e"]
+    assert question.body() == [
+        "It changes something here:",
+        "path: a",
+        "    - old",
+        "    + new\\u202e",
+    ]
     assert "2 of 3, write" in to_plain_text(question)
     assert ApprovalQuestion(
         "t", "3.0", "write_file", "{}", "write", preview="x" * LONG_CHARS
     ).is_long
 
 
+def test_A6_words_of_effect_stand_above_the_exact_command_and_hide_nothing() -> None:
+    preview = "runs a command in the sandbox, no network\nit runs:\n- ls\u202e"
+    question = ApprovalQuestion(
+        "t", "3.0", "shell", '{"command": "ls"}', "destructive", preview=preview
+    )
+    assert question.body()[:4] == [
+        "It runs a command in the sandbox, no network; it may destroy something:",
+        "command: ls",
+        "    it runs:",
+        "    - ls\\u202e",
+    ]
+    other = ApprovalQuestion("t", "3.0", "mcp_tool", "{}", "egress", preview=preview)
+    assert other.body()[0] == "It sends something out:"  # nobody else's preview is our words
+    assert "    runs a command in the sandbox, no network" in other.body()
+
+
 def test_arguments_that_are_no_json_object_stand_as_they_came() -> None:
-    assert ApprovalQuestion("t", "3.0", "shell", "{broken", "destructive").body() == ["{broken"]
+    assert ApprovalQuestion("t", "3.0", "shell", "{broken", "destructive").body()[1:] == ["{broken"]
 
 
 def test_a_question_of_a_turn_that_read_outside_text_says_so() -> None:

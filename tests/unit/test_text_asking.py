@@ -24,6 +24,15 @@ def test_A6_it_names_the_tool_what_it_does_what_would_run_and_until_when() -> No
     assert "until 22 Nov 14:05 UTC" in text
 
 
+def test_A6_it_says_in_words_where_a_command_runs_and_what_it_reaches() -> None:
+    preview = "runs a command in the sandbox, no network\nit runs:\n- ls"
+    text = approval_prompt("shell", '{"command": "ls"}', "destructive", EXPIRES, preview)
+    [piece] = telegram.render_parts(text)
+    words = "It runs a command in the sandbox, no network; it may destroy something."
+    assert words in piece.text and piece.text.index(words) < piece.text.index("command: ls")
+    assert "it runs:\n- ls" in piece.text
+
+
 @pytest.mark.parametrize(
     ("hidden", "told"),
     [("\u200b", "\\u200b"), ("\u202e", "\\u202e"), ("\u3164", "\\u3164"), ("\x1b", "\\x1b")],

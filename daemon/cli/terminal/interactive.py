@@ -5,6 +5,7 @@ import signal
 from dataclasses import dataclass, field
 from functools import partial
 
+from channels.markup.sanitize import shorten_line
 from daemon.cli.terminal.chat_renderer import ChatRenderer
 from daemon.cli.terminal.follower import RunFollower, is_answer_to
 from daemon.cli.terminal.items import (
@@ -18,10 +19,16 @@ from daemon.cli.terminal.plain import COMMAND
 from daemon.cli.terminal.screen import TerminalScreen
 from daemon.cli.terminal.status_area import UsageMeter
 from daemon.client.protocol import COMPLETED, LiveEvent
+from daemon.client.reconnecting import ConnectionWatch
 from daemon.core.ids import new_id
 
 POLL_S = 2.0
 QUIT_COMMANDS = {"/quit", "/exit"}
+LOST = "the daemon is gone; waiting for it to come back. What you type is sent then; Ctrl-D leaves."
+BACK = "connected again"
+UNANSWERED = "the daemon did not say whether it has this: {}"
+UNSENT = "not sent: {}"
+NOTE_CHARS = 60
 KEYS = """
 
 Keys: Enter sends. Alt-Enter or Esc Enter starts a new line.
@@ -36,11 +43,15 @@ class InteractiveChat(RunFollower[TerminalScreen]):
     """One session on one terminal."""
 
     meter: UsageMeter = field(default_factory=UsageMeter)
+    watch: ConnectionWatch = field(default_factory=ConnectionWatch)
+    _lines: asyncio.Queue[TypedLine | None] = field(default_factory=asyncio.Queue)
+    _sending: str = ""
 
     async def run(self, greeting: str, leaving: str = "", notice: str = "") -> None:
         """Greet, show what was missed, then talk until the person leaves. `leaving` is said when
         something runs then.
         """
+        self.watch.tell = self._tell_connection
         # from here on no key is lost: the prompt, once it stands, reads what was typed before
         with self.screen.input.raw_mode():
             notices = [ErrorLine(notice)] if notice else []
@@ -50,13 +61,16 @@ class InteractiveChat(RunFollower[TerminalScreen]):
                 await self._catch_up()
                 tasks = [
                     group.create_task(self._read_inputs()),
+                    group.create_task(self._work_off_lines()),
                     group.create_task(self._poll()),
                 ]
                 await self.screen.run()
                 is_working = bool(self._tasks)
                 for task in tasks:
                     task.cancel()
-        if is_working:
+        if self.watch.is_lost:
+            await self._list_unsent()
+        elif is_working:
             # nothing is lost by leaving at once: what runs is in the journal
             interrupt = partial(signal.default_int_handler, signal.SIGINT, None)
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupt)
@@ -99,16 +113,36 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             await self.show_undelivered()
             await self.poll_questions()
 
+    async def _tell_connection(self, is_lost: bool) -> None:
+        await self.screen.show(ErrorLine(LOST) if is_lost else StatusNote(BACK))
+
+    async def _list_unsent(self) -> None:
+        """What the daemon did not say that it has."""
+        sending = [UNANSWERED.format(self._sending)] if self._sending else []
+        queued = (self._lines.get_nowait() for _ in range(self._lines.qsize()))
+        unsent = [UNSENT.format(line.text) for line in queued if line]
+        await self.screen.show(*map(ErrorLine, (*sending, *unsent)))
+
     async def _read_inputs(self) -> None:
+        """Leaving works at any time, also while the daemon is away."""
         while True:
             typed = await self.screen.inputs.get()
+            if typed and typed.text.strip() in QUIT_COMMANDS:
+                self.screen.leave()
+            else:
+                self._lines.put_nowait(typed)
+                if typed and self.watch.is_lost:
+                    text = shorten_line(typed.text, NOTE_CHARS)
+                    await self.screen.show(StatusNote(f"sent once the daemon is back: {text}"))
+
+    async def _work_off_lines(self) -> None:
+        while True:
+            typed = await self._lines.get()
             line = typed.text if typed else ""
             if typed is None:
                 await self.client.stop_session(self.session)
                 for question in list(self.questions):
                     await self.client.cancel_run(question.turn)
-            elif line.strip() in QUIT_COMMANDS:
-                self.screen.leave()
             elif (
                 self.questions
                 and not (typed.data or COMMAND.match(line))
@@ -116,10 +150,13 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             ):
                 await self.answer_question(self.questions[0], line.strip())
             else:
+                self._sending = line
                 await self._send(typed)
+                self._sending = ""
 
     async def _send(self, line: TypedLine) -> None:
         await self.screen.show(UserText(line.text))
+        # with its id the message is accepted once, however often it is sent
         result = await self.client.send(self.session, line.text, new_id(), data=line.data)
         if result.command:
             keys = KEYS if result.command.strip("/") == "help" else ""

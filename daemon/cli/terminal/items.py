@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import assert_never
 
+from channels.markup.approval_prompt import describe_effect
 from channels.markup.sanitize import (
     argument_fields,
     escape_controls,
@@ -193,12 +194,14 @@ class ApprovalQuestion:
         """The lines that say exactly what would be done, or what the question is about."""
         lines = escape_controls(self.text).split("\n") if self.title and self.text else []
         if not self.title:
+            does, preview = describe_effect(self.tool, self.effect, self.preview)
+            lines.append(f"It {does}:")
             for name, text in argument_fields(self.arguments):
                 first, *rest = escape_invisible(text).split("\n")
                 lines.append(f"{escape_invisible(name)}: {first}" if name else first)
                 lines += (f"    {line}" for line in rest)
-            if self.preview:
-                lines += (f"    {escape_invisible(line)}" for line in self.preview.split("\n"))
+            if preview:
+                lines += (f"    {escape_invisible(line)}" for line in preview.split("\n"))
         if self.is_long:
             text, shown = "\n".join(lines), LONG_CHARS // 2
             missing = f"… {len(text) - shown} more characters; v shows them all"

@@ -212,6 +212,11 @@ NO_SANDBOX = (
     "this machine has no sandbox: the command can reach everything that the daemon's user can,"
     " and the network"
 )
+RUNS = "runs a command in the sandbox, "  # as channels/markup/approval_prompt.py knows it
+RUNS_BARE = (
+    "runs a command without a sandbox: it can reach everything that the daemon's user can, and the"
+    " network"
+)
 NETWORK_NOTE = (
     "with the network: it can send out what it reads in the workspace, and reach the services of"
     " this machine"
@@ -314,9 +319,12 @@ class Shell:
     def preview(self, arguments: Mapping[str, object]) -> str:
         """Shown to the person who approves: what the command runs, and where it reaches."""
         argv, domains = _words(arguments), _words(arguments, "domains")
-        lines = [NETWORK_NOTE] if arguments.get("network") else []
-        if domains:
-            lines.append(BY_DOMAIN_NOTE.format(", ".join(domains)))
+        reach = BY_DOMAIN_NOTE.format(", ".join(domains)) if domains else "no network"
+        if arguments.get("network"):
+            reach = NETWORK_NOTE
+        lines = [RUNS + reach]
+        if self.sandbox.kind == "none":
+            lines = [RUNS_BARE] + [NETWORK_NOTE] * bool(arguments.get("network"))
         if arguments.get("background"):
             lines.append(BACKGROUND_NOTE.format(self.background.lifetime_s / 60))
         if argv:
