@@ -370,3 +370,11 @@ def test_a_look_follows_no_link_and_knows_what_is_a_folder(tmp_path: Path) -> No
         ("a", True), ("a/b", True), ("a/b/c.txt", False), ("up", False), ("pipe", False)
     }  # fmt: skip
     assert unreadable == []
+
+
+async def test_the_nearest_lines_of_a_strangers_file_have_its_label(desk: Desk) -> None:
+    """A missed edit shows text of the file; one that is made shows only the words of the call."""
+    await desk.write("a.txt", "call Ann\n", label=UNTRUSTED)
+    missed = await desk.bench().one("edit_file", '{"path": "a.txt", "old": "call Al", "new": "x"}')
+    assert "1: call Ann" in missed.text and missed.label is UNTRUSTED
+    assert await says(desk, "edit_file", path="a.txt", old="Ann", new="Tom") is TRUSTED
