@@ -19,7 +19,7 @@ from daemon.app.config import load_config
 from daemon.app.daemon import Daemon, open_daemon
 from daemon.cli.model import ensure_model
 from daemon.core.rows import FileLabel, LabelScope
-from daemon.core.trust import Label
+from daemon.core.trust import Answer, Label
 from daemon.ops.models import DEFAULT_MODEL
 from daemon.settings.paths import resolve_paths
 from tests.e2e.small_tasks import (
@@ -42,7 +42,7 @@ CONFIG = {
     "provider": {"kind": "local"},
     "general": {"timezone": ZONE.key},
 }
-WITHIN_S = 300.0
+WITHIN_S = 120.0
 
 Report = Callable[[str], None]
 
@@ -53,6 +53,7 @@ class Helper:
 
     daemon: Daemon
     count: int = 0
+    stopping: asyncio.Future[bool] | None = None
 
     async def do(self, task: Task | Reminder) -> Outcome:
         await self.clear()
@@ -61,8 +62,7 @@ class Helper:
         reply, calls = "", list[Call]()
         for part, text in enumerate(said):
             apart = f"-{part}" if isinstance(task, Task) and task.apart else ""
-            async with asyncio.timeout(WITHIN_S):
-                reply, made = await self.ask(f"terminal:task-{self.count}{apart}", text)
+            reply, made = await self.ask(f"terminal:task-{self.count}{apart}", text)
             calls += made
         return Outcome(
             reply, tuple(calls), self.folder, await self.list_planned(), await self.facts(), now
@@ -72,14 +72,19 @@ class Helper:
         """Whatever it asks leave for is allowed."""
         client = self.daemon.client
         accepted = await client.send(session, text, stream=False)
+        asyncio.get_running_loop().call_later(WITHIN_S, self.stop, accepted.turn)
         async for event in client.stream_events(accepted.turn):
             if event.name == "run.suspended":
-                await client.send(session, "/approve all")
-                await client.send(session, "/approve all")
+                for one in await client.list_approvals(session=session):
+                    await client.answer_approval(one.turn, one.call_id, Answer.ONCE)
         view = await client.wait_until_ended(accepted.turn)
         return view.reply or "", [
             Call(one.tool, one.arguments, one.result or "", one.is_error) for one in view.calls
         ]
+
+    def stop(self, turn: str) -> None:
+        """It takes too long; one that has ended is left alone."""
+        self.stopping = asyncio.ensure_future(self.daemon.client.cancel_run(turn))
 
     @property
     def folder(self) -> Path:
@@ -101,11 +106,21 @@ class Helper:
     async def list_planned(self) -> tuple[Planned, ...]:
         rows = await self.daemon.schedules.list_all()
         return tuple(
-            Planned(row.due.astimezone(ZONE), row.prompt, row.oneshot) for row in rows if row.due
+            Planned(row.due.astimezone(ZONE), row.prompt, is_instant(row.rule))
+            for row in rows
+            if row.due
         )
 
     async def facts(self) -> tuple[str, ...]:
         return tuple(fact.text for fact in await self.daemon.memory.facts(100))
+
+
+def is_instant(rule: str) -> bool:
+    """What runs once has the time itself as its rule."""
+    try:
+        return bool(datetime.fromisoformat(rule))
+    except ValueError:
+        return False
 
 
 @asynccontextmanager

@@ -88,7 +88,7 @@ def test_the_conversation_is_shown_as_steps_and_results():
         ("user", "list"),
         ("assistant", '{"tool":"shell","args":{"command":"ls"}}'),
         ("user", "[result of shell] a.txt"),
-        ("assistant", '{"tool":"reply","args":{"text":"There is \\"a.txt\\"."}}'),
+        ("assistant", '{"tool":"reply","args":{"text":"There is \\"a.txt\\".","kind":"answer"}}'),
     ]
 
 
