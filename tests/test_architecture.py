@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_760,
     "daemon/settings": 7_990,
     "daemon/store": 13_690,
-    "daemon/tools": 105_700,
+    "daemon/tools": 105_800,
     "daemon/triggers": 23_320,
     "memory": 2_650,
 }

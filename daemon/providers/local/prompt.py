@@ -215,15 +215,15 @@ EXAMPLES: tuple[PromptLine, ...] = (
         "I will remind you on Thursday, March 5, at 15:00.",
     ),
     *_make_example(
-        "the car must be charged each sunday at 20:00, tell me then",
+        "the car must be charged each evening at 20:00, tell me then",
         "schedule",
-        when="every sunday at 20:00",
+        when="every day at 20:00",
         prompt="charge the car",
         remind=True,
     ),
     *_make_answer(
-        "[result of schedule] Scheduled as charge-the-car. Next runs: Sun 2026-03-08 20:00",
-        "I will tell you every Sunday at 20:00.",
+        "[result of schedule] Scheduled as charge-the-car. Next runs: Sun 2026-03-01 20:00",
+        "I will tell you every day at 20:00.",
     ),
 )
 
