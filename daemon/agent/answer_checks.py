@@ -31,7 +31,7 @@ from daemon.core.events import (
     UserSaid,
     Verified,
 )
-from daemon.core.messages import CUT_BY_LENGTH, Message, MessageRole, ToolCall
+from daemon.core.messages import CUT_BY_LENGTH, UNFINISHED, Message, MessageRole, ToolCall
 from daemon.core.trust import Answer, Label, Stop
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import AnswerCheck, Intent
@@ -54,6 +54,7 @@ VERDICT = re.compile(r"\W*(PASS|FAIL)(?:ED|ES|S)?\b[\W_]*", re.IGNORECASE)
 UNJUDGED = "(The check by a model could not be made: {why}.)"
 UNMADE = '(The check "{check}" could not be made: {why}.)'
 CLAIMS, SCHEMA, VERIFY = "claims", "schema", "verify"
+DO_IT_NOW = "This only says what you will do. Do it now, with a tool; if none can, tell the user."
 MOST_ROUNDS = 3
 REVIEW_HOURS = 24
 AGAIN = (
@@ -139,6 +140,9 @@ class AnswerChecker:
             events = [TurnEnded(Stop.LOW_CONFIDENCE, halt.detail, text)]
         elif turn.spec.output_schema:
             events = self._check_schema(turn, text)
+        unfinished = turn.reply is not None and turn.reply.finish == UNFINISHED
+        if not (end or events) and unfinished and UNFINISHED not in turn.coached:
+            events = [Coached(UNFINISHED, DO_IT_NOW)]
         if not (end or events or CLAIMS in turn.coached) and (claims := _find_claims(turn, text)):
             # one correction; a claim that remains gets a note (F6)
             correction = render_correction(claims)

@@ -12,7 +12,14 @@ from channels.email.config import EmailAccount
 from daemon.access.owner_sessions import OwnerSessions
 from daemon.agent.answer_checks import AnswerChecker
 from daemon.agent.budgets import Budgets, DailyUsage
-from daemon.agent.context.builder import COMPACT, COMPACT_TOOLS, SYSTEM, ContextBuilder, TurnContext
+from daemon.agent.context.builder import (
+    COMPACT,
+    COMPACT_ARGUMENTS,
+    COMPACT_TOOLS,
+    SYSTEM,
+    ContextBuilder,
+    TurnContext,
+)
 from daemon.agent.context.history import ReadOnlySink
 from daemon.agent.final_messages import StopStats
 from daemon.agent.loop import AgentLoop
@@ -202,6 +209,7 @@ class Daemon(ToolOwner):
             toolbox=self.registry,
             core=COMPACT_TOOLS if local else self.registry.core_names(),
             system=COMPACT if local else SYSTEM,
+            arguments=COMPACT_ARGUMENTS if local else {},
             window=config.agent.context_window,
             max_tokens=config.provider.max_tokens or None,
         )

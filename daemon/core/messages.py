@@ -132,6 +132,8 @@ class RequestAdapted:
     history: str = ""
 
 
+# The embedded model says of its own reply that it only tells what it will do.
+UNFINISHED = "unfinished"
 # What servers say of a reply that was cut at its limit of tokens.
 CUT_BY_LENGTH = frozenset(
     ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length")

@@ -12,6 +12,7 @@ from daemon.tools.basic import (
     request_more_iterations,
     todo,
 )
+from daemon.tools.calculate import calculate
 from daemon.tools.config import ToolsConfig
 from daemon.tools.memory_tools import OwnersMemory, recall, remember
 from daemon.tools.registry import ToolRegistry
@@ -23,7 +24,8 @@ from daemon.tools.shell.tool import (
     stop_command,
 )
 from daemon.tools.signature import bind
-from daemon.tools.workspace.file_store import FileStore, copy_file, edit_file, write_file
+from daemon.tools.workspace.edits import edit_file, write_file
+from daemon.tools.workspace.file_store import FileStore, copy_file
 from daemon.tools.workspace.files import SearchScope, list_dir, read_file, search_files
 from memory.memory import Memory
 
@@ -63,6 +65,7 @@ def build_tools(
 
 BUILTIN_TOOLS = (
     current_time,
+    calculate,
     remember,
     recall,
     read_file,

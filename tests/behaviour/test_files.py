@@ -97,12 +97,50 @@ async def test_an_edit_needs_its_piece_exactly_once(root: Path) -> None:
     assert (
         "0 times" in (await call(root, "edit_file", path="notes.txt", old="pink", new="blue")).text
     )
-    assert "0 times" in (await call(root, "edit_file", path="notes.txt", old="", new="blue")).text
     assert (root / "notes.txt").read_text() == "red green red\n"
     assert (
         await call(root, "edit_file", path="notes.txt", old="red green", new="blue")
     ).outcome is Outcome.OK
     assert (root / "notes.txt").read_text() == "blue red\n"
+
+
+async def test_an_edit_says_what_it_replaced_and_where(root: Path) -> None:
+    (root / "notes.txt").write_text("buy milk\ncall Ann\npay rent\n")
+    done = await call(root, "edit_file", path="notes.txt", old="call Ann", new="call Tom")
+    assert done.text == "edited notes.txt, line 2: 'call Ann' became 'call Tom'"
+
+
+@pytest.mark.parametrize("before", ["", "one\n", "one", "one\r\n", "one\r\ntwo"])
+async def test_an_edit_without_an_old_piece_adds_at_the_end_and_loses_nothing(
+    root: Path, before: str
+) -> None:
+    end = "\r\n" if "\r" in before else "\n"
+    (root / "notes.txt").write_bytes(before.encode())
+    done = await call(root, "edit_file", path="notes.txt", old="", new="last")
+    lines = before.splitlines()
+    assert (root / "notes.txt").read_bytes().decode() == end.join([*lines, "last", ""])
+    assert done.text == f"edited notes.txt: added at its end, line {len(lines) + 1}: 'last'"
+
+
+async def test_an_edit_that_finds_nothing_shows_the_nearest_lines_with_their_numbers(
+    root: Path,
+) -> None:
+    (root / "notes.txt").write_text("buy milk\ncall Ann\npay rent\n")
+    missed = await call(root, "edit_file", path="notes.txt", old="call Anne", new="call Tom")
+    assert missed.outcome is Outcome.ERROR
+    assert "0 times" in missed.text and missed.text.endswith("like it:\n2: call Ann")
+    far = await call(root, "edit_file", path="notes.txt", old="zzzzzz", new="y")
+    assert far.text.endswith("None of its 3 lines is like it.")
+    twice = await call(root, "edit_file", path="notes.txt", old="y", new="z")
+    assert "2 times (lines 1, 3)" in twice.text
+    assert (root / "notes.txt").read_text() == "buy milk\ncall Ann\npay rent\n"
+
+
+async def test_a_write_says_how_many_lines_it_replaced(root: Path) -> None:
+    fresh = await call(root, "write_file", path="a.txt", text="one\ntwo\n")
+    assert fresh.text == "wrote 8 bytes to a.txt"
+    again = await call(root, "write_file", path="a.txt", text="x")
+    assert again.text == "wrote 1 bytes to a.txt; this replaced the 2 lines that it held"
 
 
 async def test_an_edit_keeps_windows_line_ends(root: Path) -> None:

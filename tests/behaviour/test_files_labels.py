@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ import pytest
 from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
-from daemon.tools.base import ToolContext
+from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.workspace.command_effects import CommandEffects, file_clock_ns, scan
+from daemon.tools.workspace.edits import edit_file
 from daemon.tools.workspace.file_store import ChangeAuthor
 from tests.fakes.files import Desk, open_store
 from tests.fakes.store import FailingStore
@@ -370,3 +372,23 @@ def test_a_look_follows_no_link_and_knows_what_is_a_folder(tmp_path: Path) -> No
         ("a", True), ("a/b", True), ("a/b/c.txt", False), ("up", False), ("pipe", False)
     }  # fmt: skip
     assert unreadable == []
+
+
+async def test_the_nearest_lines_of_a_strangers_file_have_its_label(desk: Desk) -> None:
+    """A missed edit shows text of the file; one that is made shows only the words of the call."""
+    await desk.write("a.txt", "call Ann\n", label=UNTRUSTED)
+    missed = await desk.bench().one("edit_file", '{"path": "a.txt", "old": "call Al", "new": "x"}')
+    assert "1: call Ann" in missed.text and missed.label is UNTRUSTED
+    assert await says(desk, "edit_file", path="a.txt", old="Ann", new="Tom") is TRUSTED
+
+
+async def test_a_missed_edit_shows_nothing_of_a_file_that_rules_let_nobody_read(
+    desk: Desk,
+) -> None:
+    await desk.write("a.txt", "the key is 7319\n")
+    closed = replace(context(desk.bench(), False), unreadable=("a.txt",))
+    with pytest.raises(ToolError, match="0 times") as missed:
+        await edit_file.function(
+            files=desk.files, context=closed, path="a.txt", old="the keys are", new="x"
+        )
+    assert "7319" not in str(missed.value)

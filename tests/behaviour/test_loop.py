@@ -484,3 +484,16 @@ async def test_text_that_is_no_text_is_taken_all_the_same(
 ) -> None:
     async with living(tmp_path, model) as it:
         assert (await it.ask("half a pair: \ud83d")).reply == "ok"
+
+
+async def test_an_answer_that_its_model_calls_unfinished_is_asked_once_to_be_done_now(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    plan = says("I will look at the clock.", finish="unfinished")
+    model.script(plan, calls(("current_time", {})), says("It is late."), plan, plan)
+    async with living(tmp_path, model) as it:
+        done = await it.ask("what time is it?")
+        assert (done.reply, len(done.calls)) == ("It is late.", 1)
+        assert "Do it now" in str(model.requests[1].last("user")["content"])
+        again = await it.ask("and now?")
+        assert (again.reply, len(model.requests)) == ("I will look at the clock.", 5)

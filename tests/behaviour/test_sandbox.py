@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -444,3 +445,12 @@ async def test_a_server_that_starts_beside_such_a_command_waits_for_its_end(
         assert not done
     assert (await asyncio.wait_for(late, DEADLINE)).name == "files"
     await joining.__aexit__(None, None, None)
+
+
+async def test_python_is_python3_where_the_system_has_no_other(workspace: Path) -> None:
+    """A program of that name that the system has is not hidden."""
+    own = shutil.which("python", path=SEARCH_PATH)
+    found = await ran(
+        Sandbox(workspace, "bubblewrap"), "command -v python; python -c 'print(6 * 7)'"
+    )
+    assert found.output == f"{own or '/run/bin/python'}\n42\n"

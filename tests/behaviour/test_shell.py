@@ -89,6 +89,11 @@ async def test_bubblewrap_works_on_this_machine(workspace: Path) -> None:
     assert await Sandbox.open(workspace) == Sandbox(workspace, "bubblewrap")
 
 
+async def test_a_command_that_prints_nothing_says_so(workspace: Path) -> None:
+    told = await shell(terminal(workspace, "bubblewrap"), "true")
+    assert told.text == "exit_code: 0\n(it printed nothing)"
+
+
 @pytest.mark.parametrize("kind", BOTH)
 async def test_a_command_runs_in_the_workspace_and_tells_its_exit_code(
     workspace: Path, kind: SandboxKind

@@ -8,7 +8,8 @@ from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label
 from daemon.store.journal import Store
 from daemon.store.sqlite import SqliteStore
-from daemon.tools.workspace.file_store import ChangeAuthor, FileStore, edit_file, write_file
+from daemon.tools.workspace.edits import edit_file, write_file
+from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
 from daemon.tools.workspace.files import SearchScope, list_dir, read_file, search_files
 from daemon.tools.workspace.fs import Workspace
 from tests.fakes.tools import Bench, SteadyClock

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daemon.agent.context.builder import limit_arguments
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec
+from daemon.providers.base import get_object
 from daemon.providers.local.prompt import (
     MAX_RESULT_CHARS,
     MAX_SYSTEM_CHARS,
@@ -88,7 +90,7 @@ def test_the_conversation_is_shown_as_steps_and_results():
         ("user", "list"),
         ("assistant", '{"tool":"shell","args":{"command":"ls"}}'),
         ("user", "[result of shell] a.txt"),
-        ("assistant", '{"tool":"reply","args":{"text":"There is \\"a.txt\\"."}}'),
+        ("assistant", '{"tool":"reply","args":{"text":"There is \\"a.txt\\".","kind":"answer"}}'),
     ]
 
 
@@ -153,6 +155,13 @@ def test_a_step_is_one_of_the_tools_or_a_reply():
 
 def test_without_leave_to_use_tools_only_a_reply_is_possible():
     assert names(build_schema(ModelRequest((), (SHELL, CLOCK), tools_allowed=False))) == ["reply"]
+
+
+def test_a_tool_is_shown_with_the_arguments_that_a_small_model_can_fill_in():
+    shown = limit_arguments(SHELL, ("command",))
+    assert build_opening(ModelRequest((), (shown,)))[0].content.count("shell(command):") == 1
+    assert limit_arguments(SHELL, None) == SHELL
+    assert [*get_object(simplify_schema(shown.parameters), "properties")] == ["command"]
 
 
 def names(step: Mapping[str, object]) -> list[object]:

@@ -46,7 +46,7 @@ def says(text: str, finish: str = "stop") -> Play:
 
 
 def replies(text: str) -> Play:
-    return says(json.dumps({"tool": "reply", "args": {"text": text}}))
+    return says(json.dumps({"tool": "reply", "args": {"text": text, "kind": "answer"}}))
 
 
 def complains(kind: str) -> Play:
@@ -97,12 +97,31 @@ async def test_a_step_with_a_tool_is_one_call_and_shows_nothing():
     assert pieces == []
 
 
+async def test_a_reply_that_only_tells_what_it_will_do_is_unfinished():
+    step = {"tool": "reply", "args": {"text": "I will look.", "kind": "plan"}}
+    async with local(Scripted(says(json.dumps(step)), replies("Done."))) as provider:
+        plan = await provider.complete("model.gguf", HI)
+        answer = await provider.complete("model.gguf", HI)
+    assert (plan.text, plan.finish) == ("I will look.", "unfinished")
+    assert (answer.text, answer.finish) == ("Done.", "stop")
+
+
+async def test_a_call_without_end_is_given_up_and_the_model_answers_in_words():
+    endless = '{"tool":"shell","args":{"command":"curl | curl | curl'
+    engine = Scripted(says(endless, "length"), replies("Paris."))
+    async with local(engine) as provider:
+        reply = await provider.complete("model.gguf", ModelRequest(HI.messages, (SHELL,)))
+    assert (reply.text, reply.calls) == ("Paris.", ())
+    assert "shell" not in json.dumps(engine.bodies[1]["response_format"])
+
+
 async def test_a_reply_cut_short_is_given_and_a_cut_call_is_malformed():
     cut_reply, cut_call = (
         '{"tool":"reply","args":{"text":"It was a dark',
         '{"tool":"shell","args":{"command":"ls',
     )
-    async with local(Scripted(says(cut_reply, "length"), says(cut_call, "length"))) as provider:
+    parts = (says(cut_reply, "length"), *[says(cut_call, "length")] * 2)
+    async with local(Scripted(*parts)) as provider:
         reply = await provider.complete("model.gguf", HI)
         assert (reply.text, reply.finish) == ("It was a dark", "length")
         with pytest.raises(ProviderError) as failed:

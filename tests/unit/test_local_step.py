@@ -12,7 +12,7 @@ from daemon.providers.local.prompt import (
     compact_json,
     format_step,
     normalize_arguments,
-    parse_reply_text,
+    parse_reply,
     parse_step,
     replace_surrogates,
 )
@@ -40,9 +40,9 @@ def test_however_a_reply_is_cut_its_pieces_make_up_its_text(
     text: str, plain: bool, space: str, data: st.DataObject
 ):
     quoted = json.dumps(text, ensure_ascii=not plain)
-    raw = f'{{"tool":{space}"reply",{space}"args":{space}{{"text":{space}{quoted}{space}}}}}'
+    raw = f'{{"tool":{space}"reply",{space}"args":{space}{{"text":{space}{quoted}{space},"kind":"answer"}}}}'
     assert (
-        shown(cut_up(data, raw)) == replace_surrogates(text) == parse_reply_text(parse_step(raw)[1])
+        shown(cut_up(data, raw)) == replace_surrogates(text) == parse_reply(parse_step(raw)[1])[0]
     )
 
 
@@ -50,9 +50,9 @@ def test_however_a_reply_is_cut_its_pieces_make_up_its_text(
 def test_halves_of_characters_are_replaced_alike_in_pieces_and_in_the_whole(
     escaped: str, data: st.DataObject
 ):
-    raw = f'{{"tool":"reply","args":{{"text":"{escaped}"}}}}'
+    raw = f'{{"tool":"reply","args":{{"text":"{escaped}","kind":"plan"}}}}'
     text = shown(cut_up(data, raw))
-    assert text == parse_reply_text(parse_step(raw)[1])
+    assert (text, True) == parse_reply(parse_step(raw)[1])
     assert text.encode().decode() == text
 
 
@@ -93,7 +93,7 @@ def test_a_broken_step_is_a_malformed_answer(raw: str):
 
 def test_a_reply_without_text_is_a_malformed_answer():
     with pytest.raises(ProviderError) as failed:
-        parse_reply_text(parse_step('{"tool":"reply","args":{}}')[1])
+        parse_reply(parse_step('{"tool":"reply","args":{}}')[1])
     assert failed.value.kind is ErrorClass.MALFORMED
 
 

@@ -4,7 +4,7 @@ is new.
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -40,14 +40,21 @@ MORE_ITERATIONS = "request_more_iterations"
 
 COMPACT_TOOLS = (
     "current_time",
+    "calculate",
     "shell",
     "read_file",
     "write_file",
+    "edit_file",
     "list_dir",
     "remember",
     "recall",
     "schedule",
 )
+# A small model fills in whatever it is shown: of these tools it is shown these arguments only.
+COMPACT_ARGUMENTS = {
+    "shell": ("command",),
+    "schedule": ("when", "prompt", "remind", "action", "name"),
+}
 COMPACT = "You are aidaemon, an assistant that runs on the user's machine. Be brief."
 
 CLOSING = (
@@ -138,7 +145,7 @@ class Prompt:
 @value
 class ContextBuilder:
     """Builds the request of each call. `core` are the tools that are always shown; the rest is
-    found by find_tools.
+    found by find_tools. `arguments`: those shown of a tool, where not all are.
     """
 
     toolbox: ToolRegistry
@@ -146,6 +153,7 @@ class ContextBuilder:
     system: str = SYSTEM
     window: int = 32_000
     max_tokens: int | None = None
+    arguments: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _tool_lists: dict[object, ToolList] = field(default_factory=dict)
 
     def build_prompt(
@@ -203,7 +211,8 @@ class ContextBuilder:
         names = dict.fromkeys((*self.core, *listed, *context.offers, *turn.offered_tools))
         if early and MORE_ITERATIONS not in listed:
             names.pop(MORE_ITERATIONS, None)
-        specs = toolbox.specs(tuple(name for name in names if is_allowed(name, only)))
+        known_specs = toolbox.specs(tuple(name for name in names if is_allowed(name, only)))
+        specs = tuple(limit_arguments(spec, self.arguments.get(spec.name)) for spec in known_specs)
         text = _dump_tools(specs)
         digest = hash_tools(specs)
         size = (len(text) + 40 * len(specs)) // CHARS_PER_TOKEN
@@ -212,6 +221,15 @@ class ContextBuilder:
         label = Label.UNTRUSTED if foreign else Label.TRUSTED
         known = self._tool_lists[key] = ToolList(specs, shown, digest, size, label)
         return known
+
+
+def limit_arguments(spec: ToolSpec, names: Sequence[str] | None) -> ToolSpec:
+    """The tool with these arguments only; None is all of them."""
+    properties = spec.parameters.get("properties")
+    if names is None or not isinstance(properties, Mapping):
+        return spec
+    shown = {name: properties[name] for name in names if name in properties}
+    return replace(spec, parameters={**spec.parameters, "properties": shown})
 
 
 def _dump_tools(specs: Sequence[ToolSpec]) -> str:

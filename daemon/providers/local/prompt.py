@@ -15,6 +15,7 @@ from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, T
 from daemon.providers.base import Json, get_object
 
 REPLY = "reply"
+ANSWER, QUESTION, PLAN = "answer", "question", "plan"
 REPLY_OPENS = re.compile(r'\s*\{\s*"tool"\s*:\s*"reply"\s*,\s*"args"\s*:\s*\{\s*"text"\s*:\s*"')
 HIGH, LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 JSON_CHARS = re.compile(
@@ -41,10 +42,12 @@ def parse_step(raw: str) -> tuple[str, Json]:
     raise ProviderError(ErrorClass.MALFORMED, broken)
 
 
-def parse_reply_text(args: Json) -> str:
-    """The words of a reply step. Raises ProviderError (malformed)."""
-    if args.keys() == {"text"} and isinstance(text := args["text"], str):
-        return replace_surrogates(text)
+def parse_reply(args: Json) -> tuple[str, bool]:
+    """The words of a reply step, and whether they are only a plan. Raises ProviderError
+    (malformed).
+    """
+    if args.keys() == {"text", "kind"} and isinstance(text := args["text"], str):
+        return replace_surrogates(text), args["kind"] == PLAN
     raise ProviderError(ErrorClass.MALFORMED, "the embedded model wrote a reply without a text")
 
 
@@ -142,8 +145,9 @@ INTRODUCTION = (
     "You work in steps; each step is one JSON object."
 )
 RULES = (
-    "reply(text): answer the user. Use a tool only when it is needed; "
-    "after a tool's result, use reply to tell the user what you found."
+    "reply(text, kind): answer the user. Use a tool only when it is needed; "
+    "after a tool's result, use reply to tell the user what you found. The kind is answer, "
+    "question, or plan when the text says what you will do and it is not done yet."
 )
 ONLY_REPLY = "No tool can be used now: use reply to tell the user what was done and what remains."
 MAX_SYSTEM_CHARS = 600
@@ -169,24 +173,58 @@ class PromptLine:
         return len(self.content.encode()) // 3 + 4
 
 
-def _make_example(said: str, tool: str, **args: str) -> tuple[PromptLine, PromptLine]:
+def _make_example(said: str, tool: str, **args: object) -> tuple[PromptLine, PromptLine]:
     return PromptLine("user", said), PromptLine("assistant", format_step(tool, compact_json(args)))
 
 
+def _make_answer(said: str, text: str) -> tuple[PromptLine, PromptLine]:
+    return _make_example(said, REPLY, text=text, kind=ANSWER)
+
+
 EXAMPLES: tuple[PromptLine, ...] = (
-    *_make_example("good morning!", REPLY, text="Good morning! How can I help?"),
+    *_make_answer("good morning!", "Good morning! How can I help?"),
+    *_make_answer("who painted the Mona Lisa?", "Leonardo da Vinci painted it."),
+    *_make_example("how much is 6 times 1.5", "calculate", expression="6*1.5"),
+    *_make_answer("[result of calculate] 6 * 1.5 = 9", "It is 9."),
     *_make_example("do you have the time", "current_time"),
-    *_make_example(
-        "[result of current_time] 2026-03-01 09:14", REPLY, text="It is 9:14 on March 1, 2026."
-    ),
+    *_make_answer("[result of current_time] 2026-03-01 09:14", "It is 9:14 on March 1, 2026."),
     *_make_example(
         "my favourite color is green, keep that in mind",
         "remember",
         fact="The user's favourite color is green",
     ),
-    *_make_example("[result of remember] saved", REPLY, text="I will remember that."),
+    *_make_answer("[result of remember] saved", "I will remember that."),
     *_make_example("how big is the logs folder", "shell", command="du -sh logs"),
-    *_make_example("[result of shell] 4.0K logs", REPLY, text="The logs folder takes 4.0K."),
+    *_make_answer("[result of shell] 4.0K logs", "The logs folder takes 4.0K."),
+    *_make_example(
+        "tea instead of coffee in plan.txt", "edit_file", path="plan.txt", old="coffee", new="tea"
+    ),
+    *_make_answer(
+        "[result of edit_file] edited plan.txt, line 3: 'coffee' became 'tea'",
+        "Line 3 of plan.txt now says tea.",
+    ),
+    *_make_example(
+        "remind me on thursday at 3 pm to lock the shed",
+        "schedule",
+        when="thursday at 3 pm",
+        prompt="lock the shed",
+        remind=True,
+    ),
+    *_make_answer(
+        "[result of schedule] Scheduled as lock-the-shed. It runs once: Thu 2026-03-05 15:00",
+        "I will remind you on Thursday, March 5, at 15:00.",
+    ),
+    *_make_example(
+        "the car must be charged each evening at 20:00, tell me then",
+        "schedule",
+        when="every day at 20:00",
+        prompt="charge the car",
+        remind=True,
+    ),
+    *_make_answer(
+        "[result of schedule] Scheduled as charge-the-car. Next runs: Sun 2026-03-01 20:00",
+        "I will tell you every day at 20:00.",
+    ),
 )
 
 
@@ -217,7 +255,7 @@ def build_conversation(request: ModelRequest) -> tuple[PromptLine, ...]:
             case MessageRole.ASSISTANT if message.calls:
                 waiting = list(message.calls)
             case MessageRole.ASSISTANT:
-                step = format_step(REPLY, compact_json({"text": message.text}))
+                step = format_step(REPLY, compact_json({"text": message.text, "kind": ANSWER}))
                 lines.append(PromptLine("assistant", step))
             case MessageRole.TOOL:
                 lines.extend(_result_lines(message, waiting))
@@ -234,7 +272,9 @@ def build_schema(request: ModelRequest) -> Json:
     """
     tools = request.tools if request.tools_allowed else ()
     branches = [_schema_branch(tool.name, simplify_schema(tool.parameters)) for tool in tools]
-    answer = simplify_schema({"properties": {"text": {"type": "string"}}, "required": ["text"]})
+    kinds = {"enum": [ANSWER, QUESTION, PLAN]}
+    words: Json = {"text": {"type": "string"}, "kind": kinds}
+    answer = simplify_schema({"properties": words, "required": [*words]})
     return {"anyOf": [*branches, _schema_branch(REPLY, answer)]}
 
 

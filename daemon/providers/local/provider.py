@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from daemon.core.errors import ConfigError, ErrorClass, ProviderError, UsageError
-from daemon.core.messages import ModelReply, ModelRequest, ToolCall, Usage
+from daemon.core.messages import UNFINISHED, ModelReply, ModelRequest, ToolCall, Usage
 from daemon.providers.base import Json, TextCallback
 from daemon.providers.errors import CallFailed
 from daemon.providers.local.engine import (
@@ -26,7 +26,7 @@ from daemon.providers.local.prompt import (
     build_schema,
     compact_json,
     fit_lines,
-    parse_reply_text,
+    parse_reply,
     parse_step,
 )
 from daemon.providers.openai import ChatReplyBuilder
@@ -111,8 +111,14 @@ class Local:
             except TimeoutError as exc:
                 late = f"the embedded model was not loaded in {self._silence_s:.0f} s"
                 raise ProviderError(ErrorClass.TIMEOUT, late) from exc
-            answer = await self._run_fitted(engine, request, on_text)
-        return replace(_make_reply(answer), provider=self.name, model=model)
+            reply = _make_reply(await self._run_fitted(engine, request, on_text))
+            if reply is None and request.tools_allowed:  # a call without end: it may still answer
+                only_reply = replace(request, tools_allowed=False)
+                reply = _make_reply(await self._run_fitted(engine, only_reply, on_text))
+        if reply is None:
+            broken = f"the embedded model wrote no whole step in {MAX_TOKENS} tokens"
+            raise ProviderError(ErrorClass.MALFORMED, broken)
+        return replace(reply, provider=self.name, model=model)
 
     async def aclose(self) -> None:
         """Stop what runs and let go of the model."""
@@ -198,15 +204,18 @@ def _make_body(lines: tuple[PromptLine, ...], request: ModelRequest, most: int) 
     }
 
 
-def _make_reply(answer: _Run) -> ModelReply:
+def _make_reply(answer: _Run) -> ModelReply | None:
     """What the step means. A reply that ran out of tokens is given as far as it came; a tool call
-    is not.
+    that did is None.
     """
     builder, decoder = answer.builder, answer.decoder
     reply = ModelReply("", usage=Usage(*builder.counts, usd=0.0), finish=builder.finish)
     if builder.finish == "length" and decoder.is_reply:
         return replace(reply, text=decoder.text)
+    if builder.finish == "length":
+        return None
     tool, args = parse_step("".join(builder.text))
     if tool == REPLY:
-        return replace(reply, text=parse_reply_text(args))
+        text, is_plan = parse_reply(args)
+        return replace(reply, text=text, finish=UNFINISHED if is_plan else builder.finish)
     return replace(reply, calls=(ToolCall(STEP_ID, tool, compact_json(args)),))

@@ -47,6 +47,7 @@ from daemon.tools.web.guard import AddressGuard
 SandboxChoice = Literal["auto", "bubblewrap"]
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+OWN_PROGRAMS = "/run/bin"
 SYSTEM_FOLDERS = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store",
 )  # fmt: skip
@@ -284,7 +285,7 @@ class Sandbox:
         found = watch.before if watch else find_deferred(place)
         end = wrapped.index("--")
         closed = close_deferred(place, found.values())
-        return [*wrapped[:end], *closed, *_hide(hidden), *wrapped[end:]]
+        return [*wrapped[:end], *closed, *_hide(hidden), *_name_python(), *wrapped[end:]]
 
     def wrap_server(
         self,
@@ -409,6 +410,15 @@ def bubblewrap_argv(network: bool) -> list[str]:
     for path in (Path("/proc", name) for name in HIDDEN_PROC):
         closed += ["--ro-bind", "/dev/null", str(path)] * path.exists()
     return [*words, "--proc", "/proc", "--dev", "/dev", *closed, *folders]
+
+
+def _name_python() -> list[str]:
+    """`python` is python3 where the system has no program of that name."""
+    found = shutil.which("python3", path=SEARCH_PATH)
+    if not found or shutil.which("python", path=SEARCH_PATH):
+        return []
+    link = ["--dir", OWN_PROGRAMS, "--symlink", found, f"{OWN_PROGRAMS}/python"]
+    return [*link, "--setenv", "PATH", f"{SEARCH_PATH}:{OWN_PROGRAMS}"]
 
 
 def _hide(places: Iterable[Path]) -> list[str]:

@@ -34,6 +34,7 @@ MAX_FINISHED = 20
 MAX_WAIT_S = 30.0
 STOP_S = 10.0
 STATE_CHARS = 100
+SILENT = "(it printed nothing)"
 
 
 @value
@@ -387,7 +388,8 @@ async def shell(
         if effects and before:
             label = await effects.finish(before, context, label=label)
     late = f" (timed out after {config.timeout_s:g} s; it was killed)" if ran.timed_out else ""
-    text = f"exit_code: {ran.exit_code}{late}\n{ran.output}\n{note}\n{proxy.report()}".rstrip()
+    parts = (f"exit_code: {ran.exit_code}{late}", ran.output or SILENT, note, proxy.report())
+    text = "\n".join(parts).rstrip()
     code, holds = ran.exit_code, before.holds if before else ()
     return ToolOutput(text, is_error=code != 0, exit_code=code, label=label, holds=holds)
 

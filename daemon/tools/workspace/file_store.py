@@ -24,7 +24,7 @@ from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.signature import tool
 from daemon.tools.workspace.foreign import ForeignContents, Held
-from daemon.tools.workspace.fs import PendingWrite, Workspace, explain_os_errors
+from daemon.tools.workspace.fs import PendingWrite, Workspace
 from daemon.tools.workspace.labels import NO_FILE, FileLabels, hash_content, merge_held
 
 MAX_HISTORY_BYTES = 175_000_000  # at most 25 more are added until the next look
@@ -349,38 +349,6 @@ async def _undo_file(
         return UndoResult(path, done=True, words="removed; it did not exist before")
     outside = " (text from outside)" if first.label is Label.UNTRUSTED else ""
     return UndoResult(path, done=True, words=f"as it was before{outside}")
-
-
-@tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
-async def write_file(files: FileStore, context: ToolContext, path: str, text: str) -> str:
-    """Write a text file of the workspace, replacing what it held."""
-    with explain_os_errors(path):  # before a folder is made
-        data = text.encode()
-    await files.write(path, lambda old: data, ChangeAuthor.from_context(context))
-    return f"wrote {len(data)} bytes to {path}"
-
-
-@tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
-async def edit_file(files: FileStore, context: ToolContext, path: str, old: str, new: str) -> str:
-    """Replace a piece of a text file; old must stand in it exactly once."""
-
-    def edit(data: bytes | None) -> bytes:
-        if data is None:
-            raise ToolError(f"{path}: no such file; write_file makes one")
-        find, put = old.encode(), new.encode()
-        if b"\r\n" in data and find not in data:
-            find, put = (part.replace(b"\n", b"\r\n") for part in (find, put))
-        found = data.count(find) if find else 0
-        if found != 1:
-            more = "give more of the text around it"
-            advice = more if found else "read the file and copy the piece exactly"
-            raise ToolError(
-                f"{path}: old stands in it {found} times, not once; {advice}. Nothing was changed."
-            )
-        return data.replace(find, put)
-
-    await files.write(path, edit, ChangeAuthor.from_context(context), whole=False)
-    return f"edited {path}"
 
 
 @tool(effect=Effect.WRITE, parallel=True, critical=("to",), paths=("path", "to"))

@@ -81,9 +81,14 @@ def tokens(prompt: int, completion: int, cached: int = 0) -> Json:
     }
 
 
-def says(text: str | None, usage: Json | None = None, delay: float | None = None) -> Step:
+def says(
+    text: str | None,
+    usage: Json | None = None,
+    delay: float | None = None,
+    finish: str = "stop",
+) -> Step:
     """Answers with text. `usage={}` sends none; None sends 10 tokens in, 5 out."""
-    return _answers(text, [], usage, delay)
+    return _answers(text, [], usage, delay, finish)
 
 
 def calls(
@@ -109,7 +114,11 @@ def _raw(arguments: object) -> str:
 
 
 def _answers(
-    text: str | None, tool_calls: list[Json], usage: Json | None, delay: float | None
+    text: str | None,
+    tool_calls: list[Json],
+    usage: Json | None,
+    delay: float | None,
+    finish: str = "stop",
 ) -> Step:
     usage = tokens(10, 5) if usage is None else usage
 
@@ -118,11 +127,11 @@ def _answers(
             await asyncio.sleep(delay)
         if not x.streams:
             return web.Response(
-                body=json.dumps(_whole(x.asked, text, tool_calls, usage)),
+                body=json.dumps(_whole(x.asked, text, tool_calls, usage, finish)),
                 content_type="application/json",
             )
         response = await x.open()
-        for chunk in _chunks(x.asked, text, tool_calls, usage):
+        for chunk in _chunks(x.asked, text, tool_calls, usage, finish):
             await response.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
         await response.write(b"data: [DONE]\n\n")
         return response
@@ -130,14 +139,16 @@ def _answers(
     return step
 
 
-def _whole(asked: Asked, text: str | None, tool_calls: list[Json], usage: Json) -> Json:
+def _whole(
+    asked: Asked, text: str | None, tool_calls: list[Json], usage: Json, finish: str = "stop"
+) -> Json:
     message: Json = {"role": "assistant", "content": text}
     if tool_calls:
         message["tool_calls"] = tool_calls
     choice = {
         "index": 0,
         "message": message,
-        "finish_reason": "tool_calls" if tool_calls else "stop",
+        "finish_reason": "tool_calls" if tool_calls else finish,
     }
     body = {
         **HEAD,
@@ -148,11 +159,13 @@ def _whole(asked: Asked, text: str | None, tool_calls: list[Json], usage: Json) 
     return {**body, "usage": usage} if usage else body
 
 
-def _chunks(asked: Asked, text: str | None, tool_calls: list[Json], usage: Json) -> Iterator[Json]:
+def _chunks(
+    asked: Asked, text: str | None, tool_calls: list[Json], usage: Json, finish: str = "stop"
+) -> Iterator[Json]:
     head = {**HEAD, "object": "chat.completion.chunk", "model": asked.body.get("model", "")}
 
-    def chunk(delta: Json, finish: str | None = None) -> Json:
-        return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+    def chunk(delta: Json, ending: str | None = None) -> Json:
+        return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": ending}]}
 
     yield chunk({"role": "assistant", "content": "" if text is not None else None})
     for piece in _pieces(text or ""):
@@ -168,7 +181,7 @@ def _chunks(asked: Asked, text: str | None, tool_calls: list[Json], usage: Json)
         yield chunk({"tool_calls": [opening]})
         for piece in _pieces(function["arguments"]):
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-    yield chunk({}, "tool_calls" if tool_calls else "stop")
+    yield chunk({}, "tool_calls" if tool_calls else finish)
     if usage and (asked.body.get("stream_options") or {}).get("include_usage"):
         yield {**head, "choices": [], "usage": usage}
 
