@@ -24,12 +24,15 @@ def list_commands() -> dict[str, str]:
 
 @value
 class DaemonConnection:
-    """A client, whether a daemon runs behind it, and a notice about the config."""
+    """A client, whether a daemon runs behind it, and a notice about the config. `loads`: this
+    process loads an embedded model first.
+    """
 
     client: DaemonClient
     remote: bool
     model: str = ""
     notice: str = ""
+    loads: bool = False
     commands: Mapping[str, str] = field(default_factory=list_commands)
 
 
@@ -64,7 +67,8 @@ async def connect(
                 await daemon.schedules.start(IN_CHAT)
             model = daemon.config.provider.get_model()
             notice = "\n".join(filter(None, (loaded.notice, *daemon.faults_of_home)))
-            yield DaemonConnection(daemon.client, remote=False, model=model, notice=notice)
+            loads = daemon.config.provider.kind == "local"
+            yield DaemonConnection(daemon.client, False, model, notice, loads)
 
 
 @asynccontextmanager

@@ -312,8 +312,8 @@ class Daemon(ToolOwner):
         """Do in the background what a first turn would wait for: readers of events, patterns,
         prices, a first request, which is sent if the model is embedded.
 
-        Loading an embedded model stops the whole process for two or three seconds: better when
-        the daemon is ready than during a conversation. A message that comes meanwhile goes next.
+        Loading an embedded model takes seconds: better when the daemon is ready than during a
+        conversation. A message that comes meanwhile goes next.
         """
         await self.trust.ask_once(self.notifier.post_notice)
         for kind in FIRST_EVENTS:

@@ -140,7 +140,7 @@ def build_choice(config: ProviderConfig, clock: Clock, stack: AsyncExitStack) ->
         name = entry.get_provider_name()
         make = cast(Any, load_class("providers", name))  # an add-on's class: not known to types
         if name == "local":
-            from daemon.ops.models import find_model_file  # lazy: downloads, 20 ms
+            from daemon.ops.own_models import find_model_file  # lazy: downloads, 20 ms
 
             made = make(locate=find_model_file, silence_s=config.timeout_s)
         elif name in BUILTIN["providers"]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MAIN_SESSION = "main"
 DUMB_TERMINALS = ("dumb", "unknown")
 LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+LOADING = "loading the model …"
 LEAVE_LOCAL = "finishing what runs; Ctrl-C leaves at once, and it goes on when you are back"
 LEAVE_DAEMON = "the daemon goes on with what runs; its answer will be here when you are back"
 
@@ -99,7 +100,9 @@ async def _connect(args: argparse.Namespace, paths: Paths, is_plain: bool) -> in
     fires = args.once is None
     async with connect(paths, session=args.session, warm=not is_plain, fires=fires) as connection:
         if is_plain:
-            return await _run_plain(args, connection.client, connection.notice)
+            loading = LOADING if connection.loads and sys.stderr.isatty() else ""
+            notice = "\n".join(filter(None, (connection.notice, loading)))
+            return await _run_plain(args, connection.client, notice)
         return await _run_interactive(args, paths, connection)
 
 
@@ -167,7 +170,8 @@ async def _run_interactive(
     )
     name = args.session.partition(":")[2]
     hint = "/help for commands, Ctrl-D leaves"
-    greeting = ("aidaemon", connection.model, f"session {name}", hint)
+    loading = LOADING if connection.loads else ""
+    greeting = ("aidaemon", connection.model, f"session {name}", hint, loading)
     leaving = LEAVE_DAEMON if connection.remote else LEAVE_LOCAL
     await chat.run(" · ".join(part for part in greeting if part), leaving, connection.notice)
     return 0

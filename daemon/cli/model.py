@@ -20,7 +20,16 @@ STEP = 0.05
 
 
 ACTIONS: Actions = {
-    "list": ("name, size, licence and whether it is here", {}),
+    "list": ("each model: file, size, memory, licence, hash, source, and whether it is here", {}),
+    "add": (
+        "add a model to the list: a GGUF file at any HTTPS address, pinned by its hash",
+        {
+            "NAME": "your name for it, as [provider.models] primary",
+            "URL": "its address",
+            "SHA256": "its hash: no other file is accepted",
+            "--licence TEXT": {"default": "", "help": "what its licence is"},
+        },
+    ),
     "pull": (
         "fetch it, or verify it if it is here; goes on where an earlier try stopped",
         {"[NAME]": "see `aidaemon model list` (default: the default model)"},
@@ -32,19 +41,23 @@ ACTIONS: Actions = {
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     from daemon.ops.models import (
-        CATALOGUE,
         DEFAULT_MODEL,
-        find_model,
         models_dir,
         remove_model,
     )  # lazy: brings urllib
+    from daemon.ops.own_models import add_model, find_model, load_catalogue  # lazy: with it
 
     folder = models_dir()
     match args.action:
         case "list":
-            for model in CATALOGUE:
+            for model in load_catalogue(folder):
                 where = model.path(folder) if model.is_present(folder) else "not here"
                 print(f"{_about(model)}, {where}")
+                print(f"  needs {_tell_memory(model.size)} of free memory; sha256 {model.sha256}")
+                print(f"  from {model.sources[0].name}")
+        case "add":
+            model = add_model(folder, args.name, args.url, args.sha256, args.licence)
+            print(f"added {_about(model)}; fetch it with: aidaemon model pull {model.name}")
         case "pull":
             model = find_model(args.name or DEFAULT_MODEL)
             print(_fetch(model, folder))
@@ -62,7 +75,8 @@ def ensure_model(name: str) -> Path:
     Raises AidaemonError: no such model, nothing to run it with or too little memory for it, or no
     source that gives it.
     """
-    from daemon.ops.models import find_model, models_dir  # lazy: brings urllib
+    from daemon.ops.models import models_dir  # lazy: brings urllib
+    from daemon.ops.own_models import find_model  # lazy: with it
     from daemon.providers.local.engine import (
         check_memory,
         check_runtime,
@@ -73,7 +87,7 @@ def ensure_model(name: str) -> Path:
     if model.is_present(folder):
         return model.path(folder)
     check_runtime()
-    check_memory(get_free_memory())
+    check_memory(get_free_memory(), model.size)
     print(
         f"The embedded model is fetched once: {_about(model)}. It is kept in {folder}.",
         file=sys.stderr,
@@ -83,6 +97,12 @@ def ensure_model(name: str) -> Path:
 
 def _about(model: "EmbeddedModel") -> str:
     return f"{model.name}, {model.size / 1e9:.2f} GB, licence {model.licence}"
+
+
+def _tell_memory(size: int) -> str:
+    from daemon.providers.local.engine import find_needed_memory  # lazy: brings the provider
+
+    return f"{find_needed_memory(size) / (1 << 30):.2g} GiB"
 
 
 def _fetch(model: "EmbeddedModel", folder: Path) -> Path:

@@ -32,7 +32,7 @@ COMMANDS = {
     "mcp": "MCP servers: list their tools, approve what they have changed",
     "memory": "what is remembered: list|pending|approve|reject|forget",
     "trust": "whose the files of the workspace are: say which are yours",
-    "model": "list, download and remove the models that run inside the daemon",
+    "model": "list, add, download and remove the models that run on this machine",
     "backup": "create, verify or restore a backup of all your data",
 }
 MODULES = {"trust": "terminal.trust", "sessions": "terminal.sessions"}

@@ -26,7 +26,8 @@ from channels.base import Channel, ChannelError, Revoked
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value
 from daemon.core.errors import ConfigError, ProviderError
-from daemon.ops.models import DEFAULT_MODEL, find_model
+from daemon.ops.models import DEFAULT_MODEL
+from daemon.ops.own_models import find_model
 from daemon.providers.config import FallbackConfig, ProviderConfig
 from daemon.providers.http import make_auth_headers
 from daemon.providers.local.engine import check_memory, check_runtime, get_free_memory
@@ -290,7 +291,7 @@ def _check_local(name: str, model: str, models: Path) -> list[Finding]:
     weights = Finding(name, "ok", f"{model} in {models}")
     try:
         wanted = find_model(model)
-        check_memory(get_free_memory())
+        check_memory(get_free_memory(), wanted.size)
         if not wanted.is_present(models):
             advice = f"aidaemon model pull {model}, or let `aidaemon chat` fetch it"
             weights = Finding(name, "warn", f"{model} is not in {models}", advice)

@@ -18,7 +18,7 @@ from typing import Protocol
 from zipfile import BadZipFile, ZipFile
 
 from daemon.core import value
-from daemon.core.errors import AidaemonError, ConfigError, UsageError
+from daemon.core.errors import AidaemonError
 
 BLOCK = 1 << 20
 MAX_CUTS = 3
@@ -287,27 +287,6 @@ def models_dir(environment: Mapping[str, str] = os.environ) -> Path:
     ~/.aidaemon/models.
     """
     return Path(environment.get("AIDAEMON_MODELS") or "~/.aidaemon/models").expanduser()
-
-
-def find_model(name: str) -> EmbeddedModel:
-    """The model of that name. Raises UsageError that names those there are."""
-    by_name = {model.name: model for model in CATALOGUE}
-    if name not in by_name:
-        raise UsageError(f"there is no embedded model {name!r}; there is: {', '.join(by_name)}")
-    return by_name[name]
-
-
-def find_model_file(name: str) -> Path:
-    """The file of an embedded model, for the provider that loads it. Raises ConfigError with the
-    command that fetches it.
-    """
-    model, folder = find_model(name), models_dir()
-    if not model.is_present(folder):
-        raise ConfigError(
-            f"the embedded model {name} is not in {folder}; fetch it with: aidaemon model "
-            f"pull {name}"
-        )
-    return model.path(folder)
 
 
 def remove_model(model: EmbeddedModel, folder: Path) -> bool:

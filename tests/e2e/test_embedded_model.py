@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-import resource
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,8 +17,10 @@ from daemon.agent.context.builder import COMPACT_TOOLS
 from daemon.cli.model import ensure_model
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.messages import Message, MessageRole, ModelReply, ModelRequest, ToolSpec
-from daemon.ops.models import DEFAULT_MODEL, find_model_file
+from daemon.ops.models import DEFAULT_MODEL
+from daemon.ops.own_models import find_model_file
 from daemon.providers.local.engine import ChunkCallback, LocalEngine, open_llama
+from daemon.providers.local.process import ModelProcess
 from daemon.providers.local.provider import Local
 from tests.e2e.embedded_tasks import TASKS, TOOLS, Task, Trace, result_of
 
@@ -137,10 +139,9 @@ async def test_nine_of_twelve_small_tasks_are_done_with_the_right_tools(
         )
     right = sum(trace.right(task) for task, trace in zip(TASKS, traces, strict=True))
     seconds = sorted(second for trace in traces for second in trace.seconds)
-    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     report(
         f"{right} of {len(TASKS)} right; a step takes {seconds[0]:.1f} to {seconds[-1]:.1f} s, half of them under "
-        f"{seconds[len(seconds) // 2]:.1f} s; {rss} MB resident"
+        f"{seconds[len(seconds) // 2]:.1f} s"
     )
     assert right >= 9
 
@@ -288,3 +289,24 @@ async def test_what_the_engine_counts_as_too_long_is_told(local: Local):
     with pytest.raises(ProviderError) as failed:
         await local.complete(DEFAULT_MODEL, ask(said("1234567890" * 1500)))
     assert failed.value.kind is ErrorClass.CONTEXT_TOO_LONG
+
+
+async def test_its_process_may_be_killed_and_the_next_call_loads_it_again(
+    watched: tuple[Local, Watched],
+):
+    local, engine = watched
+    story = ask(said("tell me a long story about a ship"), tools=())
+    task = asyncio.create_task(local.complete(DEFAULT_MODEL, story))
+    await engine.began.wait()
+    assert isinstance(engine.engine, ModelProcess)
+    os.kill(engine.engine.pid, signal.SIGKILL)
+    with pytest.raises(ProviderError, match="the process of the embedded model ended") as failed:
+        await task
+    assert failed.value.kind is ErrorClass.SERVER
+    assert (await local.complete(DEFAULT_MODEL, ask(said("say hello"), tools=()))).text
+
+
+async def test_a_file_that_is_no_model_is_told(tmp_path: Path):
+    (tmp_path / "no.gguf").write_bytes(b"no model")
+    with pytest.raises(ProviderError, match=r"no\.gguf cannot be loaded"):
+        await asyncio.to_thread(open_llama, tmp_path / "no.gguf")

@@ -1,5 +1,6 @@
 """The catalogue of embedded models and `aidaemon model`."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -16,10 +17,10 @@ from daemon.ops.models import (
     DEFAULT_MODEL,
     EmbeddedModel,
     WheelParts,
-    find_model,
-    find_model_file,
     models_dir,
 )
+from daemon.ops.own_models import find_model, find_model_file
+from tests.unit.test_models_fetch import BYTES, Host, host
 
 
 @pytest.fixture
@@ -66,7 +67,10 @@ def test_list_tells_size_licence_and_whether_it_is_here(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert aidaemon_model("list") == 0
-    assert capsys.readouterr().out == "qwen2.5-coder-1.5b, 1.12 GB, licence Apache-2.0, not here\n"
+    out = capsys.readouterr().out
+    assert out.startswith("qwen2.5-coder-1.5b, 1.12 GB, licence Apache-2.0, not here\n")
+    assert "needs 3 GiB of free memory; sha256 cc324af0" in out
+    assert "\n  from https://huggingface.co/" in out
     path = put_here(folder)
     assert aidaemon_model("list") == 0
     assert str(path) in capsys.readouterr().out
@@ -144,3 +148,49 @@ def test_nothing_heavy_is_imported_for_the_command_line_itself():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert ran.stdout == "[]\n"
+
+
+def test_a_model_of_ones_own_is_added_listed_and_pulled_by_its_pinned_hash(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+):
+    digest = hashlib.sha256(BYTES).hexdigest()
+    with host(Host()) as served:
+        assert aidaemon_model("add", "tiny", served.address, digest, "--licence", "MIT") == 0
+        assert "added tiny, 0.00 GB, licence MIT" in capsys.readouterr().out
+        assert aidaemon_model("list") == 0
+        assert f"sha256 {digest}\n  from {served.address}" in capsys.readouterr().out
+        assert aidaemon_model("pull", "tiny") == 0
+    assert find_model_file("tiny").read_bytes() == BYTES
+    assert (folder / "models.toml").read_text().count("[") == 1
+
+
+def test_a_file_with_another_hash_is_not_accepted(folder: Path):
+    with host(Host()) as served:
+        aidaemon_model("add", "tiny", served.address, "0" * 64)
+        with pytest.raises(AidaemonError, match="wrong SHA-256"):
+            aidaemon_model("pull", "tiny")
+    assert not find_model("tiny").is_present(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "digest", "why"),
+    [
+        ("tiny", "http://example.org/a.gguf", "0" * 64, "begins with https://"),
+        ("tiny", "file:///etc/passwd", "0" * 64, "begins with https://"),
+        ("../tiny", "https://example.org/a.gguf", "0" * 64, "small letters"),
+        (DEFAULT_MODEL, "https://example.org/a.gguf", "0" * 64, "new name"),
+        ("tiny", "", "0" * 63, "64 hexadecimal digits"),
+    ],
+)
+def test_what_cannot_be_added_is_refused_and_nothing_is_written(
+    folder: Path, name: str, url: str, digest: str, why: str
+):
+    with host(Host()) as served, pytest.raises(UsageError, match=why):
+        aidaemon_model("add", name, url or served.address, digest)
+    assert not (folder / "models.toml").exists()
+
+
+def test_a_list_that_is_damaged_names_its_file_and_key(folder: Path):
+    (folder / "models.toml").write_text('[tiny]\nurl = "https://example.org"\nsize = 1\n')
+    with pytest.raises(ConfigError, match=r"models\.toml: sha256: Field required"):
+        find_model("tiny")

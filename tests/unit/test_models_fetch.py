@@ -84,6 +84,11 @@ def host(state: Host) -> Iterator[Host]:
         def do_GET(self) -> None:
             state.answer(self)
 
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(state.content)))
+            self.end_headers()
+
         def log_message(self, format: str, *args: object) -> None:
             pass
 

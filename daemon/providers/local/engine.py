@@ -1,4 +1,4 @@
-"""The llama.cpp runtime in our process: loaded late, one slot, never with too little memory."""
+"""The llama.cpp runtime in its own process: loaded late, one slot, never with too little memory."""
 
 import importlib
 import importlib.util
@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from daemon.core.errors import ConfigError, ErrorClass, ProviderError
+from daemon.providers.local.process import ModelProcess
 
 RUNTIME = "xllamacpp"
 CONTEXT = 8192
@@ -39,8 +40,16 @@ def check_runtime() -> None:
 
 
 def open_llama(path: Path) -> LocalEngine:
-    """Load the file; blocks for seconds. Raises ProviderError when there is too little memory."""
-    check_memory(get_free_memory())
+    """A process that has loaded the file; blocks for seconds. Raises ProviderError when there is
+    too little memory.
+    """
+    size = path.stat().st_size if path.exists() else 0
+    check_memory(get_free_memory(), size)
+    return ModelProcess(path)
+
+
+def load_llama(path: Path) -> LocalEngine:
+    """Load the file in this process. Raises ProviderError."""
     runtime = importlib.import_module(RUNTIME)
     settings = runtime.CommonParams()
     settings.model.path = str(path)
@@ -60,9 +69,7 @@ def open_llama(path: Path) -> LocalEngine:
     try:
         return runtime.Server(settings).handle_chat_completions
     except (RuntimeError, ValueError, MemoryError) as exc:
-        raise ProviderError(
-            ErrorClass.NOT_FOUND, f"the embedded model in {path} cannot be loaded: {exc}"
-        ) from exc
+        raise ProviderError(ErrorClass.NOT_FOUND, str(exc)) from exc
 
 
 def count_threads() -> int:
@@ -73,16 +80,22 @@ def count_threads() -> int:
     return min(mine, MAX_THREADS)
 
 
-def check_memory(free: int | None) -> None:
-    """Raises ProviderError when less is free than the model needs; None is a machine that does not
-    tell.
+def find_needed_memory(size: int) -> int:
+    """Bytes for a model whose file has so many: its weights, half of them again, and 1 GiB."""
+    return max(NEEDED_MEMORY, size * 3 // 2 + (1 << 30))
+
+
+def check_memory(free: int | None, size: int = 0) -> None:
+    """Raises ProviderError when less is free than a model of this size needs; None is a machine
+    that does not tell.
     """
-    if free is None or free >= NEEDED_MEMORY:
+    needed = find_needed_memory(size)
+    if free is None or free >= needed:
         return
     raise ProviderError(
         ErrorClass.NOT_FOUND,
-        f"the embedded model needs 3 GiB of free memory and {free / (1 << 30):.1f} GiB are "
-        "free; it was not loaded. "
+        f"the embedded model needs {needed / (1 << 30):.2g} GiB of free memory and "
+        f"{free / (1 << 30):.1f} GiB are free; it was not loaded. "
         "Free some memory, or choose a model that runs elsewhere: [provider] in config.toml",
     )
 

@@ -17,6 +17,7 @@ from daemon.providers.local.engine import (
     check_runtime,
     open_llama,
 )
+from daemon.providers.local.process import ModelProcess
 from daemon.providers.local.prompt import (
     REPLY,
     PromptLine,
@@ -37,6 +38,7 @@ MAX_TOKENS = 1024
 CUT_BLOCK = 1024
 CLOSE_TIMEOUT_S = 5.0
 RETRY_SHARE = 0.6
+DIED = "the process of the embedded model ended; it is started again for the next call"
 
 
 @dataclass(slots=True)
@@ -124,15 +126,23 @@ class Local:
         """Stop what runs and let go of the model."""
         if self._running:
             self._running.stopped = True
+        self._unload()
         unloaded = asyncio.wrap_future(self._worker.submit(self._engines.clear))
         self._worker.shutdown(wait=False)
         await asyncio.wait((unloaded,), timeout=CLOSE_TIMEOUT_S)
 
     def _load(self, path: Path) -> LocalEngine:
         if path not in self._engines:
-            self._engines.clear()
+            self._unload()
             self._engines[path] = self._open(path)
         return self._engines[path]
+
+    def _unload(self) -> None:
+        """A run that is under way then breaks off."""
+        while self._engines:
+            _, engine = self._engines.popitem()
+            if isinstance(engine, ModelProcess):
+                engine.end()
 
     async def _run_fitted(
         self, engine: LocalEngine, request: ModelRequest, on_text: TextCallback | None
@@ -179,9 +189,13 @@ class Local:
                 finally:
                     answer.stopped = True
         except TimeoutError as exc:
+            self._unload()
             raise ProviderError(
                 ErrorClass.TIMEOUT, f"the embedded model was silent for {self._silence_s:.0f} s"
             ) from exc
+        except EOFError as exc:
+            self._unload()
+            raise ProviderError(ErrorClass.SERVER, DIED) from exc
         except ValueError as exc:
             raise ProviderError(
                 ErrorClass.BAD_REQUEST, f"the embedded model cannot be asked this: {exc}"
