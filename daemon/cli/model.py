@@ -26,7 +26,7 @@ ACTIONS: Actions = {
         {
             "NAME": "your name for it, as [provider.models] primary",
             "URL": "its address",
-            "SHA256": "its hash: no other file is accepted",
+            "HASH": "its SHA-256: no other file is accepted",
             "--licence TEXT": {"default": "", "help": "what its licence is"},
         },
     ),
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
                 print(f"  needs {_tell_memory(model.size)} of free memory; sha256 {model.sha256}")
                 print(f"  from {model.sources[0].name}")
         case "add":
-            model = add_model(folder, args.name, args.url, args.sha256, args.licence)
+            model = add_model(folder, args.name, args.url, args.hash, args.licence)
             print(f"added {_about(model)}; fetch it with: aidaemon model pull {model.name}")
         case "pull":
             model = find_model(args.name or DEFAULT_MODEL)

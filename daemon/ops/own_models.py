@@ -71,7 +71,7 @@ def add_model(folder: Path, name: str, url: str, sha256: str, licence: str) -> E
         given = {"url": url, "sha256": sha256.lower(), "size": _ask_size(url)}
         one = OwnModel.model_validate(given | ({"licence": licence} if licence else {}))
     except ValidationError as error:
-        raise UsageError(f"SHA256: found {sha256!r}, expected 64 hexadecimal digits") from error
+        raise UsageError(f"HASH: found {sha256!r}, expected 64 hexadecimal digits") from error
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = folder / f".{LIST}.new"
     tables = {key: value.model_dump() for key, value in {**known, name: one}.items()}
