@@ -51,14 +51,14 @@ async def test_e12_typing_is_renewed_and_ends_with_the_turn(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     gate = asyncio.Event()
-    slowly = Slowly("", "done")
+    slowly = Slowly("", "It is two.")
     slowly.go = gate
     model.script(slowly)
     async with at_home(tmp_path, model, channel):
         await channel.say("hi")
         await channel.until(lambda: len(channel.of("typing")) >= 3)
         gate.set()
-        await channel.until(lambda: channel.texts() == ["done"])
+        await channel.until(lambda: channel.texts() == ["It is two."])
         typed = len(channel.of("typing"))
         await channel.say("quick")
         await channel.until(lambda: len(channel.texts()) == 2)

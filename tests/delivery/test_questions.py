@@ -38,7 +38,7 @@ async def asked(
     chat: str = "",
 ) -> AsyncIterator[Daemon]:
     """A house in which somebody has just been asked."""
-    model.script(smash(), says("done"))
+    model.script(smash(), says("so it is"))
     async with at_home(home, model, channel, parts=hammer(struck)) as house:
         await channel.say("break it", sender, chat)
         await channel.until(lambda: any("smash" in text for text in channel.texts(chat or sender)))
@@ -56,7 +56,7 @@ async def test_a15_the_owner_presses_and_it_is_done_once(
         assert sum("Approved, once" in one for one in shown) == 1 and all(
             "settled" in one for one in shown[1:]
         )
-        await channel.until(lambda: channel.texts()[-1] == "done")
+        await channel.until(lambda: channel.texts()[-1] == "so it is")
         assert struck == ["pots"] and "Approved once" in plain(channel.texts()[0])
         assert not any(one.choices for one in channel.stood)
         assert "settled" in await channel.press(buttons["Always"])
@@ -96,7 +96,9 @@ async def test_b5_15_the_same_buttons_work_after_a_restart(
     async with at_home(tmp_path, model, channel, parts=hammer(struck)):
         await channel.press(buttons["Once"])
         await channel.until(
-            lambda: channel.texts()[-1] == "done" and not any(one.choices for one in channel.stood)
+            lambda: (
+                channel.texts()[-1] == "so it is" and not any(one.choices for one in channel.stood)
+            )
         )
     assert struck == ["pots"] and len(channel.stood) == 2
 
@@ -142,7 +144,7 @@ async def test_a15_what_an_editor_asks_for_is_put_to_the_owner_in_private_once_a
         await channel.say("hi")
         await channel.until(lambda: channel.texts() == ["hello"])
     channel.fail("send", Trouble())
-    model.script(smash(), says("done"))
+    model.script(smash(), says("so it is"))
     async with at_home(tmp_path, model, channel, parts=hammer(struck), times=AT_ONCE):
         await channel.say("break it", OTHER)
         await channel.until(
@@ -161,7 +163,7 @@ async def test_a15_what_an_editor_asks_for_is_put_to_the_owner_in_private_once_a
         forged = buttons["Once"]
         assert "may not answer" in await channel.press(forged, OTHER) and list(theirs) == ["Deny"]
         await channel.press(buttons["Once"])
-        await channel.until(lambda: channel.texts(OTHER)[-1] == "done")
+        await channel.until(lambda: channel.texts(OTHER)[-1] == "so it is")
         await channel.until(lambda: not any(one.choices for one in channel.stood))
         assert len(channel.shown(OWNER)) == 2 and len(await outbox(house)) == 4
     assert struck == ["pots"]
@@ -177,11 +179,11 @@ async def test_a15_the_owner_is_asked_on_a_channel_that_works(
             await channel.until(lambda channel=channel: channel.texts() == ["ok"])
         telegram.quiet = True
         house.channel_states["telegram"].mark_failing("a cut")
-        model.script(smash(), says("done"))
+        model.script(smash(), says("so it is"))
         await slack.say("break it", OTHER)
         await slack.until(lambda: len(slack.texts()) == 2)
         await slack.press((await slack.buttons())["Once"])
-        await slack.until(lambda: slack.texts(OTHER)[-1] == "done")
+        await slack.until(lambda: slack.texts(OTHER)[-1] == "so it is")
     assert struck == ["pots"] and telegram.texts() == ["ok"]
 
 
@@ -213,7 +215,7 @@ async def test_a15_the_owner_sees_whose_question_it_is_whatever_they_call_themse
         await channel.say("hi")
         await channel.until(lambda: channel.texts() == ["ok"])
         for number, chat in enumerate((OTHER, GROUP), 1):
-            model.script(smash(), says("done"))
+            model.script(smash(), says("so it is"))
             await channel.arrive(
                 replace(
                     channel.message("break it", OTHER, chat), sender=Sender(OTHER, "The *owner*")
@@ -229,7 +231,7 @@ async def test_a15_the_owner_sees_whose_question_it_is_whatever_they_call_themse
             assert "It is for" in channel.texts()[number] and "Denied" in plain(
                 channel.texts()[number]
             )
-        model.script(smash(), says("done"))
+        model.script(smash(), says("so it is"))
         await channel.say("break it")
         await channel.until(lambda: len(channel.shown()) == 4)
         assert "It is for" not in channel.texts()[3]
@@ -272,7 +274,7 @@ async def test_a6_a_long_question_is_read_whole_before_a_yes(
     """Whatever else waits in the chat; and what is not theirs to answer is shown to nobody at length."""
     struck: list[str] = []
     long = "x" * 5000 + "THE END"
-    model.script(smash(long), says("done"))
+    model.script(smash(long), says("so it is"))
     async with at_home(tmp_path, model, channel, parts=hammer(struck)):
         await channel.say("break it", OWNER, GROUP)
         buttons = await channel.buttons(GROUP)
@@ -282,7 +284,7 @@ async def test_a6_a_long_question_is_read_whole_before_a_yes(
             lambda: any("THE END" in plain(text) for text in channel.texts(GROUP)[1:])
         )
         assert "Approved" in await channel.press(buttons["Once"], OWNER, GROUP)
-        await channel.until(lambda: channel.texts(GROUP)[-1] == "done")
+        await channel.until(lambda: channel.texts(GROUP)[-1] == "so it is")
     assert struck == [long]
 
 
@@ -291,7 +293,7 @@ async def test_a15_without_buttons_words_do(tmp_path: Path, model: FakeOpenAI) -
     async with asked(tmp_path, model, channel, struck):
         assert "/approve" in channel.texts()[0] and not channel.shown()[0].choices
         await channel.say("/approve")
-        await channel.until(lambda: "done" in channel.texts())
+        await channel.until(lambda: "so it is" in channel.texts())
     assert struck == ["pots"]
 
 
@@ -315,7 +317,7 @@ async def test_a15_buttons_that_were_settled_while_the_channel_was_down_go_when_
         channel.quiet = True
         house.channel_states["telegram"].mark_failing("a cut")
         await channel.press(buttons["Once"])
-        await channel.until(lambda: channel.texts()[-1] == "done")
+        await channel.until(lambda: channel.texts()[-1] == "so it is")
         assert any(one.choices for one in channel.stood) and not channel.of("edit")
         channel.quiet = False
         await channel.until(lambda: not any(one.choices for one in channel.stood))
@@ -327,11 +329,11 @@ async def test_a15_a_crash_between_the_answer_and_the_buttons_leaves_none_behind
 ) -> None:
     struck: list[str] = []
     channel.fail("edit", Trouble())
-    model.script(smash(), says("done"))
+    model.script(smash(), says("so it is"))
     async with at_home(tmp_path, model, channel, parts=hammer(struck), times=AT_ONCE):
         await channel.say("break it")
         await channel.press((await channel.buttons())["Once"])
-        await channel.until(lambda: channel.texts()[-1] == "done")
+        await channel.until(lambda: channel.texts()[-1] == "so it is")
     assert any(one.choices for one in channel.stood)
     async with at_home(tmp_path, model, channel, parts=hammer(struck)) as house:
         await channel.until(lambda: not any(one.choices for one in channel.stood))
@@ -344,7 +346,7 @@ async def test_a15_a_question_that_could_not_be_put_in_time_comes_without_button
 ) -> None:
     struck: list[str] = []
     channel.fail("send", Trouble(RetryLater("slow down", 1.0)))
-    model.script(smash(), says("done"))
+    model.script(smash(), says("so it is"))
     async with at_home(tmp_path, model, channel, parts=hammer(struck)):
         await channel.say("break it")
         await channel.until(lambda: channel.of("send"))
@@ -364,12 +366,12 @@ async def test_a15_the_owner_answers_an_editors_question_in_words_where_its_card
     async with at_home(tmp_path, model, channel, parts=hammer(struck)):
         await channel.say("hi")
         await channel.until(lambda: channel.texts() == ["ok"])
-        model.script(smash(), says("done"))
+        model.script(smash(), says("so it is"))
         await channel.say("break it", OTHER)
         await channel.until(lambda: len(channel.texts()) == 2)
         [code] = CODE.findall(plain(channel.texts()[1]))
         await channel.say(answer.replace("CODE", code))
-        await channel.until(lambda: channel.texts(OTHER)[-1] == "done")
+        await channel.until(lambda: channel.texts(OTHER)[-1] == "so it is")
     assert struck == (["pots"] if "approve" in answer else [])
 
 
@@ -380,7 +382,7 @@ async def test_a15_the_owner_answers_by_its_code_a_question_that_stands_in_anoth
     async with at_home(tmp_path, model, telegram, slack, parts=hammer(struck)):
         await slack.say("hi")
         await slack.until(lambda: slack.texts() == ["ok"])
-        model.script(smash(), says("done"))
+        model.script(smash(), says("so it is"))
         await telegram.say("break it")
         await telegram.until(lambda: len(telegram.texts()) == 1)
         [code] = CODE.findall(plain(telegram.texts()[0]))
@@ -390,5 +392,5 @@ async def test_a15_the_owner_answers_by_its_code_a_question_that_stands_in_anoth
         await slack.until(lambda: "Nothing waits" in plain("".join(slack.texts(OTHER))))
         assert struck == []
         await slack.say(f"/approve {code.upper()}")
-        await telegram.until(lambda: telegram.texts()[-1] == "done")
+        await telegram.until(lambda: telegram.texts()[-1] == "so it is")
     assert struck == ["pots"]

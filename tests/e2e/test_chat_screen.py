@@ -63,7 +63,8 @@ async def test_a_change_of_a_file_is_a_short_diff_and_the_rest_is_counted(tmp_pa
         shown.types("go\r")
         screen = await shown.sees("Done.")
         assert "    +one\n    +two\n    +three\n" in screen
-        assert "· edit_file a.txt → edited a.txt\n     one\n    -two\n    +zwei\n" in screen
+        assert "· edit_file a.txt → edited a.txt, line 1:" in screen, screen
+        assert "\n     one\n    -two\n    +zwei\n" in screen
         assert "    +row 5\n    … 24 more lines · Ctrl-O shows all\n" in screen
         shown.types(CTRL_O)
         await shown.sees("+row 29")

@@ -18,7 +18,8 @@ async def test_events_have_b5s_names_and_end_with_run_completed(
     daemon: Daemon, script: Script
 ) -> None:
     turn = await daemon.begin(
-        script.on("story", calls(("current_time", {}), text="let me see"), says("done")), "story"
+        script.on("story", calls(("current_time", {}), text="let me see"), says("it is two")),
+        "story",
     )
     sent = [
         event
@@ -36,7 +37,7 @@ async def test_events_have_b5s_names_and_end_with_run_completed(
     assert (sent[1].data["text_length"], sent[1].data["finish_reason"]) == (10, "tool_calls")
     end = sent[-1].data
     assert (end["reply"], end["stop_reason"], end["iterations"], end["label"]) == (
-        "done",
+        "it is two",
         "done",
         1,
         "trusted",

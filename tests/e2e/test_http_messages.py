@@ -148,6 +148,8 @@ async def test_runs_and_sessions_are_listed_newest_first(daemon: Daemon) -> None
         "ended",
         "agent",
         "parent",
+        "text",
+        "usd",
     }
     sessions = await daemon.listed("/v1/sessions")
     assert sessions[0]["id"] == "web:listed" and sessions[0]["label"] == "trusted"

@@ -27,7 +27,7 @@ def test_a_section_runs_against_the_real_daemon_and_prints_its_figures_beside_th
     head, _, *rows = done.stdout.splitlines()
     assert head.startswith(f"journals in {tmp_path}") and "synchronous = 2 (2: FULL)" in head
     told = next(row for row in rows if row.startswith('bare "hi": system prompt and tools'))
-    assert "tokens" in told and "<= 800" in told
+    assert "tokens" in told and "<= 640" in told
 
 
 def test_what_channels_cost_is_measured_at_fakes_in_processes_of_their_own(tmp_path: Path) -> None:

@@ -211,8 +211,9 @@ class ContextBuilder:
         names = dict.fromkeys((*self.core, *listed, *context.offers, *turn.offered_tools))
         if early and MORE_ITERATIONS not in listed:
             names.pop(MORE_ITERATIONS, None)
-        known_specs = toolbox.specs(tuple(name for name in names if is_allowed(name, only)))
-        specs = tuple(limit_arguments(spec, self.arguments.get(spec.name)) for spec in known_specs)
+        specs = toolbox.specs(tuple(name for name in names if is_allowed(name, only)))
+        if self.arguments:
+            specs = tuple(limit_arguments(spec, self.arguments.get(spec.name)) for spec in specs)
         text = _dump_tools(specs)
         digest = hash_tools(specs)
         size = (len(text) + 40 * len(specs)) // CHARS_PER_TOKEN
