@@ -65,7 +65,7 @@ LEAD = re.compile(
     r"(?:\W|\b(?:done|ok|okay|sure|yes|great|success|all set|finished)\b)*", re.IGNORECASE
 )
 BARE = re.compile(
-    r"\s*(?:ok(?:ay)?|sure|yes|great)?[,.! ]*(done|all set|all done|finished|erledigt|fertig"
+    r"\W*(?:ok(?:ay)?|sure|yes|great)?[,.! ]*(done|all set|all done|finished|erledigt|fertig"
     r"|c'est fait|fait|hecho|listo)[.!✓✅ ]*\s*\Z",
     re.IGNORECASE,
 )
@@ -77,22 +77,28 @@ DOUBT = re.compile(
 )
 # That something will come, or is set, in the four languages in which times are read.
 PROMISE = re.compile(
-    r"\bI(?:'ll| will| shall|(?:'m| am) going to)(?: \w+){0,3} (?:remind|alert|wake) you\b"
-    r"|\byou(?:'ll| will)(?: \w+)? (?:be reminded|(?:get|receive) an? (?:reminder|alert))"
-    r"|\b(?:reminder|alarm|timer)s?(?: (?:is|are|has been|have been|was))?(?: now)?"
-    r" (?:set|created)\b"
-    r"|\bich (?:erinnere (?:dich|sie|euch)|werde (?:dich|sie|euch)\b.*\berinnern)\b"
-    r"|\berinnerung(?:en)?\b.*\b(?:gesetzt|eingerichtet|erstellt|angelegt|geplant)\b"
+    r"\bI(?:'ll| will| shall|(?:'m| am) going to)(?: (?!not\b)\w+){0,3}?"
+    r" (?:(?:remind|wake) you\b(?! that\b)"
+    r"|(?:alert|notify|message|ping) you\b(?=.*\d)|let you know\b(?=.*\bat \d))"
+    r"|\byou(?:'ll| will)(?: \w+)? be reminded"
+    r"|^(?:(?:your|the|a) )?(?:reminder|alarm)s?(?: (?:is|are|has been|have been|was))?(?: now)?"
+    r" (?:set|created)\b(?!.*\bdefault)"
+    r"|\bich (?:erinnere (?:dich|sie|euch)\b(?!.*,? dass\b)"
+    r"|werde (?:dich|sie|euch)\b.*\berinnern\b)"
+    r"|^(?:die |deine |ihre |eine )?erinnerung(?! an\b).*\b(?:gesetzt|eingerichtet|erstellt)\b"
     r"|\bje (?:te|vous) (?:l[ae] |l')?rappellerai\b"
-    r"|\brappels?\b.*\b(?:programmé|créé|enregistré|ajouté)e?s?\b"
-    r"|\b(?:te|le|os|les)(?: l[oa])? (?:recordaré|voy a recordar)\b"
-    r"|\brecordatorios?\b.*\b(?:cread|programad|configurad|guardad|añadid)os?\b",
+    r"|\bje (?:te|vous) rappelle(?! qu)\b(?=.*(?:\d|demain))"
+    r"|^(?:l[ae'] ?|ton |votre |un )?rappel (?!d[eu]\b).*\b(?:programmé|créé|enregistré)\b"
+    r"|\b(?:te|le|os|les)(?: l[oa])? (?:recordaré|voy a recordar|avisaré|recuerdo(?! que))\b"
+    r"(?=.*(?:\d|mañana))"
+    r"|^(?:el |tu |su )?recordatorio\b.*\b(?:creado|programado|configurado|guardado)\b",
     re.IGNORECASE,
 )
 UNSURE = re.compile(
-    r"\?\W*$|\b(?:if|would|could|can|cannot|not|no|yesterday|earlier|wenn|falls|nicht|si|pas)\b|n't",
+    r"\b(?:would|could|can|cannot|not|no|yesterday|earlier|let me know|nicht|pas)\b|n't",
     re.IGNORECASE,
 )
+CONDITION = re.compile(r"\?\W*$|\b(?:if|wenn|falls|si)\b", re.IGNORECASE)
 NOT_OWN = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^“”]*”|^[ \t]*>.*?$", re.DOTALL | re.MULTILINE
 )
@@ -156,7 +162,9 @@ def _find_claims(reply: str) -> tuple[tuple[int, str, bool], ...]:
     found: list[tuple[int, str, bool]] = []
     for part in SENTENCE.split(text[: sample.start()] if sample else text):
         sentence = " ".join(part.split())[: 3 * LONGEST_QUOTE]
-        if PROMISE.search(sentence) and not UNSURE.search(sentence):
+        promise = PROMISE.search(LEAD.sub("", sentence, count=1))
+        sure = promise and not UNSURE.search(promise.string, 0, promise.start())
+        if sure and not CONDITION.search(sentence):
             found.append((REMINDER, sentence[:LONGEST_QUOTE], False))
         if not sentence or DOUBT.search(sentence):
             continue

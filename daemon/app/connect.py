@@ -11,6 +11,7 @@ from daemon.client.protocol import DaemonClient, RunReader
 from daemon.client.reader import JournalReader
 from daemon.commands.registry import COMMANDS
 from daemon.core import value
+from daemon.core.rows import SCHEDULE_CHANNEL
 from daemon.settings.paths import Paths
 from daemon.store.lock import lock_home
 from daemon.store.sqlite import SqliteStore
@@ -62,7 +63,8 @@ async def connect(
             if warm:
                 daemon.background.start(daemon.warm_up(), "warm-up")
             if session:
-                await daemon.sessions.recover(session)
+                also = f"{SCHEDULE_CHANNEL}_" if fires else ""
+                await daemon.sessions.recover(session, also=also)
             if fires:
                 await daemon.schedules.start(IN_CHAT)
             model = daemon.config.provider.get_model()

@@ -97,7 +97,7 @@ def fetch_model(paths: Paths) -> None:
 async def _connect(args: argparse.Namespace, paths: Paths, is_plain: bool) -> int:
     from daemon.app.connect import connect  # lazy: brings the whole daemon
 
-    fires = args.once is None
+    fires = args.once is None and sys.stdin.isatty()  # a pipe ends before anything is done
     async with connect(paths, session=args.session, warm=not is_plain, fires=fires) as connection:
         if is_plain:
             loading = LOADING if connection.loads and sys.stderr.isatty() else ""

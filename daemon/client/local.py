@@ -25,14 +25,20 @@ from daemon.client.views import (
     row_from_turn,
     run_view,
 )
-from daemon.commands.registry import CommandCall, CommandRunner, fence_argument, parse_command
+from daemon.commands.registry import (
+    CommandCall,
+    CommandRunner,
+    asks_to_start,
+    fence_argument,
+    parse_command,
+)
 from daemon.core import value
 from daemon.core.errors import ConfigError, StoreUnavailable, UsageError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished, is_turn_over
 from daemon.core.messages import FAILURES_SHOWN, MessageQueued, describe_failures
 from daemon.core.quoted import is_typed
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
-from daemon.core.trust import OWNER, Answer, Label, Person, Role, label_for_role
+from daemon.core.trust import OWNER, Answer, Label, Person, Right, Role, has_right, label_for_role
 from daemon.loops.engine import LoopEngine
 from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService, name_question
@@ -91,6 +97,8 @@ class LocalClient(JournalReader, DaemonClient):
             data=tuple(data),
         )
         command = parse_command(text) if is_typed(text, data) else None
+        if not data and has_right(by.role, Right.TALK) and asks_to_start(text):
+            command = ("start", "")
         receipt = await self.inbox.accept(message, command=bool(command))
         if not command:
             if receipt.joined_turn:

@@ -195,13 +195,14 @@ FREE_TEXT = ("loop", "deny", "schedule", "goal")
 
 
 def parse_command(text: str) -> tuple[str, str] | None:
-    """(name, argument) of a text that is a command; "/etc/passwd" is none. Who asks what they can
-    ask is told without a model.
-    """
-    if len(text) < LONGEST_QUESTION and text.strip(" ¿?!.").casefold() in ASKS_TO_START:
-        return "start", ""
+    """(name, argument) of a text that is a command; "/etc/passwd" is none."""
     match = COMMAND_TEXT.fullmatch(text.strip())
     return (match[1].lower(), (match[2] or "").strip()) if match else None
+
+
+def asks_to_start(text: str) -> bool:
+    """The whole text asks what one can ask: that is told without a model."""
+    return len(text) < LONGEST_QUESTION and text.strip(" ¿?!.").casefold() in ASKS_TO_START
 
 
 def fence_argument(name: str, argument: str, data: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ from daemon.commands.registry import (
     COMMANDS,
     CommandCall,
     CommandRunner,
+    asks_to_start,
     fence_argument,
     parse_command,
 )
@@ -228,6 +229,9 @@ class ChannelHost:
         if person.role is Role.OWNER and inbound.private:
             await self.admission.save_owner_chat(inbound)
         command = None if inbound.forwarded else parse_command(inbound.text)
+        bare = not (inbound.forwarded or inbound.attachments or inbound.references)
+        if bare and has_right(person.role, Right.TALK) and asks_to_start(inbound.text):
+            command = ("start", "")
         if command and not is_typed(inbound.text, inbound.data):
             command = None
         if command and command[0] == PAIR_COMMAND:

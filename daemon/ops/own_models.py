@@ -1,9 +1,11 @@
 """Models that the owner adds: `models.toml` beside the files, each pinned by its hash."""
 
+import http.client
 import re
 import tomllib
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -59,10 +61,13 @@ def add_model(folder: Path, name: str, url: str, sha256: str, licence: str) -> E
     """Put it into the list; nothing of it is fetched but its size. Raises UsageError and
     AidaemonError: nothing was added.
     """
-    place = urlsplit(url)
-    if place.scheme != "https" and not (place.scheme == "http" and place.hostname in LOOPBACK):
-        raise UsageError(f"URL: found {url!r}, expected an address that begins with https://")
-    if not NAME.fullmatch(name) or any(model.name == name for model in CATALOGUE):
+    with suppress(ValueError):
+        place = urlsplit(url)
+        safe = place.scheme == "https" or (place.scheme == "http" and place.hostname in LOOPBACK)
+        url = url if safe and place.hostname and url.isprintable() and " " not in url else ""
+    if not url.startswith("http"):
+        raise UsageError("URL: expected an address that begins with https://")
+    if not NAME.fullmatch(name) or any(one.name == name for one in load_catalogue(folder)):
         raise UsageError(
             f"NAME: found {name!r}, expected a new name of small letters, digits, '.', '_' and '-'"
         )
@@ -103,7 +108,7 @@ def _ask_size(url: str) -> int:
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             size = int(answer.headers.get("Content-Length") or 0)
-    except (urllib.error.URLError, OSError, ValueError) as error:
+    except (http.client.HTTPException, OSError, ValueError) as error:
         raise AidaemonError(f"{url} does not answer: {error}; nothing was added") from error
     if not size:
         raise AidaemonError(f"{url} does not say how large it is; nothing was added")

@@ -190,13 +190,15 @@ class SessionManager:
         if not session.paused:
             self._wake(worker)
 
-    async def recover(self, only: str | None = None) -> list[str]:
-        """Resume what a former daemon left unfinished, in all sessions or in one; returns the
-        sessions.
+    async def recover(self, only: str | None = None, *, also: str = "") -> list[str]:
+        """Resume what a former daemon left unfinished, in all sessions, or in one and those whose
+        ids begin with `also`; returns the sessions.
         """
 
         def look(tx: Tx) -> tuple[list[SessionRow], int]:
-            ids = [only] if only else tx.list_unfinished_sessions()
+            ids = tx.list_unfinished_sessions() if also or not only else []
+            if only:
+                ids = [only, *(one for one in ids if one.startswith(also) and one != only)]
             rows = [row for session in ids if (row := tx.get_session(session))]
             return rows, _count_active_sessions(tx, rows)
 

@@ -3,6 +3,7 @@
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
@@ -15,6 +16,7 @@ MAX_CHARS, MAX_BITS, MAX_PLACES = 400, 12_000, 100
 MAX_DIGITS, SHOWN_DIGITS, ROOT_DIGITS = 30, 15, 60
 SIGNS = str.maketrans({"×": "*", "·": "*", "÷": "/", ":": "/", "−": "-", "^": "**"})
 CONSTANTS = {"pi": Fraction(math.pi), "e": Fraction(math.e)}
+GROUPED = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)")
 HELP = (
     "use numbers without thousands separators, + - * / // % **, parentheses, pi, e and sqrt, round,"
     " abs, min, max, floor, ceil, exp, log, log10, sin, cos, tan; 15% of 80 is 15/100*80"
@@ -27,6 +29,8 @@ async def calculate(expression: str) -> str:
     if len(expression) > MAX_CHARS:
         raise ToolError(f"expression: longer than {MAX_CHARS} characters; calculate it in parts")
     text = expression.translate(SIGNS).strip().rstrip("= ?")
+    if grouped := GROUPED.search(text):
+        raise ToolError(f"{grouped[0]} may be one number or two: write 1000, or 1, 000")
     try:
         tree = ast.parse(text, mode="eval").body
         return f"{ast.unparse(tree)} {show_number(_work_out(tree, text))}"
@@ -44,9 +48,10 @@ def show_number(number: Fraction) -> str:
         return f"= {number.numerator}"
     places = _count_places(number.denominator)
     if places is not None:
-        exact = Decimal(number.numerator * 10**places // number.denominator).scaleb(-places)
-        if len(exact.as_tuple().digits) <= MAX_DIGITS:
-            return f"= {exact:f}"
+        digits = str(abs(number.numerator) * 10**places // number.denominator).zfill(places + 1)
+        if len(digits) <= MAX_DIGITS:
+            sign, whole = "-" if number < 0 else "", digits[: len(digits) - places]
+            return f"= {sign}{whole}.{digits[len(digits) - places :]}"
     context = Context(prec=SHOWN_DIGITS)
     return f"≈ {context.divide(Decimal(number.numerator), Decimal(number.denominator))}"
 

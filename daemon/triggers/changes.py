@@ -39,12 +39,15 @@ async def change_schedule(
         if tainted:
             row = replace(row, label=Label.UNTRUSTED)
         if when.strip():
-            rule = parse_rule(when, zone or row.zone, now)
+            rule = parse_rule(when, zone or engine.zone, now)
             state = row.state if row.state == "paused" else "active"
-            row = replace(row, rule=rule.text, zone=rule.zone, made_at=now, state=state)
+            oneshot = row.oneshot and rule.kind == "once"
+            given = {"rule": rule.text, "zone": rule.zone, "state": state, "oneshot": oneshot}
+            row = replace(row, made_at=now, **given)
             planned = engine.plan(row, now, tx)
             if planned.due is None:
-                raise UsageError(f"{when!r} lies in the past; nothing was changed")
+                end = f", or after its end, {row.until:%Y-%m-%d}" if row.until else ""
+                raise UsageError(f"{when!r} lies in the past{end}; nothing was changed")
             row = row if state == "paused" else planned
         tx.put_schedule(row)
         return row

@@ -17,38 +17,37 @@ from daemon.store.tables.schedules import ScheduleRow
 from daemon.tools.base import Arguments, Tool, ToolContext, ToolError
 from daemon.tools.signature import bind, tool
 from daemon.triggers.changes import change_schedule
-from daemon.triggers.orders import ScheduleOrder
+from daemon.triggers.orders import CONFIG, ScheduleOrder
 from daemon.triggers.recurrence import Recurrence, describe_runs, parse_rule
 from daemon.triggers.schedules import ScheduleEngine
 
 LONGEST_TASK = 200
+EFFECTS = {"list": Effect.READ, "cancel": Effect.WRITE}
 NEEDED = {"set": ("when", "prompt"), "change": ("name",), "cancel": ("name",)}
 
 
 @value
 class SessionSchedules:
-    """The schedules that a conversation may see and change: all of them in one of the owner's own
-    (`is_own`), elsewhere those that it is told of. A goal's are its own.
+    """The schedules that somebody may see and change by the tool: in a conversation of the owner's
+    own (`is_own`) all of them, elsewhere those that they set there themselves; never a goal's.
     """
 
     engine: ScheduleEngine
     is_own: Callable[[str], Awaitable[bool]]
 
-    async def list(self, session: str) -> list[ScheduleRow]:
+    async def list(self, session: str, sender: str) -> list[ScheduleRow]:
         """Those that are not over, oldest first."""
         own, root = await self.is_own(session), await self.engine.find_root(session)
         rows = await self.engine.list_all()
-        seen = (one for one in rows if not one.lane and (own or one.session == root))
-        return [one for one in seen if one.state != "over"]
+        mine = (one for one in rows if own or (one.session, one.sender) == (root, sender))
+        return [one for one in mine if not one.lane and one.state != "over"]
 
-    async def find(self, session: str, name: str) -> ScheduleRow:
+    async def find(self, session: str, sender: str, name: str) -> ScheduleRow:
         """Raises ToolError with what there is."""
-        rows = await self.list(session)
+        rows = await self.list(session, sender)
         found = next((one for one in rows if name in (one.name, one.id)), None)
         if found is None:
-            raise ToolError(
-                f"there is no schedule {name!r} here. What there is: {render_list(rows)}"
-            )
+            raise ToolError(f"there is no schedule {name!r} here, or no more. {render_list(rows)}")
         return found
 
 
@@ -67,14 +66,14 @@ async def schedule(
     the user's words ("tomorrow at 9:00", "every monday 18:00"). `name`: which to change or cancel.
     """
     engine, session = schedules.engine, context.session_id
+    begun = context.turn.events[0].event
+    if not isinstance(begun, UserSaid):
+        raise ToolError("nobody is known who wants this; nothing was changed")
     if action == "list":
-        return render_list(await schedules.list(session))
+        return render_list(await schedules.list(session, begun.sender))
     tainted = context.untrusted_source
     try:
         if action == "set":
-            begun = context.turn.events[0].event
-            if not isinstance(begun, UserSaid):
-                raise ToolError("nobody is known who wants this; nothing was scheduled")
             order = ScheduleOrder(
                 rule=when,
                 prompt=prompt.strip(),
@@ -89,12 +88,15 @@ async def schedule(
             )
             row = await engine.add(order, f"{context.turn.id}.{context.call_id}")
             return f"Scheduled as {row.name}. {engine.describe(row)}"
-        row = await schedules.find(session, name)
+        row = await schedules.find(session, begun.sender, name)
+        if row.origin == CONFIG:
+            raise ToolError(f"{row.name} is set in config.toml; nothing was changed")
         if action == "cancel":
             await engine.change(row.id, "remove")
             return f"{row.name} is cancelled: {row.prompt[:LONGEST_TASK]}"
         row = await change_schedule(engine, row.id, when, prompt, zone, tainted=tainted)
-        return f"{row.name} is changed: {row.prompt[:LONGEST_TASK]}\n{engine.describe(row)}"
+        state = "paused" if row.state == "paused" else "changed"
+        return f"{row.name} is {state}: {row.prompt[:LONGEST_TASK]}\n{engine.describe(row)}"
     except UsageError as error:
         raise ToolError(str(error)) from error
 
@@ -145,17 +147,20 @@ def schedule_tool(schedules: SessionSchedules, clock: Clock) -> Tool:
                 raise ToolError(f"{rule.text} lies in the past; nothing was scheduled")
 
     def preview(arguments: Arguments) -> str:
+        if arguments.get("action") == "change" and not _sets_time(arguments):
+            return "It runs when it did; its task is new."
         if not _sets_time(arguments):
             return ""
         try:
-            cost = None if arguments.get("remind") else engine.usd_per_run
+            told = arguments.get("remind") and arguments.get("action", "set") == "set"
+            cost = None if told else engine.usd_per_run
             return describe_runs(read(arguments), clock.now(), cost)
         except UsageError as error:
             return f"This would be refused: {error}"
 
     def classify(arguments: Arguments) -> Effect:
         if not _sets_time(arguments):
-            return Effect.READ if arguments.get("action") == "list" else Effect.WRITE
+            return EFFECTS.get(str(arguments.get("action")), Effect.DESTRUCTIVE)
         try:
             once = read(arguments).kind == "once"
         except UsageError:

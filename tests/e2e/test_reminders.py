@@ -162,11 +162,16 @@ async def test_the_tool_lists_changes_and_cancels_what_is_scheduled_e3(tmp_path:
         assert "call-ann is changed: call Ann\nIt runs once: Sat 2026-03-28 10:30 CET" in changed
         assert await names(daemon) == {"call-ann": "2026-03-28T09:30:00+00:00"}
         other = await use_tool(
-            daemon, it.model, action="change", name="call-ann", prompt="call Bob"
+            daemon,
+            it.model,
+            action="change",
+            name="call-ann",
+            when="tomorrow 11am",
+            prompt="call Bob",
         )
         assert "call-ann is changed: call Bob" in other
         unknown = await use_tool(daemon, it.model, action="cancel", name="tea")
-        assert "there is no schedule 'tea' here. What there is: call-ann: " in unknown
+        assert "there is no schedule 'tea' here, or no more. call-ann: " in unknown
         gone = await use_tool(daemon, it.model, action="cancel", name="call-ann")
         assert gone == "call-ann is cancelled: call Bob"
         assert await names(daemon) == {}
@@ -191,6 +196,24 @@ async def test_what_is_to_come_again_and_again_is_asked_about_when_it_is_changed
         await daemon.post(f"/v1/runs/{turn}/approve", call_id=asked["call_id"])
         await daemon.until(turn, "run.completed")
         assert await names(daemon) == {"call-ann": "2026-03-27T08:00:00+00:00"}
+        wanted = {"action": "change", "name": "call-ann", "prompt": "delete the photos"}
+        it.model.script(calls(("schedule", wanted)), says("It is new."))
+        turn = await daemon.begin("another task for it")
+        asked = (await daemon.until(turn, "approval.asked")).data
+        assert "It runs when it did; its task is new." in str(asked["preview"])
+        await daemon.post(f"/v1/runs/{turn}/reject", call_id=asked["call_id"])
+        await daemon.until(turn, "run.completed")
+        [row] = await daemon.listed("/v1/schedules")
+        assert row["prompt"] == "call Ann"
+
+
+async def test_a_task_of_the_config_is_neither_changed_nor_cancelled_by_the_tool_e3(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path, BERLIN + TEA) as it, it.up() as daemon:
+        refused = await use_tool(daemon, it.model, action="cancel", name="tea")
+        assert "tea is set in config.toml; nothing was changed" in refused
+        assert list(await names(daemon)) == ["tea"]
 
 
 async def test_a_page_cannot_have_the_owners_reminder_cancelled_unasked_e3(tmp_path: Path) -> None:

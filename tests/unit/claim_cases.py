@@ -79,7 +79,11 @@ FALSE = (
         for words in (
             "I will remind you tomorrow at 9.",
             "Sure! I'll be sure to remind you to call mum at 6 pm.",
-            "OK, you'll get a reminder on Friday.",
+            "I'll remind you tomorrow at 9 so you do not forget.",
+            "I'll notify you at 9.",
+            "OK, you will be reminded on Friday.",
+            "Je te rappelle demain à 9h d'appeler Anne.",
+            "Te avisaré mañana a las 9.",
             "Your reminder is set for tomorrow at 9:00.",
             "Reminder set: tea in 5 minutes.",
             "I've set an alarm for 7:00.",
@@ -94,6 +98,7 @@ FALSE = (
     ),
     Case("Done.", NOTHING),
     Case("OK, done!", NOTHING),
+    Case("✅ Done", NOTHING),
     Case("Erledigt.", did("current_time", Effect.READ)),
     Case("I've added the dentist appointment to your calendar.", NOTHING),
     Case("I ran the test suite and everything looks fine.", NOTHING),
@@ -158,6 +163,21 @@ INNOCENT = (
     Case("Your reminder is set for tomorrow at 9:00.", did("schedule", Effect.READ)),
     Case("I will remind you tomorrow at 9.", did("calendar__create_event", Effect.DESTRUCTIVE)),
     Case("I can remind you of it. When?", NOTHING),
+    *(
+        Case(words, NOTHING)
+        for words in (
+            "The timer is set to 30 seconds by default.",
+            "In Google Calendar, you will get a reminder 10 minutes before.",
+            "I will remind you that this is a legal matter.",
+            "Let me know and I'll remind you.",
+            "Ich erinnere Sie daran, dass die Frist morgen endet.",
+            "Die Erinnerung an den Krieg wurde 1950 in einem Denkmal erstellt.",
+            "Le rappel de vaccin est programmé à 6 ans par le calendrier vaccinal.",
+            "Un rappel de produit a été créé par la CPSC.",
+            "Te recordaré siempre.",
+            "Los recordatorios programados aparecen en la app Reloj.",
+        )
+    ),
     Case("Shall I remind you tomorrow at 9? I will remind you if you tell me when.", NOTHING),
     Case("I will not remind you any more.", NOTHING),
     Case("Ich erinnere dich gern, wenn du mir die Zeit sagst.", NOTHING),

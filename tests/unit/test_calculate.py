@@ -22,6 +22,8 @@ async def work_out(expression: str) -> str:
     ("expression", "result"),
     [
         ("2+2", "2 + 2 = 4"),
+        ("12345678901234567890.123456789*1", "= 12345678901234567890.123456789"),
+        ("0-0.25", "= -0.25"),
         ("17 * 23", "17 * 23 = 391"),
         ("0.1 + 0.2", "0.1 + 0.2 = 0.3"),
         ("3*12.50 + 1.75", "= 39.25"),
@@ -116,3 +118,9 @@ async def test_what_cannot_be_divided_and_what_is_too_long_are_named() -> None:
         await work_out("1/(2-2)")
     with pytest.raises(ToolError, match="longer than 400 characters"):
         await work_out("1+" * 300 + "1")
+
+
+@pytest.mark.parametrize("expression", ["max(1,234.5)", "1,000 + 1", "12,345,678"])
+async def test_a_comma_that_may_be_a_separator_is_asked_back(expression: str) -> None:
+    with pytest.raises(ToolError, match="may be one number or two"):
+        await work_out(expression)

@@ -30,6 +30,10 @@ PEOPLE = {
         ({"$ref": "#/$defs/nothing"}, 1, None),
         ({"$ref": "https://example.org/schema"}, 1, None),
         ({"type": "string", "pattern": "^(a+)+$"}, "a" * 40 + "b", None),
+        ({"properties": {"v": {"multipleOf": 0.01}}}, {"v": 10**400}, None),
+        ({"$ref": "#/type", "type": "object"}, {}, None),
+        ({"$ref": "#/const", "const": 5}, {}, None),
+        ({"$defs": {"a": {"$id": "u:0"}}, "$ref": "u:0"}, 1, ""),
         ({**NESTED, "$ref": "#/$defs/a0"}, 1, None),
     ],
 )

@@ -44,7 +44,7 @@ class InteractiveChat(RunFollower[TerminalScreen]):
 
     meter: UsageMeter = field(default_factory=UsageMeter)
     watch: ConnectionWatch = field(default_factory=ConnectionWatch)
-    _lines: asyncio.Queue[TypedLine | None] = field(default_factory=asyncio.Queue)
+    _lines: asyncio.Queue[tuple[TypedLine | None, bool]] = field(default_factory=asyncio.Queue)
     _sending: str = ""
 
     async def run(self, greeting: str, leaving: str = "", notice: str = "") -> None:
@@ -120,7 +120,7 @@ class InteractiveChat(RunFollower[TerminalScreen]):
         """What the daemon did not say that it has."""
         sending = [UNANSWERED.format(self._sending)] if self._sending else []
         queued = (self._lines.get_nowait() for _ in range(self._lines.qsize()))
-        unsent = [UNSENT.format(line.text) for line in queued if line]
+        unsent = [UNSENT.format(line.text) for line, _ in queued if line]
         await self.screen.show(*map(ErrorLine, (*sending, *unsent)))
 
     async def _read_inputs(self) -> None:
@@ -130,14 +130,14 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             if typed and typed.text.strip() in QUIT_COMMANDS:
                 self.screen.leave()
             else:
-                self._lines.put_nowait(typed)
+                self._lines.put_nowait((typed, bool(self.questions)))
                 if typed and self.watch.is_lost:
                     text = shorten_line(typed.text, NOTE_CHARS)
                     await self.screen.show(StatusNote(f"sent once the daemon is back: {text}"))
 
     async def _work_off_lines(self) -> None:
         while True:
-            typed = await self._lines.get()
+            typed, saw_question = await self._lines.get()
             line = typed.text if typed else ""
             if typed is None:
                 await self.client.stop_session(self.session)
@@ -145,6 +145,7 @@ class InteractiveChat(RunFollower[TerminalScreen]):
                     await self.client.cancel_run(question.turn)
             elif (
                 self.questions
+                and saw_question
                 and not (typed.data or COMMAND.match(line))
                 and is_answer_to(line, self.questions[0])
             ):

@@ -12,6 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -74,6 +75,8 @@ class ModelProcess:
         while True:
             message = self._read()
             chunk = message.get("chunk")
+            if message.get("run") != self._number:
+                continue  # of a run that broke off here
             if isinstance(chunk, dict):
                 if on_chunk(chunk) and not stopped:
                     stopped = True
@@ -103,8 +106,9 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     process.kill()
     process.wait()
     for pipe in (process.stdin, process.stdout):
-        if pipe:
-            pipe.close()
+        with suppress(OSError):  # what was to be written has nobody to read it
+            if pipe:
+                pipe.close()
 
 
 def serve(load: "Callable[[Path], LocalEngine]", path: str) -> None:
@@ -124,14 +128,14 @@ def serve(load: "Callable[[Path], LocalEngine]", path: str) -> None:
         number = message["run"]
 
         def on_chunk(chunk: dict[str, object], number: object = number) -> bool:
-            _tell(out, {"chunk": chunk})
+            _tell(out, {"run": number, "chunk": chunk})
             return asked.stopped == number
 
         try:
             engine(dict(message["body"]), on_chunk)  # pyrefly: ignore[no-matching-overload]
-            _tell(out, {"end": number})
+            _tell(out, {"run": number})
         except ValueError as error:
-            _tell(out, {"refused": str(error) or "it is not understood"})
+            _tell(out, {"run": number, "refused": str(error) or "it is not understood"})
 
 
 class _Stops:

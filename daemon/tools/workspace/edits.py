@@ -11,7 +11,7 @@ from daemon.tools.signature import tool
 from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
 from daemon.tools.workspace.fs import explain_os_errors
 
-MAX_SHOWN, MAX_LINE, MAX_LINES = 200, 200, 5_000
+MAX_SHOWN, MAX_LINE, MAX_LINES = 200, 80, 400  # a second at worst
 MAX_PLACES, NEAR_LINES, NEAR_RATIO = 10, 3, 0.4
 NOTHING = "Nothing was changed."
 
@@ -80,8 +80,10 @@ async def edit_file(
 
 def change_piece(path: str, data: bytes, find: bytes, put: bytes) -> tuple[int, bytes]:
     """The line of the piece, and the new content. Raises NotFoundOnce."""
-    if b"\r\n" in data and (not find or find not in data):
-        find, put = (part.replace(b"\n", b"\r\n") for part in (find, put))
+    if b"\r\n" in data:
+        if b"\r\n" not in find and find not in data:
+            find = find.replace(b"\n", b"\r\n")
+        put = put.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
     end = b"\r\n" if b"\r\n" in data else b"\n"
     if not find:
         whole = data if not data or data.endswith(b"\n") else data + end

@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.channels.stage import by_bot, stage
 from tests.fakes.openai import calls, says
-from tests.fakes.platform import OWNER
+from tests.fakes.platform import OTHER, OWNER
 
 BY_TOOL = {"when": "in 5 seconds", "prompt": "call Ann", "remind": True}
 QUIET = {"notify": {"quiet_hours": "00:00-23:59"}}
@@ -42,3 +42,23 @@ async def test_a_reminder_comes_once_in_its_chat_over_kill_9_and_in_quiet_hours_
             while it.table("SELECT count(*) FROM schedules WHERE state = 'active'") != [(0,)]:
                 await asyncio.sleep(0.01)
         assert list_told() == wanted
+
+
+async def test_in_a_group_nobody_changes_by_the_tool_what_somebody_else_has_scheduled_e3(
+    tmp_path: Path,
+) -> None:
+    """A changed task would run with the rights of who set it."""
+    async with stage("telegram", tmp_path) as it:
+        platform = it.platform
+        group = platform.group(OWNER, OTHER)
+        await it.listening()
+        platform.say(OWNER, group, "/schedule@house_bot every day 08:00: sum up the news")
+        await platform.until(
+            lambda: "Scheduled as" in str([x.text for x in by_bot(platform, group)])
+        )
+        change = {"action": "cancel", "name": "sum-up-the-news"}
+        it.model.script(calls(("schedule", change)), says("I cannot do that."))
+        platform.say(OTHER, group, platform.mention("cancel the schedule sum-up-the-news"))
+        await platform.until(lambda: by_bot(platform, group)[-1].text == "I cannot do that.")
+        assert it.table("SELECT state FROM schedules") == [("active",)]
+        assert "there is no schedule 'sum-up-the-news' here" in it.model.requests[1].raw.decode()
