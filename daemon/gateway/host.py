@@ -228,7 +228,8 @@ class ChannelHost:
             return
         if person.role is Role.OWNER and inbound.private:
             await self.admission.save_owner_chat(inbound)
-        command = None if inbound.forwarded else parse_command(inbound.text)
+        may_be_command = "/" in inbound.text and not inbound.forwarded
+        command = parse_command(inbound.text) if may_be_command else None
         bare = not (inbound.forwarded or inbound.attachments or inbound.references)
         if bare and has_right(person.role, Right.TALK) and asks_to_start(inbound.text):
             command = ("start", "")

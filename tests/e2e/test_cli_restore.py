@@ -75,7 +75,7 @@ async def test_a_home_that_was_killed_while_it_wrote_takes_back_its_snapshot(
 ) -> None:
     """A turn that ran when the snapshot was made is told and not begun again; nothing is sent twice."""
     home = tmp_path / "home"
-    model.script(says("done"), calls(("write_file", {"path": "a", "text": "x"})), hangs())
+    model.script(says("hello"), calls(("write_file", {"path": "a", "text": "x"})), hangs())
     async with running_daemon(home, scripted(model.base_url)) as daemon:
         await daemon.ask("first")
         await daemon.begin("write it down", "other")

@@ -34,8 +34,8 @@ from tests.e2e.small_tasks import (
     claims_falsely,
 )
 
-pytestmark = pytest.mark.timeout(7200)
 FULL = os.environ.get("AIDAEMON_TEST_FULL") == "1"
+pytestmark = pytest.mark.timeout(7200 if FULL else 900)
 TIMES = 3 if FULL else 1
 ZONE = ZoneInfo("Europe/Berlin")
 CONFIG = {
