@@ -47,7 +47,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/client": 10_880,
     "daemon/commands": 12_350,
     "daemon/core": 20_600,
-    "daemon/gateway": 5_640,
+    "daemon/gateway": 5_660,
     "daemon/http": 7_700,
     "daemon/loops": 5_050,
     "daemon/ops": 8_120,
