@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
         remove_model,
     )  # lazy: brings urllib
     from daemon.ops.own_models import add_model, find_model, load_catalogue  # lazy: with it
+    from daemon.providers.local.engine import find_needed_memory  # lazy: brings the provider
 
     folder = models_dir()
     match args.action:
@@ -53,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
             for model in load_catalogue(folder):
                 where = model.path(folder) if model.is_present(folder) else "not here"
                 print(f"{_about(model)}, {where}")
-                print(f"  needs {_tell_memory(model.size)} of free memory; sha256 {model.sha256}")
+                needed = find_needed_memory(model.size) / (1 << 30)
+                print(f"  needs {needed:.2g} GiB of free memory; sha256 {model.sha256}")
                 print(f"  from {model.sources[0].name}")
         case "add":
             model = add_model(folder, args.name, args.url, args.hash, args.licence)
@@ -97,12 +99,6 @@ def ensure_model(name: str) -> Path:
 
 def _about(model: "EmbeddedModel") -> str:
     return f"{model.name}, {model.size / 1e9:.2f} GB, licence {model.licence}"
-
-
-def _tell_memory(size: int) -> str:
-    from daemon.providers.local.engine import find_needed_memory  # lazy: brings the provider
-
-    return f"{find_needed_memory(size) / (1 << 30):.2g} GiB"
 
 
 def _fetch(model: "EmbeddedModel", folder: Path) -> Path:

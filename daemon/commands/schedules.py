@@ -7,7 +7,7 @@ from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.clock import show_time
 from daemon.core.errors import UsageError
-from daemon.core.trust import Label, Right, has_right
+from daemon.core.trust import OWNER_NAME, Label, Right, has_right
 from daemon.services.approvals import make_visible
 from daemon.store.tables.schedules import OccurrenceRow, ScheduleRow
 from daemon.triggers.changes import change_schedule
@@ -89,7 +89,7 @@ class ScheduleCommands:
     async def _change(self, name: str, words: str) -> str:
         """`words`: "WHEN", "WHEN: TASK" or ": TASK"."""
         when, _, task = f"{words} ".partition(": ")
-        row = await change_schedule(self.schedules, name, when.strip(), task.strip())
+        row = await change_schedule(self.schedules, name, when, task, origin=OWNER_NAME)
         return f"{row.name} is changed. {self.schedules.describe(row)}"
 
     async def _list(self) -> str:

@@ -18,11 +18,13 @@ async def change_schedule(
     prompt: str = "",
     zone: str = "",
     *,
+    origin: str,
     tainted: bool = False,
 ) -> ScheduleRow:
     """The schedule of this name or id with a new rule, a new task, or both; what is "" stays. One
-    that was over begins again; one that is paused stays so. `tainted`: the change may be wanted by
-    somebody outside. Raises UsageError: nothing was changed.
+    that was over begins again; one that is paused stays so. `origin` is whose words the prompt
+    is; `tainted`: the change may be wanted by somebody outside. Raises UsageError: nothing was
+    changed.
     """
     now = engine.clock.now()
 
@@ -35,7 +37,8 @@ async def change_schedule(
             raise UsageError(f"{row.name} {where}; nothing was changed")
         if not when.strip() and not prompt.strip():
             raise UsageError("neither a new time nor a new task is given; nothing was changed")
-        row = replace(row, prompt=prompt.strip() or row.prompt)
+        if prompt.strip():
+            row = replace(row, prompt=prompt.strip(), origin=origin)
         if tainted:
             row = replace(row, label=Label.UNTRUSTED)
         if when.strip():

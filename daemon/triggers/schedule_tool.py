@@ -94,7 +94,9 @@ async def schedule(
         if action == "cancel":
             await engine.change(row.id, "remove")
             return f"{row.name} is cancelled: {row.prompt[:LONGEST_TASK]}"
-        row = await change_schedule(engine, row.id, when, prompt, zone, tainted=tainted)
+        row = await change_schedule(
+            engine, row.id, when, prompt, zone, origin="model", tainted=tainted
+        )
         state = "paused" if row.state == "paused" else "changed"
         return f"{row.name} is {state}: {row.prompt[:LONGEST_TASK]}\n{engine.describe(row)}"
     except UsageError as error:

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from daemon.core.events import RecordedEvent, UserSaid
 from daemon.store.journal import Store
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.journal import FaultyStore
-from tests.fakes.daemon_process import Daemon, running_daemon, scripted
+from tests.fakes.daemon_process import Daemon, NotReady, running_daemon, scripted
 from tests.fakes.house import SESSION, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, drops, gate, says
 
@@ -57,9 +58,10 @@ async def test_b5_25_a_message_that_kills_the_daemon_three_times_is_set_aside_an
         model.otherwise(by(deadly.choose))
         turn = ""
         for _ in range(TRIES):
-            async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
-                turn = turn or await daemon.begin("poison")
-                await ended_by_the_model(daemon)
+            with suppress(NotReady):  # the model may be asked, and kill, before the daemon says so
+                async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+                    turn = turn or await daemon.begin("poison")
+                    await ended_by_the_model(daemon)
         async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
             await daemon.until(turn, "run.completed")
             run = await daemon.run(turn)

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,10 @@ from tests.fakes.sse import Sent, events_of
 
 TOKEN = "test-token-0123456789"
 Json = dict[str, object]
+
+
+class NotReady(AssertionError):
+    """It ended before it said that it is ready."""
 
 
 @dataclass(slots=True)
@@ -122,8 +126,9 @@ async def running_daemon(
             yield Daemon(url, home, process, http, log)
             reading.cancel()
     finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended, and nobody has asked yet
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         hear_no_more()
 
@@ -164,7 +169,7 @@ async def _ready(stderr: asyncio.StreamReader, log: list[str]) -> str:
         log.append(line)
         if line.startswith("ready "):
             return line.split()[1]
-    raise AssertionError("the daemon did not become ready:\n" + "".join(log))
+    raise NotReady("the daemon did not become ready:\n" + "".join(log))
 
 
 async def _read_on(stderr: asyncio.StreamReader, log: list[str]) -> None:

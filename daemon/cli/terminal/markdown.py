@@ -56,6 +56,7 @@ class ChatMarkdown(Markdown):
         self.parsed = create_parser().parse(escape_controls(text))
         for token in self.parsed:
             for child in token.children or ():
+                child.content = escape_controls(child.content)  # what an entity stood for
                 if child.type == "softbreak":
                     child.type = "hardbreak"
 

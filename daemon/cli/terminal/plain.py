@@ -152,7 +152,7 @@ class PlainChat(RunFollower[PlainScreen]):
         if self.can_ask or once is None:
             self.lines.start()
         async with self.follow_subagents() as group:
-            polling = group.create_task(self._poll(shows=once is None))
+            polling = group.create_task(self._poll())
             await (self._talk() if once is None else self._send_and_wait(once))
             polling.cancel()
             if self._reading:
@@ -175,12 +175,12 @@ class PlainChat(RunFollower[PlainScreen]):
             elif line.strip():
                 await self._send_and_wait(line, data=(line,) if self.piped else self.lines.pasted)
 
-    async def _poll(self, *, shows: bool) -> None:
-        """Questions, and with `shows` what comes by itself: of schedules, or from elsewhere."""
+    async def _poll(self) -> None:
+        """Questions, and between two lines what comes by itself, as of schedules."""
         while True:
             await asyncio.sleep(POLL_S)
             await self.poll_questions()
-            if shows and not self._waiting:
+            if not self._waiting:
                 await self._show_waiting(())
 
     async def stop(self) -> None:

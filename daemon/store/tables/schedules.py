@@ -86,7 +86,8 @@ REPLACE = """ON CONFLICT (id) DO UPDATE SET name = excluded.name, rule = exclude
     misfire = excluded.misfire, oneshot = excluded.oneshot, jitter_s = excluded.jitter_s, until =
     excluded.until, condition = excluded.condition, label = excluded.label, made_at =
     excluded.made_at, state = excluded.state, due = excluded.due, fires_at = excluded.fires_at,
-    seen = excluded.seen, trouble = excluded.trouble, remind = excluded.remind"""
+    seen = excluded.seen, trouble = excluded.trouble, remind = excluded.remind,
+    origin = excluded.origin"""
 GOALS = RowMapper(GoalRow, "goals")
 REPLACE_GOAL = """ON CONFLICT (id) DO UPDATE SET usd = excluded.usd, state = excluded.state, note =
     excluded.note"""
