@@ -62,11 +62,11 @@ async def connect(
             daemon.ready.set()
             if warm:
                 daemon.background.start(daemon.warm_up(), "warm-up")
+            if fires:
+                await daemon.schedules.start(IN_CHAT)
             if session:
                 also = f"{SCHEDULE_CHANNEL}_" if fires else ""
                 await daemon.sessions.recover(session, also=also)
-            if fires:
-                await daemon.schedules.start(IN_CHAT)
             model = daemon.config.provider.get_model()
             notice = "\n".join(filter(None, (loaded.notice, *daemon.faults_of_home)))
             loads = daemon.config.provider.kind == "local"
