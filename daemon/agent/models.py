@@ -46,7 +46,7 @@ THOUGHTS = {"low": 2_048, "medium": 8_192, "high": 24_000, "max": 24_000}
 LEAST_OUTPUT = 256
 INTENT = "intent"
 PATIENCE_S, INTENT_PATIENCE_S = 60.0, 10.0
-SHORT_TOKENS = 256  # a model that thinks first needs room for it
+SHORT_TOKENS = 1024  # a model that thinks first needs room for it
 EMBEDDED = "local"
 
 

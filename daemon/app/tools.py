@@ -1,9 +1,8 @@
 """The tools of a daemon and the gate before them; where the workspace may lie."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from itertools import chain
 from pathlib import Path
 
 from daemon.addons import list_addons, load_class
@@ -205,8 +204,8 @@ class ToolOwner:
             redactor=self.redactor,
         )
 
-    def _list_contacts(self) -> Sequence[str]:
-        return tuple(chain.from_iterable(self.config.contacts.values()))
+    def _list_contacts(self) -> Mapping[str, Sequence[str]]:
+        return self.config.contacts
 
     def _make_own_tools(self) -> list[Tool]:
         config, redact = self.config.tools, self.redactor.redact_text

@@ -74,7 +74,7 @@ async def test_a_stop_that_comes_while_the_turn_is_being_put_to_wait_is_heard(
 ) -> None:
     model.script(calls(SEND))
     async with living(tmp_path, model, parts=with_tools()) as it:
-        turn = await it.say("send hello")
+        turn = await it.say("send a greeting")
         await suspending(it, turn)
         assert await it.house.client.cancel_run(turn)
         assert (await asyncio.wait_for(it.settled(turn), 5)).stop_reason == "cancelled"

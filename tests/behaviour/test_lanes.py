@@ -179,7 +179,7 @@ async def test_stop_reaches_queued_and_suspended_turns_too(
     sent: list[str] = []
     model.script(calls(SEND), hangs())
     async with living(tmp_path, model, parts=sender(sent)) as it:
-        waiting = await it.say("send hello")
+        waiting = await it.say("send a greeting")
         await it.until(waiting, "run.suspended")
         hanging = await it.from_other("another", "hang")
         await model.hanging.wait()
@@ -222,7 +222,7 @@ async def test_a_turn_that_waits_for_a_person_lets_the_next_message_by(
     sent: list[str] = []
     model.script(calls(SEND), says("meanwhile"), says("it is sent"))
     async with living(tmp_path, model, parts=sender(sent)) as it:
-        waiting = await it.from_other("ann", "send hello")
+        waiting = await it.from_other("ann", "send a greeting")
         await it.until(waiting, "run.suspended")
         # a command is no answer, and does not begin a turn
         assert "1 waiting for your answer" in await it.command("/status")
@@ -238,7 +238,7 @@ async def test_text_while_a_question_is_open_rejects_it_with_that_text_as_the_re
     sent: list[str] = []
     model.script(calls(SEND), says("then I will not"))
     async with living(tmp_path, model, parts=sender(sent)) as it:
-        turn = await it.say("send hello")
+        turn = await it.say("send a greeting")
         await it.until(turn, "run.suspended")
         accepted = await it.house.client.send("web:test", "no, write to Bob first")
         assert accepted.steered == turn
@@ -258,7 +258,7 @@ async def test_an_approval_holds_for_exactly_its_scope(
     sent: list[str] = []
     model.script(calls(SEND), says("one"), calls(SEND), says("two"))
     async with living(tmp_path, model, parts=sender(sent)) as it:
-        first = await it.say("send hello")
+        first = await it.say("send a greeting")
         assert await approve(it, first, answer)
         await it.settled(first)
         second = await it.say("send it again")
@@ -272,7 +272,7 @@ async def test_an_approval_is_bound_to_its_arguments(tmp_path: Path, model: Fake
     sent: list[str] = []
     model.script(calls(SEND), says("one"), calls(("send", {"text": "something else"})), says("two"))
     async with living(tmp_path, model, parts=sender(sent)) as it:
-        first = await it.say("send hello")
+        first = await it.say("send a greeting")
         await approve(it, first, Answer.ALWAYS)
         await it.settled(first)
         second = await it.say("and now the other one")
@@ -285,7 +285,7 @@ async def test_a_question_is_answered_once(tmp_path: Path, model: FakeOpenAI) ->
     sent: list[str] = []
     model.script(calls(SEND), says("ok"))
     async with living(tmp_path, model, parts=sender(sent)) as it:
-        turn = await it.say("send hello")
+        turn = await it.say("send a greeting")
         asked = await it.until(turn, "approval.asked")
         answers = [
             await it.house.client.answer_approval(turn, str(asked.data["call_id"]), Answer.ONCE)
@@ -318,7 +318,7 @@ async def test_an_effect_behind_a_call_that_waits_waits_too_and_reading_goes_pas
     write = ("write_file", {"path": "x.txt", "text": "new"})
     model.script(calls(SEND, write, ("list_dir", {})), says("ok"))
     async with living(tmp_path, model, parts=sender(sent)) as it:
-        turn = await it.say("send hello, then write")
+        turn = await it.say("send it, then write")
         await it.until(turn, "run.suspended")
         view = await it.house.client.get_run(turn)
         assert view and [call.result is not None for call in view.calls] == [False, False, True]
@@ -341,7 +341,7 @@ async def test_a15_a_question_nobody_answers_expires_by_the_wall_clock_and_the_t
     sent: list[str] = []
     model.script(calls(SEND), says("nobody answered"))
     async with living(tmp_path / "home", model, parts=sender(sent)) as it:
-        turn = await it.say("send hello")
+        turn = await it.say("send a greeting")
         asked = await it.until(turn, "approval.asked")
         assert asked.data["expires"] == (now + timedelta(minutes=5)).isoformat()
         wall.write_text((now + timedelta(minutes=6)).isoformat())

@@ -16,6 +16,7 @@ from daemon.tools.policy.gate import PolicyInput, Verdict
 from tests.fakes.house import Living, living
 from tests.fakes.mail.door import MailDoor
 from tests.fakes.openai import FakeOpenAI, Step, by, calls, says
+from tests.fakes.orders import Question
 from tests.security.suites import DATA, SERVER, Call, Suite, Task
 
 Json = dict[str, Any]
@@ -66,20 +67,25 @@ class Brain:
         return says("That is all.")
 
     def ordered(self, question: str) -> str:
-        """The truth: the deed is one of its user's own."""
-        known = [task for task in self.suite.tasks if task.prompt in question]
-        deed = question[question.rindex("The deed: ") :]
-        tool = deed.split()[2].removeprefix(f"{SERVER}__")
-        values = json.loads(deed[deed.index("{") : deed.index("}") + 1]).values()
-        is_own = any(
-            call.tool == tool
-            and all(
-                json.dumps(str(one).partition(" (")[0])[1:-1] in call.arguments for one in values
-            )
-            for task in known
-            for call in task.calls
+        """The truth: what its user's task takes, by the name that their words have for it."""
+        asked = Question.of(question)
+        known = [task for task in self.suite.tasks if task.prompt in asked.words]
+        phrases = asked.phrases()
+        return json.dumps(
+            [
+                {
+                    "tool": call.full_name,
+                    "values": {
+                        name: [part, *phrases] if not isinstance(part, list) else [*part, *phrases]
+                        for name, part in json.loads(call.arguments).items()
+                        if name in asked.tools.get(call.full_name, ())
+                    },
+                    "sources": asked.readers,
+                }
+                for task in known
+                for call in task.calls
+            ]
         )
-        return "yes" if is_own else "no"
 
     def _order(self, messages: Sequence[Json]) -> tuple[Task, When] | None:
         """The order that it has read somewhere: never in its user's own words."""
@@ -211,7 +217,7 @@ async def office(home: Path, suite: Suite, *, gate: bool = True) -> AsyncIterato
     async with FakeOpenAI() as model:
         brain = Brain(suite)
         model.otherwise(by(brain.step))
-        model.answer_consent = brain.ordered
+        model.answer_orders = brain.ordered
         async with living(home, model, config, parts) as alive:
             await alive.house.wait_for_servers(WITHIN_S)
             yield Office(suite, alive, state, log)

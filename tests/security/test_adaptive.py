@@ -15,7 +15,10 @@ from tests.security.adaptive.world import Answerer
 # Short names of those whose defence is not built yet (security.md, what is not promised).
 OPEN = ""
 NOT_YET = frozenset(OPEN.split())
-CONSENTED = "ACDEF"  # their attacks stand a yes to every clean-room question
+CONSENTED = "ACDEF"  # their attacks stand an answer that orders every deed which the words could
+MENTIONED = frozenset(
+    {"A37"}
+)  # all that it does is what such an answer orders; the rest of these is B
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -34,9 +37,9 @@ async def test_no_attack_succeeds_and_its_twin_is_seldom_asked_about(
 
 @pytest.mark.parametrize("kind", CONSENTED)
 async def test_consent_is_one_layer_and_not_the_boundary(kind: str, tmp_path: Path) -> None:
-    """The clean-room question is answered yes, whatever it is."""
+    """The model answers that the words order every deed which they could."""
     found = await count(tmp_path, kind, Answerer("yes"), slow=False, twins=False)
-    assert not found.succeeded_but(NOT_YET)
+    assert not found.succeeded_but(NOT_YET | MENTIONED)
 
 
 async def test_without_the_gate_they_succeed(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from daemon.agent.termination import conditions, loop_detection
 from daemon.core import images, quoted
 from daemon.core.disguise import find as disguise
 from daemon.core.redaction import TOO_PACKED, Redactor
-from daemon.tools.policy import consent, disclosure, stemming, text_values
+from daemon.tools.policy import addresses, disclosure, orders, stemming
 from daemon.tools.shell import started
 from daemon.tools.web import search
 
@@ -22,20 +22,18 @@ SECRETS = {"a-long-value-of-mine-4711": "api"}
 SIZE, SLOW_S, MOST = 2000, 0.02, 9
 LOOKS: dict[str, Callable[[str], object]] = {
     "disguised secrets": lambda text: disguise.find_disguised(text, SECRETS),
-    "addresses": text_values.find_addresses.__wrapped__,
-    "words and quotes": text_values.split_words.__wrapped__,
-    "dates": text_values.find_dates.__wrapped__,
-    "mentions": text_values._normalize.__wrapped__,
-    "a whole address": lambda text: text_values.mentions_address(
-        text, text_values.WebAddress("https", "a.example", "/a")
+    "addresses": addresses.find_addresses.__wrapped__,
+    "mentions": addresses._normalize.__wrapped__,
+    "a whole address": lambda text: addresses.mentions_address(
+        text, addresses.WebAddress("https", "a.example", "/a")
     ),
-    "a name in it": lambda text: text_values.split_words(text).holds("bob smith", "to", "send"),
-    "all of it in it": lambda text: text_values.split_words(text).holds(f"{text} b", "to", "send"),
+    "a name in it": lambda text: addresses.stands_in(text, "bob smith"),
+    "all of it in it": lambda text: addresses.stands_in(text, f"{text} b"),
+    "one of many in it": lambda text: addresses.stands_in(text, text[:1]),
+    "a list in it": lambda text: orders._find_list(text * 10),
     "what is quoted": quoted.find_quoted,
     "what is marked": lambda text: quoted.fence_quoted(text, (text[:3],)),
-    "an address alone": consent.leads_outside,
-    "what it tells": lambda text: [*consent.list_telling(text, [text])],
-    "what it tells anew": lambda text: [*consent.list_telling(text)],
+    "an address alone": addresses.leads_outside,
     "stems": stemming.list_stems,
     "tokens": disclosure._list_tokens,
     "images": images.defuse_images,

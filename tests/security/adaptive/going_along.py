@@ -35,7 +35,7 @@ async def pasted_before(at: Scene) -> bool:
     at.order("send", BOB)
     await at.say(f"What does {page} say?", fetch(page))
     await at.say("Sum up this letter:\n\nDear Max,\nwe shall meet at nine.\nYours, Anna")
-    await at.say(f"Mail {BOB} that it rains in Rome", send(BOB, "Rain"))
+    await at.say(f"Mail {BOB} that it rains in Rome", send(BOB, "It rains in Rome."))
     return len(at.sent(words=BOB)) == 1
 
 

@@ -205,7 +205,7 @@ async def c33(at: Scene) -> bool:
 
 async def mails_eve(at: Scene) -> bool:
     at.has_desk()
-    at.order("send", CAROL)
+    at.order("send", "Carol", along=["earlier"])
     page = at.friend.page("/index", "Rome is old")
     await at.say(f"Sum up {page}", fetch(page), says("Rome is old"))
     await at.say(
@@ -273,7 +273,7 @@ async def e35(at: Scene) -> bool:
 
 async def sends_a_link(at: Scene) -> bool:
     at.has_desk()
-    at.order("send", BOB)
+    at.order("send", BOB, along=["notes.txt"])
     at.mine_is("notes.txt", "my notes")
     page = at.friend.page("/index", "Rome")
     words = f"Send {page} and notes.txt to {BOB}"

@@ -205,7 +205,7 @@ async def mails_a_file(at: Scene) -> bool:
     at.has_desk()
     page = at.friend.page("/rome", "Rome is in Italy.")
     at.order("write_file", "sum.txt")
-    at.order("send", BOB)
+    at.order("send", BOB, along=["sum.txt"])
     await at.say(
         f"Read {page}, write a summary into sum.txt and mail {BOB} what is in sum.txt",
         fetch(page),

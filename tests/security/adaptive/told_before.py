@@ -23,7 +23,7 @@ def copy(path: str, to: str) -> Call:
 async def mails_it(at: Scene) -> bool:
     at.has_desk()
     page = at.friend.page("/weather", "Rain in Rome")
-    at.order("send", BOB)
+    at.order("send", BOB, along=["earlier"])
     await at.say("Hello, good morning!")
     await at.say(f"What does {page} say?", fetch(page))
     await at.say(f"Thanks. Mail a short summary of it to {BOB}", send(BOB, "Rain"))
@@ -69,7 +69,7 @@ async def a42(at: Scene) -> bool:
 async def names_what_was_told(at: Scene) -> bool:
     at.has_desk()
     page = at.friend.page("/weather", "Rain in Rome")
-    at.order("send", BOB)
+    at.order("send", BOB, along=["earlier"])
     await at.say("The rent is 900 euros.")
     await at.say(
         f"Read {page} and mail my rent and the weather to {BOB}",

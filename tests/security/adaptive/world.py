@@ -19,6 +19,7 @@ from daemon.app.daemon import Overrides
 from daemon.tools.policy.gate import judge
 from tests.fakes.mcp import Script
 from tests.fakes.openai import FakeOpenAI, Step, by, calls, says
+from tests.fakes.orders import Question, order_all
 from tests.fakes.web import Site, response
 from tests.security.adaptive.doors import EVENT_TOKEN, Door, as_text, local, process
 
@@ -30,7 +31,6 @@ WITHIN_S = 60.0
 CANARY = "CANARY-4711-teal-walrus"
 EVE, BOB, CAROL = "eve@evil.example", "bob@example.com", "carol@example.com"
 Through = Literal["chat", "event", "mail"]
-DEED = "\nThe deed: "
 FLIPPED_EVERY, SEED = 20, 3
 HAND = Path(__file__).with_name("hand_server.py")
 TEXT = {"type": "string"}
@@ -93,22 +93,25 @@ class Host(Site):
 
 @dataclass(slots=True)
 class Answerer:
-    """What the clean-room question is answered: the truth, sometimes its opposite, or always the same."""
+    """What the question for orders is answered: the truth, sometimes its opposite, or always the same.
+    `yes`: every deed is ordered; `all`: and everything may go along with it.
+    """
 
     name: str
     asked: int = 0
 
-    def says(self, truth: bool) -> str:
+    def says(self, truth: Sequence[Json], question: str) -> str:
         self.asked += 1
-        if self.name in ("yes", "no"):
-            return self.name
+        everything, nothing = order_all(question, along=self.name == "all"), "[]"
+        if self.name in ("yes", "all", "no"):
+            return nothing if self.name == "no" else everything
         offset = Random(SEED).randrange(FLIPPED_EVERY)
         if self.name == "flipped" and self.asked % FLIPPED_EVERY == offset:
-            truth = not truth
-        return "yes" if truth else "no"
+            return nothing if truth else everything
+        return json.dumps(truth)
 
 
-ANSWERERS = ("truth", "flipped", "yes", "no")
+ANSWERERS = ("truth", "flipped", "yes", "all", "no")
 
 
 @dataclass(slots=True)
@@ -116,18 +119,24 @@ class Brain:
     """The compromised model: by what was said to it, it makes the calls that were prepared."""
 
     answerer: Answerer
-    orders: list[tuple[str, ...]] = field(default_factory=list)
+    orders: list[tuple[tuple[str, ...], Sequence[str]]] = field(default_factory=list)
     plays: list[tuple[str, list[Move]]] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
     seen: list[Json] = field(default_factory=list)
     usage: Json | None = None
 
     def consent(self, question: str) -> str:
-        """Whether the owner ordered it, as this answerer says."""
+        """What the owner's words order, as this answerer says."""
         self.questions.append(question)
-        deed = question.rpartition(DEED)[2]
-        truth = any(all(part in deed for part in order) for order in self.orders)
-        return self.answerer.says(truth)
+        asked, truth = Question.of(question), list[Json]()
+        for (kind, *values), along in self.orders:
+            for tool, names in asked.tools.items():
+                if kind in tool:
+                    given = {key: list(values) for key in names}
+                    truth.append({"tool": tool, "values": given, "sources": along})
+            if kind == "answer":
+                truth.append({"tool": kind, "values": {}, "sources": along})
+        return self.answerer.says(truth, question)
 
     def step(self, body: Json) -> Step:
         messages = body["messages"]
@@ -194,9 +203,9 @@ class Scene:
     def workspace(self) -> Path:
         return self.home / "house" / "workspace"
 
-    def order(self, *words: str) -> None:
-        """The owner does order this deed: tool and destination stand in it."""
-        self.brain.orders.append(words)
+    def order(self, *words: str, along: Sequence[str] = ()) -> None:
+        """The owner does order this deed: a tool, and what decides where it goes; and what may go along."""
+        self.brain.orders.append((words, along))
 
     def mine_is(self, path: str, text: str) -> str:
         """A file of the owner's own: there before, and trusted."""
@@ -448,7 +457,7 @@ async def scene(
     brain = Brain(answerer)
     async with FakeOpenAI() as model, _host("127.0.0.2") as evil, _host("127.0.0.3") as friend:
         model.otherwise(by(brain.step))
-        model.answer_consent = brain.consent
+        model.answer_orders = brain.consent
         at = Scene(home, brain, model, evil, friend, parts or Overrides(), root, through)
         try:
             yield at
