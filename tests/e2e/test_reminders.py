@@ -186,6 +186,12 @@ async def test_the_tool_lists_changes_and_cancels_what_is_scheduled_e3(tmp_path:
         assert "there is no schedule 'tea' here, or no more. call-ann: " in unknown
         gone = await use_tool(daemon, it.model, action="cancel", name="call-ann")
         assert gone == "call-ann is cancelled: call Bob"
+        again = await use_tool(daemon, it.model, action="cancel", name="call-ann")
+        assert again == gone  # as when a crash repeats the call
+        changed = await use_tool(
+            daemon, it.model, action="change", name="call-ann", when="tomorrow 11am"
+        )
+        assert "there is no schedule 'call-ann' here, or no more" in changed
         assert await names(daemon) == {}
         await daemon.post("/v1/messages", text="/remind in 28 hours: the end")
         it.at(START + timedelta(hours=28))
