@@ -43,8 +43,8 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/access": 2_300,
     "daemon/agent": 34_240,
     "daemon/app": 11_400,
-    "daemon/cli": 28_180,
-    "daemon/client": 10_880,
+    "daemon/cli": 28_280,
+    "daemon/client": 10_940,
     "daemon/commands": 12_350,
     "daemon/core": 20_600,
     "daemon/gateway": 5_660,
@@ -57,8 +57,8 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_800,
     "daemon/settings": 7_990,
     "daemon/store": 13_760,
-    "daemon/tools": 105_800,
-    "daemon/triggers": 23_460,
+    "daemon/tools": 105_940,
+    "daemon/triggers": 23_720,
     "memory": 2_650,
 }
 TOP_LEVEL = {

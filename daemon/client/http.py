@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args
 from urllib.parse import quote, urlencode, urlsplit
@@ -39,6 +39,7 @@ SEND = {
     "web": Endpoint("POST", "/v1/messages?stream={stream}", SendResult),
 }
 EVENTS = Endpoint("GET", "/v1/runs/{turn}/events")
+HEALTH = Endpoint("GET", "/health")
 ANSWER = Endpoint("POST", "/v1/runs/{turn}/{verb}", missing="question")
 START_LOOP = Endpoint("POST", "/api/agents/{agent}/loop/start", LoopView)
 CHANGE_LOOP = Endpoint("POST", "/api/agents/{agent}/loop/{verb}", LoopView, missing="loop")
@@ -94,11 +95,14 @@ class RequestRefused(AidaemonError):
 
 @value
 class HttpClient(DaemonClient):
-    """A client of the daemon at `url`."""
+    """A client of the daemon at `url`. Each `patience_s` without an answer it asks whether the
+    daemon is alive.
+    """
 
     url: str
     token: str = field(repr=False)
     delays: tuple[float, ...] = RECONNECT_DELAYS
+    patience_s: float = REQUEST_S
 
     async def send(
         self,
@@ -228,11 +232,9 @@ class HttpClient(DaemonClient):
         """The result as the endpoint declares it. Raises RequestRefused, DaemonStopped."""
         result = endpoint.result
         try:
-            async with (
-                asyncio.timeout(REQUEST_S),
-                self._open(endpoint, given) as (status, reader),
-            ):
-                raw = await reader.read()
+            async with self._open(endpoint, given) as (status, reader):
+                async with asyncio.timeout(REQUEST_S):
+                    raw = await reader.read()
         except LOST_CONNECTION as error:
             raise DaemonStopped from error
         if endpoint.missing and status in (404, 409):
@@ -273,16 +275,28 @@ class HttpClient(DaemonClient):
             "Last-Event-ID": position,
         }
         head = "".join(f"{name}: {text}\r\n" for name, text in lines.items())
-        reader, writer = await asyncio.open_connection(
-            address.hostname, address.port, limit=MAX_EVENT_BYTES
-        )
+        async with asyncio.timeout(REQUEST_S):
+            reader, writer = await asyncio.open_connection(
+                address.hostname, address.port, limit=MAX_EVENT_BYTES
+            )
         try:
             writer.write(f"{endpoint.method} {path} HTTP/1.0\r\n{head}\r\n".encode() + content)
-            async with asyncio.timeout(REQUEST_S):
-                status = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1]
-            yield int(status), reader
+            yield await self._read_status(reader), reader
         finally:
             writer.close()
+
+    async def _read_status(self, reader: asyncio.StreamReader) -> int:
+        """However long the daemon works on it. Raises TimeoutError once it is not alive."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.patience_s):
+                    return int((await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1])
+            try:
+                # it ends before it would ask the same of itself
+                async with asyncio.timeout(self.patience_s / 2), self._open(HEALTH, {}):
+                    pass
+            except ConnectionRefusedError as error:
+                raise TimeoutError from error  # the request itself was taken
 
 
 def read_view(kind: Any, found: Any) -> Any:

@@ -3,7 +3,7 @@ as the row of the journal. Pure.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,11 +14,11 @@ from daemon.store.tables.schedules import GoalRow, ScheduleRow
 from daemon.tools.calls import HEARTBEAT_FILE
 from daemon.triggers.conditions import HEARTBEAT_PROMPT, check_condition
 from daemon.triggers.config import SchedulerConfig, ScheduleTask
-from daemon.triggers.recurrence import BadRule, Due, load_zone, parse_rule
+from daemon.triggers.recurrence import BadRule, Due, Recurrence, load_zone, parse_rule
 
 CONFIG = "config"
 HEARTBEAT = "heartbeat"
-MOST_JITTER_S = 86_400
+MOST_JITTER_S, BATCH = 86_400, 100
 LATE = timedelta(minutes=10)
 LATE_TEXT = "\n\n(This was due at {due}; it runs now, {late} later.)"
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -137,3 +137,40 @@ def describe_delay(row: ScheduleRow, due: Due, now: datetime) -> str:
     late = timedelta(seconds=round((now - due.at).total_seconds()))
     when = due.at.astimezone(load_zone(row.zone)).strftime("%Y-%m-%d %H:%M")
     return LATE_TEXT.format(due=when, late=late)
+
+
+def recurrence_of(row: ScheduleRow) -> Recurrence:
+    """Raises BadRule, where a zone is not known any more."""
+    return parse_rule(row.rule, row.zone, row.made_at)
+
+
+def plan_next(
+    row: ScheduleRow, after: datetime, chance: Callable[[int], float], known: Callable[[str], bool]
+) -> ScheduleRow:
+    """The row with its first due time after this instant that was not taken before; over where
+    there is none. Raises BadRule.
+    """
+    rule = recurrence_of(row)
+    due = rule.next_due(after)
+    while due and known(due.key):
+        due = rule.next_due(due.at)
+    if due is None or (row.until and due.at > row.until):
+        return replace(row, due=None, fires_at=None, state="over")
+    delay = timedelta(seconds=chance(row.jitter_s)) if row.jitter_s else timedelta()
+    return replace(row, due=due.at, fires_at=due.at + delay)
+
+
+def list_passed(row: ScheduleRow, now: datetime) -> list[Due]:
+    """The due times that have come by now and are to be looked at: the first, or with `all` each of
+    them, at most BATCH; none later than `until`. Raises BadRule.
+    """
+    if row.due is None:
+        return []
+    rule, found, last = recurrence_of(row), list[Due](), min(now, row.until or now)
+    due = rule.next_due(row.due - timedelta(microseconds=1))
+    while due and due.at <= last and len(found) < BATCH:
+        found.append(due)
+        if row.misfire != "all" or row.oneshot:
+            break
+        due = rule.next_due(due.at)
+    return found

@@ -4,7 +4,7 @@ What the next runs are, and what they may cost, is the same text for the questio
 for the terminal.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -37,15 +37,25 @@ class SessionSchedules:
 
     async def list(self, session: str, sender: str) -> list[ScheduleRow]:
         """Those that are not over, oldest first."""
-        own, root = await self.is_own(session), await self.engine.find_root(session)
-        rows = await self.engine.list_all()
-        mine = (one for one in rows if own or (one.session, one.sender) == (root, sender))
-        return [one for one in mine if not one.lane and one.state != "over"]
+        rows = await self._select(await self.engine.list_all(), session, sender)
+        return [one for one in rows if one.state != "over"]
 
-    async def find(self, session: str, sender: str, name: str) -> ScheduleRow:
-        """Raises ToolError with what there is."""
+    async def _select(
+        self, rows: Iterable[ScheduleRow], session: str, sender: str
+    ) -> Sequence[ScheduleRow]:
+        own, root = await self.is_own(session), await self.engine.find_root(session)
+        mine = (one for one in rows if own or (one.session, one.sender) == (root, sender))
+        return [one for one in mine if not one.lane]
+
+    async def find(
+        self, session: str, sender: str, name: str, *, cancelled: bool = False
+    ) -> ScheduleRow:
+        """One that is `cancelled` already, too. Raises ToolError with what there is."""
         rows = await self.list(session, sender)
         found = next((one for one in rows if name in (one.name, one.id)), None)
+        if cancelled and found is None:
+            former = await self.engine.store.read(lambda tx: tx.list_removed(name))
+            found = next(iter(await self._select(former, session, sender)), None)
         if found is None:
             raise ToolError(f"there is no schedule {name!r} here, or no more. {render_list(rows)}")
         return found
@@ -88,7 +98,7 @@ async def schedule(
             )
             row = await engine.add(order, f"{context.turn.id}.{context.call_id}")
             return f"Scheduled as {row.name}. {engine.describe(row)}"
-        row = await schedules.find(session, begun.sender, name)
+        row = await schedules.find(session, begun.sender, name, cancelled=action == "cancel")
         if row.origin == CONFIG:
             raise ToolError(f"{row.name} is set in config.toml; nothing was changed")
         if action == "cancel":

@@ -32,14 +32,16 @@ from daemon.triggers.orders import (
     check_order,
     describe_delay,
     describe_order,
+    list_passed,
     make_name,
     make_row,
     order_of_task,
+    plan_next,
+    recurrence_of,
 )
 from daemon.triggers.recurrence import (
     BadRule,
     Due,
-    Recurrence,
     describe_runs,
     parse_rule,
 )
@@ -48,10 +50,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 SECTION = "[[scheduler.tasks]]"
 WAKE_S = 1
-WEB, TERMINAL = "web", "terminal:main"
+WEB, TERMINAL, MAIN = "web", "terminal", "terminal:main"
 GRACE = timedelta(minutes=1)
 BACKWARDS = timedelta(seconds=30)
-BATCH, SHOWN = 100, 10
+SHOWN = 10
 KEEP_LOOKS = timedelta(days=2)
 Fired = tuple[SessionRow, InboxRow] | OccurrenceRow
 VERBS = ("pause", "resume", "remove")
@@ -70,49 +72,34 @@ BROKEN_RULE = (
 )
 
 
-def recurrence_of(row: ScheduleRow) -> Recurrence:
-    """Raises BadRule, where a zone is not known any more."""
-    return parse_rule(row.rule, row.zone, row.made_at)
-
-
-def plan_next(
-    row: ScheduleRow, after: datetime, chance: Callable[[int], float], known: Callable[[str], bool]
-) -> ScheduleRow:
-    """The row with its first due time after this instant that was not taken before; over where
-    there is none. Raises BadRule.
-    """
-    rule = recurrence_of(row)
-    due = rule.next_due(after)
-    while due and known(due.key):
-        due = rule.next_due(due.at)
-    if due is None or (row.until and due.at > row.until):
-        return replace(row, due=None, fires_at=None, state="over")
-    delay = timedelta(seconds=chance(row.jitter_s)) if row.jitter_s else timedelta()
-    return replace(row, due=due.at, fires_at=due.at + delay)
-
-
-def list_passed(row: ScheduleRow, now: datetime) -> list[Due]:
-    """The due times that have come by now and are to be looked at: the first, or with `all` each of
-    them, at most BATCH; none later than `until`. Raises BadRule.
-    """
-    if row.due is None:
-        return []
-    rule, found, last = recurrence_of(row), list[Due](), min(now, row.until or now)
-    due = rule.next_due(row.due - timedelta(microseconds=1))
-    while due and due.at <= last and len(found) < BATCH:
-        found.append(due)
-        if row.misfire != "all" or row.oneshot:
-            break
-        due = rule.next_due(due.at)
-    return found
-
-
-def _open_root(tx: Tx, row: ScheduleRow, now: datetime) -> SessionRow | None:
+def _open_root(tx: Tx, session: str, now: datetime) -> SessionRow | None:
     """The conversation that is told; made where nothing was said in it yet."""
-    if row.session and tx.get_session(row.session) is None:
-        where = parse_session_id(row.session)
-        tx.put_session(SessionRow(row.session, *where, Label.TRUSTED, now))
-    return tx.get_session(row.session)
+    if session and tx.get_session(session) is None:
+        where = parse_session_id(session)
+        tx.put_session(SessionRow(session, *where, Label.TRUSTED, now))
+    return tx.get_session(session)
+
+
+def _find_told(tx: Tx, row: ScheduleRow, now: datetime) -> SessionRow | None:
+    """Over HTTP nobody listens: then it goes to where the owner was met last."""
+    told = _open_root(tx, row.session, now)
+    if told is None or told.channel == WEB:
+        chats = (tx.get_session(chat.session) for chat in tx.list_owner_chats())
+        told = next(filter(None, chats), None) or _open_root(tx, MAIN, now)
+    return told
+
+
+def _waits_for_daemon(tx: Tx, row: ScheduleRow, now: datetime) -> bool:
+    """A chat without a daemon tells reminders of the terminal only."""
+    told = _find_told(tx, row, now) if row.remind else None
+    return told is not None and told.channel != TERMINAL
+
+
+def _post_reminder(tx: Tx, row: ScheduleRow, due: Due, now: datetime, key: str) -> None:
+    """Its time was chosen by a person: quiet hours do not hold it back."""
+    if told := _find_told(tx, row, now):
+        body, where = row.prompt + describe_delay(row, due, now), (told.id, told.channel, told.chat)
+        tx.post_delivery(OutboxRow(key, -1, *where, "notice", body, now, due=now))
 
 
 @dataclass(slots=True)
@@ -344,28 +331,13 @@ class ScheduleEngine:
                 tx.put_schedule(self.plan(row, now, tx))
 
     def _tell(self, tx: Tx, row: ScheduleRow, text: str, now: datetime) -> None:
-        told = _open_root(tx, row, now)
+        told = _open_root(tx, row.session, now)
         if told is None:
             log.warning("nobody to tell yet: schedule %s: %s", row.name, text)
             return
         body = f"[{SCHEDULE_CHANNEL} {row.name}] {text}"
         key = f"{NOTICE}{self.new_id()}"
         tx.post_delivery(OutboxRow(key, -1, told.id, told.channel, told.chat, "notice", body, now))
-
-    def _remind(self, tx: Tx, row: ScheduleRow, due: Due, now: datetime) -> None:
-        """Its time was chosen by a person: quiet hours do not hold it back. Over HTTP nobody
-        listens: then it goes to where the owner was met last.
-        """
-        told = _open_root(tx, row, now)
-        if told is None or told.channel == WEB:
-            chats = [tx.get_session(chat.session) for chat in tx.list_owner_chats()]
-            told = next(filter(None, chats), None)
-            told = told or _open_root(tx, replace(row, session=TERMINAL), now)
-        if told is None:
-            return
-        body, key = row.prompt + describe_delay(row, due, now), f"{NOTICE}{self.new_id()}"
-        where = told.id, told.channel, told.chat
-        tx.post_delivery(OutboxRow(key, -1, *where, "notice", body, now, due=now))
 
     def plan(self, row: ScheduleRow, now: datetime, tx: Tx | None = None) -> ScheduleRow:
         """With its next due time. Raises BadRule."""
@@ -380,7 +352,9 @@ class ScheduleEngine:
         further off than the interval, it counts from now.
         """
         for row in tx.list_schedules():
-            if row.state == "active" and row.due and row.due > now:
+            if row.state == "active" and row.due and not row.fires_at:
+                tx.put_schedule(replace(row, fires_at=row.due))
+            elif row.state == "active" and row.due and row.due > now:
                 with suppress(BadRule):
                     every = recurrence_of(row).every
                     if every and row.due > now + every:
@@ -407,6 +381,9 @@ class ScheduleEngine:
     def _fire(self, tx: Tx, now: datetime) -> list[Fired]:
         begun = list[Fired]()
         for row in tx.list_due_schedules(now):
+            if self.missing and _waits_for_daemon(tx, row, now):
+                tx.put_schedule(replace(row, fires_at=None))  # until the next start
+                continue
             try:
                 begun += self._fire_one(tx, row, now)
             except BadRule as error:
@@ -459,7 +436,7 @@ class ScheduleEngine:
         """
         if row.remind:
             if tx.add_occurrence(OccurrenceRow(row.id, due.key, due.at, now, "told")):
-                self._remind(tx, row, due, now)
+                _post_reminder(tx, row, due, now, f"{NOTICE}{self.new_id()}")
             return None
         turn, session = self.new_id(), row.lane or f"{SCHEDULE_CHANNEL}_{uuid4()}"
         if found:
@@ -493,6 +470,6 @@ class ScheduleEngine:
         )
         if tx.accept_input(message).id != message.id:
             return None
-        _open_root(tx, row, now)
+        _open_root(tx, row.session, now)
         tx.put_session(own)
         return own, message

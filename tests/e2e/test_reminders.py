@@ -7,12 +7,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import tomli_w
 
+from tests.e2e.channels.stage import brisk, by_bot
 from tests.e2e.test_schedules import START, house, told, until
 from tests.fakes.chatting import write_config
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import Daemon, scripted
 from tests.fakes.openai import FakeOpenAI, calls, says
+from tests.fakes.platform import OWNER
 from tests.fakes.screen import window
 
 BERLIN = '[general]\ntimezone = "Europe/Berlin"\n'
@@ -183,6 +186,12 @@ async def test_the_tool_lists_changes_and_cancels_what_is_scheduled_e3(tmp_path:
         assert "there is no schedule 'tea' here, or no more. call-ann: " in unknown
         gone = await use_tool(daemon, it.model, action="cancel", name="call-ann")
         assert gone == "call-ann is cancelled: call Bob"
+        again = await use_tool(daemon, it.model, action="cancel", name="call-ann")
+        assert again == gone  # as when a crash repeats the call
+        changed = await use_tool(
+            daemon, it.model, action="change", name="call-ann", when="tomorrow 11am"
+        )
+        assert "there is no schedule 'call-ann' here, or no more" in changed
         assert await names(daemon) == {}
         await daemon.post("/v1/messages", text="/remind in 28 hours: the end")
         it.at(START + timedelta(hours=28))
@@ -352,3 +361,37 @@ async def test_what_the_owner_pastes_into_a_changed_task_is_never_trusted_e3(
         it.at(START + timedelta(hours=27))
         [line] = await until(daemon, lambda lines: len(lines) == 1)
         assert (await daemon.run(str(line["turn"])))["label"] == "untrusted"
+
+
+async def test_a_reminder_that_came_due_in_a_chat_without_its_channel_says_so_when_it_comes_e3(
+    tmp_path: Path,
+) -> None:
+    """A chat without a daemon leaves it to the next daemon, and tells its own in time."""
+    platform = brisk("telegram")
+    await platform.start()
+    chat = platform.private(OWNER)
+    tables = {"telegram": platform.config(), "general": {"timezone": "Europe/Berlin"}}
+    async with house(tmp_path, tomli_w.dumps(tables)) as it:
+        async with it.up() as daemon:
+            for words in ("in 20 minutes: call Ann", "every hour: drink"):
+                platform.say(OWNER, chat, f"/remind {words}")
+            await platform.until(lambda: len(by_bot(platform, chat)) == 2)
+            await daemon.terminate()
+        said = len(by_bot(platform, chat))
+        env = {"AIDAEMON_TEST_CLOCK": str(it.clock)}
+        async with window("chat", "--home", str(it.home), env=env) as shown:
+            await shown.sees("›")
+            shown.types("/remind in 90 minutes: tea\r")
+            await shown.sees("Scheduled as tea")
+            it.at(START + timedelta(minutes=91))
+            async with asyncio.timeout(20):
+                while (await shown.sees("tea")).count("tea") < 4:
+                    await asyncio.sleep(0.05)
+        it.at(START + timedelta(hours=5, minutes=20))
+        async with it.up():
+            await platform.until(lambda: len(by_bot(platform, chat)) == said + 2)
+        assert [one.text for one in by_bot(platform, chat)[said:]] == [
+            "call Ann\n\n(This was due at 2026-03-27 07:20; it runs now, 5:00:00 later.)",
+            "drink\n\n(This was due at 2026-03-27 08:00; it runs now, 4:20:00 later.)",
+        ]
+    await platform.stop()

@@ -55,6 +55,47 @@ async def test_arithmetic_is_exact_where_decimals_end_and_says_where_they_do_not
     assert (await work_out(expression)).endswith(result)
 
 
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ("floor(8**(2/3))", "= 4"),
+        ("floor(27**(1/3))", "= 3"),
+        ("32**0.4", "= 4"),
+        ("floor(2 * (27/8)**(1/3))", "= 3"),
+        ("floor(sqrt(2) * sqrt(2))", "= 2"),
+        ("floor(sqrt(10**100 - 1))", f"= {10**50 - 1}"),
+        ("floor((10**600 + 1)**(1/3))", f"= {10**200}"),
+        ("floor(log(8) / log(2))", "= 3"),
+        ("floor(log(1000) / log(10))", "= 3"),
+        ("log(125, 5)", "= 3"),
+        ("ceil(10**log10(7))", "= 7"),
+        ("floor(exp(log(5)))", "= 5"),
+        ("log(e**3)", "= 3"),
+        ("7 // sqrt(2)**2 + 7 % sqrt(2)**2", "= 4"),
+        ("round(sqrt(6.25))", "= 3"),
+        ("(27/8)**(1/3)", "= 1.5"),
+        ("sqrt(2.25)", "= 1.5"),
+        ("ceil(10**log10(7**50))", f"= {7**50}"),
+        ("ceil(exp(-200))", "= 1"),
+        ("exp(-100)", "≈ 3.72007597602084E-44"),
+    ],
+)
+async def test_what_is_rounded_on_the_way_does_not_miss_a_whole_number(
+    expression: str, result: str
+) -> None:
+    assert (await work_out(expression)).endswith(result)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["+".join(["log(7)"] * 55), "*".join(["2**.3"] * 60), "*".join(["exp(.1)"] * 50)],
+)
+async def test_roots_and_logarithms_are_bounded_in_time(expression: str) -> None:
+    began = monotonic()
+    await work_out(expression)
+    assert monotonic() - began < 2
+
+
 @given(numbers, numbers)
 async def test_whole_numbers_are_exact(one: int, two: int) -> None:
     assert (await work_out(f"({one}) * ({two})")).endswith(f"= {one * two}")
@@ -116,6 +157,8 @@ async def test_what_grows_without_bound_ends_at_once(expression: str) -> None:
 async def test_what_cannot_be_divided_and_what_is_too_long_are_named() -> None:
     with pytest.raises(ToolError, match="divides by zero"):
         await work_out("1/(2-2)")
+    with pytest.raises(ToolError, match="divides by zero"):
+        await work_out("1/(sqrt(2)**2-2)")
     with pytest.raises(ToolError, match="longer than 400 characters"):
         await work_out("1+" * 300 + "1")
 

@@ -9,6 +9,7 @@ from channels.markup.sanitize import shorten_line
 from daemon.cli.terminal.chat_renderer import ChatRenderer
 from daemon.cli.terminal.follower import RunFollower, is_answer_to
 from daemon.cli.terminal.items import (
+    Activity,
     AssistantText,
     ErrorLine,
     StatusNote,
@@ -29,6 +30,7 @@ BACK = "connected again"
 UNANSWERED = "the daemon did not say whether it has this: {}"
 UNSENT = "not sent: {}"
 NOTE_CHARS = 60
+COMMANDING = ""  # in place of a turn
 KEYS = """
 
 Keys: Enter sends. Alt-Enter or Esc Enter starts a new line.
@@ -157,8 +159,14 @@ class InteractiveChat(RunFollower[TerminalScreen]):
 
     async def _send(self, line: TypedLine) -> None:
         await self.screen.show(UserText(line.text))
-        # with its id the message is accepted once, however often it is sent
-        result = await self.client.send(self.session, line.text, new_id(), data=line.data)
+        if command := COMMAND.match(line.text):
+            doing = f"waiting for the answer to {command[0].strip()}"
+            self.screen.move(COMMANDING, Activity(doing, self.clock.monotonic()))
+        try:
+            # with its id the message is accepted once, however often it is sent
+            result = await self.client.send(self.session, line.text, new_id(), data=line.data)
+        finally:
+            self.screen.move(COMMANDING, None)
         if result.command:
             keys = KEYS if result.command.strip("/") == "help" else ""
             await self.screen.show(AssistantText(result.reply + keys))

@@ -34,6 +34,7 @@ from daemon.core.trust import Answer
 FAILURES = {"failed", "quarantined"}
 INTERRUPTED = 130
 POLL_S = 0.5
+SILENT_S, AT_WORK = 3.0, "still at work; the answer comes when it is ready\n"
 JSON_KEYS = ("reply", "turn", "session", "stop_reason", "iterations", "usage", "label")
 COMMAND = re.compile(r"\s*/[A-Za-z_]+(@\w+)?(\s|$)")
 PIPED_COMMAND = (
@@ -210,7 +211,11 @@ class PlainChat(RunFollower[PlainScreen]):
         await self.client.mark_delivered(text.turn, text.part)
 
     async def _send_and_wait(self, text: str, data: Sequence[str] = ()) -> None:
-        result = await self.client.send(self.session, text, new_id(), stream=False, data=data)
+        telling = asyncio.get_running_loop().call_later(SILENT_S, self.screen.write_status, AT_WORK)
+        try:
+            result = await self.client.send(self.session, text, new_id(), stream=False, data=data)
+        finally:
+            telling.cancel()
         turn = result.turn or result.steered
         if turn and not result.command:
             await self._wait_and_print(turn)

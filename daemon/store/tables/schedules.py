@@ -115,6 +115,10 @@ class ScheduleTables(Table):
         SCHEDULES, "WHERE (name = ? OR id = ?) AND state <> 'removed'"
     )
 
+    list_removed = List[[str], ScheduleRow](
+        SCHEDULES, "WHERE name = ? AND state = 'removed' AND origin <> 'config' ORDER BY n DESC"
+    )
+
     list_schedules = List[[], ScheduleRow](SCHEDULES, "WHERE state <> 'removed' ORDER BY n")
     """Those that were not removed, oldest first."""
 
