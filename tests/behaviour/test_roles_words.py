@@ -198,7 +198,7 @@ async def test_what_is_looked_up_in_memory_is_as_good_as_the_word_of_who_said_it
         await it.hears("remember where the boss reads mail", person)
         look = calls(("recall", {"query": "boss mail"}))
         it.model.script(look, look, calls(("send", {"to": EVE, "text": "x"})), says("Sent."))
-        outcome = await it.hears("go ahead as agreed", OWNER, "web:other")
+        outcome = await it.hears("send it to the boss as agreed", OWNER, "web:other")
         assert isinstance(outcome, RunView) == goes and it.sent == [EVE] * goes
 
 

@@ -51,6 +51,7 @@ def plain(effect: Effect, taint: Taint, standing: Provenance = STANDINGS[-1]) ->
     ("taint", "strange", "owned"),
     [
         (Taint.NONE, (ALLOW, ALLOW, ALLOW, ASK, ASK), (ALLOW, ALLOW, ALLOW, ALLOW, ASK)),
+        (Taint.READ_OWN, (ALLOW, ASK, ALLOW, ASK, ASK), (ALLOW, ALLOW, ALLOW, ALLOW, ASK)),
         (TAINTED, (ALLOW, ASK, ASK, ASK, ASK), (ALLOW, ALLOW, ALLOW, ALLOW, ASK)),
         (OUTSIDE, (ALLOW, ASK, ASK, ASK, ASK), (ALLOW, ASK, ASK, ASK, ASK)),
     ],
@@ -82,9 +83,10 @@ def test_every_case_has_a_decision_and_a_reason() -> None:
 def test_F3_more_taint_never_allows_more() -> None:
     for case in ALL:
         clean = SEVERITY[said(replace(case, taint=Taint.NONE))]
+        material = SEVERITY[said(replace(case, taint=Taint.READ_OWN))]
         tainted = SEVERITY[said(replace(case, taint=TAINTED))]
         outside = SEVERITY[said(replace(case, taint=OUTSIDE))]
-        assert clean <= tainted <= outside
+        assert clean <= material <= tainted <= outside
 
 
 def test_arguments_of_strangers_never_allow_more() -> None:
@@ -129,12 +131,12 @@ def test_B8_approvals_always_asks_before_every_effect_and_not_before_reading() -
                 assert said(case) is ALLOW
 
 
-def test_a_harmless_command_is_spared_only_in_a_clean_trusted_turn() -> None:
+def test_a_harmless_command_is_spared_only_where_nothing_of_a_strangers_was_read() -> None:
     for case in ALL:
         destructive = case.effect is Effect.DESTRUCTIVE
         if destructive and not case.has_grant and said(case) is ALLOW:
             assert case.safe
-            assert case.taint is Taint.NONE
+            assert case.taint in (Taint.NONE, Taint.READ_OWN)
 
 
 def test_A15_the_reason_tells_a_person_why_they_are_asked() -> None:

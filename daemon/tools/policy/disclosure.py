@@ -62,17 +62,19 @@ def list_earlier(setting: TrustContext) -> list[SourcedText]:
 
 
 def price_fetch(url: str, evidence: Evidence) -> Cost | None:
-    """None for an address that the owner named; each further request of it tells something by its
-    being made, and how.
+    """None for an address that the owner typed; once something of theirs may be told, each further
+    request of it tells something by its being made, and how.
     """
     address = parse_web_address(url)
-    if evidence.is_owners(url):
+    if evidence.is_typed(url):
         asked = sum(_asks_for(text, address) for text in evidence.texts if text.tool)
-        return Cost(AGAIN_BITS, "") if asked > 1 else None
+        said = sum(map(is_owners_word, evidence.texts)) > 1
+        tells = said or any(text.private for text in evidence.texts)
+        return Cost(AGAIN_BITS, "") if asked > 1 and tells else None
     offered = {
         link
         for text in evidence.texts
-        if text.origin is not Origin.MODEL and not (text.label is Label.TRUSTED and text.owned)
+        if text.origin is not Origin.MODEL and not is_owners_word(text)
         for link in find_addresses(text.text).links
     }
     host = address.host.rpartition("@")[2] if address else url

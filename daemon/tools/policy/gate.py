@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Literal
 
 from daemon.core import value
-from daemon.core.provenance import TrustContext, is_owner_turn
+from daemon.core.provenance import TrustContext, is_owner_turn, list_private_sources
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
 from daemon.tools.base import ToolError
@@ -33,6 +33,7 @@ class Taint(StrEnum):
     """How far a request is from trusted, as the reason of a question says it."""
 
     NONE = ""
+    READ_OWN = " after this conversation has read what is yours"
     READ_OUTSIDE_TEXT = " after this conversation has read text from outside"
     FROM_OUTSIDE = " for a conversation that came from outside"
 
@@ -41,12 +42,14 @@ REASONS = {
     (taint, effect): f"it {does}{taint}" for taint in Taint for effect, does in EFFECT_TEXT.items()
 }
 TableRule = Literal["yes", "if read", "if owned", "if safe", "ask"]
-# A tainted turn's effect also needs an order of the owner's for it (`ordered`).
+# What is read is never an order, whoever's it is: from there on an effect also needs an order of
+# the owner's (`unordered`).
 # By effect: READ, FETCH, WRITE, EGRESS, DESTRUCTIVE. `if read`: every address was read or is the
 # owner's; `if owned`: every argument that decides where the effect goes is the owner's; `if safe`:
 # a command of the safe grammar.
 ROWS: Mapping[Taint, tuple[TableRule, ...]] = {
     Taint.NONE: ("yes", "yes", "yes", "if owned", "if safe"),
+    Taint.READ_OWN: ("yes", "if read", "yes", "if owned", "if safe"),
     Taint.READ_OUTSIDE_TEXT: ("yes", "if read", "if owned", "if owned", "ask"),
     Taint.FROM_OUTSIDE: ("yes", "ask", "ask", "ask", "ask"),
 }
@@ -145,6 +148,18 @@ def make_grant_request(call: AdmittedCall, setting: TrustContext) -> GrantReques
     )
 
 
+def find_taint(turn: Turn, setting: TrustContext) -> Taint:
+    """A session from outside stays so; a trusted one has what it reads."""
+    if setting.session_label is Label.UNTRUSTED:
+        return Taint.FROM_OUTSIDE
+    if turn.label is Label.UNTRUSTED:
+        return Taint.READ_OUTSIDE_TEXT
+    has_read = list_private_sources(turn.events) or any(
+        text.private for text in (*setting.earlier, *setting.work)
+    )
+    return Taint.READ_OWN if has_read else Taint.NONE
+
+
 @value(kw_only=True)
 class PolicyGate:
     """`contacts` gives the people whom the owner has registered, with their addresses."""
@@ -170,10 +185,11 @@ class PolicyGate:
         asked = self.rules.ruling(*rules, call.arguments) if call.state.approved else None
         why = ruling[1] if ruling and (ruling[0] is DENY or ruling != asked) else ""
         told = call.state.approved or call.effect is Effect.DESTRUCTIVE  # which a grant allows
-        if turn.label is Label.UNTRUSTED and not (why or told):
+        taint = find_taint(turn, setting)
+        if taint is not Taint.NONE and not (why or told):
             from daemon.tools.policy.tainted_call import TaintedCall  # lazy: rarely used
 
-            case = PolicyInput(effect=Effect.FETCH, taint=Taint.READ_OUTSIDE_TEXT)
+            case = PolicyInput(effect=Effect.FETCH, taint=taint)
             why = await TaintedCall(self, turn, call, setting, case).count_redirect(url)
         if why:
             raise ToolError(
@@ -195,7 +211,8 @@ class PolicyGate:
         case = self._collect_facts(turn, call, setting)
         reads = case.taint is Taint.READ_OUTSIDE_TEXT and not tool.meta.public
         rule = TABLE[case.taint][effect]
-        if rule in ("if owned", "if read") or case.approvals == "always" or reads:
+        notes = case.taint is not Taint.NONE and effect is Effect.WRITE and tool.meta.source
+        if rule in ("if owned", "if read") or case.approvals == "always" or reads or notes:
             from daemon.tools.policy.tainted_call import TaintedCall  # lazy: rarely used
 
             asked = TaintedCall(self, turn, call, setting, case)
@@ -231,11 +248,11 @@ class PolicyGate:
         """What needs no look at the texts of the conversation."""
         tool, arguments, spec = call.tool, call.arguments, turn.spec
         protected = (*self.protected_paths, *spec.protected_paths)
-        # A session from outside stays so; a trusted one is tainted by what it reads.
-        taint = Taint.READ_OUTSIDE_TEXT if turn.label is Label.UNTRUSTED else Taint.NONE
-        if setting.session_label is Label.UNTRUSTED:
-            taint = Taint.FROM_OUTSIDE
-        if taint is not Taint.NONE and call.effect not in READ_EFFECTS:
+        taint = find_taint(turn, setting)
+        if (
+            taint in (Taint.READ_OUTSIDE_TEXT, Taint.FROM_OUTSIDE)
+            and call.effect not in READ_EFFECTS
+        ):
             protected = (*protected, HEARTBEAT_FILE)
         return PolicyInput(
             effect=call.effect,

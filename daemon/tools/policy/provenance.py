@@ -121,6 +121,12 @@ class Evidence:
             by_model = by_model or (text.origin is Origin.MODEL and mentions(text.text, str(found)))
         return any(record.holds(str(found)) for record in self.list_named_records())
 
+    def is_typed(self, found: str) -> bool:
+        """The owner wrote it, here or in their contacts: no file, memory or result counts."""
+        own = [text.text for text in self.texts if text.origin is Origin.PERSON and text.owned]
+        known = [one for addresses in self.contacts.values() for one in addresses]
+        return any(stands_in(text, found) for text in (*own, *known))
+
     def has_under(self, said: str, name: str, found: str | float, *, sends: bool) -> bool:
         """The owner's contacts, records or look-ups have the value of the argument `name` under
         what they said. Nothing is sent to what stands in a record, which a stranger may have

@@ -73,22 +73,30 @@ class TaintedCall:
             provenance=evidence.check(tool, arguments),
             private=is_private(setting, texts),
         )
+        has_read = case.taint in (Taint.READ_OWN, Taint.READ_OUTSIDE_TEXT)
         if case.taint is Taint.NONE and case.effect is Effect.EGRESS:
             case = await self._weigh_plain_order(case, evidence, texts, ask=ask)
-        elif case.taint is not Taint.READ_OUTSIDE_TEXT:
+        elif not has_read:
             return case
         elif case.effect is Effect.FETCH:
             return await self._weigh_fetch(case, evidence, texts, ask=ask)
-        elif case.effect in (Effect.WRITE, Effect.EGRESS) and (
-            tool.meta.critical != () or tool.meta.source
-        ):
+        elif self._needs_order(case):
             case = await self._weigh_order(case, evidence, texts, ask=ask)
         return await self._use_order(case, texts) if ask else case
+
+    def _needs_order(self, case: PolicyInput) -> bool:
+        """What leaves, and notes of a service; once a stranger's text was read, files, too."""
+        if case.effect is not Effect.WRITE:
+            return case.effect is Effect.EGRESS
+        meta = self.call.tool.meta
+        return bool(meta.source) or (case.taint is not Taint.READ_OWN and meta.critical != ())
 
     async def _weigh_read(self) -> PolicyInput:
         """Where others read the answers, they would read what no order names."""
         case, tool = self.case, self.call.tool
-        if case.taint is Taint.NONE or tool.meta.public or not await self._is_shared():
+        if case.taint is not Taint.READ_OUTSIDE_TEXT or tool.meta.public:
+            return case
+        if not await self._is_shared():
             return case
         texts = collect_texts(self.turn)
         words = find_orders(self.setting, texts)
@@ -117,6 +125,8 @@ class TaintedCall:
         meta, arguments = self.call.tool.meta, self.call.arguments
         if not ask:
             return case
+        if meta.query and case.taint is Taint.READ_OWN:
+            return case  # a search engine is told what the owner's own texts suggest
         if meta.query:
             query = str(arguments.get(meta.query) or "")
             try:
@@ -164,8 +174,8 @@ class TaintedCall:
         await self.turn.commit()
         deed = self._disclose(Cost(0.0, list_keys(self.call.tool.name, values)))
         done = await self.gate.grants.count_order(deed, bare=len(orders) > len(own))
-        tainted = case.taint is Taint.READ_OUTSIDE_TEXT
-        return replace(case, unordered=DONE_BEFORE) if done and tainted else case
+        has_read = case.taint is not Taint.NONE
+        return replace(case, unordered=DONE_BEFORE) if done and has_read else case
 
     async def _weigh_plain_order(
         self, case: PolicyInput, evidence: Evidence, texts: Sequence[SourcedText], *, ask: bool
@@ -196,7 +206,8 @@ class TaintedCall:
         if self.gate.judge(case)[0] is not Decision.ALLOW:
             return case  # it is asked about anyway
         tool, words = self.call.tool, find_orders(self.setting, texts)
-        leaks = self._find_leaks(texts, words)
+        is_strange = case.taint is Taint.READ_OUTSIDE_TEXT
+        leaks = self._find_leaks(texts, words) if is_strange else []
         goes = case.effect is Effect.EGRESS or tool.meta.source
         if not goes or (tool.meta.paths and not await self._is_shared()):
             leaks = []
