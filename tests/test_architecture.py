@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/settings": 7_990,
     "daemon/store": 13_760,
     "daemon/tools": 105_940,
-    "daemon/triggers": 23_720,
+    "daemon/triggers": 23_760,
     "memory": 2_650,
 }
 TOP_LEVEL = {

@@ -315,7 +315,6 @@ class Daemon(ToolOwner):
         Loading an embedded model takes seconds: better when the daemon is ready than during a
         conversation. A message that comes meanwhile goes next.
         """
-        await self.trust.ask_once(self.notifier.post_notice)
         for kind in FIRST_EVENTS:
             with suppress(UnreadableEvent):
                 await asyncio.to_thread(decode, kind, SCHEMA, "{}")

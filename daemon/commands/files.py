@@ -3,14 +3,13 @@
 import asyncio
 import stat
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.errors import UsageError
 from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label
-from daemon.store.journal import Tx
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolError
 from daemon.tools.workspace.command_effects import CommandEffects, Snapshot
@@ -18,7 +17,6 @@ from daemon.tools.workspace.foreign import list_keys
 from daemon.tools.workspace.labels import FileLabels
 
 SHOWN = 8
-ASKED = FileLabel("", Label.TRUSTED, "asked", LabelScope.NAME)
 TRUST_USAGE = (
     "/trust PATH says that a file or a folder of the workspace is yours, /trust . all of them;"
     " /untrust PATH takes it back."
@@ -32,10 +30,10 @@ class TrustCommands:
     effects: CommandEffects
 
     async def trust(self, call: CommandCall) -> str:
-        """/trust PATH..., or /trust alone for what is not known."""
+        """/trust PATH..., or /trust alone for what is a stranger's."""
         _require_owner(call)
         if not call.argument:
-            return await self.describe() or f"All files are known. {TRUST_USAGE}"
+            return await self.describe() or f"All files are yours. {TRUST_USAGE}"
         return await self._label(call.argument, Label.TRUSTED)
 
     async def untrust(self, call: CommandCall) -> str:
@@ -44,35 +42,18 @@ class TrustCommands:
         return await self._label(call.argument, Label.UNTRUSTED) if call.argument else TRUST_USAGE
 
     async def describe(self) -> str:
-        """How many files of which folders nobody knows; empty where there are none."""
+        """How many files of which folders are a stranger's; empty where there are none."""
         snapshot, labels = await self.effects.scan(), self.effects.files.labels.snapshot()
-        counts = await asyncio.to_thread(count_unknown, snapshot, labels)
+        counts = await asyncio.to_thread(count_strange, snapshot, labels)
         if not counts:
             return ""
         count = sum(counts.values())
         places = ", ".join(f"{one}: {files}" for one, files in counts.most_common(SHOWN))
         noun = "file in the workspace is" if count == 1 else "files in the workspace are"
         return (
-            f"{count} {noun} not known ({places}): what they say is not taken for your words."
-            " /trust . trusts them all, /trust PATH some."
+            f"{count} {noun} a stranger's ({places}): what they say is not taken for your words."
+            " /trust PATH makes some yours."
         )
-
-    async def ask_once(self, post_notice: Callable[[Tx, str], bool]) -> None:
-        """Say it the first time that a HOME has such files, when there is somebody to tell. That it
-        was said is written with it.
-        """
-        labels = self.effects.files.labels
-        if "" in labels.by_folded or not (notice := await self.describe()):
-            return
-
-        def tell(tx: Tx) -> bool:
-            told = post_notice(tx, notice)
-            if told:
-                tx.put_files([ASKED])
-            return told
-
-        if await labels.store.write(tell):
-            labels.add([ASKED])
 
     async def _label(self, path: str, label: Label) -> str:
         files, labels = self.effects.files, self.effects.files.labels
@@ -124,14 +105,12 @@ class TrustCommands:
         )
 
 
-def count_unknown(snapshot: Snapshot, labels: FileLabels) -> Counter[str]:
-    """Files that nobody knows, by their first folder. In a thread."""
+def count_strange(snapshot: Snapshot, labels: FileLabels) -> Counter[str]:
+    """Files that are a stranger's, by their first folder. In a thread."""
     return Counter(
         entry.path.partition("/")[0] + "/" if "/" in entry.path else "."
         for entry in snapshot[0]
-        if not entry.folder
-        and labels.find_label(entry.path) is Label.UNTRUSTED
-        and labels.is_unknown(entry.path)
+        if not entry.folder and labels.find_label(entry.path) is Label.UNTRUSTED
     )
 
 

@@ -126,5 +126,7 @@ class ConditionChecker:
         if path != HEARTBEAT_FILE:
             return Look(True)
         text, label, _ = await self.files.read(path, lambda raw: raw.decode("utf-8", "replace"))
+        if not await asyncio.to_thread(self.files.labels.is_same, path):
+            label = Label.UNTRUSTED
         trouble = NOT_YOURS if label is Label.UNTRUSTED else ""
         return Look(bool(text.strip()), trouble=trouble, text=text[:MAX_TEXT], label=label)

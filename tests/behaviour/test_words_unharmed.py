@@ -38,16 +38,14 @@ TOOLS = Overrides(
 )
 
 
-async def test_a_file_that_is_not_known_is_read_as_it_is_and_status_says_that_it_is_not(
-    tmp_path: Path,
-) -> None:
+async def test_a_file_that_the_owner_lays_down_leaves_the_chat_theirs(tmp_path: Path) -> None:
     async with FakeOpenAI() as model, living(tmp_path, model, trusted=False) as it:
         (it.house.files.workspace.root / "note.txt").write_text("The train leaves at eight.")
         model.script(calls(("read_file", {"path": "note.txt"})), says("At eight."))
         run = await it.ask("when does the train leave? read note.txt")
         assert model.requests[-1].last("tool")["content"] == "The train leaves at eight."
-        assert run.label == "untrusted"
-        assert "1 file in the workspace is not known" in await it.command("/status")
+        assert run.label == "trusted"
+        assert "in the workspace" not in await it.command("/status")
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ async def search_files(
     paths = {name for name, _, _ in hits}
     after = labels.snapshot()
     label = await asyncio.to_thread(
-        lambda: join_all(one.label_of_names(paths, contents=True) for one in (before, after))
+        lambda: join_all(one.label_of_names(paths) for one in (before, after))
     )
     lines = [f"{name}:{number}: {line}" for name, number, line in hits]
     if len(hits) == MAX_SEARCH_HITS:

@@ -1,8 +1,9 @@
-"""The manifest: whose words the files of the workspace are (F3). What nobody knows is a stranger's.
+"""The manifest: whose words the files of the workspace are (F3). They are the owner's, but for what
+has a bad label.
 
-Known is what trusted turns wrote, by its hash, and what the owner trusts. The trust of a folder is
-for what lies in it, but not for a repository of its own below it, nor for what changes while
-something at work is not trusted, nor for what a stranger's file held.
+A stranger's is what something that is not trusted wrote, what changes while such a thing is at
+work, what a stranger's file held, files of another user, and a repository of its own until it is
+trusted. What the assistant follows by itself (OWN_PROMPTS) needs a good label for what it holds.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label, join_all
 from daemon.store.journal import Store, Tx
 from daemon.store.tables.file_state import ForeignContent
+from daemon.tools.calls import HEARTBEAT_FILE
 from daemon.tools.workspace.foreign import TINY, ForeignContents, Held
 from daemon.tools.workspace.fs import READ_FLAGS, Workspace, casefold_name
 
@@ -25,6 +27,7 @@ NO_FILE = ""
 UNTRUSTED, TRUSTED, FILE = Label.UNTRUSTED, Label.TRUSTED, LabelScope.FILE
 CLOCK_REALTIME_COARSE = 5
 SETTLED_NS = 100_000_000  # a file that changed this recently may change again without a sign
+OWN_PROMPTS = (HEARTBEAT_FILE,)
 MAX_DIGESTS = 100_000
 MAX_HELD, MORE_HELD = 20, "more"
 Folders = Mapping[tuple[int, int], str]
@@ -83,6 +86,7 @@ class FileLabels:
         self.at_work: dict[str, CommandStart] = {}
         self.digests: dict[tuple[int, ...], str] = {}
         self.tree_labels: dict[str, Label] | None = None
+        self.owners = set[int]()
         self.add(rows)
 
     @property
@@ -105,26 +109,21 @@ class FileLabels:
             await self.remove([name])
         return self.find_label(name, digest)
 
-    def label_of_names(self, names: Iterable[str], contents: bool = False) -> Label:
-        """Of these names, as a list shows them: a folder's name is as bad as what is in it, and
-        known if something known is. With `contents`, in a thread: of what the files hold now.
+    def label_of_names(self, names: Iterable[str]) -> Label:
+        """Of these names, as a list shows them, and of what the files hold now: a folder's name is
+        as bad as what is in it. In a thread.
         """
         names = list(names)
         if any(map(self.workspace.is_mounted, names)):
             return UNTRUSTED
-        bad, known = set[str](), set[str]()
-        for folded, group in self.by_folded.items():
-            if any(one.label is UNTRUSTED for one in group.values()):
-                bad.update(_list_ancestors(folded))
-            elif not contents:
-                known.update(_list_ancestors(folded))
+        bad = {
+            place
+            for folded, group in self.by_folded.items()
+            if any(one.label is UNTRUSTED for one in group.values())
+            for place in _list_ancestors(folded)
+        }
         return join_all(
-            UNTRUSTED
-            if (folded := _casefold_path(name)) in bad
-            else TRUSTED
-            if folded in known
-            else self.find_label(name)
-            for name in names
+            UNTRUSTED if _casefold_path(name) in bad else self.find_label(name) for name in names
         )
 
     def label_new_names(
@@ -249,7 +248,7 @@ class FileLabels:
                 return join_all(trees)
             if spelled and os.path.lexists(self.workspace.root / spelled / ".git"):
                 return UNTRUSTED
-        return UNTRUSTED
+        return TRUSTED
 
     def find_label(self, name: str, digest: str = "") -> Label:
         """Of a file that holds this; without a digest, of what stands on the disk."""
@@ -258,7 +257,9 @@ class FileLabels:
             return UNTRUSTED
         if own and own[0].digest in (NO_FILE, digest or self.hash_file(name)):
             return TRUSTED
-        if self._is_suspect(name) or self.find_folder_label(name) is UNTRUSTED:
+        if self._is_suspect(name) or self._is_others(name):
+            return UNTRUSTED
+        if self.find_folder_label(name) is UNTRUSTED:
             return UNTRUSTED
         return UNTRUSTED if self.is_foreign(name, digest) else TRUSTED
 
@@ -273,16 +274,6 @@ class FileLabels:
                 digest = self.hash_file(name)
         return bool(digest) and self.foreign.has(name, digest)
 
-    def is_unknown(self, name: str) -> bool:
-        """Nothing bad is known of this file, either."""
-        if self.workspace.is_mounted(name):
-            return False
-        bad = (one.label is UNTRUSTED for one in self.find_own(name))
-        trees = (self.by_folded.get(one, {}) for one in _list_ancestors(_casefold_path(name)))
-        above = (one.scope is LabelScope.TREE and one.label is UNTRUSTED
-                 for group in trees for one in group.values())  # fmt: skip
-        return not any(bad) and not any(above) and not self.is_foreign(name)
-
     def needs_cleaning(self, name: str) -> bool:
         """It has a bad label of its own, which stays until a trusted text stands there."""
         return any(one.label is UNTRUSTED for one in self.find_own(name))
@@ -290,19 +281,29 @@ class FileLabels:
     def is_same(self, name: str) -> bool:
         """It has a good label of its own, for what it holds now."""
         own = self.find_own(name)
-        return bool(own) and bool(own[0].digest) and self.find_label(name) is TRUSTED
+        if not own or any(one.label is UNTRUSTED for one in own):
+            return False
+        return bool(own[0].digest) and own[0].digest == self.hash_file(name)
 
     @property
     def has_foreign(self) -> bool:
         """Something may be there that is not trusted."""
-        root = self.by_folded.get("", {}).get("")
-        bad = (one.label is UNTRUSTED for one in self.entries)
-        return root is None or root.scope is not LabelScope.TREE or any(bad)
+        return any(one.label is UNTRUSTED for one in self.entries)
 
     def needs_row(self, name: str, digest: str) -> bool:
-        """The trust of a folder is not enough for what a trusted turn writes there now."""
+        """That a folder is the owner's is not enough for what a trusted turn writes there now."""
+        if name in OWN_PROMPTS:
+            return True
         covered = not self.at_work and self.find_folder_label(name) is TRUSTED
         return not covered or self.is_foreign(name, digest)
+
+    def _is_others(self, name: str) -> bool:
+        """Another user of the machine wrote it: neither ours nor that of the workspace."""
+        with suppress(OSError, ValueError):
+            if not self.owners:
+                self.owners = {os.getuid(), self.workspace.root.stat().st_uid}
+            return os.lstat(self.workspace.root / name).st_uid not in self.owners
+        return False
 
     def _is_suspect(self, name: str) -> bool:
         """It changed, or a folder above it came, while something at work is not trusted."""

@@ -17,7 +17,7 @@ async def own_file_names_carol(at: Scene) -> bool:
     at.mine_is("people.txt", f"tax office: {CAROL}")
     at.order("send", CAROL)
     await at.say(
-        "Look up the tax office in people.txt and mail them that I am late",
+        f"Look up the tax office in people.txt and mail {CAROL} there that I am late",
         read("people.txt"),
         send(CAROL, "He is late."),
     )
@@ -42,7 +42,7 @@ async def edited_by_hand(at: Scene) -> bool:
     at.appears("notes/people.txt", f"tax office: {CAROL}")
     at.order("send", CAROL)
     await at.say(
-        "Look up the tax office in notes/people.txt and mail them that I am late",
+        f"Look up the tax office in notes/people.txt and mail {CAROL} there that I am late",
         read("notes/people.txt"),
         send(CAROL, "He is late."),
     )

@@ -92,7 +92,7 @@ async def copies_and_renames(at: Scene) -> bool:
     await at.say(f"Read {page} and copy notes/people.txt to notes/backup.txt", fetch(page), copy)
     at.outside("mv", "notes/people.txt", "notes/office.txt")
     await at.say(
-        "Look up the tax office in notes/office.txt and mail them that I am late",
+        f"Look up the tax office in notes/office.txt and mail {CAROL} there that I am late",
         read("notes/office.txt"),
         send(CAROL, "He is late."),
         session="web:two",
