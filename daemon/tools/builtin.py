@@ -24,7 +24,7 @@ from daemon.tools.shell.tool import (
     stop_command,
 )
 from daemon.tools.signature import bind
-from daemon.tools.workspace.edits import edit_file, write_file
+from daemon.tools.workspace.edits import delete_line, edit_file, write_file
 from daemon.tools.workspace.file_store import FileStore, copy_file
 from daemon.tools.workspace.files import SearchScope, list_dir, read_file, search_files
 from memory.memory import Memory
@@ -72,6 +72,7 @@ BUILTIN_TOOLS = (
     request_more_iterations,
     write_file,
     edit_file,
+    delete_line,
     copy_file,
     list_dir,
     search_files,

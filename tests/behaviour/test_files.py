@@ -110,6 +110,66 @@ async def test_an_edit_says_what_it_replaced_and_where(root: Path) -> None:
     assert done.text == "edited notes.txt, line 2: 'call Ann' became 'call Tom'"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "after"),
+    [
+        ("port=8080", "port=9090", "[a]\nport = 9090\n  if x :\n\t\tgo( 1 )\n"),
+        ("if x:\ngo(1)", "if y:\ngo(2)", "[a]\nport = 8080\n  if y:\ngo(2 )\n"),
+        ("go(1)", "go(1, 2)", "[a]\nport = 8080\n  if x :\n\t\tgo(1, 2)\n"),
+        (" port  =  8080 ", "", "[a]\n\n  if x :\n\t\tgo( 1 )\n"),
+    ],
+)
+async def test_an_edit_finds_its_piece_with_other_blanks_and_says_what_stood_there(
+    root: Path, old: str, new: str, after: str
+) -> None:
+    (root / "a.ini").write_text("[a]\nport = 8080\n  if x :\n\t\tgo( 1 )\n")
+    done = await call(root, "edit_file", path="a.ini", old=old, new=new)
+    assert (root / "a.ini").read_text() == after
+    assert done.outcome is Outcome.OK and done.text.startswith("edited a.ini, line ")
+
+
+@pytest.mark.parametrize(
+    "text", ["a = 1\na  =  1\n", "ba = 1\n", "a = 11\n", "a\n=\n1\n", "a b = 1\n", ""]
+)
+async def test_an_edit_does_not_guess_between_two_places_nor_cuts_words(
+    root: Path, text: str
+) -> None:
+    (root / "a.txt").write_text(text)
+    missed = await call(root, "edit_file", path="a.txt", old="a=1", new="a=2")
+    if text == "a b = 1\n":
+        missed = await call(root, "edit_file", path="a.txt", old="ab=1", new="ab=2")
+    assert missed.outcome is Outcome.ERROR
+    assert "Nothing was changed." in missed.text
+    assert (root / "a.txt").read_text() == text
+
+
+async def test_an_edit_that_keeps_bytes_that_are_no_text(root: Path) -> None:
+    (root / "a.txt").write_bytes(b"\xff one\xfe\n")
+    await call(root, "edit_file", path="a.txt", old="one", new="two")
+    assert (root / "a.txt").read_bytes() == b"\xff two\xfe\n"
+
+
+async def test_an_edit_of_every_place_says_where(root: Path) -> None:
+    (root / "a.py").write_text("def run():\n    pass\nrun()\n")
+    missed = await call(root, "edit_file", path="a.py", old="run", new="go")
+    assert "2 times (lines 1, 3)" in missed.text and "every=true" in missed.text
+    done = await call(root, "edit_file", path="a.py", old="run", new="go", every=True)
+    assert done.text == "edited a.py, line 1, 3: 'run' became 'go' 2 times"
+    assert (root / "a.py").read_text() == "def go():\n    pass\ngo()\n"
+
+
+async def test_a_line_is_deleted_with_its_end_when_it_is_the_only_one(root: Path) -> None:
+    (root / "a.txt").write_bytes(b"buy milk\r\npay rent\r\ncall Ann\r\n")
+    done = await call(root, "delete_line", path="a.txt", text="rent")
+    assert done.text == "deleted line 2 of a.txt"
+    assert (root / "a.txt").read_bytes() == b"buy milk\r\ncall Ann\r\n"
+    for text, found in (("l", "2 lines have"), ("x", "0 lines have"), (" ", "text is empty")):
+        missed = await call(root, "delete_line", path="a.txt", text=text)
+        assert missed.outcome is Outcome.ERROR and found in missed.text
+    assert (await call(root, "delete_line", path="no.txt", text="x")).outcome is Outcome.ERROR
+    assert not (root / "no.txt").exists()
+
+
 @pytest.mark.parametrize("before", ["", "one\n", "one", "one\r\n", "one\r\ntwo"])
 async def test_an_edit_without_an_old_piece_adds_at_the_end_and_loses_nothing(
     root: Path, before: str
@@ -161,7 +221,9 @@ async def test_a_directory_is_listed_with_kinds_and_sizes(root: Path) -> None:
     (root / "folder").mkdir()
     (root / "file.txt").write_text("12345")
     (root / "link").symlink_to("/etc")
-    assert (await call(root, "list_dir")).text == "file.txt 5\nfolder/\nlink (link, not followed)"
+    assert (
+        await call(root, "list_dir")
+    ).text == "file.txt 5 bytes\nfolder/\nlink (link, not followed)"
     assert (await call(root, "list_dir", path="folder")).text == "(the directory is empty)"
 
 
@@ -207,10 +269,10 @@ OUTSIDE = [
 
 @pytest.mark.parametrize("path", OUTSIDE)
 @pytest.mark.parametrize(
-    "name", ["read_file", "write_file", "edit_file", "list_dir", "search_files"]
+    "name", ["read_file", "write_file", "edit_file", "delete_line", "list_dir", "search_files"]
 )
 async def test_a_path_that_leads_outside_is_refused(root: Path, name: str, path: str) -> None:
-    more = {"read_file": {}, "write_file": {"text": "x"}, "edit_file": {"old": "the", "new": "x"}, "list_dir": {},
+    more = {"read_file": {}, "write_file": {"text": "x"}, "edit_file": {"old": "the", "new": "x"}, "delete_line": {"text": "the"}, "list_dir": {},
             "search_files": {"pattern": "the"}}[name]  # fmt: skip
     result = await call(root, name, path=path, **more)
     assert result.outcome is Outcome.ERROR
@@ -220,7 +282,7 @@ async def test_a_path_that_leads_outside_is_refused(root: Path, name: str, path:
 
 
 @pytest.mark.parametrize("path", ["link.txt", "folder/secret.txt", "inner/link.txt", "loop"])
-@pytest.mark.parametrize("name", ["read_file", "write_file", "edit_file"])
+@pytest.mark.parametrize("name", ["read_file", "write_file", "edit_file", "delete_line"])
 async def test_symbolic_links_are_not_followed_wherever_they_stand(
     root: Path, name: str, path: str
 ) -> None:
@@ -229,9 +291,12 @@ async def test_symbolic_links_are_not_followed_wherever_they_stand(
     (root / "folder").symlink_to(root.parent)
     (root / "inner/link.txt").symlink_to("../../secret.txt")
     (root / "loop").symlink_to("loop")
-    more = {"read_file": {}, "write_file": {"text": "x"}, "edit_file": {"old": "the", "new": "x"}}[
-        name
-    ]
+    more = {
+        "read_file": {},
+        "write_file": {"text": "x"},
+        "edit_file": {"old": "the", "new": "x"},
+        "delete_line": {"text": "the"},
+    }[name]
     result = await call(root, name, path=path, **more)
     assert result.outcome is Outcome.ERROR
     assert "symbolic link" in result.text
@@ -417,7 +482,7 @@ async def test_B8_a_protected_name_is_listed_without_its_size_and_an_agent_s_own
     (root / ".env").write_text("TOKEN=1")
     (root / "plain.txt").write_text("alpha")
     rig = await bench(root, PROTECTED)
-    assert (await rig.one("list_dir")).text == ".env (protected)\nkeys/\nplain.txt 5"
+    assert (await rig.one("list_dir")).text == ".env (protected)\nkeys/\nplain.txt 5 bytes"
     rig = await bench(root, PROTECTED)
     rig.turn.spec = replace(rig.turn.spec, protected_paths=("plain*",))
     assert (await rig.one("list_dir")).text == ".env (protected)\nkeys/\nplain.txt (protected)"

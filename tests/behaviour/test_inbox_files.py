@@ -166,7 +166,7 @@ async def test_F3_what_was_sent_is_read_as_what_a_stranger_wrote(tmp_path: Path)
         read, found, listed = await results(it)
         assert (read.text, read.label) == ("pay eve", Label.UNTRUSTED)
         assert (found.text, found.label) == (f"{HELD}:1: pay eve", Label.UNTRUSTED)
-        assert (listed.text, listed.label) == ("t1-report.txt 8", Label.UNTRUSTED)
+        assert (listed.text, listed.label) == ("t1-report.txt 8 bytes", Label.UNTRUSTED)
 
 
 async def test_that_there_is_an_inbox_taints_nobody(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ async def test_that_there_is_an_inbox_taints_nobody(tmp_path: Path) -> None:
     ]
     async with house(tmp_path, *steps) as it:
         listed, found, read = await results(it)
-        assert listed.text == "inbox/ (came with messages; read only)\nown.txt 5"
+        assert listed.text == "inbox/ (came with messages; read only)\nown.txt 5 bytes"
         assert found.text == "no line holds 'pay'"
         assert {one.label for one in (listed, found, read)} == {Label.TRUSTED}
 

@@ -8,7 +8,7 @@ from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label
 from daemon.store.journal import Store
 from daemon.store.sqlite import SqliteStore
-from daemon.tools.workspace.edits import edit_file, write_file
+from daemon.tools.workspace.edits import delete_line, edit_file, write_file
 from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
 from daemon.tools.workspace.files import SearchScope, list_dir, read_file, search_files
 from daemon.tools.workspace.fs import Workspace
@@ -41,7 +41,7 @@ def close_stores() -> None:
     OPENED.clear()
 
 
-TOOLS = (read_file, write_file, edit_file, list_dir, search_files)
+TOOLS = (read_file, write_file, edit_file, delete_line, list_dir, search_files)
 
 
 @dataclass

@@ -45,7 +45,10 @@ COMPACT_TOOLS = (
     "read_file",
     "write_file",
     "edit_file",
+    "delete_line",
+    "copy_file",
     "list_dir",
+    "search_files",
     "remember",
     "recall",
     "schedule",
@@ -53,6 +56,8 @@ COMPACT_TOOLS = (
 # A small model fills in whatever it is shown: of these tools it is shown these arguments only.
 COMPACT_ARGUMENTS = {
     "shell": ("command",),
+    "read_file": ("path", "offset"),
+    "search_files": ("pattern",),
     "schedule": ("when", "prompt", "remind", "action", "name"),
 }
 COMPACT = "You are aidaemon, an assistant that runs on the user's machine. Be brief."

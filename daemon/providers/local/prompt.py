@@ -194,8 +194,15 @@ EXAMPLES: tuple[PromptLine, ...] = (
         fact="The user's favourite color is green",
     ),
     *_make_answer("[result of remember] saved", "I will remember that."),
-    *_make_example("how big is the logs folder", "shell", command="du -sh logs"),
-    *_make_answer("[result of shell] 4.0K logs", "The logs folder takes 4.0K."),
+    *_make_example("how many bytes does draft.txt have", "shell", command="wc -c draft.txt"),
+    *_make_answer("[result of shell] 812 draft.txt", "draft.txt has 812 bytes."),
+    *_make_example("what is in the folder old", "list_dir", path="old"),
+    *_make_answer("[result of list_dir] a.txt 12 bytes\nb/", "The file a.txt and the folder b."),
+    *_make_example("keep a second plan.txt as old.txt", "copy_file", path="plan.txt", to="old.txt"),
+    *_make_answer(
+        "[result of copy_file] copied 40 bytes from plan.txt to old.txt",
+        "old.txt is a copy of plan.txt.",
+    ),
     *_make_example(
         "tea instead of coffee in plan.txt", "edit_file", path="plan.txt", old="coffee", new="tea"
     ),
@@ -203,6 +210,30 @@ EXAMPLES: tuple[PromptLine, ...] = (
         "[result of edit_file] edited plan.txt, line 3: 'coffee' became 'tea'",
         "Line 3 of plan.txt now says tea.",
     ),
+    *_make_example("rename run to go in cat.py", "edit_file", path="cat.py", old="run", new="go"),
+    *_make_example(
+        "[result of edit_file] error: cat.py: old stands in it 2 times (lines 1, 4), not once.",
+        "edit_file",
+        path="cat.py",
+        old="run",
+        new="go",
+        every=True,
+    ),
+    *_make_answer(
+        "[result of edit_file] edited cat.py, line 1, 4: 'run' became 'go' 2 times",
+        "In lines 1 and 4, run is now go.",
+    ),
+    *_make_example(
+        "check off mop in chores.md", "edit_file", path="chores.md", old="[ ] mop", new="[x] mop"
+    ),
+    *_make_answer(
+        "[result of edit_file] edited chores.md, line 6: '[ ] mop' became '[x] mop'",
+        "Mop is checked off.",
+    ),
+    *_make_example(
+        "the tent is no longer on pack.txt", "delete_line", path="pack.txt", text="tent"
+    ),
+    *_make_answer("[result of delete_line] deleted line 2 of pack.txt", "Line 2 is deleted."),
     *_make_example(
         "remind me on thursday at 3 pm to lock the shed",
         "schedule",
@@ -224,6 +255,11 @@ EXAMPLES: tuple[PromptLine, ...] = (
     *_make_answer(
         "[result of schedule] Scheduled as charge-the-car. Next runs: Sun 2026-03-01 20:00",
         "I will tell you every day at 20:00.",
+    ),
+    *_make_example("which reminders do I have", "schedule", action="list"),
+    *_make_answer(
+        "[result of schedule] charge-the-car: every day at 20:00: charge the car",
+        "One: charge the car, every day at 20:00.",
     ),
 )
 

@@ -84,7 +84,7 @@ class SearchScope:
                 else:
                     note = " (gone)"
                     with suppress(OSError):
-                        note = f" {entries[name].stat(follow_symlinks=False).st_size}"
+                        note = f" {entries[name].stat(follow_symlinks=False).st_size} bytes"
                 lines.append(name + note)
         if len(names) > MAX_LIST_ENTRIES:
             lines.append(f"[{len(names) - MAX_LIST_ENTRIES} more]")
@@ -142,7 +142,7 @@ async def read_file(files: FileStore, path: str, offset: int = 0, limit: int = 0
 
 @tool(effect=Effect.READ, parallel=True, paths=("path",))
 async def list_dir(place: SearchScope, context: ToolContext, path: str = "") -> ToolOutput:
-    """List a directory of the workspace."""
+    """List a directory of the workspace, with the size of each file."""
     place, labels = place.narrow(context, path), place.files.labels
     before = labels.snapshot()
     paths, text = await asyncio.to_thread(place.list_folder, path)
