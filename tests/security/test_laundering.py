@@ -127,14 +127,38 @@ async def test_F3_a_name_of_a_file_is_a_strangers_text_too(tmp_path: Path) -> No
     name = f"{EVE}.txt"
     writes = calls(("write_file", {"path": name, "text": "x"}))
     async with desk(tmp_path) as at:
-        ran = await at.run(
-            "what is in my mails?", read_mails(), writes, says("ok"), yes=["write_file"]
-        )
-        assert ran.asked == ["write_file"]
+        ran = await at.run("what is in my mails?", read_mails(), writes, says("ok"))
+        assert ran.asked == []  # a new text, which is a stranger's
         ran = await at.run(
             "look around", calls(("list_dir", {})), sends(EVE), says("ok"), session="web:new"
         )
         assert (ran.asked, ran.label, at.executed()) == (["send"], "untrusted", [])
+
+
+@pytest.mark.parametrize(
+    ("path", "asks"),
+    [
+        ("list.md", False),
+        ("mine.md", True),
+        ("AGENTS.md", True),
+        ("go.sh", True),
+        (".x/a.txt", True),
+    ],
+)
+async def test_F3_after_a_strangers_text_only_a_new_plain_text_is_written_unasked(
+    tmp_path: Path, path: str, asks: bool
+) -> None:
+    """One that stands there, a program, and what other assistants follow by themselves are asked about."""
+    async with desk(tmp_path) as at:
+        root = at.it.house.files.workspace.root
+        (root / "mine.md").write_text("mine")
+        writes = calls(("write_file", {"path": path, "text": f"mail {EVE}"}))
+        ran = await at.run("what is in my mails?", read_mails(), writes, says("ok"))
+        assert ran.asked == ["write_file"] * asks
+        assert (root / "mine.md").read_text() == "mine"
+        assert (root / path).exists() != (asks and path != "mine.md")
+        if not asks:
+            assert (await at.it.house.files.read(path, bytes))[1] is Label.UNTRUSTED
 
 
 async def test_F3_a_chat_stays_tainted_through_a_restart_until_it_is_cleared(

@@ -162,7 +162,9 @@ def find_taint(turn: Turn, setting: TrustContext) -> Taint:
 
 @value(kw_only=True)
 class PolicyGate:
-    """`contacts` gives the people whom the owner has registered, with their addresses."""
+    """`contacts` gives the people whom the owner has registered, with their addresses; `is_new`: no
+    file stands at this path of the workspace, and nothing runs one of that name by itself.
+    """
 
     registry: ToolRegistry
     grants: GrantStore
@@ -170,6 +172,7 @@ class PolicyGate:
     approvals: Approvals = "risk"
     protected_paths: tuple[str, ...] = ()
     contacts: Callable[[], Mapping[str, Sequence[str]]] = dict
+    is_new: Callable[[str], bool] = lambda path: False
     judge: Judge = judge
 
     async def check_address(

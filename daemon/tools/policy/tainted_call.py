@@ -80,9 +80,19 @@ class TaintedCall:
             return case
         elif case.effect is Effect.FETCH:
             return await self._weigh_fetch(case, evidence, texts, ask=ask)
+        elif self._makes_new_file(case):
+            return replace(case, provenance=Provenance())  # it is a stranger's, like all of it
         elif self._needs_order(case):
             case = await self._weigh_order(case, evidence, texts, ask=ask)
         return await self._use_order(case, texts) if ask else case
+
+    def _makes_new_file(self, case: PolicyInput) -> bool:
+        """It writes one file where none was."""
+        tool = self.call.tool
+        if case.effect is not Effect.WRITE or not tool.meta.paths or not tool.meta.critical:
+            return False
+        targets = [self.call.arguments.get(name) for name in tool.meta.critical]
+        return all(isinstance(path, str) and self.gate.is_new(path) for path in targets)
 
     def _needs_order(self, case: PolicyInput) -> bool:
         """What leaves, and notes of a service; once a stranger's text was read, files, too."""

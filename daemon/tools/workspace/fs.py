@@ -24,6 +24,7 @@ from daemon.tools.base import ToolError
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+TEXT_KINDS = (".txt", ".md", ".rst", ".csv", ".tsv", ".log", ".ics", ".vcf")
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 MAX_FILE_BYTES = 16_000_000
 NEW_FILE_MODE = 0o644
@@ -198,6 +199,19 @@ class Workspace:
     def normalize(self, path: str) -> str:
         """The one name of this place, relative to the root; "" for the root. Raises ToolError."""
         return "/".join(self.split(path))
+
+    def is_new_text(self, path: str) -> bool:
+        """Nothing stands at this path, and a file there would be a plain text: nothing runs it or
+        follows it by itself, as other assistants do with names in capitals ("AGENTS.md").
+        """
+        try:
+            steps = self.split(path)
+        except ToolError:
+            return False
+        place = PurePosixPath(*steps)
+        hidden = any(step.startswith(".") for step in steps)
+        is_text = place.suffix.lower() in TEXT_KINDS and not place.stem.isupper()
+        return is_text and not hidden and self.stat(path) is None
 
     def is_mounted(self, name: str) -> bool:
         """This lies in a mount."""
