@@ -202,7 +202,7 @@ class Workspace:
 
     def is_new_text(self, path: str) -> bool:
         """Nothing stands at this path, and a file there would be a plain text: nothing runs it or
-        follows it by itself, as other assistants do with names in capitals ("AGENTS.md").
+        follows it by itself, as other assistants do with names in capitals.
         """
         try:
             steps = self.split(path)
