@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from daemon.tools.policy.gate import Approvals
+from daemon.tools.policy.facts import Approvals
 from daemon.tools.shell.safe_commands import PROGRAMS
 from daemon.tools.shell.sandbox import SandboxChoice
 from daemon.tools.web.config import NetConfig, WebConfig

@@ -25,7 +25,7 @@ from daemon.core.trust import Decision, Effect, Label
 from daemon.tools.base import RetryableToolError, ToolContext, ToolError, ToolOutput
 from daemon.tools.basic import request_more_iterations
 from daemon.tools.calls import args_hash
-from daemon.tools.policy.gate import Approvals
+from daemon.tools.policy.facts import Approvals
 from daemon.tools.signature import ToolDefinition, tool
 from tests.fakes.tools import NOON, Bench, ListJournal
 

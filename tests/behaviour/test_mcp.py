@@ -56,11 +56,13 @@ async def test_A22_a_servers_tools_are_called_in_the_sandbox_and_their_results_a
     }
 
 
-async def test_A22_effects_and_critical_arguments_come_from_the_config_and_never_from_the_servers_hints(
+async def test_A22_effects_and_critical_arguments_of_the_config_go_before_the_servers_hints(
     tmp_path: Path, script: Script
 ) -> None:
     table = script.table(
-        effects={"look": "read"}, critical={"look": ["at"], "send": []}, trusted_output=["look"]
+        effects={"look": "read", "send": "destructive"},
+        critical={"look": ["at"], "send": []},
+        trusted_output=["look"],
     )
     async with keeping(tmp_path, {"desk": table}) as kept:
         look, send = kept.tools.get("desk__look"), kept.tools.get(SENDS)
@@ -78,6 +80,44 @@ async def test_A22_effects_and_critical_arguments_come_from_the_config_and_never
     )
     assert asked == [None], "the server says that it only reads; a person is asked all the same"
     assert script.executed() == []
+
+
+HINTS = [
+    ({"readOnlyHint": True, "openWorldHint": False}, {}, Effect.READ),
+    ({"readOnlyHint": True, "openWorldHint": False}, {"network": True}, Effect.FETCH),
+    ({"readOnlyHint": True, "openWorldHint": False}, {"sandbox": "off"}, Effect.FETCH),
+    ({"readOnlyHint": True}, {}, Effect.FETCH),
+    ({"readOnlyHint": True}, {"default_effect": "egress"}, Effect.EGRESS),
+    ({"readOnlyHint": False, "openWorldHint": False}, {}, Effect.DESTRUCTIVE),
+    ({"destructiveHint": False}, {}, Effect.DESTRUCTIVE),
+]
+
+
+@pytest.mark.parametrize(("hints", "config", "effect"), HINTS)
+async def test_A22_a_tool_that_says_it_only_reads_is_a_read_only_where_nothing_can_leave(
+    tmp_path: Path, script: Script, hints: object, config: dict[str, object], effect: Effect
+) -> None:
+    script.write([{**LOOK, "annotations": hints}], {"look": [{"text": "a bird"}]})
+    async with keeping(tmp_path, {"desk": script.table(**config)}) as kept:
+        look = kept.tools.get("desk__look")
+    assert look and look.meta.effect is effect and look.meta.critical is None
+
+
+async def test_A22_a_path_among_a_servers_arguments_is_held_by_protected_paths(
+    tmp_path: Path, script: Script
+) -> None:
+    """Whatever the argument is called, and however deep it lies."""
+    table = script.table(effects={"look": "read"})
+    bench = Bench(approvals="risk", protected=("*.env",))
+    async with keeping(tmp_path, {"desk": table}, bench) as kept:
+        for sent in (
+            '{"at": "conf/my.env"}',
+            '{"at": "file:///home/me/my%2Eenv"}',
+            '{"at": "x", "more": [{"name": "my.env"}]}',
+        ):
+            assert await kept.bench.run(("desk__look", sent)) == [None]
+        [fine] = await kept.bench.run(("desk__look", '{"at": "the environment"}'))
+    assert fine and script.executed() == [("look", {"at": "the environment"})]
 
 
 async def test_A22_only_results_of_trusted_tools_are_trusted_and_never_their_errors(

@@ -25,7 +25,8 @@ from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.tools.base import Tool
 from daemon.tools.executor import ToolExecutor
-from daemon.tools.policy.gate import Approvals, PolicyGate
+from daemon.tools.policy.facts import Approvals
+from daemon.tools.policy.gate import PolicyGate
 from daemon.tools.policy.grants import GrantRequest
 from daemon.tools.policy.rules import RuleSet
 from daemon.tools.registry import ToolRegistry

@@ -13,7 +13,7 @@ from daemon.core.provenance import Origin, SourcedText
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
 from daemon.tools.policy.addresses import mentions
-from daemon.tools.policy.gate import Provenance
+from daemon.tools.policy.facts import Provenance
 from daemon.tools.policy.provenance import Evidence
 from daemon.tools.registry import ToolRegistry
 

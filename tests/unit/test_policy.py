@@ -6,15 +6,8 @@ from itertools import product
 import pytest
 
 from daemon.core.trust import Decision, Effect
-from daemon.tools.policy.gate import (
-    REASONS,
-    Approvals,
-    PolicyInput,
-    Provenance,
-    Taint,
-    Verdict,
-    judge,
-)
+from daemon.tools.policy.facts import Approvals, PolicyInput, Provenance, Taint
+from daemon.tools.policy.gate import REASONS, Verdict, judge
 
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
 SEVERITY = {ALLOW: 0, ASK: 1, DENY: 2}

@@ -45,6 +45,7 @@ from daemon.tools.mcp.tools import (
     ToolChanged,
     UrlAddress,
     describe_disabled,
+    find_effect,
     sanitize_line,
 )
 from daemon.tools.registry import ToolRegistry
@@ -375,7 +376,7 @@ class McpServer:
                 return replace(output, text=f"{output.text}\n{said}") if said else output
             except SessionRefused as error:
                 self._drop_session(session)
-                effect = self.config.effects.get(tool.name, self.config.default_effect)
+                effect = find_effect(self.config, tool)
                 if was_tried or not (error.is_certain or effect is Effect.READ):
                     again = ", and again in a new session" if was_tried else ""
                     text = f"its MCP server {self.name} refused the call{again}: {error}"

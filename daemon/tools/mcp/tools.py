@@ -215,6 +215,22 @@ class ToolChanged(ToolError):
     """The tool is not as its owner approved it."""
 
 
+def find_effect(config: McpConfig, tool: ServerTool) -> Effect:
+    """What the owner's config says; else what the server says of a tool that changes nothing.
+
+    It is a READ only where the server says that it reaches nothing and its sandbox has no network;
+    else what it is asked leaves the machine.
+    """
+    if tool.name in config.effects or "default_effect" in config.model_fields_set:
+        return config.effects.get(tool.name, config.default_effect)
+    hints = json.loads(tool.annotations)
+    if not isinstance(hints, dict) or hints.get("readOnlyHint") is not True:
+        return config.default_effect
+    alone = config.command and config.sandbox != "off" and not (config.network or config.domains)
+    is_closed = bool(alone) and hints.get("openWorldHint") is False
+    return Effect.READ if is_closed else Effect.FETCH
+
+
 Call = Callable[[ServerTool, Arguments], Awaitable[ToolOutput]]
 
 
@@ -233,7 +249,7 @@ class McpTool:
     def make(self, *, known: bool) -> Tool:
         """The tool; only a known one has its server's text. Raises UnfitTool."""
         name = self.definition.name
-        effect = self.config.effects.get(name, self.config.default_effect)
+        effect = find_effect(self.config, self.definition)
         critical = self.config.critical.get(name)
         meta = ToolMeta(
             effect=effect,
@@ -273,7 +289,7 @@ class McpTool:
                 " asked may have been done; it was not called again. Tell the user."
             ) from error
         except NoAnswer as error:
-            if config.effects.get(own, config.default_effect) is Effect.READ:
+            if find_effect(config, self.definition) is Effect.READ:
                 text = f"{name} gave no answer: {error}"
                 raise RetryableToolError(text) from error
             raise ToolError(

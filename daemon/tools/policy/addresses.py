@@ -6,6 +6,7 @@ import html
 import json
 import re
 import unicodedata
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from functools import lru_cache
@@ -58,7 +59,33 @@ FILE_ENDINGS = (
     "tf",
     "zip",
 )
+NamedValue = tuple[str, str | int | float]
 JOINING = "_-/.@%+\\"
+
+
+def iter_values(
+    argument: object, name: str, known: frozenset[str] = frozenset()
+) -> Iterator[NamedValue]:
+    """The single values of an argument with their names, without null, true and blanks.
+
+    A key is a value too, unless it is one of the tool's own names in `known`.
+    """
+    match argument:
+        case None | bool():
+            return
+        case str() | int() | float():
+            if str(argument).strip():
+                yield name, argument
+        case Mapping():
+            for key, part in argument.items():
+                if str(key) not in known:
+                    yield name, str(key)
+                yield from iter_values(part, str(key) if str(key) in known else name, known)
+        case list() | tuple():
+            for part in argument:
+                yield from iter_values(part, name, known)
+        case _:
+            yield name, str(argument)
 
 
 @value

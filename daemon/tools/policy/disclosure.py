@@ -16,11 +16,12 @@ from daemon.tools.calls import args_hash, parse_arguments
 from daemon.tools.policy.addresses import (
     WebAddress,
     find_addresses,
+    iter_values,
     leads_outside,
     parse_web_address,
     stands_in,
 )
-from daemon.tools.policy.provenance import Evidence, iter_values
+from daemon.tools.policy.provenance import Evidence
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.web.guard import parse_address
 

@@ -4,8 +4,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Literal
+from urllib.parse import unquote
 
 from daemon.core import value
 from daemon.core.provenance import TrustContext, is_owner_turn, list_private_sources
@@ -19,23 +20,15 @@ from daemon.tools.calls import (
     args_hash,
     is_protected,
 )
+from daemon.tools.policy.addresses import iter_values
+from daemon.tools.policy.facts import Approvals, PolicyInput, Taint
 from daemon.tools.policy.grants import GrantRequest, GrantStore, grantable_paths
 from daemon.tools.policy.rules import EFFECT_TEXT, STRICTNESS, RuleSet, Verdict
 from daemon.tools.registry import ToolRegistry
 
-Approvals = Literal["risk", "always"]
 ALLOW, ASK, DENY = Decision
 QUOTE_CHARS = 80
 OWNER_ONLY = "only the owner can use it, in a chat of theirs"
-
-
-class Taint(StrEnum):
-    """How far a request is from trusted, as the reason of a question says it."""
-
-    NONE = ""
-    READ_OWN = " after this conversation has read what is yours"
-    READ_OUTSIDE_TEXT = " after this conversation has read text from outside"
-    FROM_OUTSIDE = " for a conversation that came from outside"
 
 
 REASONS = {
@@ -54,38 +47,6 @@ ROWS: Mapping[Taint, tuple[TableRule, ...]] = {
     Taint.FROM_OUTSIDE: ("yes", "ask", "ask", "ask", "ask"),
 }
 TABLE = {taint: dict(zip(Effect, row, strict=True)) for taint, row in ROWS.items()}
-
-
-@value
-class Provenance:
-    """The first argument value that is not the owner's, and the first that was not read before; ""
-    for none.
-    """
-
-    not_owned: str = ""
-    not_read: str = ""
-
-
-@value(kw_only=True)
-class PolicyInput:
-    """One call as the gate sees it. `safe` is a command of the safe grammar; `ruling` is the
-    verdict of a pinned rule; `askable`: there is somebody to ask. `unordered` is why the owner's
-    words do not order a tainted call, `excess` why a fetch would tell too much; `private`:
-    something of the owner's was read.
-    """
-
-    effect: Effect
-    taint: Taint
-    provenance: Provenance = Provenance()
-    safe: bool = False
-    has_grant: bool = False
-    is_protected: bool = False
-    approvals: Approvals = "risk"
-    ruling: Verdict | None = None
-    askable: bool = True
-    unordered: str = ""
-    excess: str = ""
-    private: bool = False
 
 
 Judge = Callable[[PolicyInput], Verdict]
@@ -146,6 +107,14 @@ def make_grant_request(call: AdmittedCall, setting: TrustContext) -> GrantReques
         untrusted=setting.session_label is Label.UNTRUSTED,
         binds=call.content.key,
     )
+
+
+def _list_paths(call: AdmittedCall) -> list[PurePosixPath]:
+    """The places that it names; of a server's tool, whatever could be one."""
+    if not call.tool.meta.source:
+        return call.paths
+    values = (str(one) for part in call.arguments.values() for _, one in iter_values(part, ""))
+    return [PurePosixPath(unquote(one.removeprefix("file://"))) for one in values]
 
 
 def find_taint(turn: Turn, setting: TrustContext) -> Taint:
@@ -262,7 +231,7 @@ class PolicyGate:
             taint=taint,
             # `is_safe` knows the config's protected paths only.
             safe=bool(not spec.protected_paths and tool.is_safe and tool.is_safe(arguments)),
-            is_protected=any(is_protected(path, protected) for path in call.paths),
+            is_protected=any(is_protected(path, protected) for path in _list_paths(call)),
             approvals="always" if "always" in (self.approvals, spec.approvals) else "risk",
             ruling=self.rules.ruling(turn.session, setting.root, tool, arguments),
             askable=setting.can_ask,

@@ -12,13 +12,15 @@ from daemon.core import value
 from daemon.core.trust import Effect
 from daemon.tools.base import Tool
 from daemon.tools.policy.addresses import (
+    NamedValue,
     is_mail,
+    iter_values,
     leads_outside,
     parse_number,
     parse_web_address,
     stands_in,
 )
-from daemon.tools.policy.provenance import Evidence, NamedValue, is_choice, iter_values
+from daemon.tools.policy.provenance import Evidence, is_choice
 
 PURPOSE = "orders"
 DECODER = json.JSONDecoder()

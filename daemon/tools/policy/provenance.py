@@ -5,7 +5,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from daemon.core import value
@@ -14,16 +14,16 @@ from daemon.core.trust import Effect, Label
 from daemon.tools.base import Tool
 from daemon.tools.policy.addresses import (
     find_addresses,
+    iter_values,
     leads_outside,
     mentions,
     mentions_address,
     parse_web_address,
     stands_in,
 )
-from daemon.tools.policy.gate import Provenance
+from daemon.tools.policy.facts import Provenance
 from daemon.tools.registry import ToolRegistry
 
-NamedValue = tuple[str, str | int | float]
 OWNER_ORIGINS = (Origin.PERSON, Origin.MEMORY, Origin.RESULT)
 PLAIN_CHOICE = re.compile(r"[A-Za-z]{1,12}(?:[ _-][A-Za-z]{1,12}){0,2}")
 # What a service calls a record by; an ordinary word may stand in any sentence.
@@ -33,31 +33,6 @@ ID_ENDINGS = ("_id", "Id", "id")
 PLAIN_VALUE = re.compile(r"\S{1,128}")
 MAX_LOOKED_UP = 1000
 QUOTE_SIGNS = "'\"“”‘’«»`"
-
-
-def iter_values(
-    argument: object, name: str, known: frozenset[str] = frozenset()
-) -> Iterator[NamedValue]:
-    """The single values of an argument with their names, without null, true and blanks.
-
-    A key is a value too, unless it is one of the tool's own names in `known`.
-    """
-    match argument:
-        case None | bool():
-            return
-        case str() | int() | float():
-            if str(argument).strip():
-                yield name, argument
-        case Mapping():
-            for key, part in argument.items():
-                if str(key) not in known:
-                    yield name, str(key)
-                yield from iter_values(part, str(key) if str(key) in known else name, known)
-        case list() | tuple():
-            for part in argument:
-                yield from iter_values(part, name, known)
-        case _:
-            yield name, str(argument)
 
 
 @value
@@ -80,11 +55,14 @@ class Evidence:
                 if key in tool.meta.critical or (declared and key not in declared)
             }
         known = _schema_names(tool.spec.parameters)
+        # What a server is asked for leaves as it is: only what the owner typed is theirs to say.
+        asks = tool.meta.effect is Effect.FETCH and bool(tool.meta.source)
+        is_own: Callable[[str | float], bool] = self.is_typed if asks else self.is_owners
         strangers = [
             found
             for key, argument in critical.items()
             for name, found in iter_values(argument, key, known)
-            if not is_choice(tool, key, found) and not self.is_owners(found)
+            if not is_choice(tool, key, found) and not is_own(found)
         ]
         not_owned = [str(found) for found in strangers]
         flags = [key for key in tool.meta.critical or () if arguments.get(key) is True]
@@ -121,7 +99,7 @@ class Evidence:
             by_model = by_model or (text.origin is Origin.MODEL and mentions(text.text, str(found)))
         return any(record.holds(str(found)) for record in self.list_named_records())
 
-    def is_typed(self, found: str) -> bool:
+    def is_typed(self, found: str | float) -> bool:
         """The owner wrote it, here or in their contacts: no file, memory or result counts."""
         own = [text.text for text in self.texts if text.origin is Origin.PERSON and text.owned]
         known = [one for addresses in self.contacts.values() for one in addresses]

@@ -28,7 +28,7 @@ from daemon.tools.policy.disclosure import (
     price_fetch,
     price_query,
 )
-from daemon.tools.policy.gate import PolicyInput, Provenance, Taint
+from daemon.tools.policy.facts import PolicyInput, Provenance, Taint
 from daemon.tools.policy.orders import (
     PURPOSE,
     SYSTEM,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from daemon.app.daemon import Overrides
 from daemon.core.trust import Decision
-from daemon.tools.policy.gate import PolicyInput, Verdict
+from daemon.tools.policy.facts import PolicyInput
+from daemon.tools.policy.gate import Verdict
 from tests.security.adaptive import (
     bound_runs,
     choosing,

@@ -16,8 +16,9 @@ from aiohttp import ClientSession
 from daemon.core.messages import ToolSpec
 from daemon.core.trust import Effect
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
+from daemon.tools.policy.addresses import NamedValue
 from daemon.tools.policy.orders import SYSTEM, OrderQuestion
-from daemon.tools.policy.provenance import Evidence, NamedValue
+from daemon.tools.policy.provenance import Evidence
 from daemon.tools.registry import ToolRegistry
 from tests.security.adaptive.local_model import serving
 
