@@ -46,7 +46,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/cli": 28_280,
     "daemon/client": 10_940,
     "daemon/commands": 12_350,
-    "daemon/core": 20_600,
+    "daemon/core": 16_700,
     "daemon/gateway": 5_660,
     "daemon/http": 7_700,
     "daemon/loops": 5_050,

@@ -7,13 +7,18 @@ Nobody can tell for sure from the text alone, so what looks like another's count
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
+from typing import Literal
 
 from daemon.core import value
 
 Spans = tuple[tuple[int, int], ...]
 """(start, end) of parts of a text, in order and apart."""
 
+MAX_SIGNS = 30
+HIDDEN_SIGNS = "\u0f73\u0f75\u0f81\uff9e\uff9f"  # signs only once they are taken apart
+LAST_COMBINING = 0x1F000
 MAX_SHORT = 400
 MAX_LINE = 1500
 MAX_QUOTATION = 80
@@ -266,3 +271,25 @@ def _merge(spans: Iterable[tuple[int, int]]) -> Spans:
         else:
             merged.append((start, end))
     return tuple(merged)
+
+
+@lru_cache
+def _combining() -> re.Pattern[str]:
+    found = (chr(code) for code in range(0x300, LAST_COMBINING) if unicodedata.combining(chr(code)))
+    return re.compile(f"[{''.join(map(re.escape, found))}{HIDDEN_SIGNS}]")
+
+
+def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
+    """In this form, in linear time: of more than 30 combining signs in a row the rest is left out,
+    for to put them in order takes time by the square of their number.
+    """
+    if text.isascii():
+        return text
+    if not _combining().search(text):  # so are most
+        return unicodedata.normalize(form, text)
+    kept, signs = list[str](), 0
+    for char in text:
+        signs = signs + 1 if unicodedata.combining(char) or char in HIDDEN_SIGNS else 0
+        if signs <= MAX_SIGNS:
+            kept.append(char)
+    return unicodedata.normalize(form, "".join(kept))

@@ -1,8 +1,13 @@
 """Secrets are taken out of every text that enters the journal, goes to a model, a log or a person
 (A6 of the reference).
 
-By exact value and the usual ways of writing it; nothing is guessed from what merely looks like a
-secret. What is left of one is `[secret NAME]`. The text's label stays what it was.
+By exact value and by the encodings that services use, as a whole: base64, base64url, hexadecimal,
+percent-encoding, JSON escapes (and the escapes of a page), and one of them in another. Nothing is
+guessed. What is left of a secret is `[secret NAME]`. The text's label stays what it was.
+
+A needle is the value or one encoding of it. It is found as it stands, and where any of its letters
+are escaped: each escape in the text is read, and of the needles that have its letter the one is
+followed whose beginning stands before it.
 
 Most texts hold no secret, and that is known fast: a text is cut into blocks of 8 bytes. Wherever a
 string of 15 bytes or more lies, one block lies wholly inside it, and its bytes are one of the
@@ -15,34 +20,28 @@ import json
 import re
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
+from binascii import unhexlify
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from functools import lru_cache
 from time import monotonic
 from typing import Any, TypeVar, cast
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote
 
 from daemon.core import value
-from daemon.core.disguise.find import ANY, find_disguised
 
 MIN_LENGTH = 6
 MIN_LINE_LENGTH = 16
-SCRIPT_SAFE = "!'()*~"
-URL_SAFE = ";/?:@&=+$,#" + SCRIPT_SAFE
 BLOCK = 8
+LONG = 2 * BLOCK - 1
 HEAD_BYTES = 3
+LONGEST_ESCAPE = 6
+NO_LETTER = b"\xff"
 PLAIN = (bool, int, float, type(None))
 MAX_CLEAN_TEXTS, MAX_CLEAN_CHARS = 1000, 8000
-WITHHELD = (
-    "[This text is withheld: it repeats the secret {name} in another spelling, or a part of it, and"
-    " no secret is shown to a model. Whatever was done has been done; the owner can look at the"
-    " service itself.]"
-)
-TOO_PACKED = (
-    "[This text is withheld: so much is packed in it (compressed, in layers) that it could not be"
-    " looked through for secrets. Whatever was done has been done; ask for less of it at a time, or"
-    " save it to a file and unpack it there.]"
-)
+CONTROLS = dict(zip(b"bfnrt", (b"\b", b"\f", b"\n", b"\r", b"\t"), strict=True))
+SIGN = re.compile(rb"[%&\\]")
+UNFINISHED = re.compile(rb"(?:%[0-9A-Fa-f]?|&[#\w]{0,9}|\\[\\u0-9A-Fa-f]{0,10})\Z")
 
 T = TypeVar("T")
 Span = tuple[int, int, str]
@@ -61,28 +60,20 @@ def drop_lone_surrogates(text: str) -> str:
 
 
 def list_encodings(value: str) -> set[str]:
-    """Plain, base64, hexadecimal, and as it stands in an address, in JSON, in a page, in a
-    program's own listing; those that are too short to be searched for are left out.
+    """The value, its encodings, and each line of a key of several lines, which may be indented
+    elsewhere; those that are too short to be searched for are left out.
     """
-    raw = value.encode()
-    written = {value, raw.hex(), raw.hex().upper(), raw.hex(" "), repr(value)[1:-1]}
-    written |= {repr(raw)[2:-1], html.escape(value, quote=False)}
+    raw, quoted = value.encode(), quote(value, safe="")
+    written = {value, value.replace(" ", "+"), quoted, quote(value), repr(value)[1:-1]}
+    written |= {re.sub("%..", lambda found: found[0].lower(), quoted), repr(raw)[2:-1]}
+    written |= {raw.hex(), raw.hex().upper(), raw.hex(" ")}
+    written |= {json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
     for ahead in range(3):  # of base64 the part that is the same whatever stands around it
         inner = slice(-(-8 * ahead // 6), 8 * (ahead + len(raw)) // 6)
         for altchars in (b"+/", b"-_"):
             written.add(b64encode(bytes(ahead) + raw, altchars).decode()[inner])
-    escaped = [quote(value, safe=safe) for safe in ("", "/", SCRIPT_SAFE, URL_SAFE)]
-    for form in (*escaped, quote_plus(value), "".join(f"%{byte:02X}" for byte in raw)):
-        pieces = re.split("(%..)", form)
-        written |= {form, "".join(one.lower() if one[:1] == "%" else one for one in pieces)}
-    for ascii_only in (True, False):
-        inner = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
-        written |= {inner, inner.replace("/", "\\/"), json.dumps(inner, ensure_ascii=False)[1:-1]}
-    for double, single in product(("&quot;", "&#34;"), ("&#x27;", "&#39;", "&apos;")):
-        page = html.escape(value, quote=False)
-        written.add(page.replace('"', double).replace("'", single))
     lines = [line.strip() for line in value.splitlines()]
-    if len(lines) > 1:  # a key of several lines may be indented elsewhere
+    if len(lines) > 1:
         long = (line for line in lines if len(line) >= MIN_LINE_LENGTH)
         written |= {line for line in long if not line.startswith("-----")}  # no secret: its frame
     return {form for form in written if len(form) >= MIN_LENGTH}
@@ -106,28 +97,97 @@ def is_usable(value: str, names: Iterable[str]) -> bool:
 
 
 @value
+class Escape:
+    """One way to write a letter by a sign and what follows it; `read` tells the letter's bytes."""
+
+    sign: bytes
+    pattern: re.Pattern[bytes]
+    read: Callable[[bytes], bytes]
+
+    def follow(self, data: bytes, at: int, needle: bytes, until: int) -> int:
+        """Where the needle ends that begins here; 0 where `until` comes first, -1 for none."""
+        done = 0
+        while done < len(needle):
+            if at >= until:
+                return 0
+            if found := self.pattern.match(data, at):
+                piece, at = self.read(found[1]), found.end(1)
+            else:
+                most = min(until, at + len(needle) - done)
+                stop = data.find(self.sign, at + 1, most)
+                piece = data[at : stop if stop > 0 else most]
+                at += len(piece)
+            if not needle.startswith(piece, done):
+                return -1
+            done += len(piece)
+        return at
+
+
+@lru_cache(maxsize=4096)
+def _read_json(rest: bytes) -> bytes:
+    if rest[:1] == b"u":
+        code = unhexlify(rest.replace(b"\\", b"").replace(b"u", b""))
+        return code.decode("utf-16-be", "surrogatepass").encode("utf-8", "surrogatepass")
+    return CONTROLS.get(rest[0], rest)
+
+
+@lru_cache(maxsize=4096)
+def _read_html(rest: bytes) -> bytes:
+    code = rest[1:-1]
+    if rest[:1] != b"#":
+        return html.unescape(f"&{rest.decode()}").encode()
+    number = int(code[1:], 16) if code[:1] in b"xX" else int(code)
+    return chr(number).encode("utf-8", "surrogatepass") if number <= sys.maxunicode else NO_LETTER
+
+
+AS_IS = Escape(NO_LETTER, re.compile(rb"(?!)"), bytes)
+ESCAPES = (
+    Escape(b"%", re.compile(rb"%(?=([0-9A-Fa-f]{2}))"), unhexlify),
+    Escape(
+        b"\\",
+        re.compile(
+            rb"\\(?=(u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}"
+            rb"|[\"'\\/bfnrt]))"
+        ),
+        _read_json,
+    ),
+    Escape(
+        b"&",
+        re.compile(rb"&(?=(#[0-9]{1,7};|#[Xx][0-9A-Fa-f]{1,6};|(?:amp|lt|gt|quot|apos);))"),
+        _read_html,
+    ),
+)
+
+
+@value
 class Needles:
-    """What to look for: all ways of writing each secret, by the secret's name. `heads`: how they
-    begin; `clean`: texts without any, for threads that look for others have their own.
+    """What to look for: the encodings of each secret, by the secret's name. `heads`: how they
+    begin; `places`: how much of each needle stands before a letter, by the letter and the one
+    before it; `longest`: how much of a text a secret may take up; `reach`: the same of any needle;
+    `clean`: texts without any, for threads that look for others have their own.
     """
 
     names: Mapping[bytes, str]
     heads: frozenset[bytes]
     blocks: frozenset[int]
     short: tuple[bytes, ...]
+    places: Mapping[bytes, Sequence[tuple[bytes, int]]]
     longest: int
+    reach: int
     clean: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @classmethod
     def build(cls, secrets: Mapping[str, str]) -> "Needles":
         """`secrets` are names by value."""
+        usable = [one for one in reversed(list(secrets)) if is_usable(one, secrets.values())]
         names = {
-            form.encode(): name
-            for secret, name in reversed(list(secrets.items()))
-            if is_usable(secret, secrets.values())
-            for form in list_encodings(secret)
+            form.encode(): secrets[secret] for secret in usable for form in list_encodings(secret)
         }
-        long = [needle for needle in names if len(needle) >= 2 * BLOCK - 1]
+        long = [needle for needle in names if len(needle) >= LONG]
+        places: dict[bytes, list[tuple[bytes, int]]] = {}
+        for needle in names:
+            for at in range(min(LONG, len(needle))):
+                places.setdefault(needle[max(at - 1, 0) : at + 1], []).append((needle, at))
         return cls(
             names,
             frozenset(needle[:size] for needle in names for size in range(1, HEAD_BYTES + 1)),
@@ -137,30 +197,52 @@ class Needles:
                 for start in range(BLOCK)
             ),
             tuple(names.keys() - set(long)),
-            max(map(len, names), default=0),
+            places,
+            LONGEST_ESCAPE * max((len(secret.encode()) for secret in usable), default=0),
+            LONGEST_ESCAPE * max(map(len, names), default=0),
         )
 
     def find(self, data: bytes) -> list[Span]:
         """(start, end, name) of all that is there, by where it starts, the longest first."""
-        blocks = memoryview(data)[: len(data) // BLOCK * BLOCK].cast("Q")
-        if self.blocks.isdisjoint(blocks) and not any(needle in data for needle in self.short):
-            return []
-        spans: list[Span] = []
-        for needle, name in self.names.items():
-            start = data.find(needle)
-            while start >= 0:
-                spans.append((start, start + len(needle), name))
-                start = data.find(needle, start + 1)
+        escapes = [one for one in ESCAPES if one.sign in data]
+        spans: set[Span] = set()
+        for start, needle in dict.fromkeys(self._iter_starts(data, escapes)):
+            ends = [one.follow(data, start, needle, len(data)) for one in (AS_IS, *escapes)]
+            spans |= {(start, end, self.names[needle]) for end in ends if end > 0}
         return sorted(spans, key=lambda span: (span[0], -span[1]))
+
+    def _iter_starts(self, data: bytes, escapes: Iterable[Escape]) -> Iterator[tuple[int, bytes]]:
+        """Where a needle may stand, and which."""
+        blocks = memoryview(data)[: len(data) // BLOCK * BLOCK].cast("Q")
+        for needle in self.short if self.blocks.isdisjoint(blocks) else self.names:
+            start = data.find(head := needle[:LONG])
+            while start >= 0:
+                yield start, needle
+                start = data.find(head, start + 1)
+        for escape in escapes:
+            for found in escape.pattern.finditer(data):
+                at, letter = found.start(), escape.read(found[1])[:1]
+                for key in {letter, data[max(at - 1, 0) : at] + letter}:
+                    for needle, before in self.places.get(key, ()):
+                        if before <= at and data.startswith(needle[:before], at - before):
+                            yield at - before, needle
 
     def find_partial(self, data: bytes) -> int:
         """Where the earliest string begins that goes on behind the end; the end when none does."""
-        for start in range(max(0, len(data) - self.longest + 1), len(data)):
-            if data[start : start + HEAD_BYTES] in self.heads:
-                piece = data[start:]
-                if any(len(one) > len(piece) and one.startswith(piece) for one in self.names):
-                    return start
-        return len(data)
+        first = max(0, len(data) - self.reach + 1)
+        cut = UNFINISHED.search(data, first)
+        until = cut.start() if cut else len(data)
+        escapes = [one for one in ESCAPES if data.find(one.sign, first) >= 0]
+        for start in range(first, until):
+            head = data[start : start + HEAD_BYTES]
+            if head in self.heads or (escapes and SIGN.search(head)):
+                for escape in (AS_IS, *escapes):
+                    found = escape.pattern.match(data, start)
+                    letter = escape.read(found[1])[:1] if found else head[:1]
+                    for needle, _ in self.places.get(letter, ()):
+                        if not escape.follow(data, start, needle, until):
+                            return start
+        return until
 
 
 @dataclass(slots=True)
@@ -208,15 +290,6 @@ class Redactor:
                 clean.clear()
             clean.add(text)
         return text
-
-    def withhold(self, text: str) -> str:
-        """A stranger's text that is redacted already, unless a secret is left in it in a spelling
-        that cannot be cut out: then a line in place of all of it.
-        """
-        name = find_disguised(text, self.source())
-        if name == ANY:
-            return TOO_PACKED
-        return WITHHELD.format(name=name) if name else text
 
     def redact_value(self, thing: T) -> T:
         """The same with every text in it cleaned: a dataclass, a tuple, a list, a mapping. The very

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 
-from daemon.core.clock import Clock, run_to_completion
+from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus, ToolOutputChunk
 from daemon.core.events import (
@@ -50,7 +50,6 @@ from daemon.tools.policy.grants import covers, grantable_paths
 from daemon.tools.registry import ToolRegistry, is_allowed
 
 COMMIT_DELAY_S = 0.05
-SHORT = 2000
 FROM_OUTSIDE = (Effect.FETCH, Effect.EGRESS)
 ARGUMENTS_CHANGED = "the call is not the one that was allowed; ask again"
 CONTENT_CHANGED = "a file that it runs has changed since this was allowed; ask again"
@@ -345,12 +344,7 @@ class _TurnRun:
         if output.seconds is None:
             output = replace(output, seconds=seconds)
         output = self._redact_output(call, output)
-        outside = meta.returns_outside_text or call.effect is not Effect.READ
-        if outside and output.label is Label.UNTRUSTED:
-            # What was done is written down, even when a stop comes while it is looked through.
-            await run_to_completion(self._withhold_and_record(call, output, error_class))
-        else:
-            self._record_result(call, output, error_class)
+        self._record_result(call, output, error_class)
         if call.effect is Effect.READ:
             self._commit_soon()
         else:
@@ -362,12 +356,6 @@ class _TurnRun:
         text, most = redact(to_printable(output.text)), most or self.executor.max_output_chars
         text = text if len(text) <= most else truncate_middle(text, most)
         return replace(output, text=text, records=redact(output.records))
-
-    async def _withhold_and_record(
-        self, call: AdmittedCall, output: ToolOutput, error_class: str
-    ) -> None:
-        text, records = [await self._withhold(one) for one in (output.text, output.records)]
-        self._record_result(call, replace(output, text=text, records=records), error_class)
 
     def _record_result(self, call: AdmittedCall, output: ToolOutput, error_class: str) -> None:
         executor, public = self.executor, output.public
@@ -391,11 +379,6 @@ class _TurnRun:
         now = executor.clock.now()
         for event in (*(executor.redactor.redact_value(one) for one in output.events), result):
             self.turn.record(event, now)
-
-    async def _withhold(self, text: str) -> str:
-        """A long text is looked through beside everything else."""
-        withhold = self.executor.redactor.withhold
-        return withhold(text) if len(text) < SHORT else await asyncio.to_thread(withhold, text)
 
     async def _run_with_retries(self, call: AdmittedCall) -> ToolOutput:
         executor, turn, call_id, meta = self.executor, self.turn, call.state.call_id, call.tool.meta

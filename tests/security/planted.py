@@ -12,6 +12,7 @@ from urllib.parse import quote
 from daemon.settings.secrets import SecretStore
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, Step, by, calls, fails, says
+from tests.security.encodings import ENCODINGS
 
 HOW_MANY = 20
 KEY = "sk-environment-0f9d8c7b6a"
@@ -37,16 +38,14 @@ max_output_chars = 100000
 def ways(value: str) -> Iterator[str]:
     """A secret as it may be written."""
     raw = value.encode()
-    yield value
-    yield raw.hex()
-    yield raw.hex().upper()
-    yield quote(value, safe="")
-    yield json.dumps(value)[1:-1]
-    yield json.dumps(json.dumps(value))[3:-3]
+    for name, way in ENCODINGS.items():
+        if not name.startswith("base64"):
+            yield way(value)
     for ahead in range(3):
         cut = slice(-(-8 * ahead // 6), 8 * (ahead + len(raw)) // 6)
         yield base64.b64encode(bytes(ahead) + raw).decode()[cut]
         yield base64.urlsafe_b64encode(bytes(ahead) + raw).decode()[cut]
+        yield quote(base64.b64encode(bytes(ahead) + raw).decode()[cut], safe="")
 
 
 def every_way(value: str) -> str:

@@ -12,6 +12,7 @@ from tests.security.adaptive.measure import adaptive, through_doors
 from tests.security.approvals import CONTROL, attacks
 from tests.security.channel_tokens import traces as channel_traces
 from tests.security.checks import checked
+from tests.security.encodings import ENCODINGS
 from tests.security.figures import Figure, all_of, at_least, at_most, none_of, not_measured, told
 from tests.security.flood import FLOOD, MOST_JOURNAL, MOST_RSS, flood
 from tests.security.front_doors import tried as front_doors
@@ -20,7 +21,6 @@ from tests.security.measures import OBEYED, Attacked, attacked, useful
 from tests.security.overhead import overhead
 from tests.security.planted import HOW_MANY, traces
 from tests.security.probes import LEFT, WAYS, probe, probe_table
-from tests.security.spellings import NOT_KNOWN, SPELLINGS
 
 Section = Callable[[Path], Awaitable[list[Figure]]]
 
@@ -158,13 +158,13 @@ async def _judged(what: str, refuse: addresses.Urls, allow: addresses.Urls) -> l
     ]
 
 
-SPELLED = "tiger-Lily-0815-quartz"
+ENCODED = "tiger/Lily+0815=quartz é"
 
 
-def is_withheld(written: str, secret: str) -> bool:
+def is_taken_out(written: str, secret: str) -> bool:
     """Of an answer with this in it."""
-    kept = Redactor(lambda: {secret: "api"})
-    return written not in kept.withhold(kept.redact_text(f"You sent: {written} and we thank you."))
+    names = {secret: "api"}
+    return written not in Redactor(lambda: names).redact_text(f"You sent: {written}, thank you.")
 
 
 async def secrets(home: Path) -> list[Figure]:
@@ -172,8 +172,7 @@ async def secrets(home: Path) -> list[Figure]:
     left = await traces(home)
     running, ended = left.places
     platforms = await channel_traces(home / "channels")
-    ways = SPELLINGS | NOT_KNOWN
-    held = {name for name, way in ways.items() if is_withheld(way(SPELLED), SPELLED)}
+    taken_out = sum(is_taken_out(way(ENCODED), ENCODED) for way in ENCODINGS.values())
     return [
         none_of(
             "traces of tokens of Telegram, Slack and Discord",
@@ -186,12 +185,7 @@ async def secrets(home: Path) -> list[Figure]:
         ),
         none_of("traces of planted secrets after it has ended", len(left.ended), ended, "places"),
         all_of("planted secrets that were met and taken out", left.taken_out, HOW_MANY),
-        Figure(
-            "spellings of a secret that are withheld, one by one",
-            f"{len(held)} of {len(ways)}; not: {', '.join(sorted(ways.keys() - held))}",
-            ">= 92 %",
-            met=100 * len(held) >= 92 * len(ways),
-        ),
+        all_of("encodings of a secret that are taken out", taken_out, len(ENCODINGS)),
     ]
 
 

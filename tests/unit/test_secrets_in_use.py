@@ -12,7 +12,7 @@ import pytest
 
 from daemon.app.config import load_config, make_redactor, parse_config
 from daemon.core.errors import ConfigError
-from daemon.core.redaction import Redactor
+from daemon.core.redaction import RedactedStream, Redactor
 from daemon.settings.edit import ConfigEditor, mask_text, render_value
 from daemon.settings.paths import resolve_paths
 from daemon.settings.secrets import (
@@ -21,6 +21,7 @@ from daemon.settings.secrets import (
     SecretStore,
     find_config_secrets,
 )
+from tests.security.encodings import ENCODINGS
 
 CONFIG = """
 [provider]
@@ -128,6 +129,50 @@ def test_what_is_set_while_the_house_runs_is_known_at_once_and_what_was_a_secret
     assert known.redact_text("hunter2-old hunter2-new") == "[secret api] [secret api]"
     secrets.delete("api")
     assert known.redact_text("hunter2-new configured-1") == "[secret api] [secret provider.api_key]"
+
+
+def test_needles_are_made_once_per_change_of_the_file(tmp_path: Path):
+    secrets = SecretStore(tmp_path / "secrets.toml")
+    secrets.put("api", "hunter2-old")
+    known = Redactor(ActiveSecrets(secrets, {"configured-1": "provider.api_key"}))
+    stream, made = RedactedStream(known), [known.needles]
+
+    def work() -> None:
+        for number in range(50):
+            known.redact_text(f"a text, {number}")
+            known.redact_value({"a": [f"one of many, {number}"]})
+            stream.feed(f"a piece, {number} ")
+            assert known.is_clean([f"a message, {number}"])
+            if known.needles is not made[-1]:
+                made.append(known.needles)
+
+    work()
+    assert len(made) == 1
+    secrets.put("api", "hunter2-new")
+    work()
+    assert len(made) == 2 and known.redact_text("hunter2-new") == "[secret api]"
+    secrets.put("more", "another-value")
+    work()
+    assert len(made) == 3
+    assert stream.feed("\\u0061nother%2Dvalue another\\u002dvalue ") + stream.flush() == (
+        "\\u0061nother%2Dvalue [secret more] "
+    )
+
+
+@pytest.mark.parametrize("way", ENCODINGS)
+def test_no_encoding_of_a_secret_is_logged(way: str):
+    value, stream, log = 'pa"ss/w+r d=\\é', StringIO(), logging.Logger("test")
+    handler, known = logging.StreamHandler(stream), {value: "api"}
+    handler.setFormatter(
+        RedactingFormatter(logging.Formatter("%(message)s"), Redactor(lambda: known))
+    )
+    log.addHandler(handler)
+    try:
+        raise ValueError(f"refused: {ENCODINGS[way](value)}")
+    except ValueError:
+        log.exception("the service says: %s", ENCODINGS[way](value))
+    assert stream.getvalue().count("[secret api]") == 2
+    assert ENCODINGS[way](value) not in stream.getvalue()
 
 
 def test_a_store_that_breaks_meanwhile_is_told_of_and_what_was_known_is_kept(

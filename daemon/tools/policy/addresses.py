@@ -13,7 +13,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from daemon.core import value
-from daemon.core.disguise.find import normalize
+from daemon.core.quoted import normalize
 from daemon.tools.calls import to_printable
 
 DELIMITERS = r"\s<>()\[\],;:\"“”„‘’«»`|\\{}@\0"
