@@ -5,7 +5,7 @@ import re
 from urllib.parse import urlsplit
 
 from daemon.core import value
-from daemon.core.disguise.find import normalize
+from daemon.core.quoted import normalize
 from daemon.core.trust import Decision, Effect
 from daemon.tools.policy.rules import RuleMatcher
 from daemon.tools.policy.stemming import split_words, stem, word_set

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel, ConfigDict
 
 from daemon.core import value
-from daemon.core.disguise.find import normalize
+from daemon.core.quoted import normalize
 from daemon.core.rows import RuleRow
 from daemon.core.trust import Decision, Effect
 from daemon.tools.base import Arguments, Tool

@@ -19,7 +19,7 @@ from secrets import token_hex
 from typing import BinaryIO
 
 from daemon.core import value
-from daemon.core.disguise.find import normalize
+from daemon.core.quoted import normalize
 from daemon.tools.base import ToolError
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -19,8 +19,8 @@ from secrets import token_hex
 from channels.message import Attachment
 from daemon.core import value
 from daemon.core.clock import run_to_completion
-from daemon.core.disguise.find import normalize
 from daemon.core.errors import AidaemonError
+from daemon.core.quoted import normalize
 from daemon.tools.workspace.fs import CREATE_FLAGS, DIRECTORY_FLAGS
 
 INBOX = "inbox"
