@@ -378,16 +378,14 @@ class ModelCaller:
         return held
 
     def is_embedded(self, turn: Turn, context: TurnContext) -> bool:
-        """The embedded model answers: it gets no advice and no questions beside the work."""
+        """Too small to decide, or to plan."""
         route = self.routing.list_routes(context.model or turn.spec.model, "primary")[0]
         return route.provider.name == EMBEDDED
 
     async def consult(
         self, turn: Turn, context: TurnContext, purpose: str, system: str, question: str
     ) -> str | None:
-        """A plain question in a word or two. The embedded model is not asked: it is too small to
-        decide.
-        """
+        """A plain question in a word or two. The embedded model is not asked."""
         if self.is_embedded(turn, context):
             return None
         messages = [Message(MessageRole.SYSTEM, system), Message(MessageRole.USER, question)]

@@ -149,21 +149,29 @@ async def test_an_edit_that_keeps_bytes_that_are_no_text(root: Path) -> None:
     assert (root / "a.txt").read_bytes() == b"\xff two\xfe\n"
 
 
+@pytest.mark.parametrize("old", ["two", "two\n", "two\r\n"])
+async def test_a_line_that_an_edit_deletes_goes_with_its_end(root: Path, old: str) -> None:
+    (root / "a.txt").write_bytes(b"one\r\ntwo\r\nthree ")
+    done = await call(root, "edit_file", path="a.txt", old=old, new="")
+    assert done.text == "edited a.txt, line 2: 'two' was deleted"
+    assert (root / "a.txt").read_bytes() == b"one\r\nthree "
+
+
 async def test_an_edit_of_every_place_says_where(root: Path) -> None:
     (root / "a.py").write_text("def run():\n    pass\nrun()\n")
     missed = await call(root, "edit_file", path="a.py", old="run", new="go")
     assert "2 times (lines 1, 3)" in missed.text and "every=true" in missed.text
     done = await call(root, "edit_file", path="a.py", old="run", new="go", every=True)
-    assert done.text == "edited a.py, line 1, 3: 'run' became 'go' 2 times"
+    assert done.text == "edited a.py, line 1, 3: 'run' became 'go'"
     assert (root / "a.py").read_text() == "def go():\n    pass\ngo()\n"
 
 
 async def test_a_line_is_deleted_with_its_end_when_it_is_the_only_one(root: Path) -> None:
     (root / "a.txt").write_bytes(b"buy milk\r\npay rent\r\ncall Ann\r\n")
     done = await call(root, "delete_line", path="a.txt", text="rent")
-    assert done.text == "deleted line 2 of a.txt"
+    assert done.text == "deleted the line with 'rent' from a.txt"
     assert (root / "a.txt").read_bytes() == b"buy milk\r\ncall Ann\r\n"
-    for text, found in (("l", "2 lines have"), ("x", "0 lines have"), (" ", "text is empty")):
+    for text, found in (("l", "2 lines have"), ("x", "0 lines have"), (" ", "2 lines have")):
         missed = await call(root, "delete_line", path="a.txt", text=text)
         assert missed.outcome is Outcome.ERROR and found in missed.text
     assert (await call(root, "delete_line", path="no.txt", text="x")).outcome is Outcome.ERROR

@@ -198,6 +198,9 @@ EXAMPLES: tuple[PromptLine, ...] = (
     *_make_answer("[result of shell] 812 draft.txt", "draft.txt has 812 bytes."),
     *_make_example("what is in the folder old", "list_dir", path="old"),
     *_make_answer("[result of list_dir] a.txt 12 bytes\nb/", "The file a.txt and the folder b."),
+    *_make_example("what does Ben owe, says debts.csv?", "read_file", path="debts.csv"),
+    *_make_answer("[result of read_file] name,owes\nAnn,4\nBen,7", "Ben owes 7."),
+    *_make_example("a.md should be called b.md", "shell", command="mv a.md b.md"),
     *_make_example("keep a second plan.txt as old.txt", "copy_file", path="plan.txt", to="old.txt"),
     *_make_answer(
         "[result of copy_file] copied 40 bytes from plan.txt to old.txt",
@@ -219,10 +222,6 @@ EXAMPLES: tuple[PromptLine, ...] = (
         new="go",
         every=True,
     ),
-    *_make_answer(
-        "[result of edit_file] edited cat.py, line 1, 4: 'run' became 'go' 2 times",
-        "In lines 1 and 4, run is now go.",
-    ),
     *_make_example(
         "check off mop in chores.md", "edit_file", path="chores.md", old="[ ] mop", new="[x] mop"
     ),
@@ -233,7 +232,9 @@ EXAMPLES: tuple[PromptLine, ...] = (
     *_make_example(
         "the tent is no longer on pack.txt", "delete_line", path="pack.txt", text="tent"
     ),
-    *_make_answer("[result of delete_line] deleted line 2 of pack.txt", "Line 2 is deleted."),
+    *_make_answer(
+        "[result of delete_line] deleted the line with 'tent' from pack.txt", "It is deleted."
+    ),
     *_make_example(
         "remind me on thursday at 3 pm to lock the shed",
         "schedule",

@@ -4,10 +4,9 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import PurePosixPath
 
-from daemon.core import value
 from daemon.core.trust import Effect
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import is_protected, truncate_middle
@@ -18,7 +17,8 @@ from daemon.tools.workspace.fs import explain_os_errors
 MAX_SHOWN, MAX_LINE, MAX_LINES = 200, 80, 400  # a second at worst
 MAX_PLACES, NEAR_LINES, NEAR_RATIO = 10, 3, 0.4
 NOTHING = "Nothing was changed."
-WORDS, LINE_END = re.compile(r"\w+|[^\w\s]|\n\s*"), "\n"
+LINE_END, BLANKS, Places = r"\n\s*+", r"[^\S\n]*+", list[tuple[int, int]]
+WORDS = re.compile(r"(\w+)|[^\w\s]|\n\s*")
 
 
 class NotFoundOnce(ToolError):
@@ -32,15 +32,6 @@ class NotFoundOnce(ToolError):
             f" Next: {advice if places else 'copy the piece exactly'}."
         )
         self.places = places
-
-
-@value
-class Change:
-    """One piece of a text and what it becomes, by its place in the text."""
-
-    start: int
-    end: int
-    put: str
 
 
 @tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
@@ -74,9 +65,11 @@ async def edit_file(
         if data is None:
             raise ToolError(f"{path}: no such file; write_file makes one")
         text = data.decode("utf-8", "surrogateescape")
-        changes = plan_changes(path, text, old, new, every)
-        told[:] = [describe_changes(path, text, changes)]
-        return apply_changes(text, changes).encode("utf-8", "surrogateescape")
+        places, put = find_places(path, text, old, new, every)
+        told[:] = [_describe(path, text, places, put)]
+        cuts = [0, *chain(*places), len(text)]
+        kept = (text[start:end] for start, end in zip(cuts[::2], cuts[1::2], strict=True))
+        return put.join(kept).encode("utf-8", "surrogateescape")
 
     try:
         await files.write(path, edit, ChangeAuthor.from_context(context), whole=False)
@@ -93,24 +86,22 @@ async def edit_file(
 @tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
 async def delete_line(files: FileStore, context: ToolContext, path: str, text: str) -> str:
     """Delete the one line of a text file that has this text."""
-    sought, at = text.strip().encode(), list[int]()
-    if not sought:
-        raise ToolError(f"text is empty; give a piece of the line. {NOTHING}")
+    sought = text.strip().encode()
 
     def delete(data: bytes | None) -> bytes:
         lines = (data or b"").splitlines(keepends=True)
-        at[:] = [number for number, line in enumerate(lines, 1) if sought in line]
-        if len(at) != 1:
-            raise ToolError(f"{path}: {len(at)} lines have {text!r}, not one. {NOTHING}")
-        return b"".join((*lines[: at[0] - 1], *lines[at[0] :]))
+        kept = [line for line in lines if sought not in line]
+        if (gone := len(lines) - len(kept)) != 1 or not sought:
+            raise ToolError(f"{path}: {gone} lines have {text!r}, not one. {NOTHING}")
+        return b"".join(kept)
 
     await files.write(path, delete, ChangeAuthor.from_context(context), whole=False)
-    return f"deleted line {at[0]} of {path}"
+    return f"deleted the line with {text!r} from {path}"
 
 
-def plan_changes(path: str, text: str, old: str, new: str, every: bool) -> list[Change]:
-    """Where the piece stands; if nowhere, the one place where it stands with other blanks. Raises
-    NotFoundOnce.
+def find_places(path: str, text: str, old: str, new: str, every: bool) -> tuple[Places, str]:
+    """Where the piece stands, if need be with other blanks, and what is put there. A line that is
+    deleted goes with its end. Raises NotFoundOnce.
     """
     end = "\r\n" if "\r\n" in text else "\n"
     if end == "\r\n":
@@ -120,69 +111,57 @@ def plan_changes(path: str, text: str, old: str, new: str, every: bool) -> list[
     if not old:
         gap = end if text and not text.endswith("\n") else ""
         ended = new if new.endswith("\n") or not new else new + end
-        return [Change(len(text), len(text), gap + ended)]
-    found = [Change(*one.span(), new) for one in re.finditer(re.escape(old), text)]
-    found = found or fit_loosely(text, old, new)
-    if not found or (len(found) > 1 and not every):
-        raise NotFoundOnce(path, [find_line(text, one.start) for one in found])
-    return found
+        return [(len(text), len(text))], gap + ended
+    piece, put = re.escape(old), new
+    if not new and not old.endswith("\n"):
+        piece = rf"^{piece}[^\S\n]*\n|{piece}"
+    places = [one.span() for one in re.finditer(piece, text, re.MULTILINE)]
+    if not places:
+        piece, put = loosen(old, new)
+        places = [one.span(1) for one in re.finditer(piece, text)] if piece else []
+    if not places or (len(places) > 1 and not every):
+        raise NotFoundOnce(path, [_find_line(text, start) for start, _ in places])
+    return places, put
 
 
-def fit_loosely(text: str, old: str, new: str) -> list[Change]:
-    """Where the same words and signs stand in the same lines, with other blanks. Words that take
-    the place of words leave the blanks beside them; else all of the piece is replaced.
+def loosen(old: str, new: str) -> tuple[str, str]:
+    """A pattern of the same words and signs in the same lines, with any blanks, whose group 1 is
+    replaced, and by what. Words that take the place of words leave the blanks beside them.
     """
-    have, wanted, given = ([*WORDS.finditer(one)] for one in (text, old.strip(), new.strip()))
-    words, others = [*map(show_word, wanted)], [*map(show_word, given)]
-    same = count_same(words, others)
-    rear = count_same(words[same:][::-1], others[same:][::-1])
-    put = new.strip()
+    put, given = new.strip(), [*WORDS.finditer(new.strip())]
+    words = [*map(_loosen_word, WORDS.finditer(old.strip()))]
+    others = [*map(_loosen_word, given)]
+    same = _count_same(words, others)
+    rear = _count_same(words[same:][::-1], others[same:][::-1])
     if len(words) > same + rear < len(others):
         put = put[given[same].start() : given[-rear - 1].end()]
     else:
         same = rear = 0
-    whole, found = "".join(map(show_word, have)), list[Change]()
-    for one in re.finditer(rf"(?<!\S){re.escape(''.join(words))}", whole) if words else ():
-        first = whole.count(" ", 0, one.start())
-        last = first + len(words) - 1
-        found.append(Change(have[first + same].start(), have[last - rear].end(), put))
-    return found
+    last = len(words) - rear
+    middle = f"({BLANKS.join(words[same:last])})"
+    return BLANKS.join((*words[:same], middle, *words[last:])) if words else "", put
 
 
-def show_word(word: re.Match[str]) -> str:
-    """With a space behind it; a line's end, and blanks after that, are one word."""
-    return f"{word.group().strip() or LINE_END} "
+def _loosen_word(word: re.Match[str]) -> str:
+    if word[0].isspace():
+        return LINE_END
+    return rf"\b{word[0]}\b" if word[1] else re.escape(word[0])
 
 
-def count_same(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many words both begin with."""
+def _count_same(one: Sequence[str], other: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
-def apply_changes(text: str, changes: list[Change]) -> str:
-    """The new text."""
-    ends = [0, *(one.end for one in changes)]
-    parts = [text[end : one.start] + one.put for end, one in zip(ends, changes, strict=False)]
-    return "".join((*parts, text[ends[-1] :]))
+def _describe(path: str, text: str, places: Places, put: str) -> str:
+    start, end = places[0]
+    was, now = (truncate_middle(one.strip("\r\n"), MAX_SHOWN) for one in (text[start:end], put))
+    if start == len(text):
+        return f"edited {path}: added at its end, line {len(text.splitlines()) + 1}: {now!r}"
+    lines = ", ".join(str(_find_line(text, at)) for at, _ in places[:MAX_PLACES])
+    return f"edited {path}, line {lines}: {was!r} {f'became {now!r}' if put else 'was deleted'}"
 
 
-def describe_changes(path: str, text: str, changes: list[Change]) -> str:
-    """What was replaced by what, and in which lines."""
-    first = changes[0]
-    was, put = (
-        truncate_middle(one.strip("\r\n"), MAX_SHOWN)
-        for one in (text[first.start : first.end], first.put)
-    )
-    if first.start == len(text):
-        return f"edited {path}: added at its end, line {len(text.splitlines()) + 1}: {put!r}"
-    lines = ", ".join(str(find_line(text, one.start)) for one in changes[:MAX_PLACES])
-    became = f"became {put!r}" if put else "was deleted"
-    times = f" {len(changes)} times" if len(changes) > 1 else ""
-    return f"edited {path}, line {lines}: {was!r} {became}{times}"
-
-
-def find_line(text: str, at: int) -> int:
-    """The number of the line in which this place is."""
+def _find_line(text: str, at: int) -> int:
     return text.count("\n", 0, at) + 1
 
 
