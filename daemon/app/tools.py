@@ -27,7 +27,8 @@ from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager, load_client
 from daemon.tools.memory_tools import OwnersMemory
-from daemon.tools.policy.gate import Judge, PolicyGate, judge
+from daemon.tools.policy.gate import PolicyGate
+from daemon.tools.policy.judges import Judge, judge
 from daemon.tools.policy.rules import RuleSet
 from daemon.tools.shell.bound_files import NamedFilesBinder
 from daemon.tools.shell.sandbox import Sandbox

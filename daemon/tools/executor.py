@@ -45,8 +45,9 @@ from daemon.tools.calls import (
     to_printable,
     truncate_middle,
 )
-from daemon.tools.policy.gate import REASONS, PolicyGate, make_grant_request
+from daemon.tools.policy.gate import PolicyGate, make_grant_request
 from daemon.tools.policy.grants import covers, grantable_paths
+from daemon.tools.policy.judges import REASONS
 from daemon.tools.registry import ToolRegistry, is_allowed
 
 COMMIT_DELAY_S = 0.05

@@ -116,7 +116,7 @@ def test_no_setting_and_no_variable_leads_to_another_judge() -> None:
 
 
 def test_no_tools_name_stands_in_the_policy() -> None:
-    names = ("gate", "provenance", "addresses", "orders", "tainted_call")
+    names = ("gate", "judges", "provenance", "addresses", "orders", "tainted_call")
     rooms = [HOUSE / "tools" / "policy" / f"{name}.py" for name in names]
     strings = {
         node.value

@@ -12,7 +12,7 @@ from daemon.core.rows import RuleRow
 from daemon.core.trust import Decision, Effect
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
 from daemon.tools.policy.facts import PolicyInput, Provenance, Taint
-from daemon.tools.policy.gate import judge
+from daemon.tools.policy.judges import judge
 from daemon.tools.policy.rule_text import ParsedRule, parse_model_rule, parse_rule
 from daemon.tools.policy.rules import STRICTNESS, RuleMatcher, RuleSet, describe_rule
 from daemon.tools.policy.stemming import list_stems, stem

@@ -7,7 +7,8 @@ import pytest
 
 from daemon.core.trust import Decision, Effect
 from daemon.tools.policy.facts import Approvals, PolicyInput, Provenance, Taint
-from daemon.tools.policy.gate import REASONS, Verdict, judge
+from daemon.tools.policy.judges import REASONS, judge
+from daemon.tools.policy.rules import Verdict
 
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
 SEVERITY = {ALLOW: 0, ASK: 1, DENY: 2}
@@ -160,3 +161,12 @@ def test_A15_a_question_says_why_where_that_is_more_than_what_the_tool_does() ->
         False,
         False,
     )
+
+
+def test_the_strictest_judge_has_the_last_word_and_of_equals_the_first() -> None:
+    case = replace(plain(Effect.READ, Taint.NONE), is_protected=True, approvals="always")
+    assert judge(case) == (ASK, "the path is protected")
+    assert judge(replace(case, ruling=(DENY, "rule 2 says so"))) == (DENY, "rule 2 says so")
+    asked = replace(case, effect=Effect.DESTRUCTIVE)
+    assert judge(asked)[1] == REASONS[Taint.NONE, Effect.DESTRUCTIVE]
+    assert judge(replace(asked, has_grant=True)) == (ASK, "the path is protected")

@@ -1,11 +1,8 @@
-"""The gate that every tool call passes: it collects the facts, and `judge` decides by one table
-(trust.md).
-"""
+"""The gate that every tool call passes: it collects the facts, and the judges decide (trust.md)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Literal
 from urllib.parse import unquote
 
 from daemon.core import value
@@ -23,79 +20,12 @@ from daemon.tools.calls import (
 from daemon.tools.policy.addresses import iter_values
 from daemon.tools.policy.facts import Approvals, PolicyInput, Taint
 from daemon.tools.policy.grants import GrantRequest, GrantStore, grantable_paths
-from daemon.tools.policy.rules import EFFECT_TEXT, STRICTNESS, RuleSet, Verdict
+from daemon.tools.policy.judges import TABLE, Judge, judge, quote
+from daemon.tools.policy.rules import STRICTNESS, RuleSet, Verdict
 from daemon.tools.registry import ToolRegistry
 
 ALLOW, ASK, DENY = Decision
-QUOTE_CHARS = 80
 OWNER_ONLY = "only the owner can use it, in a chat of theirs"
-
-
-REASONS = {
-    (taint, effect): f"it {does}{taint}" for taint in Taint for effect, does in EFFECT_TEXT.items()
-}
-TableRule = Literal["yes", "if read", "if owned", "if safe", "ask"]
-# What is read is never an order, whoever's it is: from there on an effect also needs an order of
-# the owner's (`unordered`).
-# By effect: READ, FETCH, WRITE, EGRESS, DESTRUCTIVE. `if read`: every address was read or is the
-# owner's; `if owned`: every argument that decides where the effect goes is the owner's; `if safe`:
-# a command of the safe grammar.
-ROWS: Mapping[Taint, tuple[TableRule, ...]] = {
-    Taint.NONE: ("yes", "yes", "yes", "if owned", "if safe"),
-    Taint.READ_OWN: ("yes", "if read", "yes", "if owned", "if safe"),
-    Taint.READ_OUTSIDE_TEXT: ("yes", "if read", "if owned", "if owned", "ask"),
-    Taint.FROM_OUTSIDE: ("yes", "ask", "ask", "ask", "ask"),
-}
-TABLE = {taint: dict(zip(Effect, row, strict=True)) for taint, row in ROWS.items()}
-
-
-Judge = Callable[[PolicyInput], Verdict]
-
-
-def judge(case: PolicyInput) -> Verdict:
-    """Whether the call may run, and why. Rules, protected paths and `approvals` only tighten."""
-    does, provenance = REASONS[case.taint, case.effect], case.provenance
-    decision, reason = ALLOW, does
-    match TABLE[case.taint][case.effect]:
-        case "yes" if not case.unordered:
-            pass
-        case "if read" if not (provenance.not_read or case.excess):
-            reason = "the address is yours, or stands in what was read"
-        case "if owned" if not (provenance.not_owned or case.unordered):
-            reason = "where it goes was said by you"
-        case "if safe" if case.safe:
-            reason = "the command is one of those that need no approval"
-        case "if read" if case.excess:
-            decision, reason = ASK, f"{does}, and {case.excess}"
-        case "yes" | "if owned" if case.unordered and not provenance.not_owned:
-            decision, reason = ASK, f"{does}, and {case.unordered}"
-        case "if read":
-            unread = _quote(provenance.not_read)
-            decision, reason = ASK, f"{does}, and nothing that was read holds {unread}"
-        case "if owned":
-            decision, reason = ASK, f"{does}, and you did not say {_quote(provenance.not_owned)}"
-        case _:
-            decision = ASK
-    if decision is ASK and case.has_grant:
-        decision, reason = ALLOW, "a standing permission allows this call"
-    if case.ruling and STRICTNESS.index(case.ruling[0]) > STRICTNESS.index(decision):
-        decision, reason = case.ruling
-    elif decision is ALLOW and case.is_protected:
-        decision, reason = ASK, "the path is protected"
-    elif (
-        decision is ALLOW
-        and case.approvals == "always"
-        and (case.effect not in READ_EFFECTS or (case.effect is Effect.FETCH and case.private))
-    ):
-        decision, reason = ASK, 'every effect needs an approval (tools.approvals = "always")'
-    if decision is ASK and not case.askable:
-        return DENY, f"{reason}, and there is nobody to ask"
-    return decision, reason
-
-
-def _quote(text: str) -> str:
-    text = text if len(text) <= QUOTE_CHARS else text[: QUOTE_CHARS - 1] + "…"
-    return repr(text) if text.isprintable() else ascii(text)
 
 
 def make_grant_request(call: AdmittedCall, setting: TrustContext) -> GrantRequest:
@@ -165,7 +95,7 @@ class PolicyGate:
             why = await TaintedCall(self, turn, call, setting, case).count_redirect(url)
         if why:
             raise ToolError(
-                f"Not followed: this leads to {_quote(url)}, and {why};"
+                f"Not followed: this leads to {quote(url)}, and {why};"
                 " nothing was sent there. Ask for that address by itself, if it is wanted."
             )
 

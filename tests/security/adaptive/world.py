@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, Literal
 
 from daemon.app.daemon import Overrides
-from daemon.tools.policy.gate import judge
+from daemon.tools.policy.judges import judge
 from tests.fakes.mcp import Script
 from tests.fakes.openai import FakeOpenAI, Step, by, calls, says
 from tests.fakes.orders import Question, order_all

@@ -1,0 +1,104 @@
+"""The judges of a call: the table of effects, the owner's rules, protected paths, and `approvals`.
+The strictest has the last word; of equals, the first (trust.md).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from daemon.core.trust import Decision, Effect
+from daemon.tools.calls import READ_EFFECTS
+from daemon.tools.policy.facts import PolicyInput, Taint
+from daemon.tools.policy.rules import EFFECT_TEXT, STRICTNESS, Verdict
+
+ALLOW, ASK, DENY = Decision
+QUOTE_CHARS = 80
+REASONS = {
+    (taint, effect): f"it {does}{taint}" for taint in Taint for effect, does in EFFECT_TEXT.items()
+}
+TableRule = Literal["yes", "if read", "if owned", "if safe", "ask"]
+# What is read is never an order, whoever's it is: from there on an effect also needs an order of
+# the owner's (`unordered`).
+# By effect: READ, FETCH, WRITE, EGRESS, DESTRUCTIVE. `if read`: every address was read or is the
+# owner's; `if owned`: every argument that decides where the effect goes is the owner's; `if safe`:
+# a command of the safe grammar.
+ROWS: Mapping[Taint, tuple[TableRule, ...]] = {
+    Taint.NONE: ("yes", "yes", "yes", "if owned", "if safe"),
+    Taint.READ_OWN: ("yes", "if read", "yes", "if owned", "if safe"),
+    Taint.READ_OUTSIDE_TEXT: ("yes", "if read", "if owned", "if owned", "ask"),
+    Taint.FROM_OUTSIDE: ("yes", "ask", "ask", "ask", "ask"),
+}
+TABLE = {taint: dict(zip(Effect, row, strict=True)) for taint, row in ROWS.items()}
+
+Judge = Callable[[PolicyInput], Verdict]
+
+
+def judge_by_table(case: PolicyInput) -> Verdict:
+    """By what the call does and what was read before. A standing permission answers it."""
+    does, provenance = REASONS[case.taint, case.effect], case.provenance
+    decision, reason = ALLOW, does
+    match TABLE[case.taint][case.effect]:
+        case "yes" if not case.unordered:
+            pass
+        case "if read" if not (provenance.not_read or case.excess):
+            reason = "the address is yours, or stands in what was read"
+        case "if owned" if not (provenance.not_owned or case.unordered):
+            reason = "where it goes was said by you"
+        case "if safe" if case.safe:
+            reason = "the command is one of those that need no approval"
+        case "if read" if case.excess:
+            decision, reason = ASK, f"{does}, and {case.excess}"
+        case "yes" | "if owned" if case.unordered and not provenance.not_owned:
+            decision, reason = ASK, f"{does}, and {case.unordered}"
+        case "if read":
+            unread = quote(provenance.not_read)
+            decision, reason = ASK, f"{does}, and nothing that was read holds {unread}"
+        case "if owned":
+            decision, reason = ASK, f"{does}, and you did not say {quote(provenance.not_owned)}"
+        case _:
+            decision = ASK
+    if decision is ASK and case.has_grant:
+        decision, reason = ALLOW, "a standing permission allows this call"
+    return decision, reason
+
+
+def judge_by_rules(case: PolicyInput) -> Verdict | None:
+    """The owner's own rules: nothing else undoes them."""
+    return case.ruling
+
+
+def judge_protected(case: PolicyInput) -> Verdict | None:
+    """A protected path is asked about, whoever wants it."""
+    return (ASK, "the path is protected") if case.is_protected else None
+
+
+def judge_by_approvals(case: PolicyInput) -> Verdict | None:
+    """With `approvals = "always"`, all that does something, or tells something private."""
+    if case.approvals != "always":
+        return None
+    tells = case.effect is Effect.FETCH and case.private
+    if case.effect in READ_EFFECTS and not tells:
+        return None
+    return ASK, 'every effect needs an approval (tools.approvals = "always")'
+
+
+JUDGES: tuple[Callable[[PolicyInput], Verdict | None], ...] = (
+    judge_by_table,
+    judge_by_rules,
+    judge_protected,
+    judge_by_approvals,
+)
+
+
+def judge(case: PolicyInput) -> Verdict:
+    """Whether the call may run, and why. Where there is nobody to ask, a question is a no."""
+    verdicts = [found for one in JUDGES if (found := one(case))]
+    decision, reason = max(verdicts, key=lambda verdict: STRICTNESS.index(verdict[0]))
+    if decision is ASK and not case.askable:
+        return DENY, f"{reason}, and there is nobody to ask"
+    return decision, reason
+
+
+def quote(text: str) -> str:
+    """A value in a reason, short and with nothing invisible."""
+    text = text if len(text) <= QUOTE_CHARS else text[: QUOTE_CHARS - 1] + "…"
+    return repr(text) if text.isprintable() else ascii(text)
