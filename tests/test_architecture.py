@@ -42,7 +42,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon": 1_280,
     "daemon/access": 2_300,
     "daemon/agent": 34_300,
-    "daemon/app": 11_400,
+    "daemon/app": 11_660,
     "daemon/cli": 28_280,
     "daemon/client": 10_940,
     "daemon/commands": 12_350,
@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_800,
     "daemon/settings": 7_990,
     "daemon/store": 13_760,
-    "daemon/tools": 103_690,
+    "daemon/tools": 104_090,
     "daemon/triggers": 23_760,
     "memory": 2_650,
 }

@@ -187,6 +187,9 @@ class ToolExecutor:
             return rejection
         if not setting.can_ask:
             return make_rejection(state, CONTENT_CHANGED)
+        crowds = setting.by_itself or setting.session_label is Label.UNTRUSTED
+        if crowds and (crowd := await self.gate.grants.explain_crowd(turn)):
+            return make_rejection(state, crowd)
         expires = self.times.find_expiry(now, setting.session_label, by_itself=setting.by_itself)
         tool, arguments = call.tool, call.arguments
         lines = [tool.preview(arguments)] if tool.preview else []

@@ -10,7 +10,7 @@ from daemon.core.messages import ToolSpec
 from daemon.core.trust import Effect
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
 from tests.fakes.house import Living, living
-from tests.fakes.openai import FakeOpenAI, calls, says
+from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, says
 
 EVENTS = {"enabled": True, "notify": "http", "tokens": {"mail": "t" * 32}}
 
@@ -30,11 +30,22 @@ async def home(folder: Path) -> AsyncIterator[tuple[Living, list[str]]]:
         wipe,
     )
     async with FakeOpenAI() as model:
-        model.script(
-            *[step for _ in range(4) for step in (calls(("wipe", {})), says("As you say."))]
-        )
+        model.otherwise(by(wipes_once))
         async with living(folder, model, {"events": EVENTS}, Overrides(tools=[tool])) as alive:
             yield alive, done
+
+
+def wipes_once(body: Json) -> Step:
+    """A model that calls the tool, and ends when it has an answer."""
+    return says("So be it.") if body["messages"][-1]["role"] == "tool" else calls(("wipe", {}))
+
+
+async def waits_or_ends(alive: Living, turn: str) -> str:
+    """Which of the two comes first."""
+    async for told in alive.house.client.stream_events(turn):
+        if told.name in ("run.suspended", "run.completed"):
+            return told.name
+    raise AssertionError(f"{turn} does neither")
 
 
 async def event(alive: Living, key: str) -> str:
@@ -64,3 +75,20 @@ async def test_what_is_allowed_for_good_to_what_comes_from_outside_stays_there(
         assert "wipe {} (to what comes from outside;" in await alive.command("/grants")
         await allowed(alive, await alive.say("wipe it"), Answer.DENY)
         assert done == ["outside", "outside"]
+
+
+async def test_what_comes_from_outside_opens_five_questions_at_most_and_a_chat_of_the_owners_its_own(
+    tmp_path: Path,
+) -> None:
+    """The others are refused, and told so; an answer makes room."""
+    async with home(tmp_path) as (alive, done):
+        turns = [await event(alive, str(number)) for number in range(8)]
+        ended = [turn for turn in turns if await waits_or_ends(alive, turn) == "run.completed"]
+        assert len(ended) == 3 and done == []
+        view = await alive.settled(ended[0])
+        assert "5 questions of event wait for the owner" in str(view.calls[0].result)
+        await waits_or_ends(alive, await alive.say("wipe it"))
+        assert len(await alive.house.client.list_approvals()) == 6
+        waiting = next(turn for turn in turns if turn not in ended)
+        await allowed(alive, waiting, Answer.DENY)
+        assert await waits_or_ends(alive, await event(alive, "again")) == "run.suspended"

@@ -86,6 +86,9 @@ class SomeGrants:
     async def count_order(self, deed: Disclosure, *, bare: bool) -> bool:
         return False
 
+    async def explain_crowd(self, turn: Turn) -> str:
+        return ""
+
     async def is_shared(self, session: str) -> bool:
         return False
 
