@@ -61,16 +61,6 @@ def judge_by_table(case: PolicyInput) -> Verdict:
     return decision, reason
 
 
-def judge_by_rules(case: PolicyInput) -> Verdict | None:
-    """The owner's own rules: nothing else undoes them."""
-    return case.ruling
-
-
-def judge_protected(case: PolicyInput) -> Verdict | None:
-    """A protected path is asked about, whoever wants it."""
-    return (ASK, "the path is protected") if case.is_protected else None
-
-
 def judge_by_approvals(case: PolicyInput) -> Verdict | None:
     """With `approvals = "always"`, all that does something, or tells something private."""
     if case.approvals != "always":
@@ -83,8 +73,8 @@ def judge_by_approvals(case: PolicyInput) -> Verdict | None:
 
 JUDGES: tuple[Callable[[PolicyInput], Verdict | None], ...] = (
     judge_by_table,
-    judge_by_rules,
-    judge_protected,
+    lambda case: case.ruling,  # of the owner's own rules, which nothing else undoes
+    lambda case: (ASK, "the path is protected") if case.is_protected else None,
     judge_by_approvals,
 )
 
