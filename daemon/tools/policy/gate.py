@@ -39,10 +39,8 @@ def make_grant_request(call: AdmittedCall, setting: TrustContext) -> GrantReques
     )
 
 
-def _list_paths(call: AdmittedCall) -> list[PurePosixPath]:
-    """The places that it names; of a server's tool, whatever could be one."""
-    if not call.tool.meta.source:
-        return call.paths
+def _list_server_paths(call: AdmittedCall) -> list[PurePosixPath]:
+    """All that could be a place among the arguments of a server's tool."""
     values = (str(one) for part in call.arguments.values() for _, one in iter_values(part, ""))
     return [PurePosixPath(unquote(one.removeprefix("file://"))) for one in values]
 
@@ -156,12 +154,13 @@ class PolicyGate:
             and call.effect not in READ_EFFECTS
         ):
             protected = (*protected, HEARTBEAT_FILE)
+        paths = _list_server_paths(call) if tool.meta.source else call.paths
         return PolicyInput(
             effect=call.effect,
             taint=taint,
             # `is_safe` knows the config's protected paths only.
             safe=bool(not spec.protected_paths and tool.is_safe and tool.is_safe(arguments)),
-            is_protected=any(is_protected(path, protected) for path in _list_paths(call)),
+            is_protected=any(is_protected(path, protected) for path in paths),
             approvals="always" if "always" in (self.approvals, spec.approvals) else "risk",
             ruling=self.rules.ruling(turn.session, setting.root, tool, arguments),
             askable=setting.can_ask,
