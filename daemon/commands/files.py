@@ -110,7 +110,7 @@ def count_strange(snapshot: Snapshot, labels: FileLabels) -> Counter[str]:
     return Counter(
         entry.path.partition("/")[0] + "/" if "/" in entry.path else "."
         for entry in snapshot[0]
-        if not entry.folder and labels.find_label(entry.path) is Label.UNTRUSTED
+        if not entry.folder and labels.find_label(entry.path, owner=entry.owner) is Label.UNTRUSTED
     )
 
 
@@ -130,7 +130,7 @@ def list_suspects(
         if not entry.folder
         and _is_below(entry.path, place)
         and not any(_is_below(entry.path, one) for one in nested)
-        and labels.find_label(entry.path) is Label.UNTRUSTED
+        and labels.find_label(entry.path, owner=entry.owner) is Label.UNTRUSTED
         and (digest := labels.hash_file(entry.path))
     ]
 

@@ -204,6 +204,18 @@ def find_taint(recorded: Sequence[RecordedEvent]) -> TaintSource | None:
     return None
 
 
+def has_read_own(recorded: Sequence[RecordedEvent]) -> bool:
+    """A turn was shown something of the owner's own; the newest first, for most turns know soon."""
+    for entry in reversed(recorded):
+        event = entry.event
+        if isinstance(event, ToolFinished):
+            if not event.public:
+                return True
+        elif isinstance(event, ChildReturned) or (isinstance(event, UserSaid) and event.memories):
+            return True
+    return False
+
+
 def list_private_sources(recorded: Sequence[RecordedEvent]) -> list[str]:
     """What a turn was shown of the owner's own: memory, the tools whose results show it, and what
     files may hold of it.

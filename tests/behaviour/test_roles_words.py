@@ -121,10 +121,10 @@ async def test_after_text_from_outside_an_editors_writing_is_asked_about(
     async with desk(tmp_path) as it:
         it.model.script(
             calls(("look_outside", {})),
-            calls(("write_file", {"path": "plan.txt", "text": "one"})),
+            calls(("write_file", {"path": "plan.py", "text": "one"})),
             says("Done."),
         )
-        run = await it.hears("look outside, then write plan.txt", person)
+        run = await it.hears("look outside, then write plan.py", person)
         assert (run.reply if isinstance(run, RunView) else run) == outcome
 
 

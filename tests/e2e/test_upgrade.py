@@ -161,37 +161,25 @@ async def test_the_owner_of_a_home_of_before_is_told_once_that_no_limit_is_set(h
         assert journal.execute("SELECT count(*) FROM untold").fetchone() == (0,)
 
 
-async def test_the_owner_of_a_home_of_before_is_asked_once_whose_files_these_are(
+async def test_the_files_in_a_home_of_before_are_the_owners_and_what_was_a_strangers_stays_so(
     home: Path,
 ) -> None:
-    """What the old labels call trusted stays so; of the rest the count is told, folder by folder, and `aidaemon trust` answers."""
-    for name in ("letters/one.txt", "letters/two.txt", "found.txt"):
+    for name in ("letters/one.txt", "found.txt"):
         (home / "workspace" / name).parent.mkdir(exist_ok=True)
         (home / "workspace" / name).write_text("text")
     shown: list[str] = []
-    for number in range(3):  # at first there is nobody to tell
-        async with (
-            FakeOpenAI() as model,
-            running_daemon(home, scripted(model.base_url, CONFIG)) as daemon,
-        ):
-            if number == 0:
-                model.script(says("hello"))
-                await daemon.post("/v1/terminal/main/messages?wait=1", text="hello")
-            if number == 2:
-                shown.append(await _read_as(model, daemon, "letters/one.txt", "before"))
-                done = await asyncio.to_thread(aidaemon, "trust", "letters", home=home)
-                assert "letters is trusted as yours" in done.stdout, done
-                shown.append(await _read_as(model, daemon, "letters/one.txt", "after"))
-                shown.append(await _read_as(model, daemon, "notes.txt", "own"))
-                left = await asyncio.to_thread(aidaemon, "trust", home=home)
-                assert "1 file in the workspace is not known (.: 1)" in left.stdout, left
-    assert shown == ["untrusted", "trusted", "trusted"]
-    with closing(sqlite3.connect(home / "journal.db")) as journal:
-        found = journal.execute(
-            "SELECT body FROM outbox WHERE body LIKE '%files in the workspace are not known%'"
-        ).fetchall()
-    [(asked,)] = found
-    assert "3 files in the workspace are not known" in asked and "letters/: 2" in asked
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home, scripted(model.base_url, CONFIG)) as daemon,
+    ):
+        shown.append(await _read_as(model, daemon, "letters/one.txt", "laid"))
+        shown.append(await _read_as(model, daemon, "notes.txt", "own"))
+        done = await asyncio.to_thread(aidaemon, "trust", "--remove", "found.txt", home=home)
+        assert "found.txt is not trusted any more" in done.stdout, done
+        left = await asyncio.to_thread(aidaemon, "trust", home=home)
+        assert "1 file in the workspace is a stranger's (.: 1)" in left.stdout, left
+        shown.append(await _read_as(model, daemon, "found.txt", "found"))
+    assert shown == ["trusted", "trusted", "untrusted"]
 
 
 async def _read_as(model: FakeOpenAI, daemon: Daemon, path: str, session: str) -> str:

@@ -78,7 +78,7 @@ async def test_F3_a_sub_agent_of_a_tainted_parent_is_tainted_before_it_reads_any
             "parent": [read_mails(), spawns(f"child: mail {EVE}"), says("ok")],
             "child": [
                 sends(EVE),
-                calls(("write_file", {"path": "eve.txt", "text": "x"})),
+                calls(("write_file", {"path": "eve.py", "text": "x"})),
                 says("ok"),
             ],
         }

@@ -35,7 +35,7 @@ Snapshot = tuple["list[ScannedEntry]", list[str]]  # all that is there, and unre
 @value
 class ScannedEntry:
     """`changed_ns`: when it was last written, renamed or made, by the machine's clock. `size`: of
-    an ordinary file, else -1.
+    an ordinary file, else -1; `owner`: the user id of who owns it.
     """
 
     path: str
@@ -43,6 +43,7 @@ class ScannedEntry:
     inode: tuple[int, int]
     changed_ns: int
     size: int = -1
+    owner: int | None = None
 
 
 @dataclass(slots=True)
@@ -228,7 +229,7 @@ def find_foreign(snapshot: Snapshot, labels: FileLabels, own_ns: int | None = No
         has_bad = labels.needs_cleaning(entry.path) or labels.is_foreign(entry.path)
         if is_own and not has_bad:
             continue
-        if labels.find_label(entry.path) is Label.UNTRUSTED:
+        if labels.find_label(entry.path, owner=entry.owner) is Label.UNTRUSTED:
             return entry.path
     return ""
 
@@ -240,7 +241,7 @@ def label_known(snapshot: Snapshot, labels: FileLabels, turn: str) -> Iterator[F
         if entry.folder:
             if labels.label_of_names([entry.path]) is Label.UNTRUSTED:
                 yield from labels.label_new_names([entry.path], turn, Label.TRUSTED)
-        elif labels.find_label(entry.path) is Label.UNTRUSTED:
+        elif labels.find_label(entry.path, owner=entry.owner) is Label.UNTRUSTED:
             if digest := labels.hash_file(entry.path):
                 yield FileLabel(entry.path, Label.TRUSTED, turn, digest=digest)
         else:
@@ -316,7 +317,7 @@ def list_foreign(
         if entry.size in sizes
         and entry.changed_ns < since_ns
         and entry.path not in bad_paths
-        and labels.find_label(entry.path) is Label.TRUSTED
+        and labels.find_label(entry.path, owner=entry.owner) is Label.TRUSTED
     }
     return labels.find_new_foreign((one for one in held if one.digest not in own), turn)
 
@@ -335,7 +336,8 @@ def scan(root: Path, max_entries: int = MAX_ENTRIES) -> Snapshot:
                         path = f"{place}/{entry.name}" if place else entry.name
                         inode, is_folder = (info.st_dev, info.st_ino), stat.S_ISDIR(info.st_mode)
                         size = info.st_size if stat.S_ISREG(info.st_mode) else -1
-                        found.append(ScannedEntry(path, is_folder, inode, info.st_ctime_ns, size))
+                        changed, owner = info.st_ctime_ns, info.st_uid
+                        found.append(ScannedEntry(path, is_folder, inode, changed, size, owner))
                         folders += [path] * is_folder
         except FileNotFoundError:
             continue

@@ -98,7 +98,7 @@ class FileLabels:
         """The labels of now: what is read next may be overwritten before it is asked about."""
         copy = FileLabels(self.workspace, self.store, self.entries, self.foreign)
         copy.at_work, copy.digests = dict(self.at_work), self.digests
-        copy.tree_labels = {}
+        copy.tree_labels, copy.owners = {}, self.owners
         return copy
 
     async def label_of(self, name: str, digest: str = "") -> Label:
@@ -250,14 +250,16 @@ class FileLabels:
                 return UNTRUSTED
         return TRUSTED
 
-    def find_label(self, name: str, digest: str = "") -> Label:
-        """Of a file that holds this; without a digest, of what stands on the disk."""
+    def find_label(self, name: str, digest: str = "", owner: int | None = None) -> Label:
+        """Of a file that holds this; without a digest, of what stands on the disk. `owner`: whose
+        file it is, where that is known.
+        """
         own = self.find_own(name)
         if any(one.label is UNTRUSTED for one in own):
             return UNTRUSTED
         if own and own[0].digest in (NO_FILE, digest or self.hash_file(name)):
             return TRUSTED
-        if self._is_suspect(name) or self._is_others(name):
+        if self._is_suspect(name) or (owner not in self.owners and self._is_others(name, owner)):
             return UNTRUSTED
         if self.find_folder_label(name) is UNTRUSTED:
             return UNTRUSTED
@@ -297,12 +299,14 @@ class FileLabels:
         covered = not self.at_work and self.find_folder_label(name) is TRUSTED
         return not covered or self.is_foreign(name, digest)
 
-    def _is_others(self, name: str) -> bool:
+    def _is_others(self, name: str, owner: int | None) -> bool:
         """Another user of the machine wrote it: neither ours nor that of the workspace."""
         with suppress(OSError, ValueError):
             if not self.owners:
                 self.owners = {os.getuid(), self.workspace.root.stat().st_uid}
-            return os.lstat(self.workspace.root / name).st_uid not in self.owners
+            if owner is None:
+                owner = os.lstat(self.workspace.root / name).st_uid
+            return owner not in self.owners
         return False
 
     def _is_suspect(self, name: str) -> bool:
