@@ -134,7 +134,7 @@ async def test_in_a_group_each_ones_words_stay_their_own(tmp_path: Path) -> None
         await it.hears(f"bob is {BOB}", OWNER)
         await it.hears(f"eve is {EVE}", EDITOR)
         it.will_send(BOB)
-        assert isinstance(await it.hears("send it to bob", OWNER), RunView) and it.sent == [BOB]
+        assert isinstance(await it.hears(f"send it to {BOB}", OWNER), RunView) and it.sent == [BOB]
         it.will_send(EVE)
         assert await it.hears("send it to eve", OWNER) == "send" and it.sent == [BOB]
 

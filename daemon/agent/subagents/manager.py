@@ -273,6 +273,7 @@ async def spawn_agent(
         is_error=not has_succeeded(returned),
         label=returned.label,
         seconds=seconds,
+        from_owner=False,
     )
 
 

@@ -260,7 +260,7 @@ class McpTool:
             volatile=True,
             max_chars=RESULT_CHARS,
             returns_outside_text=True,
-            public=effect is Effect.FETCH,
+            public=self.config.effects.get(name) is Effect.FETCH,
             source=f"mcp {self.server}",
         )
         definition = self.definition

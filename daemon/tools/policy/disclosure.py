@@ -303,8 +303,10 @@ def holds_all(
     """
     whole = "\n".join(orders)
     others = [part for name, part in arguments.items() if critical is None or name not in critical]
-    leaves = [str(leaf).strip() for part in others for _, leaf in iter_values(part, "")]
-    if len(leaves) > MAX_SAID or sum(map(len, leaves)) > len(whole):
+    if len(others) > MAX_SAID or not all(isinstance(one, str | int | float) for one in others):
+        return False
+    leaves = [str(one) for one in others]
+    if sum(map(len, leaves)) > len(whole) or any(isinstance(one, bool) for one in others):
         return False
     return all(_stands_in(whole, leaf) for leaf in leaves)
 

@@ -149,10 +149,7 @@ class PolicyGate:
         tool, arguments, spec = call.tool, call.arguments, turn.spec
         protected = (*self.protected_paths, *spec.protected_paths)
         taint = find_taint(turn, setting)
-        if (
-            taint in (Taint.READ_OUTSIDE_TEXT, Taint.FROM_OUTSIDE)
-            and call.effect not in READ_EFFECTS
-        ):
+        if taint is not Taint.NONE and call.effect not in READ_EFFECTS:
             protected = (*protected, HEARTBEAT_FILE)
         paths = _list_server_paths(call) if tool.meta.source else call.paths
         return PolicyInput(

@@ -69,6 +69,9 @@ class Order:
             own = frozenset((ANYWHERE, found) for _, found in self.values)
         else:
             return False
+        critical, given = tool.meta.critical or (), {name for name, _ in values}
+        if not {name for name, _ in self.values if name in critical} <= given:
+            return False  # what the order says, and the call leaves to the tool
         sends = effect is not Effect.WRITE
         return all(
             any(
@@ -126,6 +129,19 @@ class OrderQuestion:
 
     def _is_said(self, found: str | float) -> bool:
         return any(stands_in(words, found) for words in self.words)
+
+
+def list_critical(tool: Tool, arguments: Mapping[str, object]) -> Sequence[str] | None:
+    """The arguments that decide where the effect goes; one that is not declared may be anything."""
+    declared = tool.spec.parameters.get("properties")
+    if tool.meta.critical is None or not isinstance(declared, Mapping) or not declared:
+        return tool.meta.critical
+    return (*tool.meta.critical, *(name for name in arguments if name not in declared))
+
+
+def name_words(words: Sequence[str]) -> str:
+    """The same for the same words only."""
+    return sha256(json.dumps(words).encode()).hexdigest()[:12]
 
 
 def named_values(

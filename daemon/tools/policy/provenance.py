@@ -129,12 +129,14 @@ class Evidence:
         return False
 
     def _is_look_up(self, text: SourcedText) -> bool:
-        """A line of the owner's, a memory, or a short result of a trusted tool of no file."""
+        """A memory, or a short result of a trusted tool of no file, that has one address."""
         source = self.registry.get(text.tool) if text.origin is Origin.RESULT else None
         is_known = text.origin in OWNER_ORIGINS and text.label is Label.TRUSTED and text.owned
         reads_file = bool(text.records or text.holds or (source and source.meta.paths))
-        is_line = text.origin is Origin.RESULT or "\n" not in text.text.strip()
-        return is_known and is_line and not reads_file and len(text.text) <= MAX_LOOKED_UP
+        if not is_known or reads_file or text.origin is Origin.PERSON:
+            return False
+        found = find_addresses(text.text)
+        return len(text.text) <= MAX_LOOKED_UP and len(found.mails) + len(found.links) == 1
 
     def list_named_records(self) -> list["OwnRecord"]:
         """The owner's own records whose title stands in their words. Two different records of one

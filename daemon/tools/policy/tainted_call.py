@@ -35,7 +35,9 @@ from daemon.tools.policy.orders import (
     TELL_HERE,
     Order,
     OrderQuestion,
+    list_critical,
     list_keys,
+    name_words,
     named_values,
 )
 from daemon.tools.policy.provenance import Evidence
@@ -144,6 +146,9 @@ class TaintedCall:
             except ValueError:
                 unsaid = Provenance(not_owned=query)
                 return replace(case, effect=Effect.EGRESS, provenance=unsaid)
+        elif meta.source and meta.critical is None and arguments:
+            # what a server is asked for may tell anything, in any way of writing it
+            return replace(case, effect=Effect.EGRESS, unordered=NOT_SAID)
         else:
             found = named_values(arguments, meta.critical)
             cost = price_fetch(str(found[0][1]) if found else "", evidence)
@@ -221,7 +226,7 @@ class TaintedCall:
         goes = case.effect is Effect.EGRESS or tool.meta.source
         if not goes or (tool.meta.paths and not await self._is_shared()):
             leaks = []
-        if tool.meta.critical == () and not leaks:
+        if tool.meta.critical == () and not (leaks or tool.meta.source):
             return case
         orders = await self._list_orders(words, ask=ask)
         why, order = self._explain_order(case, evidence, orders, ask=ask)
@@ -236,11 +241,12 @@ class TaintedCall:
     ) -> tuple[str, Order | None]:
         """Why the words do not order the call, or ""; and the entry that orders it."""
         tool = self.call.tool
-        values = named_values(self.call.arguments, tool.meta.critical)
+        arguments = self.call.arguments
+        values = named_values(arguments, list_critical(tool, arguments))
         order = next(
             (one for one in orders or () if one.allows(tool, case.effect, values, evidence)), None
         )
-        if order or tool.meta.critical == ():
+        if order or (tool.meta.critical == () and not tool.meta.source):
             return "", order
         if orders is None:
             return NOT_SURE if ask else "", None
@@ -276,7 +282,7 @@ class TaintedCall:
         """What the words order, as the model reads them: asked once for the same words, and what
         was answered is recorded. None where nobody could tell.
         """
-        question, purpose = self._build_question(words), f"{PURPOSE} {len(words)}"
+        question, purpose = self._build_question(words), f"{PURPOSE} {name_words(words)}"
         known = [one.text for one in self.turn.consultations if one.purpose == purpose]
         if not known and ask and self.setting.consult and words:
             known = [await self.setting.consult(purpose, SYSTEM, question.build_text()) or ""]

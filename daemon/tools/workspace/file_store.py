@@ -358,6 +358,7 @@ async def copy_file(files: FileStore, context: ToolContext, path: str, to: str) 
     """
     data, label, holds = await files.read(path, bytes)
     author = ChangeAuthor.from_context(context)
-    label, carries = author.label.join_with(label), (*author.carries, *holds)
+    own = (path,) if author.label is Label.UNTRUSTED and label is Label.TRUSTED else ()
+    label, carries = author.label.join_with(label), (*author.carries, *holds, *own)
     await files.write(to, lambda old: data, replace(author, label=label, carries=carries))
     return f"copied {len(data)} bytes to {to}"
