@@ -50,9 +50,11 @@ def order_all(text: str, *, along: bool = True) -> str:
     values = asked.phrases()
     sources = ["earlier", *asked.readers, *values] if along else []
     names = {**asked.tools, "write": ["path"], **({"answer": []} if along else {})}
+    sets = [(tool, given) for tool, given in names.items()]
+    sets += [(tool, [one]) for tool, given in names.items() if len(given) > 1 for one in given]
     return json.dumps(
         [
             {"tool": tool, "values": {name: values for name in given}, "sources": sources}
-            for tool, given in names.items()
+            for tool, given in sets
         ]
     )
