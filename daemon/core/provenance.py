@@ -205,28 +205,23 @@ def find_taint(recorded: Sequence[RecordedEvent]) -> TaintSource | None:
 
 
 def has_read_own(recorded: Sequence[RecordedEvent]) -> bool:
-    """A turn was shown something of the owner's own; the newest first, for most turns know soon."""
-    for entry in reversed(recorded):
-        event = entry.event
-        if isinstance(event, ToolFinished):
-            if not event.public:
-                return True
-        elif isinstance(event, ChildReturned) or (isinstance(event, UserSaid) and event.memories):
-            return True
-    return False
+    """A turn was shown something of the owner's own."""
+    return any(True for _ in _iter_private_sources(recorded))
 
 
 def list_private_sources(recorded: Sequence[RecordedEvent]) -> list[str]:
     """What a turn was shown of the owner's own: memory, the tools whose results show it, and what
     files may hold of it.
     """
-    found: dict[str, None] = {}
+    return list(dict.fromkeys(_iter_private_sources(recorded)))
+
+
+def _iter_private_sources(recorded: Sequence[RecordedEvent]) -> Iterator[str]:
     for entry in recorded:
         event = entry.event
         if isinstance(event, UserSaid) and event.memories:
-            found["memory"] = None
+            yield "memory"
         if isinstance(event, ChildReturned):
-            found["another agent"] = None
+            yield "another agent"
         if isinstance(event, ToolFinished) and not event.public:
-            found |= dict.fromkeys((event.tool, *event.holds))
-    return list(found)
+            yield from (event.tool, *event.holds)

@@ -131,9 +131,10 @@ class Evidence:
     def _is_look_up(self, text: SourcedText) -> bool:
         """A memory, or a short result of a trusted tool of no file, that has one address."""
         source = self.registry.get(text.tool) if text.origin is Origin.RESULT else None
-        is_known = text.origin in OWNER_ORIGINS and text.label is Label.TRUSTED and text.owned
+        is_looked_up = text.origin in (Origin.MEMORY, Origin.RESULT)
+        is_known = is_looked_up and text.label is Label.TRUSTED and text.owned
         reads_file = bool(text.records or text.holds or (source and source.meta.paths))
-        if not is_known or reads_file or text.origin is Origin.PERSON:
+        if not is_known or reads_file:
             return False
         found = find_addresses(text.text)
         return len(text.text) <= MAX_LOOKED_UP and len(found.mails) + len(found.links) == 1
