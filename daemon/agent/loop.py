@@ -46,8 +46,7 @@ from daemon.core.events import (
     Suspended,
     TurnEnded,
 )
-from daemon.core.images import defuse_images
-from daemon.core.messages import MessageRole, score_importance
+from daemon.core.messages import MessageRole, defuse_images, score_importance
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.tools.executor import ToolExecutor

@@ -48,7 +48,7 @@ from daemon.core.events import (
     Verified,
 )
 from daemon.core.messages import Usage, describe_outgoing
-from daemon.core.provenance import find_taint, list_private_sources
+from daemon.core.provenance import find_taint
 from daemon.core.rows import (
     REVIEW_QUESTION,
     ChildRow,
@@ -120,7 +120,7 @@ def run_view(
         parent=row.parent or None,
         children=[item.event.child for item in recorded if isinstance(item.event, ChildSpawned)],
         tainted=f"{taint.by} (event {taint.seq})" if taint else "",
-        private=list_private_sources(recorded),
+        private=list(row.private),
         reactions=list(reactions),
         outgoing=[
             describe_outgoing(one)
@@ -150,6 +150,7 @@ def row_from_turn(turn: Turn) -> TurnRow:
         turn.iterations,
         *(spent.input_tokens, spent.output_tokens, spent.cached_tokens, spent.usd),
         turn.spec.agent,
+        turn.private,
     )
 
 

@@ -20,9 +20,9 @@ from daemon.core import value
 from daemon.core.clock import Clock, show_time
 from daemon.core.errors import CONFIG_FAULT, ConfigError, StoreUnavailable, UsageError
 from daemon.core.messages import FAILURES_SHOWN, describe_failures
-from daemon.core.provenance import find_taint, list_private_sources
+from daemon.core.provenance import find_taint
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage, OutboxRow, SessionRow, UsageRow
-from daemon.core.trust import Label, Role
+from daemon.core.trust import Label, Role, Sources, join_sources
 from daemon.core.turn import render_plan
 from daemon.loops.config import LoopNotEnabled, LoopNotStarted
 from daemon.services.sessions import SessionService
@@ -307,14 +307,14 @@ def _find_taint_reason(tx: Tx, session: SessionRow) -> str:
     return "what was said before" if rows else ""
 
 
-def _list_private_sources(tx: Tx, session: SessionRow) -> list[str]:
+def _list_private_sources(tx: Tx, session: SessionRow) -> Sources:
     """Where this chat read something of the owner's since it was last cleared."""
     rows = [
         row
         for row in tx.list_turns(session.id, SHOWN_TURNS)
         if not is_cleared(row.started_at, session)
     ]
-    return sorted({name for row in rows for name in list_private_sources(tx.list_events(row.id))})
+    return join_sources(row.private for row in rows)
 
 
 def _describe_usage(row: UsageRow) -> str:

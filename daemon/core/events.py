@@ -11,7 +11,18 @@ from datetime import datetime
 from daemon.core import value
 from daemon.core.messages import MessageQueued, Native, RequestAdapted, ToolCall, Usage
 from daemon.core.quoted import Spans
-from daemon.core.trust import OWNER_NAME, Answer, Decision, Effect, Label, Outcome, Stop, join_all
+from daemon.core.trust import (
+    ANOTHER_AGENT,
+    OWNER_NAME,
+    Answer,
+    Decision,
+    Effect,
+    Label,
+    Outcome,
+    Sources,
+    Stop,
+    join_all,
+)
 from daemon.core.turn_spec import Intent, Limits, TurnSpec
 
 
@@ -228,6 +239,7 @@ class UserSaid:
     `role` is the role of the person behind them: only an owner's words are the owner's.
     `files` tells of files that came with it: a stranger may have named them. `quoted`: parts of the
     text that are nobody's order. `outcomes`: the ends of messages to others, `settled` their ids.
+    `private`: what of the owner's was shown before, or may stand in it.
     """
 
     text: str
@@ -246,6 +258,7 @@ class UserSaid:
     quoted: Spans = ()
     outcomes: str = ""
     settled: tuple[str, ...] = ()
+    private: Sources = ()
 
     @property
     def full_text(self) -> str:
@@ -284,12 +297,11 @@ class Steered:
 
 @value
 class TurnResumed:
-    """A worker took the turn up again, after a restart or a wait. `label` is that of the
-    conversation as it is shown from now on: it may have gone on meanwhile.
-    """
+    """A worker took the turn up again. `label` and `private` are the conversation's by now."""
 
     why: str
     label: Label = Label.TRUSTED
+    private: Sources = ()
 
 
 @value
@@ -389,9 +401,8 @@ class ChildSpawned:
     """Another agent was set to work; its message, its session and its row are written with this
     event, so it exists once.
 
-    `key` is the call that asked for it, or the step of a composite. What a background one finds out
-    is told to the parent's session in a message that begins the turn `report`; at most `max_chars`
-    of it.
+    `key`: the call that asked for it, or the step of a composite. At most `max_chars` of what one
+    in the background finds out begin the turn `report` in the parent's session.
     """
 
     key: str
@@ -422,13 +433,12 @@ class ChildReturned:
     stop: str
     text: str
     label: Label
+    private: Sources = (ANOTHER_AGENT,)
 
 
 @value
 class Alarm:
-    """Something that the owner should look into: an agent that runs out of its budget again and
-    again (D6).
-    """
+    """Something that the owner should look into (D6)."""
 
     kind: str
     text: str
@@ -478,17 +488,6 @@ Event = (
     | Alarm
     | TurnEnded
 )
-
-TAINTING = (Steered, ModelAsked, ToolFinished, ChildReturned, HistoryCompressed, TurnResumed)
-
-
-def find_label(event: Event) -> Label:
-    """What the event makes of its turn's label."""
-    if isinstance(event, UserSaid):
-        return join_all((event.own_label, event.before))
-    if isinstance(event, Steered) and event.quoted:
-        return Label.UNTRUSTED
-    return event.label if isinstance(event, TAINTING) else Label.TRUSTED
 
 
 @value

@@ -20,8 +20,8 @@ from daemon.core.events import (
     ToolFinished,
     TurnResumed,
     UserSaid,
-    find_label,
 )
+from daemon.core.labels import find_label
 from daemon.core.quoted import Spans, split_said
 from daemon.core.trust import OWNER_NAME, Effect, Label
 from daemon.core.turn import Turn
@@ -202,26 +202,3 @@ def find_taint(recorded: Sequence[RecordedEvent]) -> TaintSource | None:
             entry.seq, "earlier turns of this chat had read text from outside", inherited=True
         )
     return None
-
-
-def has_read_own(recorded: Sequence[RecordedEvent]) -> bool:
-    """A turn was shown something of the owner's own."""
-    return any(True for _ in _iter_private_sources(recorded))
-
-
-def list_private_sources(recorded: Sequence[RecordedEvent]) -> list[str]:
-    """What a turn was shown of the owner's own: memory, the tools whose results show it, and what
-    files may hold of it.
-    """
-    return list(dict.fromkeys(_iter_private_sources(recorded)))
-
-
-def _iter_private_sources(recorded: Sequence[RecordedEvent]) -> Iterator[str]:
-    for entry in recorded:
-        event = entry.event
-        if isinstance(event, UserSaid) and event.memories:
-            yield "memory"
-        if isinstance(event, ChildReturned):
-            yield "another agent"
-        if isinstance(event, ToolFinished) and not event.public:
-            yield from (event.tool, *event.holds)

@@ -1,7 +1,6 @@
 """The rows that stand beside the events: what the journal's tables hold, as values.
 
-A loop: one agent at one task, attempt after attempt, until its criterion holds (C1). Its row, and
-what is named after it.
+A loop: one agent at one task, attempt after attempt, until its criterion holds (C1).
 
 Who may answer a question, and for how long a yes is to hold (trust.md Approvals). Pure.
 """
@@ -20,6 +19,7 @@ from daemon.core.trust import (
     Label,
     Person,
     Right,
+    Sources,
     Stop,
     has_right,
     may_answer,
@@ -57,13 +57,12 @@ class InboxRow:
     be folded into.
 
     state: new -> taken (its turn began) -> done, or steered:TURN, answered:TURN, quarantined; gone,
-    where its sender was not let in any more when the daemon started. Of a command: ordered ->
-    command.
+    where its sender is not let in any more. Of a command: ordered -> command.
 
     `role`: what its sender may do (core/trust.py): only an owner's words are the owner's.
     `attachments`: the files that came with it, not fetched yet (channels/message.py); "" for none.
     `message_id`: the platform's own id of it, to answer to. `quoted`: what of the body are not its
-    sender's own words (core/quoted.py).
+    sender's own words (core/quoted.py). `private`, `composed`: see UserSaid.
     """
 
     id: str
@@ -82,6 +81,8 @@ class InboxRow:
     attachments: str = ""
     message_id: str = ""
     quoted: Spans = ()
+    private: Sources = ()
+    composed: bool = False
 
 
 @value
@@ -129,6 +130,7 @@ class TurnRow:
     cached_tokens: int = 0
     usd: float | None = 0.0
     agent: str = "default"
+    private: Sources = ()
 
 
 @value
@@ -356,17 +358,14 @@ class LoopStage(StrEnum):
     FAILED = "failed"
 
 
-ENDED_STAGES = (LoopStage.COMPLETED, LoopStage.FAILED)
-
-
 @value
 class LoopRow:
     """One loop. `root` is the conversation that started it, `attempt` the one it is at, `learned` a
     line for each before.
 
-    `label` is the lowest of all that its attempts have read: what one has learned, the next is
-    told. `role`: the role of whoever began it; only an owner's task is the owner's
-    words.
+    `label` is the lowest of all that its attempts have read, `private` all that is the owner's of
+    it: what one has learned, the next is told. `role`: the role of whoever began it; only an
+    owner's task is the owner's words.
     """
 
     id: str
@@ -386,6 +385,7 @@ class LoopRow:
     error: str = ""
     ended_at: datetime | None = None
     role: str = OWNER_NAME
+    private: Sources = ()
 
     @property
     def session(self) -> str:
@@ -395,7 +395,7 @@ class LoopRow:
     @property
     def is_over(self) -> bool:
         """It has ended, one way or the other."""
-        return self.stage in ENDED_STAGES
+        return self.stage in (LoopStage.COMPLETED, LoopStage.FAILED)
 
     def turn_id(self, attempt: int) -> str:
         """The turn that this attempt is: a name that follows from the loop, so that no attempt is

@@ -28,6 +28,33 @@ def join_all(labels: Iterable[Label]) -> Label:
     return Label.UNTRUSTED if any(label is Label.UNTRUSTED for label in labels) else Label.TRUSTED
 
 
+Sources = tuple[str, ...]
+"""What of the owner's own a text may tell: names of tools and files, sorted. It only grows."""
+MAX_SOURCES, MUCH, ANOTHER_AGENT = 20, "more", "another agent"
+
+
+def join_sources(parts: Iterable[Iterable[str]]) -> Sources:
+    """What texts may tell together; of many, not all are named."""
+    named = {one for part in parts for one in part}
+    found = sorted(named - {MUCH})
+    is_much = MUCH in named or len(found) > MAX_SOURCES
+    return (*found[:MAX_SOURCES], MUCH) if is_much else tuple(found)
+
+
+@value
+class TextLabel:
+    """Of a text that is kept: what of the owner's own it may tell; `composed`: its words are no
+    person's.
+    """
+
+    integrity: Label = Label.TRUSTED
+    private: Sources = ()
+    composed: bool = False
+
+
+OWNER_SAID = TextLabel()
+
+
 class Effect(StrEnum):
     """What a tool does to the world; what is unknown counts as DESTRUCTIVE."""
 

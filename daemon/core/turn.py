@@ -39,10 +39,10 @@ from daemon.core.events import (
     TurnResumed,
     UserSaid,
     Verified,
-    find_label,
 )
+from daemon.core.labels import find_label, find_private
 from daemon.core.messages import Message, MessageRole, RequestAdapted, ToolCall, Usage
-from daemon.core.trust import APPROVALS, Effect, Label, Outcome
+from daemon.core.trust import APPROVALS, Effect, Label, Outcome, Sources, join_sources
 from daemon.core.turn_spec import Intent, Limits, TurnSpec
 
 
@@ -203,7 +203,7 @@ class Turn:
     compression left of the turns before; None is all of them. `replies`: those since the user last
     spoke, each with the results of its calls. `news`: the seq at which something
     last reached the turn from outside. `label` joins all that the model was shown, the words about
-    its tools included.
+    its tools included; `private` what of the owner's own it was shown, in earlier turns, too.
     """
 
     id: str
@@ -221,6 +221,7 @@ class Turn:
     iterations: int = 0
     refunds: int = 0
     label: Label = Label.TRUSTED
+    private: Sources = ()
     spent: TurnUsage = field(default_factory=TurnUsage)
     open_request: ModelAsked | None = None
     adapted: RequestAdapted | None = None
@@ -299,6 +300,8 @@ class Turn:
             self.last_input_seq = recorded.seq
         if find_label(event) is Label.UNTRUSTED:
             self.label = Label.UNTRUSTED
+        if shown := find_private(event):
+            self.private = join_sources((self.private, shown))
         if isinstance(event, UserSaid | Classified):
             self.intent = event.intent
             if self.intent in PLANNED_INTENTS:

@@ -20,7 +20,7 @@ from daemon.core.rows import (
     SessionRow,
     TurnRow,
 )
-from daemon.core.trust import APPROVALS, Answer, Effect, Label, Stop
+from daemon.core.trust import APPROVALS, Answer, Effect, Label, Sources, Stop, join_sources
 from daemon.loops.config import attempt_input, summarize_output
 from daemon.store.journal import Tx
 from daemon.tools.criteria_checks import CriterionResult
@@ -38,6 +38,7 @@ class AttemptResult:
     output: str = ""
     label: Label = Label.TRUSTED
     error: str = ""
+    private: Sources = ()
 
 
 @value
@@ -103,12 +104,13 @@ def attempt_result(turn: TurnRow | None) -> AttemptResult:
             error = turn.detail  # so would all that follow it
         case _:
             pass
-    return AttemptResult(turn.reply, turn.label, error)
+    return AttemptResult(turn.reply, turn.label, error, turn.private)
 
 
 def apply_attempt(loop: LoopRow, came: AttemptResult, *, met: bool, now: datetime) -> LoopRow:
     """The loop once this attempt is over."""
-    loop = replace(loop, label=loop.label.join_with(came.label))
+    private = join_sources((loop.private, came.private))
+    loop = replace(loop, label=loop.label.join_with(came.label), private=private)
     if came.error:
         return _fail(loop, came.error, now)
     loop = replace(loop, learned=(*loop.learned, summarize_output(came.output)))

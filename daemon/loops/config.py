@@ -127,4 +127,6 @@ def attempt_input(loop: LoopRow, now: datetime) -> InboxRow:
         now,
         role=loop.role,
         quoted=find_quoted(loop.message),
+        private=loop.private,
+        composed=True,
     )

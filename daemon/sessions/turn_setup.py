@@ -17,13 +17,12 @@ from daemon.core.messages import MessageRole, describe_outcomes, score_importanc
 from daemon.core.provenance import SourcedText, collect_texts, iter_person_texts
 from daemon.core.quoted import find_quoted
 from daemon.core.rows import LOOP_CHANNEL, ChildRow, InboxRow, OutboxRow, SessionRow
-from daemon.core.trust import OWNER_NAME, Label
+from daemon.core.trust import OWNER_NAME, Label, join_sources
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Intent, TurnSpec
 from daemon.store.journal import Tx
 
 AGENT = "agent"
-COMPOSED_CHANNELS = (AGENT, LOOP_CHANNEL)
 
 
 @value
@@ -87,12 +86,13 @@ class TurnPreparer:
             spec,
             intent,
             history.label,
-            composed=row.channel in COMPOSED_CHANNELS,
+            composed=row.composed,
             role=row.role,
             files=files,
             quoted=row.quoted,
             outcomes=describe_outcomes(settled),
             settled=tuple(f"{one.turn}/{one.part}" for one, _ in settled),
+            private=join_sources((history.private, row.private)),
         )
         return event, error
 

@@ -31,8 +31,8 @@ from daemon.core.events import (
     TurnEnded,
     TurnResumed,
     UserSaid,
-    find_label,
 )
+from daemon.core.labels import find_label, find_private
 from daemon.core.provenance import TrustContext
 from daemon.core.rows import GOAL_CHANNEL, NO_ROOT, ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.trust import Label, Role
@@ -296,6 +296,7 @@ class SessionWorker:
             find_label(said),
             now,
             agent=said.terms.agent,
+            private=find_private(said),
         )
         turn = Turn(id=row.turn, session=self.session.id, sink=self, parent=parent)
         turn.record(said, now)
@@ -401,7 +402,7 @@ class SessionWorker:
         if not await self._may_start(turn_id, progress, blame):
             return
         why = "answered" if answers else "stopped" if turn_id in self.cancels else "restart"
-        for event in (TurnResumed(why, self.history.label), *answers):
+        for event in (TurnResumed(why, self.history.label, self.history.private), *answers):
             turn.record(event, self.manager.clock.now())
         for child in turn.children.values():
             if child.returned is None:

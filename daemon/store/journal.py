@@ -26,7 +26,6 @@ from daemon.core.events import (
     Consulted,
     Consulting,
     Event,
-    HistoryCompressed,
     IterationRefunded,
     ModelAsked,
     ModelFailed,
@@ -38,11 +37,10 @@ from daemon.core.events import (
     TurnEnded,
     TurnResumed,
     UserSaid,
-    find_label,
 )
 from daemon.core.ids import is_mail_session
+from daemon.core.labels import find_label, find_private
 from daemon.core.messages import MessageQueued, RequestAdapted
-from daemon.core.provenance import list_private_sources
 from daemon.core.rows import (
     EVENT_CHANNEL,
     GOAL_CHANNEL,
@@ -57,7 +55,7 @@ from daemon.core.rows import (
     SessionRow,
     TurnRow,
 )
-from daemon.core.trust import OWNER_NAME, Answer, Label, Outcome, Stop, join_all
+from daemon.core.trust import OWNER_NAME, Answer, Label, Outcome, Stop, join_all, join_sources
 from daemon.store.codec import encode
 from daemon.store.tables.approvals import ApprovalTables
 from daemon.store.tables.base import to_db
@@ -115,6 +113,7 @@ PRUNE = (
 
 TAKE_INPUT = "UPDATE inbox SET state = 'taken' WHERE id = ? AND state = 'new'"
 TAINT = "UPDATE turns SET label = 'untrusted' WHERE id = ? AND label <> 'untrusted'"
+SHOW_PRIVATE = "UPDATE turns SET private = ? WHERE id = ?"
 RESERVE = "UPDATE turns SET reserved_tokens = ?, reserved_usd = ? WHERE id = ?"
 CHARGE = """UPDATE turns SET iterations = iterations + ?, input_tokens = input_tokens + ?,
     output_tokens = output_tokens + ?, cached_tokens = cached_tokens + ?, usd = usd + ?,
@@ -190,6 +189,7 @@ class Tx(
         rows = [(turn_id, one.seq, to_db(one.at), *encode(one.event)) for one in recorded]
         self._db.executemany(INSERT_EVENT, rows)
         for one in recorded:
+            self._label(turn_id, one.event)
             self._project(session, turn_id, one.event, one.at)
 
     def open_question(self, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
@@ -255,13 +255,7 @@ class Tx(
         begun = self.get_turn_input(turn_id)
         if begun is None or not begun.message_id or is_nothing(body):
             return body
-        turns = [self.list_events(row.id) for row in self.list_turns(own.id, -1)]
-        recorded = [one for events in turns for one in events]
-        private = list_private_sources(recorded)
-        if not all(turns) and any(isinstance(one.event, HistoryCompressed) for one in recorded):
-            private.append(
-                "messages that are not kept any more"
-            )  # a summary may still tell of them
+        private = join_sources(row.private for row in self.list_turns(own.id, -1))
         if private:
             return f"{NOT_MAILED.format(what=', '.join(private))}\n\n{body}"
         row = OutboxRow(turn_id, -1, own.id, own.channel, own.chat, "reply", body, at)
@@ -288,12 +282,18 @@ class Tx(
             for statement in PRUNE:
                 self._run(statement, turn)
 
-    def _project(  # noqa: C901, PLR0912, PLR0915  one flat match
+    def _label(self, turn_id: str, event: Event) -> None:
+        """The turn's row has what the turn was shown before anybody can read what came of it."""
+        if find_label(event) is Label.UNTRUSTED:
+            self._run(TAINT, turn_id)
+        turn = self.get_turn(turn_id) if (shown := find_private(event)) else None
+        if turn and (known := join_sources((turn.private, shown))) != turn.private:
+            self._run(SHOW_PRIVATE, known, turn_id)
+
+    def _project(  # noqa: C901, PLR0912  one flat match
         self, session: str, turn_id: str, event: Event, at: datetime
     ) -> None:
         """What the event changes in the tables beside it; most events change nothing there."""
-        if find_label(event) is Label.UNTRUSTED:
-            self._run(TAINT, turn_id)
         match event:
             case UserSaid(settled=settled):
                 self.note_outcomes(settled)
@@ -372,13 +372,13 @@ class Tx(
         """The child's session, the message that begins its turn, and its row: with its event or not
         at all.
         """
-        behind = self.get_turn_input(parent)
+        behind, above = self.get_turn_input(parent), self.get_turn(parent)
         if self.get_session(spawned.session) is None:
-            above = self.get_session(session) or SessionRow(session, "", "", Label.UNTRUSTED, at)
-            root = above.root or (NO_ROOT if above.label is Label.UNTRUSTED else session)
+            where = self.get_session(session) or SessionRow(session, "", "", Label.UNTRUSTED, at)
+            root = where.root or (NO_ROOT if where.label is Label.UNTRUSTED else session)
             self.put_session(
                 replace(
-                    above, id=spawned.session, created_at=at, agent=spawned.agent, root=root,
+                    where, id=spawned.session, created_at=at, agent=spawned.agent, root=root,
                     cleared_at=None,
                 )
             )  # fmt: skip
@@ -388,6 +388,7 @@ class Tx(
                 spawned.input_id, AGENT_CHANNEL, "", f"{parent}/{spawned.key}", spawned.session,
                 spawned.sender,
                 spawned.task, spawned.label, spawned.child, at, role=role,
+                private=above.private if above else (), composed=True,
             )
         )  # fmt: skip
         self._insert(
@@ -438,6 +439,7 @@ class Tx(
                 f"{child.report}{REPORT_SUFFIX}", AGENT_CHANNEL, "", f"{child.turn}/report",
                 child.parent_session,
                 began.sender, text, label, child.report, at, role=began.role,
+                private=turn.private if turn else began.private, composed=True,
             )
         )  # fmt: skip
 

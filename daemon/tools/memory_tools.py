@@ -24,6 +24,7 @@ NOT_HERE = (
     " their own chats. Say so; it is unknown here whether there is anything."
 )
 FROM_OUTSIDE = "it came from outside"
+EDGES = ".,;:!?()[]{}<>\"'“”‘’«»`"
 
 ORDER = re.compile(
     r"(?:remember|note|memori[sz]e|keep in mind|(?:don['’]t|do not) forget"
@@ -95,11 +96,25 @@ def _is_confirmed(after: str) -> bool:
 
 def is_owner_order(turn: Turn, fact: str) -> bool:
     """The owner themselves typed in this turn that this is to be remembered."""
-    return any(
-        is_ordered(text.text, fact)
+    return any(is_ordered(said, fact) for said in list_typed(turn))
+
+
+def is_owners_fact(turn: Turn, fact: str) -> bool:
+    """Nothing was read that it may be from; or else its numbers, names of files and addresses, all
+    that are no plain words, were typed by the owner in this turn.
+    """
+    typed = {word.strip(EDGES) for said in list_typed(turn) for word in said.split()}
+    told = {word.strip(EDGES) for word in fact.split()}
+    return not turn.private or {word for word in told if not word.isalpha()} <= typed | {""}
+
+
+def list_typed(turn: Turn) -> list[str]:
+    """What the owner themselves typed in this turn."""
+    return [
+        text.text
         for text in collect_texts(turn)
         if text.origin is Origin.PERSON and text.owned and text.label is Label.TRUSTED
-    )
+    ]
 
 
 def describe_source(turn: Turn, label: Label, category: str = "") -> FactSource:
@@ -124,7 +139,7 @@ async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
             at=context.clock.now(),
             source=f"{context.session_id} {turn.id}",
             label=label.value,
-            owned=ordered or is_owner_turn(turn),
+            owned=ordered or (is_owner_turn(turn) and is_owners_fact(turn, fact)),
             where=describe_source(turn, label),
         )
     except MemoryFull as error:

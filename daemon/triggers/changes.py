@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from daemon.core.errors import UsageError
-from daemon.core.trust import Label
+from daemon.core.trust import OWNER_SAID, TextLabel, join_sources
 from daemon.store.journal import Tx
 from daemon.store.tables.schedules import ScheduleRow
 from daemon.triggers.orders import CONFIG
@@ -19,12 +19,11 @@ async def change_schedule(
     zone: str = "",
     *,
     origin: str,
-    tainted: bool = False,
+    label: TextLabel = OWNER_SAID,
 ) -> ScheduleRow:
     """The schedule of this name or id with a new rule, a new task, or both; what is "" stays. One
     that was over begins again; one that is paused stays so. `origin` is whose words the prompt
-    is; `tainted`: the change may be wanted by somebody outside. Raises UsageError: nothing was
-    changed.
+    is; `label` that of the change. Raises UsageError: nothing was changed.
     """
     now = engine.clock.now()
 
@@ -38,9 +37,9 @@ async def change_schedule(
         if not when.strip() and not prompt.strip():
             raise UsageError("neither a new time nor a new task is given; nothing was changed")
         if prompt.strip():
-            row = replace(row, prompt=prompt.strip(), origin=origin)
-        if tainted:
-            row = replace(row, label=Label.UNTRUSTED)
+            row = replace(row, prompt=prompt.strip(), origin=origin, composed=label.composed)
+            row = replace(row, private=join_sources((row.private, label.private)))
+        row = replace(row, label=row.label.join_with(label.integrity))
         if when.strip():
             rule = parse_rule(when, zone or engine.zone, now)
             state = row.state if row.state == "paused" else "active"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from daemon.core import value
 from daemon.core.errors import UsageError
-from daemon.core.trust import OWNER_NAME, Label
+from daemon.core.trust import OWNER_NAME, Label, Sources
 from daemon.store.tables.schedules import GoalRow, ScheduleRow
 from daemon.tools.calls import HEARTBEAT_FILE
 from daemon.triggers.conditions import HEARTBEAT_PROMPT, check_condition
@@ -30,7 +30,8 @@ class ScheduleOrder:
     """What somebody wants done, and when (`rule`, in `zone`; "" for the owner's). `session` is told
     and asked. `label` is that of what orders it, `turn` the turn of the model that did, "" for a
     person. `name` "" is one made from the task; `until` an ISO time, "" for no end. `remind`: the
-    prompt is told as it is.
+    prompt is told as it is. `private`: what of the owner's own it may tell; `composed`: its words
+    are the model's.
     """
 
     rule: str
@@ -50,6 +51,8 @@ class ScheduleOrder:
     until: str = ""
     condition: str = ""
     remind: bool = False
+    private: Sources = ()
+    composed: bool = False
 
 
 def make_row(order: ScheduleOrder, name: str, now: datetime) -> ScheduleRow:

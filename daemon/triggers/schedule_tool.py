@@ -12,9 +12,9 @@ from daemon.core import value
 from daemon.core.clock import Clock, show_time
 from daemon.core.errors import UsageError
 from daemon.core.events import UserSaid
-from daemon.core.trust import Effect, Label
+from daemon.core.trust import Effect, Label, TextLabel
 from daemon.store.tables.schedules import ScheduleRow
-from daemon.tools.base import Arguments, Tool, ToolContext, ToolError
+from daemon.tools.base import Arguments, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.signature import bind, tool
 from daemon.triggers.changes import change_schedule
 from daemon.triggers.orders import CONFIG, ScheduleOrder
@@ -71,7 +71,7 @@ async def schedule(
     zone: str = "",
     action: Literal["set", "list", "change", "cancel"] = "set",
     name: str = "",
-) -> str:
+) -> ToolOutput | str:
     """Do `prompt` later or repeatedly; `remind`: tell the user that text then. `when`: in
     the user's words ("tomorrow at 9:00", "every monday 18:00"). `name`: which to change or cancel.
     """
@@ -81,7 +81,13 @@ async def schedule(
         raise ToolError("nobody is known who wants this; nothing was changed")
     if action == "list":
         return render_list(await schedules.list(session, begun.sender))
-    tainted = context.untrusted_source
+    turn = context.turn
+    # what the model words after it has read something is nobody's word, but by a yes
+    label = TextLabel(
+        Label.UNTRUSTED if context.untrusted_source else Label.TRUSTED,
+        turn.private,
+        composed=bool(turn.private) and not turn.call(context.call_id).approved,
+    )
     try:
         if action == "set":
             order = ScheduleOrder(
@@ -90,23 +96,23 @@ async def schedule(
                 session=await engine.find_root(session),
                 zone=zone,
                 remind=remind,
-                label=Label.UNTRUSTED if tainted else Label.TRUSTED,
+                label=label.integrity,
                 origin="model",
-                turn=context.turn.id,
+                private=label.private,
+                composed=label.composed,
+                turn=turn.id,
                 sender=begun.sender,
                 role=begun.role,
             )
-            row = await engine.add(order, f"{context.turn.id}.{context.call_id}")
-            return f"Scheduled as {row.name}. {engine.describe(row)}"
+            row = await engine.add(order, f"{turn.id}.{context.call_id}")
+            return ToolOutput(f"Scheduled as {row.name}. {engine.describe(row)}", public=True)
         row = await schedules.find(session, begun.sender, name, cancelled=action == "cancel")
         if row.origin == CONFIG:
             raise ToolError(f"{row.name} is set in config.toml; nothing was changed")
         if action == "cancel":
             await engine.change(row.id, "remove")
             return f"{row.name} is cancelled: {row.prompt[:LONGEST_TASK]}"
-        row = await change_schedule(
-            engine, row.id, when, prompt, zone, origin="model", tainted=tainted
-        )
+        row = await change_schedule(engine, row.id, when, prompt, zone, origin="model", label=label)
         state = "paused" if row.state == "paused" else "changed"
         return f"{row.name} is {state}: {row.prompt[:LONGEST_TASK]}\n{engine.describe(row)}"
     except UsageError as error:

@@ -466,6 +466,8 @@ class ScheduleEngine:
             turn=turn,
             received_at=now,
             role=row.role,
+            private=row.private,
+            composed=row.composed,
             quoted=find_quoted(body, [quoted] if quoted else ()) if quoted or typed else (),
         )
         if tx.accept_input(message).id != message.id:

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from daemon.core.images import defuse_images
+from daemon.core.messages import defuse_images
 
 EVIL = "http://evil.example/CANARY.png"
 

@@ -9,7 +9,7 @@ from channels.markup import parse, telegram
 from channels.markup.split import split_message
 from daemon.agent import claim_check
 from daemon.agent.termination import conditions, loop_detection
-from daemon.core import images, quoted
+from daemon.core import messages, quoted
 from daemon.core.redaction import RedactedStream, Redactor
 from daemon.tools.policy import addresses, disclosure, orders, stemming
 from daemon.tools.shell import started
@@ -38,7 +38,7 @@ LOOKS: dict[str, Callable[[str], object]] = {
     "an address alone": addresses.leads_outside,
     "stems": stemming.list_stems,
     "tokens": disclosure._list_tokens,
-    "images": images.defuse_images,
+    "images": messages.defuse_images,
     "claims": claim_check._find_claims.__wrapped__,
     "doubts": conditions.find_low_confidence,
     "repetitions": loop_detection.find_repeated_passage,

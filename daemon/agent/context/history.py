@@ -14,11 +14,10 @@ from itertools import chain, pairwise
 
 from daemon.core import value
 from daemon.core.events import MemoryHit, RecordedEvent, Todo, UserSaid
-from daemon.core.images import defuse_images
-from daemon.core.messages import Message, MessageRole
+from daemon.core.messages import Message, MessageRole, defuse_images
 from daemon.core.provenance import SourcedText, collect_texts, is_owner_turn
 from daemon.core.rows import GOAL_CHANNEL, GOAL_DONE, ChildRow, SessionRow
-from daemon.core.trust import Label, join_all
+from daemon.core.trust import Label, Sources, join_all, join_sources
 from daemon.core.turn import EventSink, Turn
 from daemon.core.turn_spec import TurnSpec
 from daemon.store.codec import UnreadableEvent
@@ -221,7 +220,8 @@ class History:
     tools it found.
 
     `texts_by_turn` tells who wrote what; compression takes nothing from it. `plan` is the todo list
-    of the latest turn.
+    of the latest turn. `label` and `private` are those of all that was said since it was cleared:
+    nothing of them ages out.
     """
 
     groups: list[TurnMessages] = field(default_factory=list)
@@ -230,11 +230,8 @@ class History:
     reflection: MemoryHit | None = None
     texts_by_turn: list[tuple[SourcedText, ...]] = field(default_factory=list)
     plan: tuple[Todo, ...] = ()
-
-    @property
-    def label(self) -> Label:
-        """Of all that is shown of it."""
-        return join_all(group.label for group in (*self.groups, self.summary) if group)
+    label: Label = Label.TRUSTED
+    private: Sources = ()
 
     @property
     def texts(self) -> tuple[SourcedText, ...]:
@@ -258,6 +255,8 @@ class History:
         if end and end.reply not in ("", turn.answer, defuse_images(turn.answer)):
             messages.append(Message(MessageRole.ASSISTANT, end.reply, label=turn.label))
         self.groups.append(TurnMessages.of(messages))
+        self.label = self.label.join_with(turn.label)
+        self.private = join_sources((self.private, turn.private))
         self.texts_by_turn.append(collect_texts(turn))
         self.offers |= dict.fromkeys(turn.offered_tools)
         self.reflection, self.plan = None, turn.todos
@@ -282,6 +281,8 @@ def load_history(tx: Tx, session: SessionRow) -> History:
         if row.state == "ended" and not is_cleared(row.started_at, session)
     ]
     for row in sorted(rows, key=lambda row: row.ended_at or row.started_at):
+        history.label = history.label.join_with(row.label)
+        history.private = join_sources((history.private, row.private))
         try:
             history.add(rebuild_turn(row.id, session.id, tx.list_events(row.id)))
         except UnreadableEvent as error:

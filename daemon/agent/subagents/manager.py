@@ -140,7 +140,7 @@ class SubagentManager:
         text, stop = row.reply, row.stop_reason.value if row.stop_reason else "failed"
         if len(text) > event.max_chars:
             text = text[: event.max_chars - len(TRUNCATION_NOTE)] + TRUNCATION_NOTE
-        return ChildReturned(event.key, event.child, stop, text, row.label)
+        return ChildReturned(event.key, event.child, stop, text, row.label, row.private)
 
     async def list_unreported_work(self, turn: Turn) -> list[tuple[str, Outcome]]:
         """What the sub-agents whose result is missing have done: for a turn that ends before them
@@ -262,7 +262,8 @@ async def spawn_agent(
         event = known.spawned
     if event.background:
         return ToolOutput(
-            f"started as turn {event.child}; its result will come as a message when it is done"
+            f"started as turn {event.child}; its result will come as a message when it is done",
+            public=True,
         )
     before = children.active_seconds_of(turn)
     returned = await children.wait_for_result(turn, event)
@@ -274,6 +275,8 @@ async def spawn_agent(
         label=returned.label,
         seconds=seconds,
         from_owner=False,
+        public=not returned.private,
+        holds=returned.private,
     )
 
 

@@ -28,7 +28,7 @@ from daemon.cli.terminal.items import (
     ToolLine,
 )
 from daemon.client.protocol import COMPLETED, EventData, LiveEvent, describe_budget
-from daemon.core.images import defuse_images
+from daemon.core.messages import defuse_images
 
 TAIL, CALL_CHARS, NOTE_CHARS = 2000, 160, 80
 ERROR_TEXTS = {

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from daemon.core import value
-from daemon.core.trust import Label
+from daemon.core.trust import Label, Sources
 from daemon.store.tables.base import Get, Insert, List, RowMapper, Run, Table, Value
 
 
@@ -17,7 +17,8 @@ class ScheduleRow:
     once, all, skip. state: active, paused, over, removed. `label` is that of what made it. `seen`
     and `trouble`: what its condition found the last time, and what was told of it. `lane`: the one
     session of all its runs, a goal's; "" for a new one each time. `remind`: its text is told as it
-    is, without a model.
+    is, without a model. `private`: what of the owner's own the prompt may tell; `composed`: its
+    words are the model's.
     """
 
     id: str
@@ -45,6 +46,8 @@ class ScheduleRow:
     trouble: str = ""
     lane: str = ""
     remind: bool = False
+    private: Sources = ()
+    composed: bool = False
 
 
 @value
@@ -87,7 +90,7 @@ REPLACE = """ON CONFLICT (id) DO UPDATE SET name = excluded.name, rule = exclude
     excluded.until, condition = excluded.condition, label = excluded.label, made_at =
     excluded.made_at, state = excluded.state, due = excluded.due, fires_at = excluded.fires_at,
     seen = excluded.seen, trouble = excluded.trouble, remind = excluded.remind,
-    origin = excluded.origin"""
+    origin = excluded.origin, private = excluded.private, composed = excluded.composed"""
 GOALS = RowMapper(GoalRow, "goals")
 REPLACE_GOAL = """ON CONFLICT (id) DO UPDATE SET usd = excluded.usd, state = excluded.state, note =
     excluded.note"""

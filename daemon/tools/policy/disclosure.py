@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from daemon.core import value
 from daemon.core.provenance import Origin, SourcedText, TrustContext
-from daemon.core.trust import Effect, Label
+from daemon.core.trust import Effect, Label, Sources
+from daemon.core.turn import Turn
 from daemon.tools.base import Arguments, Tool, ToolError
 from daemon.tools.calls import args_hash, parse_arguments
 from daemon.tools.policy.addresses import (
@@ -49,9 +50,9 @@ class Cost:
     domain: str
 
 
-def is_private(setting: TrustContext, texts: Sequence[SourcedText]) -> bool:
+def is_private(turn: Turn, setting: TrustContext) -> bool:
     """Something of the owner's that is no public page was read; what they pasted before, too."""
-    return any(text.private for text in (*list_earlier(setting), *setting.work, *texts))
+    return bool(turn.private) or any(text.origin is Origin.QUOTED for text in setting.earlier)
 
 
 def list_earlier(setting: TrustContext) -> list[SourcedText]:
@@ -62,16 +63,15 @@ def list_earlier(setting: TrustContext) -> list[SourcedText]:
     ]
 
 
-def price_fetch(url: str, evidence: Evidence) -> Cost | None:
-    """None for an address that the owner typed; once something of theirs may be told, each further
-    request of it tells something by its being made, and how.
+def price_fetch(url: str, evidence: Evidence, *, private: bool) -> Cost | None:
+    """None for an address that the owner typed; once something of theirs may be told (`private`:
+    some was read), each further request of it tells something by its being made, and how.
     """
     address = parse_web_address(url)
     if evidence.is_typed(url):
         asked = sum(_asks_for(text, address) for text in evidence.texts if text.tool)
         said = sum(map(is_owners_word, evidence.texts)) > 1
-        tells = said or any(text.private for text in evidence.texts)
-        return Cost(AGAIN_BITS, "") if asked > 1 and tells else None
+        return Cost(AGAIN_BITS, "") if asked > 1 and (said or private) else None
     offered = {
         link
         for text in evidence.texts
@@ -208,9 +208,11 @@ def find_leaks(
     orders: Sequence[str],
     values: Sequence[str],
     *,
+    carried: Sources,
     tainted: bool,
 ) -> list[Source]:
-    """The private sources that may go along with a call.
+    """The private sources that may go along with a call. `carried`: what earlier turns had
+    read, however long ago.
 
     What was read before anything of a stranger's (`tainted`: that was at the beginning) was read
     for the owner alone. What was looked up to learn where the deed goes (`values`) is none.
@@ -225,6 +227,9 @@ def find_leaks(
     found += [
         Source(name, EARLIER, earlier=True) for name in _list_read(before, registry, tainted=True)
     ]
+    whole = (*earlier, *setting.work, *texts)
+    kept = {one for text in whole if text.private for one in (text.tool or MEMORY, *text.holds)}
+    found += [Source(name, EARLIER, earlier=True) for name in carried if name not in kept]
     now = [
         text
         for text in (*setting.work, *texts)

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 from daemon.core import value
-from daemon.core.provenance import TrustContext, has_read_own, is_owner_turn
+from daemon.core.provenance import TrustContext, is_owner_turn
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
 from daemon.tools.base import ToolError
@@ -51,10 +51,7 @@ def find_taint(turn: Turn, setting: TrustContext) -> Taint:
         return Taint.FROM_OUTSIDE
     if turn.label is Label.UNTRUSTED:
         return Taint.READ_OUTSIDE_TEXT
-    has_read = has_read_own(turn.events) or any(
-        text.private for text in (*setting.earlier, *setting.work)
-    )
-    return Taint.READ_OWN if has_read else Taint.NONE
+    return Taint.READ_OWN if turn.private else Taint.NONE
 
 
 @value(kw_only=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from daemon.core import value
 from daemon.core.events import ModelAsked
+from daemon.core.labels import find_private
 from daemon.core.provenance import Origin, SourcedText, TrustContext, collect_texts
 from daemon.core.rows import Disclosure
 from daemon.core.trust import Decision, Effect, Label
@@ -73,7 +74,7 @@ class TaintedCall:
         case = replace(
             self.case,
             provenance=evidence.check(tool, arguments),
-            private=is_private(setting, texts),
+            private=is_private(self.turn, setting),
         )
         has_read = case.taint in (Taint.READ_OWN, Taint.READ_OUTSIDE_TEXT)
         if case.taint is Taint.NONE and case.effect is Effect.EGRESS:
@@ -151,15 +152,18 @@ class TaintedCall:
             return replace(case, effect=Effect.EGRESS, unordered=NOT_SAID)
         else:
             found = named_values(arguments, meta.critical)
-            cost = price_fetch(str(found[0][1]) if found else "", evidence)
+            cost = self._price(str(found[0][1]) if found else "", evidence)
         if cost and self.gate.judge(case)[0] is Decision.ALLOW:
             return replace(case, excess=await self._count(cost))
         return case
 
     async def count_redirect(self, url: str) -> str:
         """A fetch is led on to this address: why that is too much, or ""."""
-        cost = price_fetch(url, self._collect_evidence(collect_texts(self.turn)))
+        cost = self._price(url, self._collect_evidence(collect_texts(self.turn)))
         return await self._count(replace(cost, bits=0.0), f">{url}") if cost else ""
+
+    def _price(self, url: str, evidence: Evidence) -> Cost | None:
+        return price_fetch(url, evidence, private=bool(self.turn.private))
 
     async def _count(self, cost: Cost, step: str = "") -> str:
         """Why it is too much, or "". The call is on disk before it counts."""
@@ -264,6 +268,7 @@ class TaintedCall:
             self.gate.registry,
             words,
             [str(found) for _, found in named_values(arguments, critical)],
+            carried=find_private(self.turn.events[0].event),
             tainted=any(
                 isinstance(one.event, ModelAsked) and one.event.label is Label.UNTRUSTED
                 for one in self.turn.events
@@ -282,9 +287,11 @@ class TaintedCall:
         """What the words order, as the model reads them: asked once for the same words, and what
         was answered is recorded. None where nobody could tell.
         """
+        if not words:
+            return ()  # nobody has said anything
         question, purpose = self._build_question(words), f"{PURPOSE} {name_words(words)}"
         known = [one.text for one in self.turn.consultations if one.purpose == purpose]
-        if not known and ask and self.setting.consult and words:
+        if not known and ask and self.setting.consult:
             known = [await self.setting.consult(purpose, SYSTEM, question.build_text()) or ""]
         return question.read_answer(known[-1]) if known else None
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.rows import FileLabel, LabelScope, RunningCommand
-from daemon.core.trust import Label
+from daemon.core.trust import Label, join_sources
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolContext
 from daemon.tools.workspace.file_store import FileStore
@@ -24,7 +24,6 @@ from daemon.tools.workspace.labels import (
     FileLabels,
     Folders,
     file_clock_ns,
-    merge_held,
 )
 
 MAX_ENTRIES, MAX_KNOWN, MAX_FOREIGN, MAX_HASHED = 200_000, 5_000, 5_000, 64_000_000
@@ -76,7 +75,7 @@ class CommandEffects:
         row = RunningCommand(name, at, turn, clean and not self.files.labels.at_work)
         await self.files.store.write(lambda tx: tx.add_running_command(row))
         folders = {entry.inode: entry.path for entry in snapshot[0] if entry.folder}
-        held = merge_held(one.holds for one in self.files.labels.entries)
+        held = join_sources(one.holds for one in self.files.labels.entries)
         self.running[name] = started = CommandStart(name, at, began, folders, clean, held)
         if not clean:
             self._distrust(started)
@@ -266,7 +265,7 @@ def label_changes(
     something is untrusted, everything in a changed folder counts. What it changed may hold what any
     file did.
     """
-    holds = merge_held((carries, *(one.holds for one in labels.entries)))
+    holds = join_sources((carries, *(one.holds for one in labels.entries)))
     entries, unreadable = snapshot
     trees = [*unreadable]
     for entry in entries:

@@ -34,7 +34,7 @@ class NotFoundOnce(ToolError):
         self.places = places
 
 
-@tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
+@tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",), public=True)
 async def write_file(files: FileStore, context: ToolContext, path: str, text: str) -> str:
     """Write a text file of the workspace, replacing what it held."""
     before: list[int] = []

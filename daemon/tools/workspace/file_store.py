@@ -17,7 +17,7 @@ from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import FileLabel, FileVersion
-from daemon.core.trust import Effect, Label
+from daemon.core.trust import Effect, Label, join_sources
 from daemon.settings.paths import write_private_file
 from daemon.store.journal import Store, Tx
 from daemon.store.tables.file_state import ForeignContent
@@ -25,7 +25,7 @@ from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.signature import tool
 from daemon.tools.workspace.foreign import ForeignContents, Held
 from daemon.tools.workspace.fs import PendingWrite, Workspace
-from daemon.tools.workspace.labels import NO_FILE, FileLabels, hash_content, merge_held
+from daemon.tools.workspace.labels import NO_FILE, FileLabels, hash_content
 
 MAX_HISTORY_BYTES = 175_000_000  # at most 25 more are added until the next look
 MAX_RECORDS = 5_000
@@ -176,7 +176,7 @@ class FileStore:
                     foreign: list[ForeignContent] = []
                     if after is Label.UNTRUSTED:  # the names of created folders are text, too
                         added = labels.label_new_names(pending.created, author.turn)
-                        holds = merge_held((author.carries, labels.list_held([place])))
+                        holds = join_sources((author.carries, labels.list_held([place])))
                         added.append(FileLabel(place, after, author.turn, holds=holds))
                         held = Held.of(place, digest, new or b"")
                         foreign = labels.find_new_foreign([held], author.turn)
@@ -351,7 +351,7 @@ async def _undo_file(
     return UndoResult(path, done=True, words=f"as it was before{outside}")
 
 
-@tool(effect=Effect.WRITE, parallel=True, critical=("to",), paths=("path", "to"))
+@tool(effect=Effect.WRITE, parallel=True, critical=("to",), paths=("path", "to"), public=True)
 async def copy_file(files: FileStore, context: ToolContext, path: str, to: str) -> str:
     """Copy a file within the workspace, or one that came with a message (inbox/...) into it,
     so that commands can read it.

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Self
 
 from daemon.core import value
-from daemon.core.trust import Effect, join_all
+from daemon.core.trust import Effect, join_all, join_sources
 from daemon.core.turn_spec import check_pattern
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import is_protected
@@ -22,7 +22,6 @@ from daemon.tools.shell.process import exchange
 from daemon.tools.signature import tool
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.fs import READ_FLAGS, open_regular
-from daemon.tools.workspace.labels import merge_held
 
 MAX_SEARCH_FILES = 5_000
 MAX_SEARCH_BYTES = 8_000_000
@@ -183,7 +182,7 @@ async def search_files(
     if truncated:
         lines.append("[too many files: not all were searched; give a path]")
     text = "\n".join(lines) or f"no line holds {pattern!r}"
-    holds = merge_held(one.list_held(paths) for one in (before, after))
+    holds = join_sources(one.list_held(paths) for one in (before, after))
     return ToolOutput(text, label=label, holds=holds)
 
 

@@ -16,7 +16,7 @@ from hashlib import file_digest, sha256
 
 from daemon.core import value
 from daemon.core.rows import FileLabel, LabelScope
-from daemon.core.trust import Label, join_all
+from daemon.core.trust import Label, join_all, join_sources
 from daemon.store.journal import Store, Tx
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.calls import HEARTBEAT_FILE
@@ -29,7 +29,6 @@ CLOCK_REALTIME_COARSE = 5
 SETTLED_NS = 100_000_000  # a file that changed this recently may change again without a sign
 OWN_PROMPTS = (HEARTBEAT_FILE,)
 MAX_DIGESTS = 100_000
-MAX_HELD, MORE_HELD = 20, "more"
 Folders = Mapping[tuple[int, int], str]
 
 
@@ -57,12 +56,6 @@ def file_clock_ns() -> int:
 def hash_content(data: bytes | None) -> str:
     """NO_FILE for None."""
     return NO_FILE if data is None else sha256(data).hexdigest()
-
-
-def merge_held(parts: Iterable[Iterable[str]]) -> tuple[str, ...]:
-    """What files may hold together; of many, not all are named."""
-    found = sorted({one for part in parts for one in part} - {MORE_HELD})
-    return (*found[:MAX_HELD], MORE_HELD) if len(found) > MAX_HELD else tuple(found)
 
 
 class FileLabels:
@@ -227,7 +220,7 @@ class FileLabels:
             for place in _list_ancestors(_casefold_path(name))
             for one in self.by_folded.get(place, {}).values()
         )
-        return merge_held(rows)
+        return join_sources(rows)
 
     def find_folder_label(self, name: str) -> Label:
         """That of the nearest folder with a label for everything in it, unless a repository of its

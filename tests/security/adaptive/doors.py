@@ -60,6 +60,10 @@ class Door(Protocol):
         """What the run said at its end."""
         ...
 
+    async def start_schedules(self) -> None:
+        """From now on they run, as they do in a process of its own."""
+        ...
+
     async def post_event(self, text: str) -> int:
         """The status that an event got, over HTTP only."""
         ...
@@ -103,6 +107,9 @@ class LocalDoor:
     async def reply(self, turn: str) -> str:
         return (await self.it.settled(turn)).reply or ""
 
+    async def start_schedules(self) -> None:
+        await self.it.house.schedules.start()
+
     async def post_event(self, text: str) -> int:
         raise NotImplementedError
 
@@ -144,6 +151,9 @@ class HttpDoor:
 
     async def left(self) -> list[str]:
         return []
+
+    async def start_schedules(self) -> None:
+        pass
 
     async def reply(self, turn: str) -> str:
         async with self.http.get(f"/v1/runs/{turn}") as response:

@@ -15,6 +15,7 @@ from tests.security.adaptive import (
     choosing,
     files,
     going_along,
+    kept_texts,
     limits,
     made_owners,
     moved_files,
@@ -34,7 +35,7 @@ from tests.security.figures import Figure, at_least, none_of, told
 BITES = Path(__file__).with_name("bites.json")
 LATER = (
     started_later, moved_files, bound_runs, unsaid, going_along, told_before, used_again,
-    made_owners, own_things,
+    kept_texts, made_owners, own_things,
 )  # fmt: skip
 MODULES = (reading, choosing, files, saying, running, limits, *LATER)
 ATTACKS: Mapping[str, Case] = dict(sorted(CASES.items()))

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -362,6 +363,15 @@ class Scene:
         door = await self.open()
         self.plays(text, *steps)
         return await self._follow(await door.event(text), yes)
+
+    async def run_schedules(self) -> None:
+        """Each that stands is run now, and followed to its end."""
+        door = await self.open()
+        await door.start_schedules()
+        for name in re.findall(r"^- (\S+?)[ :]", await self.say("/schedule"), re.MULTILINE):
+            await self.say(f"/schedule run {name}")
+            for turn in re.findall(r"turn (\S+)", await self.say(f"/schedule show {name}")):
+                await self._follow(turn, ())
 
     async def _follow(
         self,
