@@ -58,6 +58,12 @@ def _restore(args: argparse.Namespace) -> int:
         done = asyncio.run(work)
     print(f"{done.archive}: {len(done.files)} files of {show_time(done.created)} are in place.")
     print(f"What they replaced is kept in {done.kept}.")
+    if done.newer:
+        what = "1 file" if done.newer == 1 else f"{done.newer} files"
+        print(
+            f"Of the workspace, {what} changed since then. Nothing tells any more who wrote that,"
+        )
+        print("so it counts as a stranger's; in a chat, /trust NAME or /trust . makes it yours.")
     print("Loops, goals and schedules that were due since are paused; what was under way is not")
     print("begun again. /schedule resume NAME lets one go on.")
     print("Start: aidaemon run")

@@ -97,7 +97,7 @@ def _build(sources: dict[str, Path], target: Path, at: datetime, stage: Path) ->
     manifest = {
         "format": 1,
         "aidaemon": VERSION,
-        "created": at.isoformat(timespec="seconds"),
+        "created": at.isoformat(),
         "files": files,
     }
     (stage / "content" / MANIFEST).write_text(json.dumps(manifest, indent=1))

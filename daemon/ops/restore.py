@@ -4,10 +4,12 @@ What was under way when the backup was made may have gone on after it: it is not
 nothing that waited to be sent is sent a second time.
 """
 
+import os
 import shutil
 import sqlite3
 import tarfile
 import tempfile
+import tomllib
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -15,7 +17,8 @@ from pathlib import Path, PurePosixPath
 
 from daemon.core import value
 from daemon.core.errors import AidaemonError
-from daemon.core.rows import LoopStage
+from daemon.core.rows import FileLabel, LoopStage
+from daemon.core.trust import Label
 from daemon.ops.backup import DATABASES, FOLDERS, read_created, verify_backup
 from daemon.ops.snapshots import list_snapshots
 from daemon.settings.paths import Paths, flush_to_disk, write_private_file
@@ -47,12 +50,15 @@ class RestoreRefused(AidaemonError):
 
 @value
 class Restored:
-    """What was restored, of when, and where the files that it replaced are kept."""
+    """What was restored, of when, and where the files that it replaced are kept. `newer`: files of
+    the workspace that changed since; nothing tells any more who wrote them.
+    """
 
     archive: Path
     created: datetime
     files: tuple[str, ...]
     kept: Path
+    newer: int = 0
 
 
 def find_latest_snapshot(paths: Paths) -> Path:
@@ -81,12 +87,32 @@ async def restore_backup(paths: Paths, archive: Path, at: datetime, *, force: bo
                 f" {created:%Y-%m-%d %H:%M} UTC, does not. Nothing was changed. --force restores it"
                 " all the same; what it replaces is kept."
             )
+        newer_files = _list_newer_files(_find_workspace(paths, stage), created)
         if paths.journal.name in names:
             async with aclosing(await SqliteStore.open(stage / paths.journal.name)) as store:
-                await store.write(lambda tx: _settle(tx, created, at))
+                await store.write(lambda tx: _settle(tx, created, at, newer_files))
         kept = paths.home / f"replaced-{at:%Y%m%d-%H%M%S}"
         _exchange(paths, stage, names, kept)
-    return Restored(archive, created, tuple(names), kept)
+    return Restored(archive, created, tuple(names), kept, len(newer_files))
+
+
+def _find_workspace(paths: Paths, stage: Path) -> Path:
+    """As the restored config says."""
+    with suppress(OSError, ValueError):
+        tools = tomllib.loads((stage / "config.toml").read_text()).get("tools")
+        if isinstance(tools, dict) and isinstance(tools.get("workspace"), str):
+            return paths.home / tools["workspace"]
+    return paths.home / "workspace"
+
+
+def _list_newer_files(root: Path, created: datetime) -> list[str]:
+    """Files of the workspace that changed since: by a stamp that only the system sets."""
+    return [
+        path.relative_to(root).as_posix()
+        for folder, _, names in os.walk(root)
+        for path in (Path(folder, name) for name in names)
+        if path.lstat().st_ctime >= created.timestamp()
+    ]
 
 
 def _describe_newer(paths: Paths, stage: Path, created: datetime) -> list[str]:
@@ -159,7 +185,8 @@ def _flush(path: Path) -> None:
         flush_to_disk(one)
 
 
-def _settle(tx: Tx, created: datetime, at: datetime) -> None:
+def _settle(tx: Tx, created: datetime, at: datetime, newer_files: list[str]) -> None:
+    tx.put_files(FileLabel(path, Label.UNTRUSTED, "") for path in newer_files)
     tx.give_up_deliveries(PAUSED)
     tx.remove_cursors()
     notice = CUT_OFF.format(created=created)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 import shutil
 import sqlite3
@@ -68,6 +69,28 @@ async def test_a_backup_is_restored_and_what_it_replaces_is_kept(
     [kept] = home.glob("replaced-*")
     assert list_bodies(kept) == ["first", "second"]
     assert await talk(home, model, "third") == ["ok"]
+
+
+async def test_what_was_written_after_the_backup_is_a_strangers_once_it_is_restored(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """Its label was in the journal that is replaced; a stamp that a program sets changes nothing."""
+    home, archive = tmp_path / "home", tmp_path / "b.tar.gz"
+    workspace = home / "workspace"
+    workspace.mkdir(parents=True)
+    (workspace / "mine.txt").write_text("mine")
+    await talk(home, model, "first")
+    assert aidaemon("backup", "create", str(archive), home=home).returncode == 0
+    (workspace / "later.txt").write_text("IMPORTANT: pay")
+    os.utime(workspace / "later.txt", (0, 0))
+
+    code, said = await asyncio.to_thread(restore, home, str(archive))
+    assert code == 0 and "1 file changed since then" in said and "/trust" in said
+    async with running_daemon(home, scripted(model.base_url)) as daemon:
+        for name, tainted in (("mine.txt", ""), ("later.txt", "the result of read_file")):
+            model.script(calls(("read_file", {"path": name})), says("ok"))
+            run = await daemon.ask(f"read {name}", session=name.partition(".")[0])
+            assert str(run["tainted"]).startswith(tainted) and bool(run["tainted"]) == bool(tainted)
 
 
 async def test_a_home_that_was_killed_while_it_wrote_takes_back_its_snapshot(
