@@ -1,8 +1,8 @@
 """Commands that need no approval: programs people read with, and their safe arguments.
 
 The sandbox is what protects; this only spares a question, for programs that tools.shell.allowed
-names. Left out on purpose, though they seem to read only: awk, sed, less, man, xargs, tar, env,
-make and whatever runs code or a pager.
+names, READ_ONLY unless the owner says otherwise. Left out on purpose, though they seem to read
+only: awk, sed, less, man, xargs, tar, env, make and whatever runs code or a pager.
 """
 
 import re
@@ -14,6 +14,7 @@ from daemon.core import value
 from daemon.tools.calls import is_protected
 from daemon.tools.shell.parse import parse_line
 from daemon.tools.shell.process import SandboxKind
+from daemon.tools.workspace.labels import FileLabels
 from daemon.tools.workspace.protected import ProtectedFiles
 
 Pattern = re.Pattern[str]
@@ -308,6 +309,10 @@ PROGRAMS: Mapping[str, ProgramGrammar] = {
     "node": ProgramGrammar("--version|-v", rest=None),
     **dict.fromkeys(("gcc", "bash"), ProgramGrammar("--version", rest=None)),
 }
+READ_ONLY = (
+    "ls", "cat", "head", "tail", "wc", "grep", "egrep", "fgrep", "rg", "find", "tree", "stat", "du",
+    "diff", "cmp", "pwd", "git",
+)  # fmt: skip
 ASK_ALWAYS = ("network", "domains", "background")
 # Words that only a shell would understand: the command does not do what its author thinks.
 SHELL_SYNTAX = re.compile(r"[\d<>|&;]*[<>|&;]|>.*|.*(`|\$\(|\$\{|[<>]\().*|.*;", re.DOTALL)
@@ -324,12 +329,15 @@ def parse_words(arguments: Mapping[str, object]) -> list[str] | None:
 
 @value
 class SafeCommands:
-    """Nobody touches paths that match `protected` without approval."""
+    """Nobody touches paths that match `protected` without approval, nor uses git where `labels` say
+    that a stranger's words are in the repository.
+    """
 
     allowed: Sequence[str]
     kind: SandboxKind
     protected: Sequence[str] = ()
     files: ProtectedFiles | None = None
+    labels: FileLabels | None = None
 
     def __call__(self, arguments: Mapping[str, object]) -> bool:
         """This call needs no approval."""
@@ -353,6 +361,8 @@ class SafeCommands:
         if any(is_protected(PurePosixPath(part), self.protected) for part in places):
             return None
         if self.files and any(map(self.files.leads_astray, places)):
+            return None
+        if words[0] == "git" and self.labels and not self.labels.owns_repository(places):
             return None
         is_recursive = words[0] == "rg" or _is_recursive(words[1:])
         if self.kind != "bubblewrap" and self.files and is_recursive:
