@@ -25,7 +25,7 @@ from daemon.tools.shell.tool import (
 )
 from daemon.tools.signature import bind
 from daemon.tools.workspace.edits import delete_line, edit_file, write_file
-from daemon.tools.workspace.file_store import FileStore, copy_file
+from daemon.tools.workspace.file_store import FileStore, copy_file, move_file
 from daemon.tools.workspace.files import SearchScope, list_dir, read_file, search_files
 from memory.memory import Memory
 
@@ -74,6 +74,7 @@ BUILTIN_TOOLS = (
     edit_file,
     delete_line,
     copy_file,
+    move_file,
     list_dir,
     search_files,
     todo,
