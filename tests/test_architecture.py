@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_800,
     "daemon/settings": 7_990,
     "daemon/store": 13_760,
-    "daemon/tools": 104_950,
+    "daemon/tools": 106_000,
     "daemon/triggers": 23_760,
     "memory": 2_650,
 }

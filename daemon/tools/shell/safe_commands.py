@@ -145,7 +145,7 @@ SAFE_SETTINGS = (
     "-c core.fsmonitor= -c core.hooksPath=/dev/null -c core.pager=cat"
     " -c diff.autoRefreshIndex=false"
 )
-ISOLATION_SCRIPT = """\
+ENTER_FRESH_GIT = """\
 umask 077; here=$(pwd -P); fresh=$(mktemp -d /tmp/git.XXXXXXXX) || exit 126
 cp "$here/.git/HEAD" "$fresh/HEAD" 2>/dev/null ||
   { echo 'fatal: not a git repository with a .git directory'; exit 128; }
@@ -155,6 +155,10 @@ done
 export GIT_DIR="$fresh" GIT_WORK_TREE="$here" GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
 export GIT_OPTIONAL_LOCKS=0 GIT_PAGER=cat GIT_EDITOR=false GIT_TERMINAL_PROMPT=0
 export GIT_ATTR_NOSYSTEM=1 GIT_NO_LAZY_FETCH=1
+"""
+ISOLATION_SCRIPT = (
+    ENTER_FRESH_GIT
+    + """\
 settings=$0 verb=$1
 look() {
   if [ "${1%%:*}" != "$1" ] && git cat-file -e "$1" 2>/dev/null; then  # a folder has no number
@@ -176,6 +180,7 @@ for one; do
 done
 exec git $settings "$@"
 """
+)
 
 
 class GitGrammar(ProgramGrammar):

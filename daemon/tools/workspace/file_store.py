@@ -346,6 +346,9 @@ async def _undo_file(
     if first.undoes:  # an undo was undone: what it had undone stands again
         redone = [one for one in files.versions.values() if one.turn == first.undoes]
         await files.set_undone(redone, undone=False)
+    if path.startswith(".git/"):
+        words = "the branch is where it was before; the files are as they are, and staged"
+        return UndoResult(path, done=True, words=words)
     if first.old == NO_FILE:
         return UndoResult(path, done=True, words="removed; it did not exist before")
     outside = " (text from outside)" if first.label is Label.UNTRUSTED else ""
