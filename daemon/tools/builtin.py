@@ -44,7 +44,7 @@ def build_tools(
     Raises ConfigError for a name in the config that fits no tool, and for two tools of one name.
     """
     scope = SearchScope(files, tuple(config.protected_paths))
-    committer = Committer(files, terminal.sandbox, scope)
+    committer = Committer(files, terminal.sandbox, scope, terminal.protected)
     parts: dict[type, object] = {
         FileStore: files,
         SearchScope: scope,

@@ -100,7 +100,7 @@ async def test_undo_leaves_a_branch_that_moved_since(
         ({"message": "x", "paths": [".env"]}, "protected"),
         ({"message": "x", "paths": [".git/config"]}, "protected"),
         ({"message": "x", "paths": ["../out.txt"]}, "outside the workspace"),
-        ({"message": "x", "paths": ["folder"]}, "this is a folder"),
+        ({"message": "x", "paths": ["folder"]}, "this is a directory"),
         ({"message": "x", "paths": ["gone.txt"]}, "did not match any files"),
         ({"message": "x", "paths": ["nested/a.txt"]}, "a repository of its own"),
     ],
@@ -164,7 +164,7 @@ async def test_a_strangers_repository_is_refused_and_after_a_strangers_text_it_a
     async with living(tmp_path, model) as it:
         labels = it.house.files.labels
         await labels.save([FileLabel(".git", Label.UNTRUSTED, "t", LabelScope.TREE)])
-        assert "something of a stranger's" in await runs(it, tool="git_commit", message="two")
+        assert "is a stranger's" in await runs(it, tool="git_commit", message="two")
         await labels.save([FileLabel("mail.txt", Label.UNTRUSTED, "t")])
         model.script(calls(("read_file", {"path": "mail.txt"})), says("read"))
         await it.ask("read the mail")
@@ -212,6 +212,24 @@ async def test_the_first_commit_of_a_repository_and_one_with_packed_branches(
         assert look(place, "log", "--format=%s") == "second\nagain"
         await it.command("/undo")
         assert look(place, "rev-parse", "HEAD") == first
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_another_name_of_a_protected_file_is_not_committed(
+    tmp_path: Path, model: FakeOpenAI, place: Path, named: bool
+) -> None:
+    """Else git would show unasked what it holds."""
+    (place / "twin").write_text("plain\n")
+    look(place, "add", "twin")
+    look(place, "commit", "-q", "--no-gpg-sign", "-m", "twin")
+    (place / "twin").unlink()
+    (place / "twin").hardlink_to(place / ".env")
+    async with living(tmp_path, model) as it:
+        given = {"paths": ["twin"]} if named else {}
+        seen = await runs(it, tool="git_commit", message="x", **given)
+        assert "Nothing was committed" in seen or "hard link" in seen, seen
+    assert look(place, "log", "-1", "--format=%s") == "twin"
+    assert look(place, "diff", "--cached", "--name-only") == ""
 
 
 def test_the_fixture_starts_programs_where_nobody_takes_care(place: Path) -> None:

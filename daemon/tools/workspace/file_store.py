@@ -347,8 +347,7 @@ async def _undo_file(
         redone = [one for one in files.versions.values() if one.turn == first.undoes]
         await files.set_undone(redone, undone=False)
     if path.startswith(".git/"):
-        words = "the branch is where it was before; the files are as they are, and staged"
-        return UndoResult(path, done=True, words=words)
+        return UndoResult(path, done=True, words="the branch is where it was before")
     if first.old == NO_FILE:
         return UndoResult(path, done=True, words="removed; it did not exist before")
     outside = " (text from outside)" if first.label is Label.UNTRUSTED else ""
@@ -371,38 +370,30 @@ async def move_file(files: FileStore, context: ToolContext, path: str, to: str) 
     workspace = files.workspace
     source, there = workspace.stat(path), workspace.stat(to)
     if source and stat.S_ISDIR(source.st_mode):
-        raise ToolError(
-            f"{path}: this is a folder; move its files one by one. Nothing was changed."
-        )
+        raise ToolError(f"{path}: this is a folder; move its files one by one")
     if there:
         what = "a folder; name the file in it" if stat.S_ISDIR(there.st_mode) else "something"
-        raise ToolError(f"{to}: there is {what} already. Nothing was changed.")
+        raise ToolError(f"{to}: there is {what} already")
     if workspace.is_mounted(workspace.normalize(path)):
         raise ToolError(f"{path}: what came with messages stays there; copy_file copies it")
     data, author = await _read_to_copy(files, context, path)
-    mode = source.st_mode & 0o777 if source else None
-    await run_to_completion(_move(files, data, (path, to), (author, mode)))
-    return f"moved {path} to {to}"
-
-
-async def _move(
-    files: FileStore, data: bytes, names: tuple[str, str], new: tuple[ChangeAuthor, int | None]
-) -> None:
-    """Both changes, or none: a crash in between leaves the file in both places."""
-    path, to = names
-    author, mode = new
 
     def create(old: bytes | None) -> bytes:
         if old is not None:
-            raise ToolError(f"{to}: somebody else made it just now. Nothing was changed.")
+            raise ToolError(f"{to}: somebody else made it just now")
         return data
 
     def remove(old: bytes | None) -> None:
         if old != data:
             raise ToolError(f"{path}: somebody else changed it just now; it is in {to}, too")
 
-    await files.write(to, create, author, mode=mode)
-    await files.write(path, remove, author)
+    async def move() -> None:
+        """A crash in between leaves the file in both places."""
+        await files.write(to, create, author, mode=source.st_mode & 0o777 if source else None)
+        await files.write(path, remove, author)
+
+    await run_to_completion(move())
+    return f"moved {path} to {to}"
 
 
 async def _read_to_copy(
