@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_820,
     "daemon/settings": 7_820,
     "daemon/store": 13_840,
-    "daemon/tools": 104_570,
+    "daemon/tools": 106_110,
     "daemon/triggers": 23_850,
     "memory": 2_650,
 }

@@ -150,8 +150,9 @@ class ToolOwner:
         contents, redact = self.files.list_own_contents, self.redactor.redact_text
         binder = NamedFilesBinder(sandbox.workspace, self.paths.undo, contents, redact)
         terminal = Shell(
-            sandbox, shell, guarded, self.redactor, effects, background, binder, protected
-        )
+            sandbox, shell, guarded, self.redactor, effects, background, binder, protected,
+            self.files.labels,
+        )  # fmt: skip
         self.registry = build_tools(
             config=config,
             terminal=terminal,

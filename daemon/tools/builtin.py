@@ -25,8 +25,9 @@ from daemon.tools.shell.tool import (
 )
 from daemon.tools.signature import bind
 from daemon.tools.workspace.edits import delete_line, edit_file, write_file
-from daemon.tools.workspace.file_store import FileStore, copy_file
+from daemon.tools.workspace.file_store import FileStore, copy_file, move_file
 from daemon.tools.workspace.files import SearchScope, list_dir, read_file, search_files
+from daemon.tools.workspace.git_commit import Committer, git_commit
 from memory.memory import Memory
 
 
@@ -42,16 +43,20 @@ def build_tools(
 
     Raises ConfigError for a name in the config that fits no tool, and for two tools of one name.
     """
+    scope = SearchScope(files, tuple(config.protected_paths))
+    committer = Committer(files, terminal.sandbox, scope, terminal.protected)
     parts: dict[type, object] = {
         FileStore: files,
-        SearchScope: SearchScope(files, tuple(config.protected_paths)),
+        SearchScope: scope,
+        Committer: committer,
         Memory: memories.memory,
         OwnersMemory: memories,
         Shell: terminal,
         BackgroundCommands: terminal.background,
     }
-    tools = [*bind(BUILTIN_TOOLS, parts), shell_tool(terminal), *more]
-    known = [*(tool.name for tool in tools), find_tools.name]
+    offered = (*BUILTIN_TOOLS, git_commit) if committer.is_offered else BUILTIN_TOOLS
+    tools = [*bind(offered, parts), shell_tool(terminal), *more]
+    known = [*(tool.name for tool in tools), find_tools.name, git_commit.name]
     for key, names in (("enabled", config.enabled), ("disabled", config.disabled)):
         for name in names:
             if not filter_names(known, name):
@@ -74,6 +79,7 @@ BUILTIN_TOOLS = (
     edit_file,
     delete_line,
     copy_file,
+    move_file,
     list_dir,
     search_files,
     todo,

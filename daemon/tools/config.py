@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from daemon.tools.policy.facts import Approvals
-from daemon.tools.shell.safe_commands import PROGRAMS
+from daemon.tools.shell.safe_commands import PROGRAMS, READ_ONLY
 from daemon.tools.shell.sandbox import SandboxChoice
 from daemon.tools.web.config import NetConfig, WebConfig
 
@@ -48,9 +48,9 @@ class ShellConfig(BaseModel):
         4000, ge=200, le=200_000, description="longer results keep their beginning and their end"
     )
     allowed: list[Annotated[str, AfterValidator(_check_program)]] = Field(
-        [],
-        description="programs that need no approval when all their arguments are harmless:"
-        " ls, cat, grep, git ...",
+        [*READ_ONLY],
+        description="programs that need no approval in the owner's own chat when all their"
+        " arguments only read; []: every command asks",
     )
     sandbox: SandboxChoice = Field(
         "auto", description='"auto": the best there is; "bubblewrap": without it no command runs'

@@ -14,6 +14,7 @@ from daemon.tools.builtin import build_tools
 from daemon.tools.config import ShellConfig, ToolsConfig
 from daemon.tools.memory_tools import OwnersMemory
 from daemon.tools.registry import CORE_TOOLS, ToolRegistry
+from daemon.tools.shell.safe_commands import READ_ONLY
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.shell.tool import Shell
 from daemon.tools.signature import bind, tool
@@ -217,7 +218,7 @@ def test_the_config_has_the_keys_of_the_contract_and_their_defaults() -> None:
     config = ToolsConfig()
     assert (config.approvals, config.approval_minutes) == ("risk", 5)
     assert (config.shell.timeout_s, config.shell.max_output_chars) == (30, 4000)
-    assert (config.shell.sandbox, config.shell.allowed) == ("auto", [])
+    assert (config.shell.sandbox, config.shell.allowed) == ("auto", [*READ_ONLY])
     for wrong in ({"approvals": "never"}, {"approval_minutes": 0}, {"shel": {}}):
         with pytest.raises(ValidationError):
             ToolsConfig.model_validate(wrong)

@@ -153,7 +153,12 @@ class PolicyGate:
             effect=call.effect,
             taint=taint,
             # `is_safe` knows the config's protected paths only.
-            safe=bool(not spec.protected_paths and tool.is_safe and tool.is_safe(arguments)),
+            safe=bool(
+                not spec.protected_paths
+                and is_owner_turn(turn)
+                and tool.is_safe
+                and tool.is_safe(arguments)
+            ),
             is_protected=any(is_protected(path, protected) for path in paths),
             approvals="always" if "always" in (self.approvals, spec.approvals) else "risk",
             ruling=self.rules.ruling(turn.session, setting.root, tool, arguments),

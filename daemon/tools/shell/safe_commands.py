@@ -1,8 +1,8 @@
 """Commands that need no approval: programs people read with, and their safe arguments.
 
 The sandbox is what protects; this only spares a question, for programs that tools.shell.allowed
-names. Left out on purpose, though they seem to read only: awk, sed, less, man, xargs, tar, env,
-make and whatever runs code or a pager.
+names, READ_ONLY unless the owner says otherwise. Left out on purpose, though they seem to read
+only: awk, sed, less, man, xargs, tar, env, make and whatever runs code or a pager.
 """
 
 import re
@@ -14,6 +14,7 @@ from daemon.core import value
 from daemon.tools.calls import is_protected
 from daemon.tools.shell.parse import parse_line
 from daemon.tools.shell.process import SandboxKind
+from daemon.tools.workspace.labels import FileLabels
 from daemon.tools.workspace.protected import ProtectedFiles
 
 Pattern = re.Pattern[str]
@@ -144,7 +145,7 @@ SAFE_SETTINGS = (
     "-c core.fsmonitor= -c core.hooksPath=/dev/null -c core.pager=cat"
     " -c diff.autoRefreshIndex=false"
 )
-ISOLATION_SCRIPT = """\
+ENTER_FRESH_GIT = """\
 umask 077; here=$(pwd -P); fresh=$(mktemp -d /tmp/git.XXXXXXXX) || exit 126
 cp "$here/.git/HEAD" "$fresh/HEAD" 2>/dev/null ||
   { echo 'fatal: not a git repository with a .git directory'; exit 128; }
@@ -154,6 +155,10 @@ done
 export GIT_DIR="$fresh" GIT_WORK_TREE="$here" GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
 export GIT_OPTIONAL_LOCKS=0 GIT_PAGER=cat GIT_EDITOR=false GIT_TERMINAL_PROMPT=0
 export GIT_ATTR_NOSYSTEM=1 GIT_NO_LAZY_FETCH=1
+"""
+ISOLATION_SCRIPT = (
+    ENTER_FRESH_GIT
+    + """\
 settings=$0 verb=$1
 look() {
   if [ "${1%%:*}" != "$1" ] && git cat-file -e "$1" 2>/dev/null; then  # a folder has no number
@@ -175,6 +180,7 @@ for one; do
 done
 exec git $settings "$@"
 """
+)
 
 
 class GitGrammar(ProgramGrammar):
@@ -308,6 +314,10 @@ PROGRAMS: Mapping[str, ProgramGrammar] = {
     "node": ProgramGrammar("--version|-v", rest=None),
     **dict.fromkeys(("gcc", "bash"), ProgramGrammar("--version", rest=None)),
 }
+READ_ONLY = (
+    "ls", "cat", "head", "tail", "wc", "grep", "egrep", "fgrep", "rg", "find", "tree", "stat", "du",
+    "diff", "cmp", "pwd", "git",
+)  # fmt: skip
 ASK_ALWAYS = ("network", "domains", "background")
 # Words that only a shell would understand: the command does not do what its author thinks.
 SHELL_SYNTAX = re.compile(r"[\d<>|&;]*[<>|&;]|>.*|.*(`|\$\(|\$\{|[<>]\().*|.*;", re.DOTALL)
@@ -324,12 +334,15 @@ def parse_words(arguments: Mapping[str, object]) -> list[str] | None:
 
 @value
 class SafeCommands:
-    """Nobody touches paths that match `protected` without approval."""
+    """Nobody touches paths that match `protected` without approval, nor uses git where `labels` say
+    that a stranger's words are in the repository.
+    """
 
     allowed: Sequence[str]
     kind: SandboxKind
     protected: Sequence[str] = ()
     files: ProtectedFiles | None = None
+    labels: FileLabels | None = None
 
     def __call__(self, arguments: Mapping[str, object]) -> bool:
         """This call needs no approval."""
@@ -353,6 +366,8 @@ class SafeCommands:
         if any(is_protected(PurePosixPath(part), self.protected) for part in places):
             return None
         if self.files and any(map(self.files.leads_astray, places)):
+            return None
+        if words[0] == "git" and self.labels and not self.labels.owns_repository(places):
             return None
         is_recursive = words[0] == "rg" or _is_recursive(words[1:])
         if self.kind != "bubblewrap" and self.files and is_recursive:

@@ -28,6 +28,7 @@ from daemon.tools.shell.sandbox import SEARCH_PATH, Sandbox
 from daemon.tools.shell.unpacks import unpacks
 from daemon.tools.signature import bind, tool
 from daemon.tools.workspace.command_effects import CommandEffects, CommandStart
+from daemon.tools.workspace.labels import FileLabels
 from daemon.tools.workspace.protected import ProtectedFiles
 
 MAX_FINISHED = 20
@@ -245,6 +246,7 @@ class Shell:
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
     binds: Binder | None = None
     protected: ProtectedFiles | None = None
+    labels: FileLabels | None = None
 
     @property
     def safe_commands(self) -> SafeCommands:
@@ -254,6 +256,7 @@ class Shell:
             self.sandbox.kind,
             self.protected_paths,
             self.protected,
+            self.labels,
         )
 
     def build_argv(self, arguments: Mapping[str, object]) -> list[str]:

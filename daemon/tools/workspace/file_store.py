@@ -6,6 +6,7 @@ disk before its record, and the record before the change: after a kill, /undo fi
 
 import asyncio
 import logging
+import stat
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -345,6 +346,8 @@ async def _undo_file(
     if first.undoes:  # an undo was undone: what it had undone stands again
         redone = [one for one in files.versions.values() if one.turn == first.undoes]
         await files.set_undone(redone, undone=False)
+    if path.startswith(".git/"):
+        return UndoResult(path, done=True, words="the branch is where it was before")
     if first.old == NO_FILE:
         return UndoResult(path, done=True, words="removed; it did not exist before")
     outside = " (text from outside)" if first.label is Label.UNTRUSTED else ""
@@ -356,9 +359,49 @@ async def copy_file(files: FileStore, context: ToolContext, path: str, to: str) 
     """Copy a file within the workspace, or one that came with a message (inbox/...) into it,
     so that commands can read it.
     """
+    data, author = await _read_to_copy(files, context, path)
+    await files.write(to, lambda old: data, author)
+    return f"copied {len(data)} bytes to {to}"
+
+
+@tool(effect=Effect.WRITE, parallel=True, critical=("path", "to"), paths=("path", "to"))
+async def move_file(files: FileStore, context: ToolContext, path: str, to: str) -> str:
+    """Move or rename a file of the workspace; `to` is its whole new path, where nothing may be."""
+    workspace = files.workspace
+    source, there = workspace.stat(path), workspace.stat(to)
+    if source and stat.S_ISDIR(source.st_mode):
+        raise ToolError(f"{path}: this is a folder; move its files one by one")
+    if there:
+        what = "a folder; name the file in it" if stat.S_ISDIR(there.st_mode) else "something"
+        raise ToolError(f"{to}: there is {what} already")
+    if workspace.is_mounted(workspace.normalize(path)):
+        raise ToolError(f"{path}: what came with messages stays there; copy_file copies it")
+    data, author = await _read_to_copy(files, context, path)
+
+    def create(old: bytes | None) -> bytes:
+        if old is not None:
+            raise ToolError(f"{to}: somebody else made it just now")
+        return data
+
+    def remove(old: bytes | None) -> None:
+        if old != data:
+            raise ToolError(f"{path}: somebody else changed it just now; it is in {to}, too")
+
+    async def move() -> None:
+        """A crash in between leaves the file in both places."""
+        await files.write(to, create, author, mode=source.st_mode & 0o777 if source else None)
+        await files.write(path, remove, author)
+
+    await run_to_completion(move())
+    return f"moved {path} to {to}"
+
+
+async def _read_to_copy(
+    files: FileStore, context: ToolContext, path: str
+) -> tuple[bytes, ChangeAuthor]:
+    """The content, and whose words a copy of it is."""
     data, label, holds = await files.read(path, bytes)
     author = ChangeAuthor.from_context(context)
     own = (path,) if author.label is Label.UNTRUSTED and label is Label.TRUSTED else ()
     label, carries = author.label.join_with(label), (*author.carries, *holds, *own)
-    await files.write(to, lambda old: data, replace(author, label=label, carries=carries))
-    return f"copied {len(data)} bytes to {to}"
+    return data, replace(author, label=label, carries=carries)

@@ -129,6 +129,16 @@ class FileLabels:
             if name not in self.by_folded.get(_casefold_path(name), ())
         ]
 
+    def owns_repository(self, places: Iterable[str] = ()) -> bool:
+        """The workspace's own `.git`, if there is one, is a folder with nothing of a stranger's in
+        it, and none of these places lies in another repository that is not trusted.
+        """
+        git = self.workspace.stat(".git")
+        if self.at_work or (git and not stat.S_ISDIR(git.st_mode)):
+            return False
+        trusted = self.label_of_names([".git"]) is TRUSTED
+        return trusted and all(self.find_folder_label(f"{one}/") is TRUSTED for one in places)
+
     async def set_trusted(self, name: str, digest: str, turn: str) -> None:
         """Trusted text replaces the whole file, or it is removed."""
         if digest == NO_FILE or not self.needs_row(name, digest):
