@@ -493,3 +493,42 @@ async def test_a_plan_outlives_the_compression_of_the_history(
         assert any(isinstance(one, HistoryCompressed) for one in await it.events(turn))
         assert "propose_plan" not in str(model.requests[-1].body["messages"])
         assert (view.calls[-1].decision, world.done) == ("allow", ["smash pots"])
+
+
+async def test_a_planned_command_is_for_the_files_that_it_runs_as_they_were(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    first, second = {"command": "sh first.sh"}, {"command": "sh second.sh"}
+    changed = {"path": "second.sh", "text": "echo other >> out.txt\n"}
+    model.script(
+        proposes(action("shell", first), action("shell", second)),
+        calls(("shell", first)),
+        calls(("write_file", changed)),
+        calls(("shell", second)),
+        says("done"),
+    )
+    async with home(tmp_path, model) as (it, _):
+        workspace = tmp_path / "workspace"
+        for name in ("first", "second"):
+            (workspace / f"{name}.sh").write_text(f"echo {name} >> out.txt\n")
+        turn = await plan(it)
+        await waits(it, turn)
+        card = await it.command("/approve show")
+        assert "first.sh" in card and "second.sh" in card
+        await it.command("/approve")
+        await waits(it, turn, 2)
+        assert (workspace / "out.txt").read_text() == "first\n"
+        [asked] = await it.house.client.list_approvals()
+        assert "second.sh" in asked.arguments
+        await it.command("/deny")
+        await it.settled(turn)
+
+
+async def test_plan_asks_for_a_task_and_only_an_owner_may_give_it(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    async with home(tmp_path, model) as (it, _):
+        assert await it.command("/plan") == "Use /plan TASK."
+        ann = Person("ann", Role.ADMIN)
+        reply = (await it.house.client.send(SESSION, "/plan x", by=ann)).reply
+        assert "You may not use /plan" in reply and not model.count
