@@ -532,3 +532,17 @@ async def test_plan_asks_for_a_task_and_only_an_owner_may_give_it(
         ann = Person("ann", Role.ADMIN)
         reply = (await it.house.client.send(SESSION, "/plan x", by=ann)).reply
         assert "You may not use /plan" in reply and not model.count
+
+
+async def test_a_turn_that_has_read_what_is_the_owners_may_propose_a_plan_unasked(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.script(
+        calls(("read_file", {"path": "a.txt"})), proposes(POTS), smashes("pots"), says("done")
+    )
+    async with home(tmp_path, model) as (it, world):
+        (tmp_path / "workspace" / "a.txt").write_text("mine")
+        turn = await it.say("break what a.txt says")
+        await approve(it, turn)
+        view = await it.settled(turn)
+        assert view.calls[-1].decision == "allow" and world.done == ["smash pots"]
