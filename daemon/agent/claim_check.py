@@ -9,6 +9,7 @@ from functools import lru_cache
 from daemon.core.events import Outcome, ToolFinished
 from daemon.core.messages import ToolCall
 from daemon.core.trust import Effect
+from daemon.core.turn import PLAN_TOOL
 
 LONGEST_REPLY, LONGEST_QUOTE = 16_000, 160
 HELPERS = frozenset(("spawn", "agent", "delegate"))
@@ -190,7 +191,7 @@ def _is_shown(kind: int, past: Sequence[tuple[ToolFinished, ToolCall]]) -> bool:
             result.exit_code == 0 or effects == (Effect.DESTRUCTIVE,)
         ):
             return True
-        if result.outcome is not Outcome.OK:
+        if result.outcome is not Outcome.OK or call.name == PLAN_TOOL:
             continue
         looked = result.effect in (Effect.READ, Effect.FETCH) and call.name not in OWN_LISTS
         if (

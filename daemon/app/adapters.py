@@ -234,5 +234,8 @@ def _list_held(tx: Tx, session: str, wanted: GrantRequest) -> list[GrantRow]:
     held = tx.list_grants(session)
     if wanted.untrusted:
         return [row for row in tx.list_grants(OUTSIDE_SCOPE) + held if row.session]
+    for row in tx.list_grants(wanted.plan) if wanted.plan else ():
+        is_open = wanted.exact and (row.paths or " " in row.args_hash)
+        held += [row] if row.session and not is_open else []
     own = tx.get_session(session)
     return held + (tx.list_grants(own.root) if own and own.root else [])

@@ -38,6 +38,7 @@ from daemon.commands.approvals import ApprovalCommands
 from daemon.commands.files import TrustCommands
 from daemon.commands.goals import GoalCommands
 from daemon.commands.memory import MEMORY_WAITS, MemoryCommands, count_memories
+from daemon.commands.plans import PlanCommand
 from daemon.commands.registry import CommandRunner
 from daemon.commands.rules import RuleCommands
 from daemon.commands.schedules import ScheduleCommands
@@ -251,6 +252,8 @@ class Daemon(ToolOwner):
         )
         people = PeopleService(store, clock, sessions=sessions, config_roles=self.config_roles)
         self.trust = TrustCommands(self.effects)
+        intake = Intake(self.config.limits, clock)
+        inbox = self.inbox = Inbox(store, sessions, clock, self.new_id, self.redactor, intake)
         groups = (
             SessionCommands(clock, services, self.routes, self.usage.today, self._describe_state),
             ApprovalCommands(approvals),
@@ -259,12 +262,11 @@ class Daemon(ToolOwner):
             UndoCommand(store, self.files),
             ScheduleCommands(self.schedules),
             GoalCommands(self.goals, services),
+            PlanCommand(inbox),
             MemoryCommands(self.memory, clock),
             self.trust,
         )
         commands = self.commands = CommandRunner(store, clock, groups)
-        intake = Intake(self.config.limits, clock)
-        inbox = self.inbox = Inbox(store, sessions, clock, self.new_id, self.redactor, intake)
         self.client = LocalClient(
             store,
             inbox,

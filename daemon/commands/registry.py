@@ -16,6 +16,7 @@ from daemon.core.errors import AidaemonError, UsageError
 from daemon.core.quoted import fence_quoted
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Resource, Right, Role, has_right
+from daemon.sessions.brakes import TooMany
 from daemon.sessions.inbox import COMMAND_STATE
 from daemon.store.journal import Store, Tx
 
@@ -96,6 +97,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tell you something at its time",
             "/remind WHEN: TEXT, such as /remind tomorrow at 9:00: call Ann.",
             Right.WORK,
+        ),
+        Command(
+            "plan",
+            "plan a task, do it after one yes",
+            "/plan TASK: I only read until you approve what I would do.",
+            Right.MANAGE,
+            repeatable=True,
         ),
         Command(
             "goal",
@@ -191,7 +199,7 @@ FILE_EXAMPLES = {
 FILE_SENT = 'Send me a file and say: "Sum this up."'
 LONGEST_QUESTION = 40
 ASKS_TO_START = ("what can you do", "was kannst du", "que peux-tu faire", "qué puedes hacer")
-FREE_TEXT = ("loop", "deny", "schedule", "goal")
+FREE_TEXT = ("loop", "deny", "schedule", "goal", "plan")
 
 
 def parse_command(text: str) -> tuple[str, str] | None:
@@ -273,7 +281,7 @@ class CommandRunner:
         handler = next(filter(None, handlers))
         try:
             return await handler(call)
-        except UsageError as error:
+        except (UsageError, TooMany) as error:
             return str(error)
 
     async def earlier_reply(self, row: InboxRow) -> str:

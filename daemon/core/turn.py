@@ -4,7 +4,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -188,7 +188,7 @@ NO_PROGRESS = (
     TurnResumed,
 )
 PLANNED_INTENTS = (Intent.MULTI_STEP, Intent.COMPLEX)
-TODO_TOOL = "todo"
+TODO_TOOL, PLAN_TOOL = "todo", "propose_plan"
 Done = list[tuple[ToolFinished, ToolCall]]
 
 
@@ -337,12 +337,16 @@ class Turn:
                 self.call(event.call_id).result = event
                 if event.offers:
                     self._offer_tools(*event.offers)
+                if event.tool == PLAN_TOOL and event.outcome is Outcome.OK:
+                    self.spec = replace(self.spec, plan_first=False)
                 if not self.pending:
                     self._take_results()
             case UserSaid():
                 self.awaiting_verdict = False
                 self.limits, self.spec = event.limits, event.terms
                 self.max_iterations = event.limits.max_iterations
+                if self.spec.plan_first and not self.parent:
+                    self._offer_tools(PLAN_TOOL)
                 self.memory_ids = tuple(hit.id for hit in event.memories)
                 text = event.full_text
                 if event.memories:  # the same bytes in every later prompt

@@ -111,7 +111,7 @@ class TurnSpec:
 
     `tools` are patterns of names; empty: all. `critical`: a refusal of these ends the turn (D3).
     `output_schema`: JSON schema that the answer must fit. `depth` counts how many agents are above
-    this one (A17).
+    this one (A17). `plan_first`: until a plan is approved it only reads.
     """
 
     agent: str = "default"
@@ -134,6 +134,10 @@ class TurnSpec:
     on_budget: Literal["ask", "stop"] = "stop"
     composite: Composite | None = None
     depth: int = 0
+    plan_first: bool = False
+
+
+PLAN_WORD = "/plan "
 
 
 def check_pattern(pattern: str) -> str:

@@ -29,6 +29,7 @@ from daemon.core.rows import (
     may_answer_question,
 )
 from daemon.core.trust import Label, Person
+from daemon.core.turn import PLAN_TOOL
 from daemon.sessions.manager import SessionManager
 from daemon.store.journal import Store, Tx
 from daemon.tools.calls import CHANGED_NOTE
@@ -91,6 +92,8 @@ class ApprovalService:
             grant = grant_from_answer(
                 row, answer, bounds, name=name, where=where, by=by.name, now=now
             )
+            if row.tool == PLAN_TOOL:
+                grant = None  # it is for its turn, however it is approved
             answered = tx.answer_approval(turn, call_id, answer, by.name, reason, now)
             if answered and grant:
                 for old in tx.list_grants(ALL_SESSIONS):

@@ -13,6 +13,7 @@ from daemon.core.quoted import find_quoted
 from daemon.core.redaction import Redactor, drop_lone_surrogates
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.core.trust import Label
+from daemon.core.turn_spec import PLAN_WORD
 from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
 from daemon.store.journal import Store, Tx
@@ -87,7 +88,8 @@ class Inbox:
             size = len(inbound.text) + sum(map(len, inbound.data))
             counted = self.intake.take(inbound.sender, size, owner=inbound.role == OWNER)
         control, steers = None, ""
-        if not command and not inbound.attachments:  # files are fetched when a turn begins
+        begins = command or inbound.text.startswith(PLAN_WORD)
+        if not begins and not inbound.attachments:  # files are fetched when a turn begins
             control, steers = self.sessions.find_steerable(inbound.session, inbound.sender)
         body, own, *data = (
             self.redactor.redact_text(drop_lone_surrogates(text))
@@ -144,7 +146,9 @@ def _write(
         tx.put_session(session)
     question = (
         None
-        if row.state == COMMAND_STATE or session.label is Label.UNTRUSTED
+        if row.state == COMMAND_STATE
+        or session.label is Label.UNTRUSTED
+        or row.body.startswith(PLAN_WORD)
         else _find_open_question(tx, row)
     )
     if question:

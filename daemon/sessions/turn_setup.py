@@ -19,7 +19,7 @@ from daemon.core.quoted import find_quoted
 from daemon.core.rows import LOOP_CHANNEL, ChildRow, InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import OWNER_NAME, Label, join_sources
 from daemon.core.turn import Turn
-from daemon.core.turn_spec import Intent, TurnSpec
+from daemon.core.turn_spec import PLAN_WORD, Intent, TurnSpec
 from daemon.store.journal import Tx
 
 AGENT = "agent"
@@ -57,19 +57,10 @@ class TurnPreparer:
         except ConfigError as exc:
             spec, limits, error = TurnSpec(agent=session.agent), Limits(), str(exc)
         else:
-            if child and parent_spec:  # its author's approvals apply to the child, too (B8)
-                always = "always" in (parent_spec.approvals, spec.approvals)
-                protected = dict.fromkeys((*parent_spec.protected_paths, *spec.protected_paths))
-                spec, limits = (
-                    replace(
-                        spec,
-                        approvals="always" if always else spec.approvals,
-                        protected_paths=tuple(protected),
-                        depth=child.depth,
-                        on_budget="stop",
-                    ),
-                    child.limits,
-                )
+            if child and parent_spec:
+                spec, limits = _inherit(spec, parent_spec, child.depth), child.limits
+            elif row.body.startswith(PLAN_WORD):
+                spec = replace(spec, plan_first=True)
             intent = None if files else classify_by_rules(row.body)
             if intent is not Intent.TRIVIAL and row.role == OWNER_NAME:
                 memories = tuple(await self.recall(row.body, session.id))
@@ -103,6 +94,19 @@ class TurnPreparer:
             made = (spec, defaults, spec.turn_spec(defaults), spec.limits(defaults))
             self._cached[spec.identity.name] = made
         return made[2:]
+
+
+def _inherit(spec: TurnSpec, parent: TurnSpec, depth: int) -> TurnSpec:
+    """The approvals of its parent's author apply to a sub-agent, too (B8)."""
+    always = "always" in (parent.approvals, spec.approvals)
+    return replace(
+        spec,
+        approvals="always" if always else spec.approvals,
+        protected_paths=tuple(dict.fromkeys((*parent.protected_paths, *spec.protected_paths))),
+        depth=depth,
+        plan_first=parent.plan_first,
+        on_budget="stop",
+    )
 
 
 def serves_another(session: SessionRow, turn: Turn) -> bool:

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from fnmatch import filter as filter_names
 
 from daemon.core.errors import ConfigError
+from daemon.core.turn import PLAN_TOOL
 from daemon.tools.base import Tool
 from daemon.tools.basic import (
     current_time,
@@ -15,6 +16,7 @@ from daemon.tools.basic import (
 from daemon.tools.calculate import calculate
 from daemon.tools.config import ToolsConfig
 from daemon.tools.memory_tools import OwnersMemory, recall, remember
+from daemon.tools.plan_tool import plan_tool
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.tool import (
     BackgroundCommands,
@@ -56,7 +58,7 @@ def build_tools(
     }
     offered = (*BUILTIN_TOOLS, git_commit) if committer.is_offered else BUILTIN_TOOLS
     tools = [*bind(offered, parts), shell_tool(terminal), *more]
-    known = [*(tool.name for tool in tools), find_tools.name, git_commit.name]
+    known = [*(tool.name for tool in tools), find_tools.name, git_commit.name, PLAN_TOOL]
     for key, names in (("enabled", config.enabled), ("disabled", config.disabled)):
         for name in names:
             if not filter_names(known, name):
@@ -64,7 +66,8 @@ def build_tools(
                 hint = f"; did you mean {close[0]!r}?" if close else ""
                 raise ConfigError(f"tools.{key}: there is no tool {name!r}{hint}")
     catalogue = ToolRegistry(tools, enabled=config.enabled, disabled=config.disabled)
-    catalogue.replace_source(find_tools.name, bind([find_tools], {ToolRegistry: catalogue}))
+    own = [*bind([find_tools], {ToolRegistry: catalogue}), plan_tool(files.store, catalogue)]
+    catalogue.replace_source(find_tools.name, own)
     return catalogue
 
 

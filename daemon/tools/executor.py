@@ -223,7 +223,7 @@ class ToolExecutor:
         if not binds:
             return []
         if former is None and content.key:
-            wanted = make_grant_request(call, setting)
+            wanted = make_grant_request(turn, call, setting)
             former = await self.gate.grants.find_former(turn.session, wanted)
         if former is None or former == content.key:
             return [content.description]

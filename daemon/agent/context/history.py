@@ -13,7 +13,7 @@ from hashlib import blake2b
 from itertools import chain, pairwise
 
 from daemon.core import value
-from daemon.core.events import MemoryHit, RecordedEvent, Todo, UserSaid
+from daemon.core.events import MemoryHit, RecordedEvent, Todo
 from daemon.core.messages import Message, MessageRole, defuse_images
 from daemon.core.provenance import SourcedText, collect_texts, is_owner_turn
 from daemon.core.rows import GOAL_CHANNEL, GOAL_DONE, ChildRow, SessionRow
@@ -291,9 +291,8 @@ def load_history(tx: Tx, session: SessionRow) -> History:
 
 
 def load_parent(tx: Tx, turn_id: str) -> tuple[ChildRow | None, TurnSpec | None]:
-    """The row that links the turn to its parent, and the spec that the parent began with."""
+    """The row that links the turn to its parent, and the spec of the parent."""
     child = tx.get_child(turn_id)
     if child is None:
         return None, None
-    said = next((entry.event for entry in tx.list_events(child.parent)), None)
-    return child, said.terms if isinstance(said, UserSaid) else TurnSpec()
+    return child, rebuild_turn(child.parent, "", tx.list_events(child.parent)).spec

@@ -34,7 +34,7 @@ class PolicyInput:
     """One call as the gate sees it. `safe` is a command of the safe grammar; `ruling` is the
     verdict of a pinned rule; `askable`: there is somebody to ask. `unordered` is why the owner's
     words do not order a tainted call, `excess` why a fetch would tell too much; `private`:
-    something of the owner's was read.
+    something of the owner's was read. `plan`: it waits for one, or is one.
     """
 
     effect: Effect
@@ -49,3 +49,4 @@ class PolicyInput:
     unordered: str = ""
     excess: str = ""
     private: bool = False
+    plan: bool | Literal["proposed"] = False

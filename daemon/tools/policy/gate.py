@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from daemon.core import value
 from daemon.core.provenance import TrustContext, is_owner_turn
 from daemon.core.trust import Decision, Effect, Label
-from daemon.core.turn import Turn
+from daemon.core.turn import PLAN_TOOL, Turn
 from daemon.tools.base import ToolError
 from daemon.tools.calls import (
     HEARTBEAT_FILE,
@@ -19,8 +19,9 @@ from daemon.tools.calls import (
 )
 from daemon.tools.policy.addresses import iter_values
 from daemon.tools.policy.facts import Approvals, PolicyInput, Taint
-from daemon.tools.policy.grants import GrantRequest, GrantStore, grantable_paths
+from daemon.tools.policy.grants import PLAN_SCOPE, GrantRequest, GrantStore, grantable_paths
 from daemon.tools.policy.judges import TABLE, Judge, judge, quote
+from daemon.tools.policy.plans import MAX_ACTIONS, find_fault, read_actions
 from daemon.tools.policy.rules import STRICTNESS, RuleSet, Verdict
 from daemon.tools.registry import ToolRegistry
 
@@ -28,7 +29,7 @@ ALLOW, ASK, DENY = Decision
 OWNER_ONLY = "only the owner can use it, in a chat of theirs"
 
 
-def make_grant_request(call: AdmittedCall, setting: TrustContext) -> GrantRequest:
+def make_grant_request(turn: Turn, call: AdmittedCall, setting: TrustContext) -> GrantRequest:
     """What a standing permission for the call must cover."""
     return GrantRequest(
         call.tool.name,
@@ -36,6 +37,8 @@ def make_grant_request(call: AdmittedCall, setting: TrustContext) -> GrantReques
         grantable_paths(call.tool.meta, call.arguments),
         untrusted=setting.session_label is Label.UNTRUSTED,
         binds=call.content.key,
+        plan=f"{PLAN_SCOPE}{setting.root_turn or turn.id}",
+        exact=turn.label is Label.UNTRUSTED or call.effect is Effect.DESTRUCTIVE,
     )
 
 
@@ -104,6 +107,8 @@ class PolicyGate:
         from_outside = setting.session_label is Label.UNTRUSTED or not is_owner_turn(turn)
         if tool.meta.owner_only and from_outside:
             return DENY, OWNER_ONLY
+        if tool.name == PLAN_TOOL and (why := self._explain_bad_plan(turn, call, setting)):
+            return DENY, why
         earlier = call.state.judged
         case = self._collect_facts(turn, call, setting)
         reads = case.taint is Taint.READ_OUTSIDE_TEXT and not tool.meta.public
@@ -122,7 +127,7 @@ class PolicyGate:
         if decision is not ALLOW and granted[0] is ALLOW:
             # The reply is on disk first: a call lost in a crash must not use up a grant (K7).
             await turn.commit()
-            wanted = make_grant_request(call, setting)
+            wanted = make_grant_request(turn, call, setting)
             key = f"{turn.id}/{call.state.call_id}"
             if await self.grants.use_grant(turn.session, wanted, key):
                 return granted
@@ -140,6 +145,25 @@ class PolicyGate:
 
         case = self._collect_facts(turn, call, setting)
         return tuple(TaintedCall(self, turn, call, setting, case).list_carried())
+
+    def _explain_bad_plan(self, turn: Turn, call: AdmittedCall, setting: TrustContext) -> str:
+        """Why nobody is asked, or ""."""
+        actions = read_actions(call.arguments)
+        if turn.parent or not 0 < len(actions) <= MAX_ACTIONS:
+            return f"a plan has 1 to {MAX_ACTIONS} actions, and a sub-agent proposes none"
+        for number, action in enumerate(actions, 1):
+            tool = self.registry.get(action.tool)
+            fault = find_fault(action, tool)
+            for given in action.list_calls(tool) if tool and not fault else ():
+                assert tool
+                one = replace(call, tool=tool, arguments=given, effect=tool.effect_of(given))
+                case = replace(self._collect_facts(turn, one, setting), plan=False, has_grant=True)
+                decision, reason = self.judge(case)
+                if case.is_protected or decision is DENY:
+                    fault = "the path is protected" if case.is_protected else reason
+            if fault:
+                return f"action {number} ({action.tool}): {fault}. Nothing was asked."
+        return ""
 
     def _collect_facts(self, turn: Turn, call: AdmittedCall, setting: TrustContext) -> PolicyInput:
         """What needs no look at the texts of the conversation."""
@@ -163,4 +187,5 @@ class PolicyGate:
             approvals="always" if "always" in (self.approvals, spec.approvals) else "risk",
             ruling=self.rules.ruling(turn.session, setting.root, tool, arguments),
             askable=setting.can_ask,
+            plan="proposed" if tool.name == PLAN_TOOL else turn.spec.plan_first,
         )

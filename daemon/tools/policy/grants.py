@@ -18,12 +18,14 @@ MAX_OF_SOURCE, MAX_OF_CHANNEL, MAX_WAITING = 5, 20, 40  # open questions to the 
 
 
 OWN_CONTENT = "own"
+PLAN_SCOPE = "plan:"  # and a turn: what its plan allows in its tree
 
 
 @value
 class GrantRequest:
     """A call that needs a question or a grant; `paths` if it concerns nothing but these places;
-    `binds`: the digests of the files that it runs.
+    `binds`: the digests of the files that it runs; `plan`: the scope of a plan, of which
+    only exact actions count if `exact`.
     """
 
     tool: str
@@ -31,6 +33,8 @@ class GrantRequest:
     paths: Sequence[str] = ()
     untrusted: bool = False
     binds: str = ""
+    plan: str = ""
+    exact: bool = False
 
 
 class GrantStore(Protocol):
@@ -153,7 +157,7 @@ def matching_grants(
             and wanted.paths
             and all(matches_pattern(path, grant.paths) for path in wanted.paths)
             if grant.paths
-            else grant.args_hash == wanted.args_hash and covers(grant.binds, wanted.binds)
+            else wanted.args_hash in grant.args_hash.split() and covers(grant.binds, wanted.binds)
         )
     ]
     return sorted(

@@ -71,11 +71,21 @@ def judge_by_approvals(case: PolicyInput) -> Verdict | None:
     return ASK, 'every effect needs an approval (tools.approvals = "always")'
 
 
+def judge_by_plan(case: PolicyInput) -> Verdict | None:
+    """No standing permission answers this."""
+    if case.plan == "proposed":
+        is_clean = case.taint in (Taint.NONE, Taint.READ_OWN)
+        return (ASK, "it is a plan") if is_clean else (DENY, f"no plan is taken{case.taint}")
+    waits = case.plan and case.effect is not Effect.READ
+    return (DENY, "propose a plan first") if waits else None
+
+
 JUDGES: tuple[Callable[[PolicyInput], Verdict | None], ...] = (
     judge_by_table,
     lambda case: case.ruling,  # of the owner's own rules, which nothing else undoes
     lambda case: (ASK, "the path is protected") if case.is_protected else None,
     judge_by_approvals,
+    judge_by_plan,
 )
 
 
