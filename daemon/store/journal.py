@@ -39,7 +39,7 @@ from daemon.core.events import (
     UserSaid,
 )
 from daemon.core.ids import is_mail_session
-from daemon.core.labels import find_label, find_private
+from daemon.core.labels import LABELLED, find_label, find_private
 from daemon.core.messages import MessageQueued, RequestAdapted
 from daemon.core.rows import (
     EVENT_CHANNEL,
@@ -189,7 +189,8 @@ class Tx(
         rows = [(turn_id, one.seq, to_db(one.at), *encode(one.event)) for one in recorded]
         self._db.executemany(INSERT_EVENT, rows)
         for one in recorded:
-            self._label(turn_id, one.event)
+            if isinstance(one.event, LABELLED):
+                self._label(turn_id, one.event)
             self._project(session, turn_id, one.event, one.at)
 
     def open_question(self, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
