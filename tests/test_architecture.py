@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_900,
     "daemon/settings": 7_820,
     "daemon/store": 13_870,
-    "daemon/tools": 107_920,
+    "daemon/tools": 108_220,
     "daemon/triggers": 23_850,
     "memory": 2_650,
 }

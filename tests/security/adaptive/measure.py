@@ -18,6 +18,7 @@ from tests.security.adaptive import (
     kept_texts,
     limits,
     made_owners,
+    made_texts,
     moved_files,
     own_things,
     reading,
@@ -36,7 +37,7 @@ from tests.security.figures import Figure, at_least, none_of, told
 BITES = Path(__file__).with_name("bites.json")
 LATER = (
     started_later, moved_files, bound_runs, unsaid, going_along, told_before, used_again,
-    kept_texts, made_owners, own_things, who_reads,
+    kept_texts, made_owners, made_texts, own_things, who_reads,
 )  # fmt: skip
 MODULES = (reading, choosing, files, saying, running, limits, *LATER)
 ATTACKS: Mapping[str, Case] = dict(sorted(CASES.items()))
