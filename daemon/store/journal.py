@@ -40,7 +40,8 @@ from daemon.core.events import (
 )
 from daemon.core.ids import is_mail_session
 from daemon.core.labels import LABELLED, find_label, find_private
-from daemon.core.messages import MessageQueued, RequestAdapted
+from daemon.core.messages import MessageQueued, RequestAdapted, render_changes
+from daemon.core.provenance import find_taint
 from daemon.core.rows import (
     EVENT_CHANNEL,
     GOAL_CHANNEL,
@@ -230,14 +231,14 @@ class Tx(
         """
         own = self.get_session(session)
         told = self.get_session(own.root) if own and own.root else own
-        is_mail = is_mail_session(session)
-        if own and told is not own and is_mail and kind == "reply" and not failed:
+        is_mail, reply = is_mail_session(session), kind == "reply"
+        if own and told is not own and is_mail and reply and not failed:
             body = self._answer_mail(own, turn_id, body, at)
         if told is None or told.channel in ("", *WOKEN_CHANNELS):
             return
         if told is not own:
             woken = begins_by_itself(session)
-            if kind == "reply" and (not woken or is_nothing(body)):
+            if reply and (not woken or is_nothing(body)):
                 return
             if kind in ("reply", "notice"):
                 kind = "notice"
@@ -246,6 +247,10 @@ class Tx(
                 if failed and woken and whose.startswith((SCHEDULE_CHANNEL, GOAL_CHANNEL)):
                     whose += " failed"
                 body = f"[{whose}] {body}"
+        if reply and (paths := self.list_changed_paths(turn_id)):
+            taint = find_taint(self.list_events(turn_id))
+            names = [] if self.is_shared(told.id) else paths
+            body += render_changes(names, len(paths), taint.by if taint else "")
         self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
 
     def _answer_mail(self, own: SessionRow, turn_id: str, body: str, at: datetime) -> str:
