@@ -9,7 +9,7 @@ from datetime import datetime
 from discord import MessageType
 
 from channels import value
-from channels.content import NO_WORDS, UNREADABLE_PART, put_passed_first
+from channels.content import NO_WORDS, WORDLESS, put_passed_first
 from channels.discord.api import parse_snowflake
 from channels.discord.content import (
     list_passed,
@@ -202,7 +202,7 @@ def _parse_message(payload: Json, known: ChannelDirectory, edited_at: str) -> In
     text, writer, is_forwarded, passed = put_passed_first(content.render(), passed)
     files = (*content.files, *list_passed_files(payload))
     if is_addressed and not (text or files):
-        text = NO_WORDS if is_asked else UNREADABLE_PART.format(kind="a message without words")
+        text = NO_WORDS if is_asked else WORDLESS
     time = get_text(payload, "timestamp", "")
     return InboundMessage(
         address=Address(known.channel, chat),

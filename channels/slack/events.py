@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 
 from channels import value
-from channels.content import NO_WORDS, UNREADABLE_PART, put_passed_first
+from channels.content import NO_WORDS, WORDLESS, put_passed_first
 from channels.json_access import Json, find_object, find_objects, find_text, get_text
 from channels.message import Address, ButtonPress, InboundMessage, Reaction, Reference, Sender
 from channels.slack.content import (
@@ -152,7 +152,7 @@ class EventParser:
         passed = tuple(list_passed(event, bot))
         text, author, is_forwarded, passed = put_passed_first(text, passed)
         if is_addressed and not (text or content.files):
-            text = NO_WORDS if is_asked else UNREADABLE_PART.format(kind="a message without words")
+            text = NO_WORDS if is_asked else WORDLESS
         return InboundMessage(
             Address(self.channel, chat, thread),
             Sender(get_text(event, "user"), _name_of(event)),
@@ -185,7 +185,7 @@ class EventParser:
     def parse_root(self, row: Json, sender: str) -> Reference:
         """The first message of a thread, in which `sender` writes. Raises UNREADABLE."""
         text, content = read_whole(row), read_content(row)
-        text = text or UNREADABLE_PART.format(kind="a message without words")
+        text = text or WORDLESS
         by = "assistant" if self.web.is_author(row) else "other"
         others = content.data or content.boxes or row.get("bot_id") or any(list_passed(row, ""))
         if not others and get_text(row, "user", "") == sender:

@@ -16,7 +16,7 @@ from daemon.client.http import HttpClient, find_running_daemon
 from daemon.client.protocol import SESSION_NAME, DaemonClient
 from daemon.core.clock import system_clock
 from daemon.core.errors import UsageError
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
 if TYPE_CHECKING:
     from daemon.app.connect import DaemonConnection
@@ -44,7 +44,7 @@ OPTIONS: Options = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Talk; the exit code says whether a reply failed."""
     check_session(args.session)
     if args.resume is not None and args.session != MAIN_SESSION:
@@ -53,7 +53,6 @@ def run(args: argparse.Namespace) -> int:
         args.once = replace_invalid(args.once)
         if not args.once.strip():
             raise UsageError("--once: a text is needed")
-    paths = resolve_paths(args.home, args.config)
     if args.resume is not None:
         from daemon.cli.terminal.sessions import find_session  # lazy: for this option only
 

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from daemon.cli.parsing import Actions
 from daemon.client.http import find_running_daemon
 from daemon.core.errors import AidaemonError, UsageError
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
 SESSION = "terminal:main"
 CODE = re.compile(r"/mcp approve (\S+) ([0-9a-f]{8})")
@@ -29,9 +29,9 @@ ACTIONS: Actions = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it; 1 when it was not approved."""
-    return asyncio.run(_run(args, resolve_paths(args.home, args.config)))
+    return asyncio.run(_run(args, paths))
 
 
 async def _run(args: argparse.Namespace, paths: Paths) -> int:

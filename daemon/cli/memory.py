@@ -8,7 +8,7 @@ import json
 
 from daemon.cli.parsing import Actions
 from daemon.core.errors import AidaemonError
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
 SESSION, MAX_LISTED = "terminal:main", 1000
 IDS = {"nargs": "+", "help": "of `aidaemon memory pending`, or of `list`"}
@@ -25,9 +25,9 @@ ACTIONS: Actions = {
 DONE = {"approve": "Approved", "reject": "Rejected", "forget": "Forgotten"}
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it; an error where nothing was changed."""
-    print(asyncio.run(_run(args, resolve_paths(args.home, args.config))))
+    print(asyncio.run(_run(args, paths)))
     return 0
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from daemon.cli.parsing import Actions
 from daemon.core.errors import AidaemonError
+from daemon.settings.paths import Paths
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -38,7 +39,7 @@ ACTIONS: Actions = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it."""
     from daemon.ops.models import (
         DEFAULT_MODEL,

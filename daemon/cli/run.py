@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from daemon.settings.paths import resolve_paths
+from daemon.settings.paths import Paths
 
 YOUNG_THRESHOLD, OLD_THRESHOLD = 5_000, 1_000_000
 
@@ -41,7 +41,7 @@ LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 OPTIONS = {"--verbose": "log everything but what the journal reads and writes"}
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Serve until SIGTERM or SIGINT, which lets running turns finish for a while; `ready URL` and
     logs go to stderr.
     """
@@ -58,4 +58,4 @@ def run(args: argparse.Namespace) -> int:
         new_event_loop = asyncio.new_event_loop
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         tell = partial(print, file=sys.stderr, flush=True)
-        return runner.run(serve(resolve_paths(args.home, args.config), tell))
+        return runner.run(serve(paths, tell))

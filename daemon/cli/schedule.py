@@ -6,7 +6,7 @@ import json
 
 from daemon.cli.parsing import Actions
 from daemon.core.errors import AidaemonError
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
 SESSION, UNKNOWN = "terminal:main", "There is no schedule"
 GIVEN = ("remind", "name", "zone", "session", "misfire", "oneshot", "until", "agent")
@@ -53,9 +53,9 @@ ACTIONS: Actions = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it; an error where nothing was changed."""
-    print(asyncio.run(_run(args, resolve_paths(args.home, args.config))))
+    print(asyncio.run(_run(args, paths)))
     return 0
 
 

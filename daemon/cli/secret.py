@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from daemon.cli.parsing import Actions
 from daemon.core.errors import AidaemonError, UsageError
 from daemon.core.redaction import MIN_LENGTH, format_handle, is_usable
-from daemon.settings.paths import resolve_paths
+from daemon.settings.paths import Paths
 from daemon.settings.secrets import NAME, SecretEntry, SecretStore, check_host
 
 MAX_CHARS = 64 * 1024
@@ -33,9 +33,9 @@ ACTIONS: Actions = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it. A daemon that runs sees the change with its next call."""
-    secrets = SecretStore(resolve_paths(args.home, args.config).secrets)
+    secrets = SecretStore(paths.secrets)
     match args.action:
         case "set":
             _set(secrets, args)

@@ -19,7 +19,7 @@ from daemon.cli.runs import (
 )
 from daemon.client.protocol import SESSIONS_PAGE, SessionView
 from daemon.core.errors import AidaemonError
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
 HEADER = ("session", "last used", "runs", "last message")
 MOVED = (HEADER.index("last used"),)
@@ -29,9 +29,9 @@ OPTIONS: Options = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """List them."""
-    found = asyncio.run(load_sessions(resolve_paths(args.home, args.config)))[: args.limit]
+    found = asyncio.run(load_sessions(paths))[: args.limit]
     if args.json:
         print(json.dumps([asdict(view) for view in found], ensure_ascii=False))
     elif found:

@@ -5,7 +5,7 @@ import asyncio
 
 from daemon.cli.parsing import Options
 from daemon.core.errors import AidaemonError
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
 SESSION = "terminal:main"
 OPTIONS: Options = {
@@ -18,9 +18,9 @@ OPTIONS: Options = {
 DONE = ("trusted as yours", "not trusted any more")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it; an error where nothing was changed."""
-    print(asyncio.run(_run(args, resolve_paths(args.home, args.config))))
+    print(asyncio.run(_run(args, paths)))
     return 0
 
 
