@@ -36,6 +36,7 @@ COMMANDS = {
     "backup": "create, verify or restore a backup of all your data",
 }
 MODULES = {"trust": "terminal.trust", "sessions": "terminal.sessions"}
+TERMINAL = "terminal:main"
 NOT_YET = {
     "init": 'write config.toml by hand, a few lines: README tells how ("Models")',
     "service": "let your system start `aidaemon run`",
@@ -105,6 +106,14 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
         for action, (about, options) in actions.items():
             add_options(verbs.add_parser(action, help=about), options)
     return partial(command.run, parser.parse_args(rest[1:]), parse_paths(words))
+
+
+async def send_command(paths: "Paths", words: str) -> str:
+    """The reply to a chat command of the owner's, at the terminal."""
+    from daemon.app.connect import connect  # lazy: brings the whole daemon
+
+    async with connect(paths) as opened:
+        return (await opened.client.send(TERMINAL, words, stream=False)).reply
 
 
 def parse_paths(words: Sequence[str]) -> "Paths":

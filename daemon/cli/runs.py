@@ -49,14 +49,13 @@ def count(text: str) -> int:
     return int(text)
 
 
+LIST_OPTIONS: Options = {
+    "--limit N": {"type": count, "default": LIMIT, "help": f"how many at most (default: {LIMIT})"},
+    "--json": "as a JSON list",
+}
 OPTIONS: Options = {
     "--session S": "only of this session, for example terminal:default",
-    "--limit N": {
-        "type": count,
-        "default": LIMIT,
-        "help": f"how many at most (default: {LIMIT})",
-    },
-    "--json": "as a JSON list",
+    **LIST_OPTIONS,
 }
 
 

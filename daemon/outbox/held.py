@@ -28,8 +28,8 @@ from daemon.core.ids import is_mail_session
 from daemon.core.rows import OutboxRow
 from daemon.store.journal import Store, Tx
 
-HOURS = re.compile(r"([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d")
 HOUR = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+HOURS = re.compile(f"{HOUR.pattern}-{HOUR.pattern}")
 PAUSE_S, LOOK_S, SOON_S = 1.0, 1.0, 0.01
 log = logging.getLogger(__name__)
 
