@@ -3,6 +3,7 @@ E7, E12, F1).
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import BinaryIO
@@ -142,10 +143,8 @@ class Discord:
         return shown
 
     async def delete(self, address: Address, message_id: str) -> None:
-        try:
+        with suppress(Gone):
             await self._rest.call("DELETE", _path(address, message_id))
-        except Gone:
-            return
 
     async def show_typing(self, address: Address, status: str = "") -> None:
         """For 10 seconds, without the status."""

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from daemon.cli.parsing import ANSWER_OPTIONS, Options
 from daemon.cli.terminal.follower import AutoAnswer
 from daemon.cli.terminal.plain import LineReader, PlainChat, PlainScreen, run_interruptible
-from daemon.client.http import HttpClient, find_running_daemon
+from daemon.client.http import (
+    ConnectionWatch,
+    HttpClient,
+    ReconnectingClient,
+    find_running_daemon,
+)
 from daemon.client.protocol import SESSION_NAME, DaemonClient
 from daemon.core.clock import system_clock
 from daemon.core.errors import UsageError
@@ -139,10 +144,6 @@ async def _run_interactive(
     from daemon.cli.terminal.interactive import InteractiveChat  # lazy: brings rich
     from daemon.cli.terminal.screen import TerminalScreen  # lazy: brings prompt_toolkit
     from daemon.cli.terminal.status_area import UsageMeter  # lazy: with it
-    from daemon.client.reconnecting import (  # lazy: for the screen only
-        ConnectionWatch,
-        ReconnectingClient,
-    )
     from daemon.settings.secrets import redact_logs  # lazy: brings the config
 
     # log lines would break the screen

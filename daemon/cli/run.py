@@ -1,7 +1,4 @@
-"""Importing a whole program in one go.
-
-aidaemon run.
-"""
+"""aidaemon run."""
 
 import argparse
 import asyncio
@@ -20,10 +17,8 @@ YOUNG_THRESHOLD, OLD_THRESHOLD = 5_000, 1_000_000
 
 @contextmanager
 def gc_free_import() -> Iterator[None]:
-    """What is imported stays: only what is new is swept through, for to look through all of it
-    again and again takes a tenth of
-    the start, and a pause now and then later. Nor does pydantic look through all that is installed
-    for plugins of its own.
+    """What is imported inside stays for good: the garbage collector passes over it, which saves a
+    tenth of the start and pauses later. Nor does pydantic look for plugins.
     """
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     usual = gc.get_threshold()

@@ -381,8 +381,8 @@ class DaemonClient(RunReader):
         reason: str = "",
         bounds: "GrantBounds | None" = None,
     ) -> bool:
-        """Answer one; False when it is not pending. Of CALL_ID/QUESTION, with the question of its
-        view, False for the same call asked anew, too. Raises NotAllowedToAnswer, and UsageError.
+        """Answer one; False when it is not pending. CALL_ID/QUESTION, with the question of its
+        view, is not the same call asked anew. Raises NotAllowedToAnswer, and UsageError.
         """
         ...
 

@@ -27,7 +27,13 @@ from daemon.client.protocol import (
     SessionView,
 )
 from daemon.core import value
-from daemon.core.rows import MAX_GRANT_TERM, MAX_GRANT_USES, GrantBounds, LoopOrder
+from daemon.core.rows import (
+    MAX_GRANT_TERM,
+    MAX_GRANT_USES,
+    Criterion,
+    GrantBounds,
+    LoopOrder,
+)
 from daemon.core.trust import Answer, Person, Resource, Right, Role, has_right
 from daemon.http.auth import (
     CREATABLE_CHANNELS,
@@ -70,7 +76,7 @@ class LoopStartBody(Body):
 
     message: Text
     session: str | None = None
-    criterion: Literal["max_iterations", "regex", "test_pass", "manual"] | None = None
+    criterion: Criterion | None = None
     value: str | None = Field(None, max_length=10_000)
     max_iterations: int | None = None
 

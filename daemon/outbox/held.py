@@ -108,10 +108,9 @@ def _to_utc(wall: datetime) -> datetime:
 
 
 def hold_back(tx: Tx, row: OutboxRow, config: NotifyConfig, now: datetime) -> bool:
-    """Whether it waits; then it is held in the journal. What the owner said themselves is answered
-    at once (in its own turn, or `due` from the start), and so is a question asked, for it lapses;
-    but that of what began by itself waits for the end of the quiet hours. What has begun to be sent
-    goes on.
+    """Whether it waits; then it is held in the journal. What the owner ordered is answered at once
+    (in its own turn, or `due` from the start), and so is a question asked, for it lapses; only that
+    of what began by itself waits for the end of the quiet hours. What has begun to be sent goes on.
     """
     if row.kind == "approval" and row.state == "new" and not row.due and not row.attempts:
         end = config.find_quiet_end(now)

@@ -133,10 +133,8 @@ def _render_question(item: ApprovalQuestion) -> Panel:
 
 
 class RawInput(Vt100Input):
-    """An input that stays raw while lines are drawn above it.
-
-    In the usual ("cooked") state meanwhile the terminal itself would act on a Ctrl-D or Ctrl-C and
-    echo letters into the text.
+    """An input that stays raw while lines are drawn above it: in the usual ("cooked") state the
+    terminal itself would act on Ctrl-D and Ctrl-C and echo letters into the text.
     """
 
     def cooked_mode(self) -> AbstractContextManager[None]:

@@ -306,8 +306,8 @@ def fit_lines(lines: Sequence[PromptLine], room: int, block: int) -> tuple[Promp
     """The newest lines that fit into `room` tokens; None when not even those since the user last
     spoke do.
 
-    The oldest go first, a block of tokens at a time: the next calls then begin at the same line and
-    find their prefix read.
+    The oldest go first, a block of tokens at a time, so that the next calls begin at the same line
+    and find their prefix read.
     """
     sizes = [line.estimate_tokens for line in lines]
     surplus = sum(sizes) - room
