@@ -313,7 +313,7 @@ class DiscordLookups(Lookups):
 
     async def _find_root(self, item: InboundMessage) -> Any:
         """It has the id of its thread, and stands in the thread's channel or at the beginning of
-        the thread. None where there is no other than the item itself.
+        the thread; a thread without one begins with any message. None where there is no other.
         """
         chat = item.address.chat
         info = self._directory.channels.get(chat)

@@ -115,8 +115,8 @@ def _pass_on(mail: EmailMessage, into: Content) -> None:
 
 
 def _choose(alternatives: Mapping[str, EmailMessage], into: Content) -> None:
-    """Of alternatives the richest, whichever stands first, unless plain text says the same; beside
-    it plain text that it is far shorter than. Files and invitations count in each.
+    """Of alternatives the richest, whichever stands first, unless plain text says the same. What is
+    far shorter than the plain text takes its place beside it. Files and invitations count in each.
     """
     plain, rich, others = list[Content](), list[Content](), list[Content]()
     for name, child in alternatives.items():
