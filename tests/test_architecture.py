@@ -45,7 +45,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/app": 11_810,
     "daemon/cli": 28_100,
     "daemon/client": 10_900,
-    "daemon/commands": 12_420,
+    "daemon/commands": 13_920,
     "daemon/core": 17_030,
     "daemon/gateway": 5_660,
     "daemon/http": 7_610,
@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_900,
     "daemon/settings": 7_820,
     "daemon/store": 13_980,
-    "daemon/tools": 108_220,
+    "daemon/tools": 106_700,
     "daemon/triggers": 23_720,
     "memory": 2_650,
 }

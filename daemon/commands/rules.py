@@ -8,13 +8,7 @@ from daemon.agent.budgets import BudgetExceeded
 from daemon.agent.context.history import estimate_max_tokens, estimate_tokens
 from daemon.agent.models import ModelCaller
 from daemon.commands.registry import CommandCall
-from daemon.core import value
-from daemon.core.budget import Cost
-from daemon.core.errors import ProviderError
-from daemon.core.messages import Message, MessageRole, ModelRequest
-from daemon.core.rows import RuleRow
-from daemon.store.journal import Store
-from daemon.tools.policy.rule_text import (
+from daemon.commands.rule_text import (
     INSTRUCTIONS,
     MAX_CHARS,
     RULE_FORMS,
@@ -22,6 +16,12 @@ from daemon.tools.policy.rule_text import (
     parse_model_rule,
     parse_rule,
 )
+from daemon.core import value
+from daemon.core.budget import Cost
+from daemon.core.errors import ProviderError
+from daemon.core.messages import Message, MessageRole, ModelRequest
+from daemon.core.rows import RuleRow
+from daemon.store.journal import Store
 from daemon.tools.policy.rules import PinnedRule, RuleSet, describe_rule
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from daemon.core.errors import ConfigError
 from daemon.core.messages import ToolSpec
 from daemon.tools.base import Tool
-from daemon.tools.policy.stemming import list_stems, split_words, stem
+from daemon.tools.stemming import list_stems, split_words, stem
 
 CORE_TOOLS = (
     "current_time",

@@ -11,7 +11,8 @@ from daemon.agent import claim_check
 from daemon.agent.termination import conditions, loop_detection
 from daemon.core import messages, quoted
 from daemon.core.redaction import RedactedStream, Redactor
-from daemon.tools.policy import addresses, disclosure, orders, stemming
+from daemon.tools import stemming
+from daemon.tools.policy import addresses, disclosure, orders
 from daemon.tools.shell import started
 from daemon.tools.web import search
 

@@ -19,8 +19,8 @@ from daemon.core.quoted import normalize
 from daemon.core.rows import RuleRow
 from daemon.core.trust import Decision, Effect
 from daemon.tools.base import Arguments, Tool
-from daemon.tools.policy.stemming import list_stems, list_synonyms, split_words, stem
 from daemon.tools.registry import ToolRegistry
+from daemon.tools.stemming import list_stems, list_synonyms, split_words, stem
 
 MAX_DEPTH, MAX_PATH, MAX_LINE, SHORT_TEXT = 20, 4096, 20_000, 200
 SEPARATORS = re.compile(r"[\s'\"`=,;|&<>(){}\[\]:]+")

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from daemon.tools.policy.stemming import word_set
 from daemon.tools.shell.parse import expand_braces
 from daemon.tools.shell.safe_commands import PROGRAMS
+from daemon.tools.stemming import word_set
 
 PYTHON, SHELL, NODE = (
     (".py",),

@@ -8,7 +8,7 @@ from daemon.core import value
 from daemon.core.quoted import normalize
 from daemon.core.trust import Decision, Effect
 from daemon.tools.policy.rules import RuleMatcher
-from daemon.tools.policy.stemming import split_words, stem, word_set
+from daemon.tools.stemming import split_words, stem, word_set
 
 MAX_CHARS = 300
 STRICTER_ONLY = "A rule can only make me ask more, never less."
