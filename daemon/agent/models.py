@@ -28,11 +28,11 @@ from daemon.core.messages import (
     Usage,
     score_importance,
 )
-from daemon.core.redaction import RedactedStream, Redactor
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Intent
 from daemon.providers.base import TextCallback
 from daemon.providers.chain import ModelRoute, PriceList, ProviderChain, RetryCallback
+from daemon.settings.redaction import RedactedStream, Redactor
 
 log = logging.getLogger(__name__)
 Work = Literal["primary", "fast", "smart"]

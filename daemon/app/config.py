@@ -22,7 +22,6 @@ from daemon.agent.config import AgentConfig, BudgetConfig, SubagentsConfig
 from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.ids import MAIL_CHANNEL
-from daemon.core.redaction import Redactor
 from daemon.core.trust import Role
 from daemon.http.config import HttpConfig
 from daemon.loops.config import LoopsConfig
@@ -31,6 +30,7 @@ from daemon.providers.config import ProviderConfig
 from daemon.sessions.brakes import LimitsConfig
 from daemon.settings.load import LoadedConfig, Parse, choose_config, parse_model, read_text
 from daemon.settings.paths import Paths
+from daemon.settings.redaction import Redactor
 from daemon.settings.secrets import ActiveSecrets, SecretStore, find_config_secrets
 from daemon.store.pruning import StoreConfig
 from daemon.tools.config import ToolsConfig

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from daemon.cli.parsing import Actions
 from daemon.core.errors import AidaemonError, UsageError
-from daemon.core.redaction import MIN_LENGTH, format_handle, is_usable
 from daemon.settings.dotted_keys import suggest
 from daemon.settings.paths import Paths
+from daemon.settings.redaction import MIN_LENGTH, format_handle, is_usable
 from daemon.settings.secrets import NAME, SecretEntry, SecretStore, check_host
 
 MAX_CHARS = 64 * 1024

@@ -334,3 +334,14 @@ def defuse_images(text: str) -> str:
 
 def _defuse_part(text: str) -> str:
     return TAG.sub("&lt;", IMAGE.sub("[image: ", text))
+
+
+def drop_lone_surrogates(text: str) -> str:
+    """Half a surrogate pair cannot be written down: U+FFFD stands in its place. Two halves that
+    belong together become one character.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

@@ -31,8 +31,8 @@ from daemon.commands.registry import (
 )
 from daemon.core.clock import BackgroundTasks, Clock
 from daemon.core.errors import StoreUnavailable
+from daemon.core.messages import drop_lone_surrogates
 from daemon.core.quoted import is_typed
-from daemon.core.redaction import Redactor, drop_lone_surrogates
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Label, Person, Right, Role, has_right
 from daemon.gateway.admission import (
@@ -48,6 +48,7 @@ from daemon.outbox.channel_supervisor import ChannelState
 from daemon.sessions.brakes import TooMany
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.inbox import InboxMessage as Message
+from daemon.settings.redaction import Redactor
 from daemon.store.journal import Store, Tx
 from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_name
 from daemon.triggers.mail import MailTrigger, Standing, join_subject

@@ -10,8 +10,15 @@ from typing import ClassVar, Protocol, TypeVar
 from pydantic_core import from_json
 
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import CUT_BY_LENGTH, ModelReply, ModelRequest, Native, ToolCall, Usage
-from daemon.core.redaction import drop_lone_surrogates
+from daemon.core.messages import (
+    CUT_BY_LENGTH,
+    ModelReply,
+    ModelRequest,
+    Native,
+    ToolCall,
+    Usage,
+    drop_lone_surrogates,
+)
 from daemon.providers.errors import CallFailed
 from daemon.providers.rules import Json, clean_arguments, find_offered
 from daemon.providers.text_calls import (

@@ -9,8 +9,15 @@ from itertools import groupby
 from yarl import URL
 
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
-from daemon.core.redaction import drop_lone_surrogates
+from daemon.core.messages import (
+    Message,
+    MessageRole,
+    ModelRequest,
+    Native,
+    ToolCall,
+    ToolSpec,
+    drop_lone_surrogates,
+)
 from daemon.providers.base import (
     ReplyBuilder,
     encode_body,

@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 
 from yarl import URL
 
-from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
-from daemon.core.redaction import drop_lone_surrogates
+from daemon.core.messages import (
+    Message,
+    MessageRole,
+    ModelRequest,
+    Native,
+    ToolCall,
+    ToolSpec,
+    drop_lone_surrogates,
+)
 from daemon.providers.base import (
     ReplyBuilder,
     encode_json,

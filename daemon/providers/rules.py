@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeGuard
 from urllib.parse import unquote
 
-from daemon.core.messages import Message, MessageRole, Native
-from daemon.core.redaction import drop_lone_surrogates
+from daemon.core.messages import Message, MessageRole, Native, drop_lone_surrogates
 
 Json = dict[str, object]
 MAX_NAME = 64

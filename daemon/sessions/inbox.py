@@ -9,13 +9,14 @@ from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.events import Answer
 from daemon.core.ids import NewId
+from daemon.core.messages import drop_lone_surrogates
 from daemon.core.quoted import find_quoted
-from daemon.core.redaction import Redactor, drop_lone_surrogates
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.core.trust import Label
 from daemon.core.turn_spec import PLAN_WORD
 from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
+from daemon.settings.redaction import Redactor
 from daemon.store.journal import Store, Tx
 from daemon.store.tables.people import IntakeRow
 

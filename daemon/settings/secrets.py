@@ -21,9 +21,9 @@ from pydantic import BaseModel
 from daemon.addons import missing_package_error
 from daemon.core import value
 from daemon.core.errors import ConfigError, SecretRefused
-from daemon.core.redaction import Redactor
 from daemon.settings.dotted_keys import suggest
 from daemon.settings.paths import lock_folder, write_private_file
+from daemon.settings.redaction import Redactor
 from daemon.settings.validation_errors import find_credentials, is_secret_key
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from pathlib import PurePosixPath
 
 from daemon.core import value
 from daemon.core.events import Outcome, ToolFinished
-from daemon.core.messages import MessageRole, score_importance
-from daemon.core.redaction import drop_lone_surrogates
+from daemon.core.messages import MessageRole, drop_lone_surrogates, score_importance
 from daemon.core.trust import Effect
 from daemon.core.turn import CallState, Turn
 from daemon.tools.base import Arguments, BadArguments, BoundContent, Tool, ToolError, ToolMeta

@@ -23,9 +23,9 @@ from daemon.core.events import (
 from daemon.core.messages import MessageRole, score_importance
 from daemon.core.provenance import TrustContext
 from daemon.core.quoted import find_quoted
-from daemon.core.redaction import RedactedStream, Redactor
 from daemon.core.trust import AnswerTimes, Decision, Effect, Label
 from daemon.core.turn import CallState, Turn
+from daemon.settings.redaction import RedactedStream, Redactor
 from daemon.tools.base import BoundContent, RetryableToolError, ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import (
     CHANGED_NOTE,

@@ -12,11 +12,11 @@ from uuid import uuid4
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
-from daemon.core.redaction import Redactor
 from daemon.core.rows import EVENT_CHANNEL, InboxRow, SessionRow
 from daemon.core.trust import Label
 from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
+from daemon.settings.redaction import Redactor
 from daemon.store.journal import Store, Tx
 from daemon.store.tables.people import IntakeRow
 from daemon.triggers.config import EventsConfig

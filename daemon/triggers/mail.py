@@ -18,11 +18,12 @@ from daemon.access.chat_ids import NOTICE, chat_id, session_id
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
-from daemon.core.redaction import Redactor, drop_lone_surrogates
+from daemon.core.messages import drop_lone_surrogates
 from daemon.core.rows import NO_ROOT, InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Label, Role
 from daemon.sessions.brakes import Intake, TooMany, name_strangers
 from daemon.sessions.manager import SessionManager
+from daemon.settings.redaction import Redactor
 from daemon.store.journal import Store, Tx
 from daemon.store.tables.people import IntakeRow
 from daemon.tools.workspace.inbox_folder import attachments_to_json, make_safe_name

@@ -13,8 +13,8 @@ import pytest
 
 from daemon.core.event_bus import ToolOutputChunk as Printed
 from daemon.core.events import CallJudged, Outcome, ToolFinished
-from daemon.core.redaction import Redactor
 from daemon.core.trust import Decision, Label
+from daemon.settings.redaction import Redactor
 from daemon.tools.base import ToolContext
 from daemon.tools.config import ShellConfig
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind

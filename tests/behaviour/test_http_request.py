@@ -12,8 +12,8 @@ import pytest
 
 from daemon.core.errors import SecretRefused
 from daemon.core.events import ApprovalAsked, Outcome, ToolFinished
-from daemon.core.redaction import Redactor
 from daemon.core.trust import Effect, Label
+from daemon.settings.redaction import Redactor
 from daemon.settings.secrets import SecretStore
 from daemon.tools.web.client import WebClient
 from daemon.tools.web.config import NetConfig

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from daemon.core.redaction import Redactor
+from daemon.settings.redaction import Redactor
 from tests.fakes.openai import FakeOpenAI, says
 from tests.security import addresses, by_domain, lines, suites
 from tests.security.adaptive.measure import adaptive, through_doors

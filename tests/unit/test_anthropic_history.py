@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.agent.context.history import repair
-from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
-from daemon.core.redaction import drop_lone_surrogates
+from daemon.core.messages import (
+    Message,
+    MessageRole,
+    ModelRequest,
+    Native,
+    ToolCall,
+    ToolSpec,
+    drop_lone_surrogates,
+)
 from daemon.providers.anthropic import CACHE_MARK
 from tests.fakes.anthropic.rules import Json, blocks, faults
 from tests.fakes.anthropic.thoughts import Thoughts, encode_request, make_own_native

@@ -10,7 +10,7 @@ from channels.markup.split import split_message
 from daemon.agent import claim_check
 from daemon.agent.termination import conditions, loop_detection
 from daemon.core import messages, quoted
-from daemon.core.redaction import RedactedStream, Redactor
+from daemon.settings.redaction import RedactedStream, Redactor
 from daemon.tools import stemming
 from daemon.tools.policy import addresses, disclosure, orders
 from daemon.tools.shell import started

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.errors import ErrorClass, ProviderError
-from daemon.core.redaction import drop_lone_surrogates
+from daemon.core.messages import drop_lone_surrogates
 from daemon.providers.local.prompt import (
     ReplyDecoder,
     compact_json,

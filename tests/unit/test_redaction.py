@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.messages import ModelReply, ToolCall
-from daemon.core.redaction import MIN_LENGTH, RedactedStream, Redactor, format_marker
+from daemon.settings.redaction import MIN_LENGTH, RedactedStream, Redactor, format_marker
 from tests.security.encodings import ENCODINGS
 
 PLAIN = "sk-9fQ2_hunter2-Zz81/+=x"

@@ -12,9 +12,9 @@ import pytest
 
 from daemon.app.config import load_config, make_redactor, parse_config
 from daemon.core.errors import ConfigError
-from daemon.core.redaction import RedactedStream, Redactor
 from daemon.settings.edit import ConfigEditor, mask_text, render_value
 from daemon.settings.paths import resolve_paths
+from daemon.settings.redaction import RedactedStream, Redactor
 from daemon.settings.secrets import (
     ActiveSecrets,
     RedactingFormatter,

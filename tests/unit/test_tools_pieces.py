@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.messages import ToolCall, ToolSpec
-from daemon.core.redaction import RedactedStream, Redactor
 from daemon.core.trust import Effect
 from daemon.core.turn import CallState
+from daemon.settings.redaction import RedactedStream, Redactor
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
 from daemon.tools.calls import (
     MAX_PARALLEL,

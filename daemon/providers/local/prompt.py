@@ -11,8 +11,14 @@ from dataclasses import dataclass
 
 from daemon.core import value
 from daemon.core.errors import ErrorClass, ProviderError
-from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec
-from daemon.core.redaction import drop_lone_surrogates
+from daemon.core.messages import (
+    Message,
+    MessageRole,
+    ModelRequest,
+    ToolCall,
+    ToolSpec,
+    drop_lone_surrogates,
+)
 from daemon.providers.base import Json, encode_json, get_object
 
 REPLY = "reply"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from daemon.core import value
-from daemon.core.redaction import RedactedStream, Redactor
+from daemon.settings.redaction import RedactedStream, Redactor
 from daemon.tools.calls import to_printable, truncate_middle
 
 SandboxKind = Literal["bubblewrap", "landlock", "none"]

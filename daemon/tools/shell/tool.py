@@ -15,8 +15,8 @@ from secrets import token_hex
 
 from daemon.core import value
 from daemon.core.errors import AidaemonError
-from daemon.core.redaction import RedactedStream, Redactor
 from daemon.core.trust import Effect, Label
+from daemon.settings.redaction import RedactedStream, Redactor
 from daemon.tools.base import Binder, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.config import ShellConfig
 from daemon.tools.shell.deferred import CommandWatch

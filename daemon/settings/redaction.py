@@ -48,17 +48,6 @@ Span = tuple[int, int, str]
 SecretSource = Callable[[], Mapping[str, str]]
 
 
-def drop_lone_surrogates(text: str) -> str:
-    """Half a surrogate pair cannot be written down: U+FFFD stands in its place. Two halves that
-    belong together become one character.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
 def list_encodings(value: str) -> set[str]:
     """The value, its encodings, and each line of a key of several lines, which may be indented
     elsewhere; those that are too short to be searched for are left out.
