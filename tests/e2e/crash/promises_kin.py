@@ -211,9 +211,9 @@ async def budgets_add_up(folder: Path, it: Remains) -> list[str]:
     store = await SqliteStore.open(folder / "home" / "journal.db")
     try:
         ledger, faults = DailyUsage(SystemClock(), BudgetConfig()), []
-        await ledger.load(store)
+        await ledger.load(store, lambda tx, session: True)
         budgets, everything = (
-            Budgets(store, ledger),
+            Budgets(store, ledger, lambda tx, session: True),
             sum((_of_events(events) for events in it.events.values()), Cost()),
         )
         if not _same(ledger.account.spent, everything):
