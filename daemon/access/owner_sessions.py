@@ -8,7 +8,8 @@ from daemon.core import value
 from daemon.core.ids import is_mail_session
 from daemon.core.rows import LOOP_CHANNEL, NO_ROOT, SessionRow
 from daemon.core.trust import Label
-from daemon.store.journal import WOKEN_CHANNELS, Store, Tx, begins_by_itself
+from daemon.store.journal import Store, Tx
+from daemon.store.posting import WOKEN_CHANNELS, begins_by_itself
 
 
 class MemoryConfig(BaseModel):

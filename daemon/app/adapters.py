@@ -16,9 +16,10 @@ from daemon.core.provenance import is_owner_turn
 from daemon.core.rows import OUTSIDE_SCOPE, Disclosure, GrantRow, OutboxRow, SessionRow
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
+from daemon.store.crowds import MAX_WAITING, can_put
 from daemon.store.journal import Store, Tx
 from daemon.tools.memory_tools import describe_source
-from daemon.tools.policy.grants import GrantRequest, explain_crowd, explain_excess, matching_grants
+from daemon.tools.policy.grants import GrantRequest, explain_excess, matching_grants
 from memory.memory import Memory, MemoryFull
 
 log = logging.getLogger(__name__)
@@ -128,6 +129,10 @@ class MemoryRecall:
             log.warning("memory could not keep the reflection of turn %s: %s", turn.id, error)
 
 
+TOO_MANY = (
+    "{count} questions wait for the owner already, and no more are taken; it can be tried again"
+    " when they are answered"
+)
 ASKING_S = 60.0  # a question is on disk by then, or its turn is over
 
 
@@ -140,7 +145,7 @@ class StoredGrants:
     store: Store
     clock: Clock
     _shared: dict[str, bool] = field(default_factory=dict)
-    _asking: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _asking: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     async def use_grant(self, session: str, wanted: GrantRequest, call: str) -> bool:
         """Whether a person has allowed this; one use of the grant is spent with the answer."""
@@ -195,20 +200,27 @@ class StoredGrants:
         return await self.store.write(count)
 
     async def explain_crowd(self, turn: Turn) -> str:
-        """Of all questions that wait now, and of those that are about to be written."""
-        rows = await self.store.read(lambda tx: tx.list_approvals("pending"))
+        """By all questions that wait now, and those that are about to be written."""
         now, monotonic = self.clock.now(), self.clock.monotonic()
-        asked = {row.turn for row in rows}
+
+        def look(tx: Tx) -> tuple[list[str], set[str], bool]:
+            waiting, asked = tx.list_approvals("waiting"), tx.list_approvals("pending")
+            known = {row.turn for row in (*waiting, *asked)}
+            stand = [tx.find_source(row.session) for row in asked if row.expires > now]
+            is_free = can_put(tx.find_source(turn.session), stand)
+            return [row.turn for row in waiting], known, is_free
+
+        waiting, known, is_free = await self.store.read(look)
         for other, (_, since) in [*self._asking.items()]:
-            if other in asked or monotonic - since > ASKING_S:
+            if other in known or monotonic - since > ASKING_S:
                 del self._asking[other]
         own = sum(one.is_waiting for one in turn.pending)
-        waiting = [row.session for row in rows if row.expires > now and row.turn != turn.id]
-        waiting += [session for other, (session, _) in self._asking.items() if other != turn.id]
-        why = explain_crowd([*waiting, *[turn.session] * own], turn.session)
-        if not why:
-            self._asking[turn.id] = (turn.session, monotonic)
-        return why
+        count = own + sum(one != turn.id for one in waiting)
+        count += sum(more for other, (more, _) in self._asking.items() if other != turn.id)
+        if count >= MAX_WAITING and not is_free:
+            return TOO_MANY.format(count=count)
+        self._asking[turn.id] = own + 1, monotonic
+        return ""
 
     async def is_shared(self, session: str) -> bool:
         """In a private chat no message has an id to answer to. What a chat is it stays."""

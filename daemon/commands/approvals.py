@@ -108,14 +108,23 @@ class ApprovalCommands:
         return "\n".join(lines)
 
     async def deny(self, call: CommandCall) -> str:
-        """No, with an optional reason. /deny all needs no list."""
+        """No, with an optional reason. /deny all needs no list, and is for those that wait, too."""
+        later = await self._deny_later(call)
         waiting, shown = await self._load(call, call.argument.partition(" ")[0])
         codes = set(map(code_of, waiting))
         given = parse_deny(call.argument, len(shown.listed), codes)
         rows = waiting if given.which == "all" else _select(given.which, waiting, shown)
         if not rows:
             return await self._list(call, waiting, shown)
-        return "\n".join([await self._answer(call, row, given) for row in rows])
+        return "\n".join([*later, *[await self._answer(call, row, given) for row in rows]])
+
+    async def _deny_later(self, call: CommandCall) -> list[str]:
+        """First, for they would be put in the place of others that are denied."""
+        given, session = parse_deny(call.argument, 0), call.session
+        if given.which != "all" or session.label is Label.UNTRUSTED:
+            return []
+        rows = await self.service.store.read(lambda tx: tx.list_waiting_in(session.id))
+        return [await self._answer(call, row, given) for row in rows]
 
     async def grants(self, call: CommandCall) -> str:
         """/grants [revoke ID]"""

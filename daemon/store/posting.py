@@ -1,0 +1,175 @@
+"""What goes to people: answers, notices, and questions, of which those that nobody began wait for
+their turn (trust.md).
+"""
+
+import json
+from dataclasses import asdict, replace
+from datetime import datetime
+
+from daemon.core.events import ApprovalAsked
+from daemon.core.ids import is_mail_session
+from daemon.core.rows import (
+    EVENT_CHANNEL,
+    GOAL_CHANNEL,
+    SCHEDULE_CHANNEL,
+    ApprovalRow,
+    OutboxRow,
+    SessionRow,
+)
+from daemon.core.trust import Label, join_sources
+from daemon.store.crowds import Source, choose_next, find_source
+from daemon.store.tables.approvals import ApprovalTables
+from daemon.store.tables.messages import MessageTables
+from daemon.store.tables.sessions import SessionTables
+from daemon.store.tables.turns import TurnTables
+
+SHOWN_OF_APPROVAL = ("call_id", "tool", "arguments", "effect", "expires", "preview")
+
+NOTHING = "NOTHING"  # said by a run that was begun by itself and has nothing to say
+WOKEN_CHANNELS = (EVENT_CHANNEL, SCHEDULE_CHANNEL, GOAL_CHANNEL)
+WOKEN_PREFIXES = tuple(f"{channel}_" for channel in WOKEN_CHANNELS)
+MAILED = "I answer by mail (/undo stops it as long as it is held):"
+NOT_MAILED = (
+    "I did not send this answer by mail, for it was made with what is yours ({what}). If it may go"
+    " out, tell me here to send it."
+)
+IT_WAITS = (
+    "1 more question waits until one of these is answered or lapses. /deny all denies it, too;"
+    " /status counts them."
+)
+THEY_WAIT = (
+    "{count} more questions wait until some of these are answered or lapse. /deny all denies them,"
+    " too; /status counts them."
+)
+
+
+def begins_by_itself(session: str) -> bool:
+    """A session of an event, a schedule, a goal or a mail."""
+    return session.startswith(WOKEN_PREFIXES) or is_mail_session(session)
+
+
+def is_nothing(text: str) -> bool:
+    """A run that was begun by itself has nothing to say."""
+    return text.strip(" .!").upper() == NOTHING
+
+
+class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables):
+    """What is posted to people, in the transaction of what it follows from."""
+
+    def post_to_session(
+        self,
+        session: str,
+        turn_id: str,
+        kind: str,
+        body: str,
+        at: datetime,
+        *,
+        failed: bool = False,
+    ) -> None:
+        """A session that works for another has no people: the other's are told, but of its reply by
+        that one.
+
+        What came of an event or a schedule is a notice where the owner reads it, never an answer to
+        its sender (A16).
+        """
+        own = self.get_session(session)
+        told = self.get_session(own.root) if own and own.root else own
+        is_mail = is_mail_session(session)
+        if own and told is not own and is_mail and kind == "reply" and not failed:
+            body = self._answer_mail(own, turn_id, body, at)
+        if told is None or told.channel in ("", *WOKEN_CHANNELS):
+            return
+        if told is not own:
+            woken = begins_by_itself(session)
+            if kind == "reply" and (not woken or is_nothing(body)):
+                return
+            if kind in ("reply", "notice"):
+                kind = "notice"
+                whose = f"{own.channel} {own.chat}" if own and woken else session
+                whose = whose.rpartition(":")[0] if is_mail else whose
+                if failed and woken and whose.startswith((SCHEDULE_CHANNEL, GOAL_CHANNEL)):
+                    whose += " failed"
+                body = f"[{whose}] {body}"
+        self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
+
+    def _answer_mail(self, own: SessionRow, turn_id: str, body: str, at: datetime) -> str:
+        """Post the answer to a mail, where it is to be answered; what the owner is told.
+
+        What was made with something of the owner's goes to nobody: they may send it themselves.
+        """
+        begun = self.get_turn_input(turn_id)
+        if begun is None or not begun.message_id or is_nothing(body):
+            return body
+        private = join_sources(row.private for row in self.list_turns(own.id, -1))
+        if private:
+            return f"{NOT_MAILED.format(what=', '.join(private))}\n\n{body}"
+        row = OutboxRow(turn_id, -1, own.id, own.channel, own.chat, "reply", body, at)
+        self.post_delivery(row)
+        return f"{MAILED}\n\n{body}"
+
+    def is_begun_by_itself(self, turn_id: str) -> bool:
+        """No person began the work that this turn is part of, but a time, a mail or an event."""
+        while child := self.get_child(turn_id):
+            turn_id = child.parent
+        turn = self.get_turn(turn_id)
+        return turn is not None and begins_by_itself(turn.session)
+
+    def open_approval(self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
+        """The wait is a row; its label is what the turn had read when it asked. What a call asks
+        that nobody began is put when there is room.
+        """
+        turn, own = self.get_turn(turn_id), self.get_session(session)
+        label = turn.label if turn else Label.UNTRUSTED
+        row = ApprovalRow(turn=turn_id, session=session, label=label, asked_at=at, **asdict(asked))
+        outside = own is None or own.label is Label.UNTRUSTED or self.is_begun_by_itself(turn_id)
+        if outside and asked.call_id[0].isdigit():
+            self.put_approval(replace(row, state="waiting"))
+            self.ask_waiting(at, asked.expires)
+        else:
+            self.put_approval(row)
+            self._post_question(row, at)
+
+    def ask_waiting(self, now: datetime, expires: datetime) -> None:
+        """Put those that wait, as many as there is room for; each can be answered until then."""
+        rows, sources, asked = self._weigh(now)
+        while (at := choose_next(sources, asked)) is not None:
+            row = rows.pop(at)
+            asked.append(sources.pop(at))
+            self.put_question(expires, row.turn, row.call_id)
+            self._post_question(replace(row, expires=expires), now)
+
+    def tell_of_waiting(self, now: datetime) -> None:
+        """One line where the questions will stand, when none waited there before."""
+        chats: dict[str, list[ApprovalRow]] = {}
+        for row in self.list_approvals("waiting"):
+            own = self.get_session(row.session)
+            chats.setdefault(own.root or own.id if own else "", []).append(row)
+        for chat, rows in chats.items():
+            where = self.get_session(chat)
+            if where and where.channel and not any(row.told for row in rows):
+                text = THEY_WAIT if len(rows) > 1 else IT_WAITS
+                to = chat, where.channel, where.chat, "notice", text.format(count=len(rows))
+                self.post_delivery(OutboxRow(rows[0].turn, -1, *to, now))
+        self.note_told()
+
+    def is_due(self, now: datetime) -> bool:
+        """Some wait that can be put, or that nobody was told of."""
+        rows, sources, asked = self._weigh(now)
+        return not all(row.told for row in rows) or choose_next(sources, asked) is not None
+
+    def _weigh(self, now: datetime) -> tuple[list[ApprovalRow], list[Source], list[Source]]:
+        """Those that wait, oldest first, and where each is from; where the open ones are from."""
+        rows = self.list_approvals("waiting")
+        asked = self.list_approvals("pending") if rows else []
+        stand = [self.find_source(row.session) for row in asked if row.expires > now]
+        return rows, [self.find_source(row.session) for row in rows], stand
+
+    def find_source(self, session: str) -> Source:
+        """Where the work began that this session is part of."""
+        return find_source(self.find_top_session(session))
+
+    def _post_question(self, row: ApprovalRow, at: datetime) -> None:
+        shown = {name: getattr(row, name) for name in SHOWN_OF_APPROVAL}
+        shown["expires"] = row.expires.isoformat()
+        body = json.dumps(shown, ensure_ascii=False)
+        self.post_to_session(row.session, row.turn, "approval", body, at)
