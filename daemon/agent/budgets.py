@@ -74,6 +74,7 @@ class DailyUsage:
 
     clock: Clock
     budget: BudgetConfig
+    is_owners: IsOwners
     account: Budget = field(default_factory=lambda: Budget(DAY))
     others: Budget = field(init=False)
     _day_ends: datetime = EVER
@@ -84,7 +85,7 @@ class DailyUsage:
     def __post_init__(self) -> None:
         self.others = Budget(OTHERS, parent=self.account)
 
-    async def load(self, store: Store, is_owners: IsOwners) -> None:
+    async def load(self, store: Store) -> None:
         """Read today's usage; what was set aside for calls that were cut off counts as spent, and
         as the others', for nobody knows any more whose it was.
         """
@@ -93,7 +94,7 @@ class DailyUsage:
 
         def look(tx: Tx) -> tuple[list[tuple[str, Usage]], set[str], tuple[int, float], Cost]:
             rows, (tokens, usd) = tx.list_session_usage(day), tx.sum_unsettled(day)
-            own = {one for one in {session for session, _ in rows} if is_owners(tx, one)}
+            own = {one for one in {session for session, _ in rows} if self.is_owners(tx, one)}
             return rows, own, tx.sum_day_raises(day), Cost(tokens, 0, usd)
 
         rows, own, self._raised, lost = await store.read(look)
@@ -171,7 +172,7 @@ class BudgetExceeded(Exception):
 @dataclass(slots=True)
 class Budgets:
     """The only owner of accounts: each turn's under its parent's, all under the day's (F2), but for
-    the owner's own chats (`is_owners`) under that of the others.
+    the owner's own chats under that of the others.
 
     `hold` waits while others hold what is missing: it may come back unspent. At the limit a person
     is asked, and has so long to answer as `times` says; a yes allows as much again as the limit was
@@ -180,7 +181,6 @@ class Budgets:
 
     store: Store
     daily: DailyUsage
-    is_owners: IsOwners
     times: AnswerTimes = field(default_factory=AnswerTimes)
     _accounts: dict[str, Budget] = field(default_factory=dict)
     _ended: set[str] = field(default_factory=set)
@@ -225,7 +225,7 @@ class Budgets:
                 self._ended.add(session)  # it goes with its last turn
         if session in self._accounts:
             return self._accounts[session]
-        is_own = await self.store.read(lambda tx: self.is_owners(tx, session))
+        is_own = await self.store.read(lambda tx: self.daily.is_owners(tx, session))
         return self.daily.account if is_own else others
 
     def close(self, turn: Turn) -> None:

@@ -88,8 +88,7 @@ class BudgetConfig(Section):
         0.25,
         ge=0,
         lt=1,
-        description="part of the day's tokens and USD that only the owner's own chats may use; 0:"
-        " none",
+        description="part of the day that only the owner's own chats may use; 0: none",
     )
     unknown_input_usd: float = Field(
         5.0, ge=0, description="USD per million tokens sent to a model whose price is not known"

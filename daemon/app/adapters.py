@@ -16,7 +16,6 @@ from daemon.core.provenance import is_owner_turn
 from daemon.core.rows import OUTSIDE_SCOPE, Disclosure, GrantRow, OutboxRow, SessionRow
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
-from daemon.store.crowds import MAX_WAITING, can_put
 from daemon.store.journal import Store, Tx
 from daemon.tools.memory_tools import describe_source
 from daemon.tools.policy.grants import GrantRequest, explain_excess, matching_grants
@@ -129,11 +128,7 @@ class MemoryRecall:
             log.warning("memory could not keep the reflection of turn %s: %s", turn.id, error)
 
 
-TOO_MANY = (
-    "{count} questions wait for the owner already, and no more are taken; it can be tried again"
-    " when they are answered"
-)
-ASKING_S = 60.0  # a question is on disk by then, or its turn is over
+TOO_MANY = "too many questions wait for the owner already; try again when they are answered"
 
 
 @value
@@ -145,7 +140,6 @@ class StoredGrants:
     store: Store
     clock: Clock
     _shared: dict[str, bool] = field(default_factory=dict)
-    _asking: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     async def use_grant(self, session: str, wanted: GrantRequest, call: str) -> bool:
         """Whether a person has allowed this; one use of the grant is spent with the answer."""
@@ -200,27 +194,10 @@ class StoredGrants:
         return await self.store.write(count)
 
     async def explain_crowd(self, turn: Turn) -> str:
-        """By all questions that wait now, and those that are about to be written."""
-        now, monotonic = self.clock.now(), self.clock.monotonic()
-
-        def look(tx: Tx) -> tuple[list[str], set[str], bool]:
-            waiting, asked = tx.list_approvals("waiting"), tx.list_approvals("pending")
-            known = {row.turn for row in (*waiting, *asked)}
-            stand = [tx.find_source(row.session) for row in asked if row.expires > now]
-            is_free = can_put(tx.find_source(turn.session), stand)
-            return [row.turn for row in waiting], known, is_free
-
-        waiting, known, is_free = await self.store.read(look)
-        for other, (_, since) in [*self._asking.items()]:
-            if other in known or monotonic - since > ASKING_S:
-                del self._asking[other]
-        own = sum(one.is_waiting for one in turn.pending)
-        count = own + sum(one != turn.id for one in waiting)
-        count += sum(more for other, (more, _) in self._asking.items() if other != turn.id)
-        if count >= MAX_WAITING and not is_free:
-            return TOO_MANY.format(count=count)
-        self._asking[turn.id] = own + 1, monotonic
-        return ""
+        """By all that are open."""
+        now, own = self.clock.now(), sum(one.is_waiting for one in turn.pending)
+        is_full = await self.store.read(lambda tx: tx.is_crowded(turn.id, turn.session, own, now))
+        return TOO_MANY if is_full else ""
 
     async def is_shared(self, session: str) -> bool:
         """In a private chat no message has an id to answer to. What a chat is it stays."""

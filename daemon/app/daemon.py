@@ -106,10 +106,10 @@ class Daemon(ToolOwner):
             lambda: {user.name for user in self.config.http.users},
             lambda: self.config.memory.owner_sessions,
         )
-        usage = self.usage = DailyUsage(clock, config.budget)
-        is_owners = self.owner_sessions.is_owners
-        await usage.load(store, is_owners)
-        self.budgets = Budgets(store, usage, is_owners, self.make_answer_times())
+        usage = DailyUsage(clock, config.budget, self.owner_sessions.is_owners)
+        self.usage = usage
+        await usage.load(store)
+        self.budgets = Budgets(store, usage, self.make_answer_times())
         agents = self.agents = AgentRegistry.open(self.paths.agents, config.agent)
         self.subagents = SubagentManager(
             store, self.event_bus, config.subagents, config.agent, agents, self.new_id

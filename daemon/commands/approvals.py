@@ -109,22 +109,13 @@ class ApprovalCommands:
 
     async def deny(self, call: CommandCall) -> str:
         """No, with an optional reason. /deny all needs no list, and is for those that wait, too."""
-        later = await self._deny_later(call)
-        waiting, shown = await self._load(call, call.argument.partition(" ")[0])
+        waiting, shown = await self._load(call, call.argument.partition(" ")[0], denies=True)
         codes = set(map(code_of, waiting))
         given = parse_deny(call.argument, len(shown.listed), codes)
         rows = waiting if given.which == "all" else _select(given.which, waiting, shown)
         if not rows:
             return await self._list(call, waiting, shown)
-        return "\n".join([*later, *[await self._answer(call, row, given) for row in rows]])
-
-    async def _deny_later(self, call: CommandCall) -> list[str]:
-        """First, for they would be put in the place of others that are denied."""
-        given, session = parse_deny(call.argument, 0), call.session
-        if given.which != "all" or session.label is Label.UNTRUSTED:
-            return []
-        rows = await self.service.store.read(lambda tx: tx.list_waiting_in(session.id))
-        return [await self._answer(call, row, given) for row in rows]
+        return "\n".join([await self._answer(call, row, given) for row in rows])
 
     async def grants(self, call: CommandCall) -> str:
         """/grants [revoke ID]"""
@@ -140,7 +131,7 @@ class ApprovalCommands:
         return "\n".join((head, *lines)) if lines else "None."
 
     async def _load(
-        self, call: CommandCall, which: str
+        self, call: CommandCall, which: str, *, denies: bool = False
     ) -> tuple[list[ApprovalRow], ShownApprovals]:
         """What waits for an answer in the chat, and what of it this person was shown; where an
         owner names another question by its code, that too. Raises UsageError where nothing can be
@@ -152,6 +143,8 @@ class ApprovalCommands:
 
         def look(tx: Tx) -> tuple[list[ApprovalRow], ShownApprovals]:
             here = tx.list_asked_in(now, session.id)
+            if denies and which.lower() == "all":  # before others, in whose place they would be put
+                here = tx.list_approvals("waiting", session.id) + here
             if call.role is Role.OWNER and CODE.fullmatch(which):
                 rows = tx.list_approvals("pending")
                 meant = [row for row in rows if code_of(row) == which.lower() and row.expires > now]

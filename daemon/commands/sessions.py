@@ -183,7 +183,7 @@ class SessionCommands:
                 "queued": tx.list_waiting_inputs(session.id),
                 "waiting for your answer": tx.list_approvals("pending", session.id),
             }
-            if later := tx.list_waiting_in(session.id):
+            if later := tx.list_approvals("waiting", session.id):
                 counts["to be asked when those are answered"] = later
             tasks = ", ".join(f"{len(rows)} {state}" for state, rows in counts.items())
             stops = (f"{reason} {count}" for reason, count in sorted(tx.count_stops(since).items()))

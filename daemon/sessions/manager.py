@@ -4,8 +4,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import partial
 
 from daemon.agent.budgets import Budgets
 from daemon.agent.context.history import CHARS_PER_TOKEN, History
@@ -299,7 +297,9 @@ class SessionManager:
             pending, expired, is_due = await self.store.read(look)
             if is_due:
                 until = self.budgets.times.find_expiry(now, Label.UNTRUSTED, by_itself=True)
-                await self.store.write(partial(_ask_waiting, now, until))
+                await self.store.write(
+                    lambda tx: (tx.ask_waiting(now, until), tx.tell_of_waiting(now))
+                )
         finally:
             self.approvals_pending |= pending
         for session, turn in expired:
@@ -325,11 +325,6 @@ class SessionManager:
         for name in gone:
             self._workers.pop(name, None)
             self._forget_idle(name)
-
-
-def _ask_waiting(now: datetime, expires: datetime, tx: Tx) -> None:
-    tx.ask_waiting(now, expires)
-    tx.tell_of_waiting(now)
 
 
 def estimate_bytes(worker: SessionWorker) -> int:

@@ -3,6 +3,7 @@ their turn (trust.md).
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 
@@ -17,7 +18,6 @@ from daemon.core.rows import (
     SessionRow,
 )
 from daemon.core.trust import Label, join_sources
-from daemon.store.crowds import Source, choose_next, find_source
 from daemon.store.tables.approvals import ApprovalTables
 from daemon.store.tables.messages import MessageTables
 from daemon.store.tables.sessions import SessionTables
@@ -33,14 +33,16 @@ NOT_MAILED = (
     "I did not send this answer by mail, for it was made with what is yours ({what}). If it may go"
     " out, tell me here to send it."
 )
-IT_WAITS = (
-    "1 more question waits until one of these is answered or lapses. /deny all denies it, too;"
+THEY_WAIT = (
+    "More questions wait ({count}) until one of these is answered or lapses. /deny all is for all,"
     " /status counts them."
 )
-THEY_WAIT = (
-    "{count} more questions wait until some of these are answered or lapse. /deny all denies them,"
-    " too; /status counts them."
-)
+MAX_OF_SOURCE, MAX_OF_CHANNEL, MAX_OPEN = 5, 20, 40  # questions that are put to the owner
+MAX_WAITING = 200  # others that wait to be put
+Source = tuple[str, str]  # and its channel
+LAPSE = """UPDATE approvals SET state = 'pending', expires = asked_at WHERE state = 'waiting'
+    AND n NOT IN (SELECT n FROM approvals WHERE state = 'waiting' ORDER BY n LIMIT ?)"""
+PUT = "UPDATE approvals SET state = 'pending', expires = ? WHERE turn = ? AND call_id = ?"
 
 
 def begins_by_itself(session: str) -> bool:
@@ -51,6 +53,28 @@ def begins_by_itself(session: str) -> bool:
 def is_nothing(text: str) -> bool:
     """A run that was begun by itself has nothing to say."""
     return text.strip(" .!").upper() == NOTHING
+
+
+def find_source(session: str) -> Source:
+    """("email/work", "email") of "email/work:THREAD", ("event", "event") of "event_ID"."""
+    place, _, rest = session.partition(":")
+    source = place if rest else session.partition("_")[0]
+    return source, source.partition("/")[0]
+
+
+def can_put(source: Source, asked: Sequence[Source]) -> bool:
+    """One more may be put, beside those that stand."""
+    of_channel = sum(one[1] == source[1] for one in asked)
+    is_full = of_channel >= MAX_OF_CHANNEL or len(asked) >= MAX_OPEN
+    return not is_full and asked.count(source) < MAX_OF_SOURCE
+
+
+def choose_next(waiting: Sequence[Source], asked: Sequence[Source]) -> int | None:
+    """Which of those that wait, oldest first, is put now: the oldest of the source that has the
+    fewest; None where there is no room.
+    """
+    fits = [at for at, source in enumerate(waiting) if can_put(source, asked)]
+    return min(fits, key=lambda at: (asked.count(waiting[at]), at), default=None)
 
 
 class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables):
@@ -115,8 +139,8 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables):
         return turn is not None and begins_by_itself(turn.session)
 
     def open_approval(self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
-        """The wait is a row; its label is what the turn had read when it asked. What a call asks
-        that nobody began is put when there is room.
+        """The wait is a row; its label is what the turn had read when it asked. Calls that nobody
+        began wait until they may ask.
         """
         turn, own = self.get_turn(turn_id), self.get_session(session)
         label = turn.label if turn else Label.UNTRUSTED
@@ -125,21 +149,22 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables):
         if outside and asked.call_id[0].isdigit():
             self.put_approval(replace(row, state="waiting"))
             self.ask_waiting(at, asked.expires)
+            self._run(LAPSE, MAX_WAITING)
         else:
             self.put_approval(row)
             self._post_question(row, at)
 
     def ask_waiting(self, now: datetime, expires: datetime) -> None:
-        """Put those that wait, as many as there is room for; each can be answered until then."""
+        """Put as many of those that wait as may stand; they can be answered until then."""
         rows, sources, asked = self._weigh(now)
         while (at := choose_next(sources, asked)) is not None:
             row = rows.pop(at)
             asked.append(sources.pop(at))
-            self.put_question(expires, row.turn, row.call_id)
+            self._run(PUT, expires, row.turn, row.call_id)
             self._post_question(replace(row, expires=expires), now)
 
     def tell_of_waiting(self, now: datetime) -> None:
-        """One line where the questions will stand, when none waited there before."""
+        """One line in each chat where they will stand, when none waited there before."""
         chats: dict[str, list[ApprovalRow]] = {}
         for row in self.list_approvals("waiting"):
             own = self.get_session(row.session)
@@ -147,21 +172,30 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables):
         for chat, rows in chats.items():
             where = self.get_session(chat)
             if where and where.channel and not any(row.told for row in rows):
-                text = THEY_WAIT if len(rows) > 1 else IT_WAITS
-                to = chat, where.channel, where.chat, "notice", text.format(count=len(rows))
+                to = chat, where.channel, where.chat, "notice", THEY_WAIT.format(count=len(rows))
                 self.post_delivery(OutboxRow(rows[0].turn, -1, *to, now))
-        self.note_told()
+        self._run("UPDATE approvals SET told = 1 WHERE state = 'waiting'")
+
+    def is_crowded(self, turn: str, session: str, own: int, now: datetime) -> bool:
+        """One more of this turn, beside its own, may neither stand nor wait: so many wait, or its
+        parent would be at work meanwhile.
+        """
+        rows, sources, asked = self._weigh(now)
+        source, child = self.find_source(session), self.get_child(turn)
+        if source not in sources and can_put(source, asked + [source] * own):
+            return False
+        return len(rows) + own >= MAX_WAITING or (child is not None and not child.report)
 
     def is_due(self, now: datetime) -> bool:
-        """Some wait that can be put, or that nobody was told of."""
+        """Some wait that may be put, or that nobody was told of."""
         rows, sources, asked = self._weigh(now)
         return not all(row.told for row in rows) or choose_next(sources, asked) is not None
 
     def _weigh(self, now: datetime) -> tuple[list[ApprovalRow], list[Source], list[Source]]:
         """Those that wait, oldest first, and where each is from; where the open ones are from."""
         rows = self.list_approvals("waiting")
-        asked = self.list_approvals("pending") if rows else []
-        stand = [self.find_source(row.session) for row in asked if row.expires > now]
+        asked = (row for row in self.list_approvals("pending") if row.expires > now)
+        stand = [self.find_source(row.session) for row in asked]
         return rows, [self.find_source(row.session) for row in rows], stand
 
     def find_source(self, session: str) -> Source:

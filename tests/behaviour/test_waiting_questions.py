@@ -1,17 +1,21 @@
 """Questions that nobody began wait for the owner's attention: none is lost, none is put twice (DESIGN 6)."""
 
 import asyncio
+import sqlite3
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daemon.app.adapters import TOO_MANY
 from daemon.core.events import Answer
 from daemon.core.rows import ApprovalRow, OutboxRow
-from daemon.store.crowds import (
+from daemon.store.posting import (
     MAX_OF_CHANNEL,
     MAX_OF_SOURCE,
     MAX_OPEN,
@@ -29,7 +33,10 @@ from tests.behaviour.test_grants_outside import (
     until,
     waits_or_ends,
 )
+from tests.fakes.daemon_process import Daemon, running_daemon, scripted
 from tests.fakes.house import Living
+from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, says
+from tests.security.flood import BELL, post
 
 __all__ = ["clock"]
 SOURCES = [f"email/{name}:1" for name in "abcdef"] + ["event_1", "schedule_1", "goal_1"]
@@ -54,7 +61,7 @@ async def sent(alive: Living, kind: str) -> list[OutboxRow]:
 
 
 async def lines(alive: Living) -> list[str]:
-    return [row.body for row in await sent(alive, "notice") if "more question" in row.body]
+    return [row.body for row in await sent(alive, "notice") if "More questions wait" in row.body]
 
 
 async def told(alive: Living) -> bool:
@@ -91,7 +98,7 @@ async def test_the_line_comes_again_when_none_waited_in_between(tmp_path: Path) 
     async with home(tmp_path) as (alive, _):
         await flood(alive, 6)
         await until(lambda: told(alive))
-        assert (await lines(alive))[0].startswith("1 more question waits")
+        assert (await lines(alive))[0].startswith("More questions wait (1)")
         asked, [later] = await open_ones(alive), await open_ones(alive, "waiting")
         await allowed(alive, asked[0], Answer.DENY)
         await until(lambda: is_put(alive, later))
@@ -145,10 +152,30 @@ async def test_at_most_200_wait_and_more_are_refused_with_the_reason(tmp_path: P
     async with home(tmp_path) as (alive, done):
         turns = await flood(alive, MAX_OF_SOURCE + MAX_WAITING)
         refused = await alive.settled(await event(alive, "one more"))
-        assert "200 questions wait for the owner already" in str(refused.calls[0].result)
+        assert TOO_MANY in str(refused.calls[0].result)
         assert len(await open_ones(alive, "waiting")) == MAX_WAITING == len(turns) - 5
         assert await waits_or_ends(alive, await alive.say("wipe it")) == "run.suspended"
         assert done == []
+
+
+async def test_a_parent_is_not_kept_at_work_by_an_agent_whose_question_would_wait(
+    tmp_path: Path,
+) -> None:
+    """It is refused as before: its parent's turn would hold a place all the while."""
+
+    def choose(body: Json) -> Step:
+        texts = [str(one["content"]) for one in body["messages"] if one["role"] == "user"]
+        if body["messages"][-1]["role"] == "tool":
+            return says("So be it.")
+        return calls(("spawn_agent", {"task": "child"}) if "child" not in texts else ("wipe", {}))
+
+    async with home(tmp_path) as (alive, done):
+        await flood(alive, MAX_OF_SOURCE)
+        alive.model.otherwise(by(choose))
+        parent = await alive.settled(await event(alive, "parent"))
+        [child] = [await alive.settled(one) for one in parent.children]
+        assert TOO_MANY in str(child.calls[0].result)
+        assert await open_ones(alive, "waiting") == [] == done
 
 
 @given(st.lists(st.sampled_from(SOURCES), max_size=120), st.lists(st.integers(0, 39)))
@@ -172,3 +199,51 @@ def test_no_source_starves_another_and_none_goes_over_a_limit(
         assert all(counts[one] == MAX_OF_SOURCE for _, one in rows if one[1] != "email")
         if 0 <= gone < len(asked):
             asked.pop(gone)
+
+
+FLOODED = (
+    '[events]\nenabled = true\nnotify = "web:default"\n[events.tokens]\nbell = "{bell}"\n'
+    "[limits]\nevents_per_minute = 0\n"
+)
+
+
+async def is_settled(daemon: Daemon, count: int) -> bool:
+    """So many questions stand or wait."""
+    states = ("pending", "waiting")
+    found = [await daemon.listed("/v1/approvals", state=state) for state in states]
+    return sum(map(len, found)) == count and len(found[0]) == min(count, MAX_OF_SOURCE)
+
+
+async def test_whenever_it_is_killed_no_question_is_lost_and_none_is_put_twice(
+    tmp_path: Path,
+) -> None:
+    """Kill -9 while events ask, and between an answer and the next question."""
+    moments = Random(7)
+    config = FLOODED.format(bell=BELL)
+    asks = calls(("shell", {"argv": ["true"], "command": "true"}))
+    async with FakeOpenAI() as model:
+        model.otherwise(
+            by(lambda body: says("ok") if body["messages"][-1]["role"] == "tool" else asks)
+        )
+        left, answered = 12, set[str]()
+        async with running_daemon(tmp_path, scripted(model.base_url, config)) as daemon:
+            taken = [await post(daemon, "/v1/events/bell", BELL, {"n": n}) for n in range(left)]
+            assert {status for status, _, _ in taken} == {202}
+        while left:
+            async with running_daemon(tmp_path, None) as daemon:
+                async with asyncio.timeout(20):
+                    while not await is_settled(daemon, left):
+                        await asyncio.sleep(0.05)
+                asked = await daemon.listed("/v1/approvals", state="pending")
+                first = asked[0]
+                path = f"/v1/runs/{first['turn']}/reject"
+                await daemon.post(path, call_id=str(first["call_id"]))
+                answered.add(str(first["turn"]))
+                left -= 1
+                await asyncio.sleep(moments.random() * 0.8)
+        assert len(answered) == len(taken)
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as db:
+        put = db.execute("SELECT turn, COUNT(*) FROM outbox WHERE kind = 'approval' GROUP BY turn")
+        assert dict(put.fetchall()) == dict.fromkeys(answered, 1)
+        told = db.execute("SELECT COUNT(*) FROM outbox WHERE body LIKE 'More questions wait%'")
+        assert told.fetchone() == (1,)

@@ -16,10 +16,6 @@ OF_SESSION = """(?2 IS NULL OR session = ?2
 OF_CHAT = f"""WHERE state = 'pending' AND expires > ?1 AND (EXISTS (SELECT 1 FROM outbox WHERE
     outbox.turn = approvals.turn AND outbox.kind = 'approval' AND outbox.session = ?2)
     OR {OF_SESSION.removesuffix(" ORDER BY n")}) ORDER BY n"""
-OF_WAITING = """WHERE state = 'waiting' AND (session = ?1
-    OR session IN (SELECT id FROM sessions WHERE root = ?1 AND root <> '')) ORDER BY n"""
-PUT = """UPDATE approvals SET state = 'pending', expires = ? WHERE turn = ? AND call_id = ?
-    AND state = 'waiting'"""
 BY_TOKEN = "WHERE token_hash >= ?1 AND token_hash < ?1 || 'g' ORDER BY n DESC LIMIT 1"
 TOKEN_PREFIX = re.compile(r"[0-9a-f]{32,}")  # nobody guesses so many digits
 DELETE = "DELETE FROM approvals WHERE turn = ? AND call_id = ?"
@@ -76,15 +72,6 @@ class ApprovalTables(Table):
             return self.get_approval(turn_id, call_id)
         self._run(EXPIRE, turn_id, call_id)
         return None
-
-    put_question = Run[[datetime, str, str]](PUT)
-    """One that waited stands open, until then."""
-
-    note_told = Run[[]]("UPDATE approvals SET told = 1 WHERE state = 'waiting'")
-    """People know that these wait."""
-
-    list_waiting_in = List[[str], ApprovalRow](APPROVALS, OF_WAITING)
-    """Questions that are to be put in this chat later, oldest first."""
 
     def put_approval(self, row: ApprovalRow) -> None:
         """The wait is a row; the same call asked again replaces it."""
