@@ -13,16 +13,25 @@ from daemon.core.events import MemoryHit
 from daemon.core.ids import NewId
 from daemon.core.messages import ACKNOWLEDGEMENT
 from daemon.core.provenance import is_owner_turn
-from daemon.core.rows import OUTSIDE_SCOPE, Disclosure, GrantRow, OutboxRow, SessionRow
+from daemon.core.rows import (
+    LOOP_CHANNEL,
+    OUTSIDE_SCOPE,
+    Disclosure,
+    GrantRow,
+    OutboxRow,
+    SessionRow,
+)
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.store.journal import Store, Tx
+from daemon.store.posting import WOKEN_CHANNELS
 from daemon.tools.memory_tools import describe_source
 from daemon.tools.policy.grants import GrantRequest, explain_excess, matching_grants
 from memory.memory import Memory, MemoryFull
 
 log = logging.getLogger(__name__)
 TERMINAL_CHANNEL, TERMINAL_SESSION = "terminal", "terminal:main"
+UNSHARED_CHANNELS = ("web", TERMINAL_CHANNEL, LOOP_CHANNEL, *WOKEN_CHANNELS)
 MAX_HITS = 5
 MAX_REMEMBERED = 10_000
 RECALL_TIMEOUT_S, INSIST_EVERY_S = 2.0, 10.0
@@ -200,11 +209,16 @@ class StoredGrants:
         return TOO_MANY if is_full else ""
 
     async def is_shared(self, session: str) -> bool:
-        """In a private chat no message has an id to answer to. What a chat is it stays."""
+        """In a private chat no message has an id to answer to. What a chat is it stays; one of a
+        platform in which nobody has written yet may be anything.
+        """
         if session not in self._shared:
+            shared = await self.store.read(lambda tx: _find_shared(tx, session))
+            if shared is None:
+                return True
             if len(self._shared) >= MAX_REMEMBERED:
                 self._shared.clear()
-            self._shared[session] = await self.store.read(lambda tx: tx.is_shared(session))
+            self._shared[session] = shared
         return self._shared[session]
 
     def _date(self, disclosure: Disclosure) -> Disclosure:
@@ -228,3 +242,15 @@ def _list_held(tx: Tx, session: str, wanted: GrantRequest) -> list[GrantRow]:
         held += [row] if row.session and not is_open else []
     own = tx.get_session(session)
     return held + (tx.list_grants(own.root) if own and own.root else [])
+
+
+def _find_shared(tx: Tx, session: str) -> bool | None:
+    """None while nobody has written there, in a place that may be a group. A command proves
+    nothing: some have no message of their own.
+    """
+    if tx.is_shared(session):
+        return True
+    where = tx.get_session(session)
+    is_direct = where is None or where.channel in UNSHARED_CHANNELS or tx.has_messages(session)
+    is_direct = is_direct or any(one.session == session for one in tx.list_owner_chats())
+    return False if is_direct else None

@@ -15,6 +15,8 @@ from daemon.core.events import (
 from daemon.core.trust import Label, Sources, join_all
 
 TAINTING = (Steered, ModelAsked, ToolFinished, ChildReturned, HistoryCompressed, TurnResumed)
+LABELLED = (UserSaid, *TAINTING)
+"""All others show the model nothing that it has not seen."""
 
 
 def find_label(event: Event) -> Label:

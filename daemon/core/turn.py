@@ -40,7 +40,7 @@ from daemon.core.events import (
     UserSaid,
     Verified,
 )
-from daemon.core.labels import find_label, find_private
+from daemon.core.labels import LABELLED, find_label, find_private
 from daemon.core.messages import Message, MessageRole, RequestAdapted, ToolCall, Usage
 from daemon.core.trust import APPROVALS, Effect, Label, Outcome, Sources, join_sources
 from daemon.core.turn_spec import Intent, Limits, TurnSpec
@@ -298,10 +298,11 @@ class Turn:
             self.progress = recorded.seq
         if isinstance(event, FROM_OUTSIDE):
             self.last_input_seq = recorded.seq
-        if find_label(event) is Label.UNTRUSTED:
-            self.label = Label.UNTRUSTED
-        if shown := find_private(event):
-            self.private = join_sources((self.private, shown))
+        if isinstance(event, LABELLED):
+            if find_label(event) is Label.UNTRUSTED:
+                self.label = Label.UNTRUSTED
+            if shown := find_private(event):
+                self.private = join_sources((self.private, shown))
         if isinstance(event, UserSaid | Classified):
             self.intent = event.intent
             if self.intent in PLANNED_INTENTS:

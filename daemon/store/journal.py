@@ -37,7 +37,7 @@ from daemon.core.events import (
     TurnResumed,
     UserSaid,
 )
-from daemon.core.labels import find_label, find_private
+from daemon.core.labels import LABELLED, find_label, find_private
 from daemon.core.messages import MessageQueued, RequestAdapted
 from daemon.core.rows import (
     LOOP_CHANNEL,
@@ -154,7 +154,8 @@ class Tx(Posting, PeopleTables, FileTables, ScheduleTables):
         rows = [(turn_id, one.seq, to_db(one.at), *encode(one.event)) for one in recorded]
         self._db.executemany(INSERT_EVENT, rows)
         for one in recorded:
-            self._label(turn_id, one.event)
+            if isinstance(one.event, LABELLED):
+                self._label(turn_id, one.event)
             self._project(session, turn_id, one.event, one.at)
 
     def open_question(self, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:

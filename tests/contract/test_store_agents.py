@@ -54,8 +54,9 @@ async def test_a_child_is_born_with_the_event_that_says_so(store: Store) -> None
         root=NO_ROOT,
     )
     task = InboxRow(
-        "m2", "agent", "", "t1/2.0", CHILD, "ann", "dig here", Label.UNTRUSTED, "t2", after(5)
-    )
+        "m2", "agent", "", "t1/2.0", CHILD, "ann", "dig here", Label.UNTRUSTED, "t2", after(5),
+        composed=True,
+    )  # fmt: skip
     assert await store.read(lambda tx: (tx.get_session(CHILD), tx.get_turn_input("t2"))) == (
         own,
         task,
@@ -255,8 +256,9 @@ async def test_a_background_result_is_a_message_to_the_parent_with_the_childs_en
     told = await store.read(lambda tx: tx.get_turn_input("t8"))
     text = "The background sub-agent digger (sub-1-c) has ended (done: in words).\nIts task was: dig here\n\ngold"
     assert told == InboxRow(
-        "t8.report", "agent", "", "t2/report", HOME, "ann", text, Label.UNTRUSTED, "t8", after(9)
-    )
+        "t8.report", "agent", "", "t2/report", HOME, "ann", text, Label.UNTRUSTED, "t8", after(9),
+        private=("shell",), composed=True,
+    )  # fmt: skip
     assert await store.read(
         lambda tx: (tx.list_waiting_inputs(HOME), tx.list_unfinished_sessions())
     ) == ([told], [HOME])

@@ -58,13 +58,24 @@ async def test_trusted_events_leave_a_turn_as_it_is(store: Store) -> None:
         store,
         said(),
         steered("m3"),
-        finished(),
+        replace(finished(), public=True),
         Coached("nudge", "go on"),
         ModelFailed("auth", "no"),
         BudgetExtended("2.0", "why", 20),
     )
     assert await store.read(lambda tx: tx.get_turn("t1")) == turn("t1")
     assert await store.read(lambda tx: tx.get_input("m1")) == message("m1", state="taken")
+
+
+async def test_what_of_the_owners_was_shown_is_in_the_turns_row_with_the_event(
+    store: Store,
+) -> None:
+    epoch = await begun(store, replace(said(), private=("mail",)), finished())
+    row = await store.read(lambda tx: tx.get_turn("t1"))
+    assert row and row.private == ("mail", "shell")
+    await add(store, epoch, TurnResumed("restart", private=("recall",)), first=3)
+    row = await store.read(lambda tx: tx.get_turn("t1"))
+    assert row and row.private == ("mail", "recall", "shell")
 
 
 async def test_a_steering_message_ends_as_part_of_the_turn(store: Store) -> None:

@@ -101,3 +101,24 @@ async def test_a16_an_answer_made_of_the_mail_alone_is_mailed_once_and_the_owner
     assert [row.body for row in left] == ["At noon."]
     assert told[-1].body.startswith("[email friend@evil.example] I answer by mail (")
     assert told[-1].body.endswith("\n\nAt noon.")
+
+
+@pytest.mark.parametrize(("place", "asked"), [("slack:C0ALERTS", True), ("terminal:main", False)])
+async def test_what_is_the_owners_is_not_told_where_others_may_read_of_an_event(
+    tmp_path: Path, place: str, asked: bool
+) -> None:
+    """Of a chat in which nobody has written yet, nobody knows who is in it."""
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "mine.txt").write_text(CANARY)
+    events = {"enabled": True, "notify": place, "tokens": {"build": "t" * 32}}
+    async with FakeOpenAI() as model, living(tmp_path, model, {"events": events}) as it:
+        model.script(calls(READ), says(f"It says {CANARY}"))
+        payload = {"text": "the build failed"}
+        row = await it.house.triggers.accept("build", payload, len(str(payload)))
+        if asked:
+            question = await it.until(row.turn, "approval.asked")
+            assert question.data["tool"] == "read_file"
+        else:
+            await it.settled(row.turn)
+        told = await it.house.store.read(lambda tx: tx.list_outbox("new", None, place))
+        assert any(CANARY in one.body for one in told) is not asked

@@ -117,6 +117,11 @@ class MessageTables(Table):
     )
     """A message came to it where others read along."""
 
+    has_messages = Value[[str], bool](
+        "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ? AND body NOT LIKE '/%')"
+    )
+    """Somebody has written in it, and not only commands."""
+
     has_later_input = Value[[str, str], bool](
         "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ? AND n > (SELECT n FROM inbox WHERE"
         " id = ?))"

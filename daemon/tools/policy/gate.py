@@ -111,7 +111,7 @@ class PolicyGate:
             return DENY, why
         earlier = call.state.judged
         case = self._collect_facts(turn, call, setting)
-        reads = case.taint is Taint.READ_OUTSIDE_TEXT and not tool.meta.public
+        reads = case.taint is not Taint.NONE and not tool.meta.public
         rule = TABLE[case.taint][effect]
         notes = case.taint is not Taint.NONE and effect is Effect.WRITE and tool.meta.source
         if rule in ("if owned", "if read") or case.approvals == "always" or reads or notes:

@@ -93,7 +93,7 @@ class Evidence:
         by_model = False
         for text in self.texts:
             if text.label is Label.TRUSTED and text.origin in OWNER_ORIGINS and text.owned:
-                counts = text.origin is Origin.PERSON or not by_model
+                counts = text.origin is Origin.PERSON or not (by_model or text.holds)
                 if counts and stands_in(text.text, found):
                     return True
             by_model = by_model or (text.origin is Origin.MODEL and mentions(text.text, str(found)))
@@ -170,7 +170,10 @@ class Evidence:
             if source and text.changes and source.meta.source:
                 written.add(source.meta.source)
             is_read = text.origin is Origin.QUOTED or (
-                source and source.meta.returns_outside_text and source.meta.source not in written
+                source
+                and source.meta.returns_outside_text
+                and source.meta.source not in written
+                and not text.holds  # it was made by somebody who had read what is the owner's
             )
             if is_read and find_addresses(text.text).links_to(address):
                 return True

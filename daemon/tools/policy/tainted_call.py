@@ -14,7 +14,7 @@ from daemon.core.rows import Disclosure
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
 from daemon.tools.calls import AdmittedCall
-from daemon.tools.policy.addresses import stands_in
+from daemon.tools.policy.addresses import find_addresses, iter_values, stands_in
 from daemon.tools.policy.disclosure import (
     Cost,
     Source,
@@ -83,18 +83,24 @@ class TaintedCall:
             return case
         elif case.effect is Effect.FETCH:
             return await self._weigh_fetch(case, evidence, texts, ask=ask)
-        elif self._makes_new_file(case):
+        elif self._makes_new_file(case, evidence):
             return replace(case, provenance=Provenance())  # it is a stranger's, like all of it
         elif self._needs_order(case):
             case = await self._weigh_order(case, evidence, texts, ask=ask)
         return await self._use_order(case, texts) if ask else case
 
-    def _makes_new_file(self, case: PolicyInput) -> bool:
-        """It writes one file where none was."""
+    def _makes_new_file(self, case: PolicyInput, evidence: Evidence) -> bool:
+        """It writes one file where none was, without an address that nobody wrote: who shows the
+        file could load that.
+        """
         tool = self.call.tool
         if case.effect is not Effect.WRITE or not tool.meta.paths or not tool.meta.critical:
             return False
         targets = [self.call.arguments.get(name) for name in tool.meta.critical]
+        whole = "\n".join(str(leaf) for _, leaf in iter_values(self.call.arguments, ""))
+        links = find_addresses(whole).links if case.private else ()
+        if not all(evidence.is_typed(one) or evidence.was_read(one) for one in links):
+            return False
         return all(isinstance(path, str) and self.gate.is_new(path) for path in targets)
 
     def _needs_order(self, case: PolicyInput) -> bool:
@@ -107,7 +113,7 @@ class TaintedCall:
     async def _weigh_read(self) -> PolicyInput:
         """Where others read the answers, they would read what no order names."""
         case, tool = self.case, self.call.tool
-        if case.taint is not Taint.READ_OUTSIDE_TEXT or tool.meta.public:
+        if case.taint is Taint.NONE or tool.meta.public:
             return case
         if not await self._is_shared():
             return case
@@ -188,7 +194,13 @@ class TaintedCall:
         is_deed = case.effect is Effect.EGRESS and meta.critical != ()
         if not is_deed or self.gate.judge(case)[0] is not Decision.ALLOW:
             return case
-        values = named_values(self.call.arguments, meta.critical)
+        people = {
+            one.casefold(): name for name, known in self.gate.contacts().items() for one in known
+        }
+        values = [
+            (key, people.get(str(found).casefold(), found))
+            for key, found in named_values(self.call.arguments, meta.critical)
+        ]  # one person, however they are named
         own, orders = list_own_words(self.setting, texts), find_orders(self.setting, texts)
         await self.turn.commit()
         deed = self._disclose(Cost(0.0, list_keys(self.call.tool.name, values)))

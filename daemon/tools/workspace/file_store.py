@@ -18,11 +18,12 @@ from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import StoreUnavailable
 from daemon.core.rows import FileLabel, FileVersion
-from daemon.core.trust import Effect, Label, join_sources
+from daemon.core.trust import Effect, Label, Sources, join_sources
 from daemon.settings.paths import write_private_file
 from daemon.store.journal import Store, Tx
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolContext, ToolError
+from daemon.tools.policy.addresses import find_addresses
 from daemon.tools.signature import tool
 from daemon.tools.workspace.foreign import ForeignContents, Held
 from daemon.tools.workspace.fs import PendingWrite, Workspace
@@ -42,7 +43,8 @@ Edit = Callable[[bytes | None], bytes | None]
 @value
 class ChangeAuthor:
     """A call of a turn, or the owner with /undo. `label`: how far their texts are trusted;
-    `carries`: the private sources that may be in these.
+    `carries`: the private sources that may be in these, `has_read` those in an address that they
+    make.
     """
 
     session: str
@@ -50,15 +52,25 @@ class ChangeAuthor:
     call_id: str
     label: Label
     undoes: str = ""
-    carries: tuple[str, ...] = ()
+    carries: Sources = ()
+    has_read: Sources = ()
 
     @classmethod
     def from_context(cls, context: ToolContext) -> Self:
         """The call that runs."""
         label = Label.UNTRUSTED if context.untrusted_source else Label.TRUSTED
+        turn = context.turn
         return cls(
-            context.session_id, context.turn.id, context.call_id, label, carries=context.carries
+            context.session_id, turn.id, context.call_id, label, "", context.carries, turn.private
         )
+
+
+def _adds_link(old: bytes | None, new: bytes | None) -> bool:
+    """An address of the web stands in the new content, and did not in the old."""
+    if new is None or b"/" not in new:
+        return False
+    found = [find_addresses((one or b"").decode("utf-8", "replace")).links for one in (old, new)]
+    return not {*found[1]} <= {*found[0]}
 
 
 def count_expired(
@@ -166,6 +178,9 @@ class FileStore:
                 elif labels.by_folded and labels.find_own(place):
                     await labels.remove([place])
                 after = author.label if whole else author.label.join_with(before)
+                made = author.has_read if _adds_link(pending.old, new) else ()
+                kept = () if whole else labels.list_held([place])
+                holds = join_sources((author.carries, made, kept))
                 if pending.old != new:
                     version = FileVersion(
                         f"{int(max(self.versions, default=0)) + 1:012}", author.session,
@@ -177,14 +192,18 @@ class FileStore:
                     foreign: list[ForeignContent] = []
                     if after is Label.UNTRUSTED:  # the names of created folders are text, too
                         added = labels.label_new_names(pending.created, author.turn)
-                        holds = join_sources((author.carries, labels.list_held([place])))
+                        holds = join_sources((holds, labels.list_held([place])))
                         added.append(FileLabel(place, after, author.turn, holds=holds))
                         held = Held.of(place, digest, new or b"")
                         foreign = labels.find_new_foreign([held], author.turn)
-                    elif not labels.by_folded or (
-                        not labels.needs_cleaning(place) and labels.needs_row(place, digest)
+                    elif (
+                        holds
+                        or not labels.by_folded
+                        or (not labels.needs_cleaning(place) and labels.needs_row(place, digest))
                     ):
-                        added.append(FileLabel(place, after, author.turn, digest=digest))
+                        added.append(
+                            FileLabel(place, after, author.turn, digest=digest, holds=holds)
+                        )
                     await self._commit(pending, version, added, foreign)
             if after is Label.TRUSTED and (new is None or before is not after):
                 await labels.set_trusted(place, digest, author.turn)

@@ -18,6 +18,7 @@ from tests.security.adaptive import (
     kept_texts,
     limits,
     made_owners,
+    made_texts,
     moved_files,
     own_things,
     reading,
@@ -27,6 +28,7 @@ from tests.security.adaptive import (
     told_before,
     unsaid,
     used_again,
+    who_reads,
 )
 from tests.security.adaptive.cases import CASES, CLASSES, Case
 from tests.security.adaptive.world import ANSWERERS, Answerer, Through, scene
@@ -35,7 +37,7 @@ from tests.security.figures import Figure, at_least, none_of, told
 BITES = Path(__file__).with_name("bites.json")
 LATER = (
     started_later, moved_files, bound_runs, unsaid, going_along, told_before, used_again,
-    kept_texts, made_owners, own_things,
+    kept_texts, made_owners, made_texts, own_things, who_reads,
 )  # fmt: skip
 MODULES = (reading, choosing, files, saying, running, limits, *LATER)
 ATTACKS: Mapping[str, Case] = dict(sorted(CASES.items()))
