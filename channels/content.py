@@ -12,6 +12,7 @@ MAX_CARD, MAX_CONTENT = 10_000, 60_000
 UNREADABLE_PART = "[something that cannot be shown here: {kind}]"
 UNREADABLE_REFERENCE = "[it could not be read: {why}]"
 NO_WORDS = "[a mention without words]"
+WORDLESS = UNREADABLE_PART.format(kind="a message without words")
 CUT = "\n[{count:,} more characters are left out here]"
 
 

@@ -1,8 +1,8 @@
 """Calls of Discord's REST API: every failure as what can be done about it (K14). And the connection
 that Discord's events come by: resumed where Discord allows it, else started anew (E12).
 
-discord.py speaks the protocol. When to give up a connection, and when to try again, is decided
-here. Its parsers are left out: `on_event` sees the bare payloads, in the order in which they came.
+discord.py speaks the protocol; when to give up a connection and when to try again is decided here.
+Its parsers are left out: `on_event` sees the bare payloads, in their order.
 """
 
 import asyncio

@@ -2,7 +2,8 @@
 E7, E12, F1).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import BinaryIO
@@ -28,7 +29,7 @@ from channels.discord.config import DiscordAccount, DiscordTiming
 from channels.discord.intake import QUIET, DiscordIntake
 from channels.json_access import Json, find_objects, find_text
 from channels.markup.discord import LIMIT, render_parts
-from channels.message import Address, Attachment, MessagePart, OutboundMessage
+from channels.message import Address, Attachment, OutboundMessage
 from channels.transport import Backoff, OptionalCalls, check_size
 
 MAX_UPLOAD, MAX_DOWNLOAD = 10 << 20, 25 << 20
@@ -87,8 +88,7 @@ class Discord:
     def rate_limit(self, address: Address) -> RateLimit:
         return RateLimit(5, 5.0)
 
-    def render(self, text: str) -> Sequence[MessagePart]:
-        return render_parts(text)
+    render = staticmethod(render_parts)
 
     async def send(self, message: OutboundMessage) -> str:
         """The same key soon again gives the same message (K13). Where it may not be a reply, it
@@ -143,10 +143,8 @@ class Discord:
         return shown
 
     async def delete(self, address: Address, message_id: str) -> None:
-        try:
+        with suppress(Gone):
             await self._rest.call("DELETE", _path(address, message_id))
-        except Gone:
-            return
 
     async def show_typing(self, address: Address, status: str = "") -> None:
         """For 10 seconds, without the status."""

@@ -8,7 +8,7 @@ from functools import cache
 
 from markdown_it import MarkdownIt
 
-from channels.content import UNREADABLE_PART, Card, Content, Poll
+from channels.content import UNREADABLE_PART, WORDLESS, Card, Content, Poll
 from channels.json_access import Json, find_number, find_object, find_objects, find_text
 from channels.message import MEDIA_KINDS, Attachment, Reference
 
@@ -46,7 +46,7 @@ def read_whole(message: Json, bot: str) -> str:
     passed = (Card(text=one.text).render() for one in list_passed(message, bot))
     content = read_content(message, bot)
     parts = filter(None, (content.render(with_files=True), *passed))
-    return "\n\n".join(parts) or UNREADABLE_PART.format(kind="a message without words")
+    return "\n\n".join(parts) or WORDLESS
 
 
 def list_passed(message: Json, bot: str) -> Iterator[Reference]:

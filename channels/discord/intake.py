@@ -1,10 +1,10 @@
 """Events to the host in order, after a gap first what is missing (K1, K2).
 
 Discord sends each event once, and nothing makes up for a session that cannot be resumed. So all
-events go through one queue, and the id of the newest message that the host accepted is saved. Ids
-hold the time, over all channels: with each new session, every channel with something newer is read
-on from there. A message may come twice, which the host sees by its id; none is left out. The saved
-id stands still while anything may be missing.
+events go through one queue, and the id of the newest message that the host accepted is saved; it
+stands still while anything may be missing. Ids hold the time, over all channels: a new session
+reads on from there every channel with something newer. A message may come twice, which the host
+sees by its id; none is left out.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ from channels.discord.api import (
 from channels.discord.events import (
     ChannelDirectory,
     ChannelInfo,
+    DiscordLookups,
     parse_event,
     parse_interaction,
 )
-from channels.discord.lookups import DiscordLookups
 from channels.json_access import MALFORMED, Json, UnreadablePayload, find_objects, find_text
 from channels.markup.discord import render_parts
 from channels.markup.sanitize import escape_markdown, shorten_line

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Never
 
 from channels.base import (
     Capabilities,
@@ -146,20 +146,10 @@ class Email:
         """SMTP has no way to ask."""
         return ""
 
-    async def edit(self, message_id: str, message: OutboundMessage) -> None:
+    async def _refuse(self, *given: object, **named: object) -> Never:
         raise Unsupported(WHY_NOT)
 
-    async def show_draft(self, address: Address, key: str, text: str, shown: str) -> str:
-        raise Unsupported(WHY_NOT)
-
-    async def delete(self, address: Address, message_id: str) -> None:
-        raise Unsupported(WHY_NOT)
-
-    async def show_typing(self, address: Address, status: str = "") -> None:
-        raise Unsupported(WHY_NOT)
-
-    async def mark_seen(self, address: Address, message_id: str) -> None:
-        raise Unsupported(WHY_NOT)
+    edit = show_draft = delete = show_typing = mark_seen = _refuse
 
     async def download(self, attachment: Attachment, into: BinaryIO) -> None:
         if attachment.size > MAX_DOWNLOAD:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -21,30 +22,16 @@ TOKEN_URLS = {
 IMAPS_PORT, IMAP_PORT, SUBMISSION_PORT, SMTPS_PORT = 993, 143, 587, 465
 
 
-def _check_address(value: str) -> str:
-    if value and not ADDRESS.fullmatch(value):
-        raise ValueError(f"expected an address such as bot@example.org, got {value!r}")
+def _check(value: str, pattern: re.Pattern[str], example: str) -> str:
+    if not pattern.fullmatch(value):
+        raise ValueError(f"expected {example}, got {value!r}")
     return value
 
 
-def _check_allowed(values: tuple[str, ...]) -> tuple[str, ...]:
-    for value in values:
-        if not ALLOWED.fullmatch(value):
-            raise ValueError(f"expected ann@example.org, or @example.org, got {value!r}")
-    return tuple(value.casefold() for value in values)
-
-
-def _check_exact(values: tuple[str, ...]) -> tuple[str, ...]:
-    for value in values:
-        if not ADDRESS.fullmatch(value):
-            raise ValueError(f"expected a whole address such as ann@example.org, got {value!r}")
-    return tuple(value.casefold() for value in values)
-
-
-def _check_host(value: str) -> str:
-    if not HOST.fullmatch(value):
-        raise ValueError(f"expected a host such as imap.example.org, got {value!r}")
-    return value
+def _check_senders(
+    values: tuple[str, ...], pattern: re.Pattern[str], example: str
+) -> tuple[str, ...]:
+    return tuple(_check(value, pattern, example).casefold() for value in values)
 
 
 def _check_folder(value: str) -> str:
@@ -54,6 +41,21 @@ def _check_folder(value: str) -> str:
             " modified UTF-7)"
         )
     return value
+
+
+OptionalAddress = Annotated[
+    str,
+    AfterValidator(
+        partial(
+            _check,
+            pattern=re.compile(f"({ADDRESS.pattern})?"),
+            example="an address such as bot@example.org",
+        )
+    ),
+]
+Host = Annotated[
+    str, AfterValidator(partial(_check, pattern=HOST, example="a host such as imap.example.org"))
+]
 
 
 def is_listed(address: str, listed: Sequence[str]) -> bool:
@@ -118,9 +120,7 @@ class OAuthConfig(MailModel):
 class EmailAccount(MailModel):
     """One mailbox."""
 
-    imap_host: Annotated[str, AfterValidator(_check_host)] = Field(
-        "", description="the IMAP server; empty: no mailbox is watched"
-    )
+    imap_host: Host = Field("", description="the IMAP server; empty: no mailbox is watched")
     imap_port: int = Field(0, ge=0, le=65535, description="0: 993, or 143 without imap_tls")
     imap_tls: bool = Field(True, description="false only for a server on this machine")
     username: str = Field("", description="the mailbox's name there, mostly its address")
@@ -128,23 +128,31 @@ class EmailAccount(MailModel):
     folder: Annotated[str, AfterValidator(_check_folder)] = Field(
         "INBOX", description="the folder that is watched"
     )
-    smtp_host: Annotated[str, AfterValidator(_check_host)] = Field(
-        "", description="the server that sends; empty: no mail is ever sent"
-    )
+    smtp_host: Host = Field("", description="the server that sends; empty: no mail is ever sent")
     smtp_port: int = Field(0, ge=0, le=65535, description="0: 587, where TLS begins by STARTTLS")
     smtp_tls: bool = Field(True, description="false only for a server on this machine")
-    from_address: Annotated[str, AfterValidator(_check_address)] = Field(
-        "", description="whom mails are from; empty: username"
-    )
+    from_address: OptionalAddress = Field("", description="whom mails are from; empty: username")
     authserv_id: str = Field(
         "",
         description="the name under which your mail server says who wrote a mail"
         " (Authentication-Results), or microsoft; empty: no sender is ever proven",
     )
-    allowed_senders: Annotated[tuple[str, ...], AfterValidator(_check_allowed)] = Field(
+    allowed_senders: Annotated[
+        tuple[str, ...],
+        AfterValidator(
+            partial(_check_senders, pattern=ALLOWED, example="ann@example.org, or @example.org")
+        ),
+    ] = Field(
         (), description="who may be answered, once it is proven that they wrote: addresses, @domain"
     )
-    trusted_senders: Annotated[tuple[str, ...], AfterValidator(_check_exact)] = Field(
+    trusted_senders: Annotated[
+        tuple[str, ...],
+        AfterValidator(
+            partial(
+                _check_senders, pattern=ADDRESS, example="a whole address such as ann@example.org"
+            )
+        ),
+    ] = Field(
         (), description="whose proven mails count as words said to the assistant: your own address"
     )
     reply: bool = Field(False, description="answer allowed senders by mail")

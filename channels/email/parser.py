@@ -36,9 +36,9 @@ class MailFile(BaseModel):
 
 class ReadMail(BaseModel):
     """What stands in a mail. `sender`: the one address that it claims to be from, "" where that is
-    not plain; `proven`, by `why`, that it wrote it. `text` is what is new, `quoted` those parts of
-    it that others wrote, `history` what it quotes of earlier mails; `automatic`: why nobody is to
-    answer it. `list`: the id of a mailing list; `people`: the addresses in To and Cc.
+    not plain; `proven`, by `why`, that it wrote it. `text` is what is new, `quoted` its parts that
+    others wrote, `history` what it quotes of earlier mails; `automatic`: why nobody is to answer
+    it. `list`: the id of a mailing list; `people`: the addresses in To and Cc.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -74,9 +74,8 @@ class MailParser:
 
     async def read(self, raw: bytes, structure: bytes = b"") -> ReadMail:
         """What stands in it, or in its beginning where all of it is too much. `structure`: what the
-        server tells of the parts of a mail of which `raw` is not all. Raises
-        UnreadableMail; RetryLater: no mail can be read here, so that none is set aside; OSError
-        where no child can be started.
+        server tells of the parts of a mail that `raw` cuts off. Raises UnreadableMail; RetryLater
+        where no mail can be read here; OSError where no child can be started.
         """
         try:
             return await self._read(raw, structure)

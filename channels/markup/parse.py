@@ -1,14 +1,10 @@
-"""Markdown to tokens, by markdown-it, in bounded time: what would take it too long, or would vanish
-in it, stands as it is.
+"""Markdown, as language models write it, to blocks, by markdown-it and in bounded time: what would
+take it too long, or would vanish in it, stands as it is.
 
 Off are: HTML, references and headings by underlining, for what models write in their place
 (footnotes, a rule right below a line) would be lost or misread. Formulas (\\( \\), \\[ \\], $$ $$)
-are left alone.
-
-Tables for a chat: narrow ones as monospaced columns, all others as cards, for a phone shows about
-44 columns (A13).
-
-From markdown, as language models write it, to blocks.
+are left alone. Narrow tables are monospaced columns, all others cards: a phone shows about 44
+columns (A13).
 """
 
 import re

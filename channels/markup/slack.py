@@ -4,6 +4,7 @@ accident is parted by a space of no width, and nothing in it can notify a person
 
 import re
 from functools import partial
+from html import escape
 
 from channels.markup.blocks import (
     BOLD,
@@ -21,6 +22,7 @@ LIMIT = 3800
 MARKS = (("bold", "*", "*"), ("italic", "_", "_"), ("strike", "~", "~"))
 ACCIDENTAL = re.compile(r"(?<![^\W_])([*_~`])(?=\S)")
 QUOTE_SIGN = re.compile(r"^(?=&gt;)", re.MULTILINE)
+_escape = partial(escape, quote=False)
 SCHEMES = ("http://", "https://", "mailto:")
 
 
@@ -57,10 +59,6 @@ def _render_span(span: Span) -> str:
 
 def _defuse(text: str) -> str:
     return QUOTE_SIGN.sub(NO_WIDTH, ACCIDENTAL.sub(rf"\1{NO_WIDTH}", _escape(text)))
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 render_parts = partial(split_message, render=partial(render_blocks, _render_block), limit=LIMIT)

@@ -6,7 +6,6 @@ addresses only, for the token goes with the request (A14).
 import asyncio
 import contextlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -25,7 +24,7 @@ from channels.base import (
 )
 from channels.json_access import Json, find_objects, find_text, get_text
 from channels.markup.slack import LIMIT, render_parts
-from channels.message import Address, Attachment, MessagePart, OutboundMessage
+from channels.message import Address, Attachment, OutboundMessage
 from channels.slack.config import SlackAccount, SlackTiming
 from channels.slack.events import EventParser, ThreadMembership
 from channels.slack.listener import SlackListener
@@ -117,8 +116,7 @@ class Slack:
     def rate_limit(self, address: Address) -> RateLimit:
         return RATE_LIMIT
 
-    def render(self, text: str) -> Sequence[MessagePart]:
-        return render_parts(text)
+    render = staticmethod(render_parts)
 
     async def show_typing(self, address: Address, status: str = "") -> None:
         """In a thread: the assistant's status; elsewhere there is no place for it."""

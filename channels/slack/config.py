@@ -61,11 +61,11 @@ class SlackConfig(SlackAccount):
 class SlackTiming:
     """Seconds. `ping_s`: of silence, until all is looked after; after three of them Slack is
     pinged, and a ping without an answer ends the connection. `hello_s`: until Slack has greeted.
-    `check_s`: without a message, until Slack is asked who we are. `quiet_s`: without a message,
-    until the history is read, for a connection may be open and bring nothing; a message older than
-    `settle_s` should have come. `hold_s`: how long new messages wait for what was missed.
-    `margin_s`: how far before the cursor the backfill begins. `answer_s`: how long a slash command
-    may wait for its answer; `root_s`: how long messages wait for the first message of a thread.
+    Without a message, after `check_s` Slack is asked who we are, and after `quiet_s` the history is
+    read, for a connection may be open and bring nothing; a message older than `settle_s` should
+    have come. `hold_s`: how long new messages wait for what was missed. `margin_s`: how far before
+    the cursor the backfill begins. `answer_s`: how long a slash command waits for its answer;
+    `root_s`: how long messages wait for the first one of a thread.
     """
 
     ping_s: float = 5.0

@@ -2,8 +2,10 @@
 messages that it passes on.
 """
 
+import html
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 
 from channels.content import UNREADABLE_PART, Card, Content
@@ -33,6 +35,8 @@ GONE_FILES = {"tombstone": "a file that was deleted", "hidden_by_limit": "a file
 BESIDE_PASSED = ("pretext", "title", "title_link", "fields", "image_url", "actions")
 """What a message that is passed on has beside its words."""
 MAX_DEPTH = 24
+escape = partial(html.escape, quote=False)
+"""As Slack writes it beside its own marks."""
 
 
 def read_content(message: Json, bot: str = "") -> Content:
@@ -214,11 +218,6 @@ def _read_rich(part: Json, kind: str, depth: int) -> str:
             return f"{fence}\n{text}\n{fence}"
         case _:
             return text
-
-
-def escape(text: str) -> str:
-    """As Slack writes it beside its own marks."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _says(whole: str, part: str) -> bool:

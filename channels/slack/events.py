@@ -3,14 +3,17 @@ takes part (A13, A14).
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import blake2b
 
 from channels import value
-from channels.content import NO_WORDS, UNREADABLE_PART, put_passed_first
+from channels.base import Host
+from channels.content import NO_WORDS, WORDLESS, put_passed_first
 from channels.json_access import Json, find_object, find_objects, find_text, get_text
+from channels.lookups import Lookups
 from channels.message import Address, ButtonPress, InboundMessage, Reaction, Reference, Sender
 from channels.slack.content import (
     has_mention,
@@ -152,7 +155,7 @@ class EventParser:
         passed = tuple(list_passed(event, bot))
         text, author, is_forwarded, passed = put_passed_first(text, passed)
         if is_addressed and not (text or content.files):
-            text = NO_WORDS if is_asked else UNREADABLE_PART.format(kind="a message without words")
+            text = NO_WORDS if is_asked else WORDLESS
         return InboundMessage(
             Address(self.channel, chat, thread),
             Sender(get_text(event, "user"), _name_of(event)),
@@ -185,7 +188,7 @@ class EventParser:
     def parse_root(self, row: Json, sender: str) -> Reference:
         """The first message of a thread, in which `sender` writes. Raises UNREADABLE."""
         text, content = read_whole(row), read_content(row)
-        text = text or UNREADABLE_PART.format(kind="a message without words")
+        text = text or WORDLESS
         by = "assistant" if self.web.is_author(row) else "other"
         others = content.data or content.boxes or row.get("bot_id") or any(list_passed(row, ""))
         if not others and get_text(row, "user", "") == sender:
@@ -224,3 +227,46 @@ def _is_direct(chat: str, kind: object = "") -> bool:
 def _sender_of(payload: Json) -> Sender:
     user = find_object(payload, "user")
     return Sender(get_text(user, "id"), find_text(user, "username") or find_text(user, "name"))
+
+
+NEW_CHAT = "assistant_app_thread"
+"""Slack's own line, at the beginning of a chat in its pane for assistants."""
+FEATURE = "the first message of a thread in {}"
+
+
+class SlackRoots(Lookups):
+    """Fetches them, and keeps the latest."""
+
+    def __init__(self, host: Host, parser: EventParser) -> None:
+        self._host, self._parser, self._web = host, parser, parser.web
+        super().__init__(
+            "Slack", "Slack does not show it to the assistant", self._web.timing.root_s
+        )
+
+    def remember(self, chat: str, thread: str, rows: Sequence[Json]) -> Json | None:
+        """The first of these messages; empty where it is not there, and never will be. No rows:
+        Slack does not show them now.
+        """
+        if not rows:
+            return None
+        first: Json = next((row for row in rows if row.get("ts") == thread), {})
+        self._kept[chat, thread] = first
+        return first
+
+    async def _add_references(self, item: InboundMessage) -> InboundMessage:
+        chat, thread = item.address.chat, item.address.thread
+        if not item.addressed or thread in ("", item.message_id):
+            return item
+        if await self._host.knows_thread(item.address):
+            return item
+        row = await self._fetch((chat, thread), partial(self._ask, chat, thread))
+        if isinstance(row, dict) and row.get("subtype") == NEW_CHAT:
+            return item
+        root = self._refer("root", row, partial(self._parser.parse_root, sender=item.sender.id))
+        return replace(item, references=(root, *item.references))
+
+    async def _ask(self, chat: str, thread: str) -> Json | None:
+        asked = {"channel": chat, "ts": thread, "limit": 1, "inclusive": "true"}
+        feature, method = FEATURE.format(chat[:1]), "conversations.replies"
+        page = await self._web.optional.attempt(feature, self._web.read, method, **asked)
+        return self.remember(chat, thread, find_objects(page, "messages"))

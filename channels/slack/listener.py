@@ -34,8 +34,7 @@ from channels.markup.sanitize import escape_markdown
 from channels.markup.slack import render_parts
 from channels.message import Address, Arrival, ButtonPress, InboundMessage, UnreadableUpdate
 from channels.slack.content import has_mention
-from channels.slack.events import MAX_THREADS, UNREADABLE, EventParser, ThreadKey
-from channels.slack.roots import SlackRoots
+from channels.slack.events import MAX_THREADS, UNREADABLE, EventParser, SlackRoots, ThreadKey
 from channels.transport import Backoff, RecentDict, check_status, parse_seconds, proxy_for
 
 PROBE_CHATS, MAX_SILENT = 5, 3

@@ -395,8 +395,7 @@ class Poller:
         """(query to answer, what came); each album, and each text that the app has split, as one
         message in place of its first part.
 
-        Telegram sends a message as edited when it only got a preview or a reaction: those are left
-        out.
+        Edits that change nothing are left out: Telegram sends them for previews and reactions.
         """
         items: list[tuple[str, Arrival | list[InboundMessage] | None]] = []
         albums: dict[tuple[Address, str, str], list[InboundMessage]] = {}

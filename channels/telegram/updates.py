@@ -373,38 +373,36 @@ def goes_on(before: object, raw: object) -> bool:
 
 
 def merge_parts(parts: Sequence[InboundMessage]) -> InboundMessage:
-    """The pictures of an album, or the parts of a text, as the one message that was sent. The name
-    of a text tells how many parts there are: should only the first have come before a crash, the
-    whole counts as new.
+    """The pictures of an album, or the parts of a text, as the one message that was sent. The id of
+    a text tells how many parts there are: if only the first came before a crash, the whole counts
+    as new.
     """
     if parts[0].attachments:
         return _merge_album(parts)
     if len(parts) == 1:
         return parts[0]
-    first, text = parts[0], ""
+    text = ""
     for part in parts:
         is_cut_in_word = utf16_length(text) % MOST_TEXT == 0
         text += part.text if is_cut_in_word else f"\n{part.text}"
-    return replace(
-        first,
-        text=text,
-        external_id=f"{first.external_id}+{len(parts) - 1}",
-        attachments=(),
-        addressed=any(part.addressed for part in parts),
-        references=next((part.references for part in parts if part.references), ()),
-        data=tuple(one for part in parts for one in part.data),
-    )
+    name = f"{parts[0].external_id}+{len(parts) - 1}"
+    return replace(_join(parts), text=text, external_id=name, attachments=())
 
 
 def _merge_album(photos: Sequence[InboundMessage]) -> InboundMessage:
     """The messages of an album, which may come twice, as one."""
     photos = list({photo.external_id: photo for photo in photos}.values())
+    text = "\n".join(dict.fromkeys(photo.text for photo in photos if photo.text))
+    files = tuple(file for photo in photos for file in photo.attachments)
+    return replace(_join(photos), text=text, attachments=files)
+
+
+def _join(parts: Sequence[InboundMessage]) -> InboundMessage:
+    """The first, with what the others say beside their texts and files."""
     return replace(
-        photos[0],
-        text="\n".join(dict.fromkeys(photo.text for photo in photos if photo.text)),
-        attachments=tuple(file for photo in photos for file in photo.attachments),
-        addressed=any(photo.addressed for photo in photos),
-        forwarded=any(photo.forwarded for photo in photos),
-        references=next((photo.references for photo in photos if photo.references), ()),
-        data=tuple(part for photo in photos for part in photo.data),
+        parts[0],
+        addressed=any(part.addressed for part in parts),
+        forwarded=any(part.forwarded for part in parts),
+        references=next((part.references for part in parts if part.references), ()),
+        data=tuple(one for part in parts for one in part.data),
     )

@@ -117,8 +117,8 @@ class AnswerChecker:
     """Every check in turn: the first that fails has the model try again; the last word is honest
     about what did not pass.
 
-    Each is made once for each reply; what was found out is an event, so that nothing is done twice
-    after a crash. `keep_reflection` takes the text and the turn.
+    Each is made once for each reply and recorded, so that nothing is done twice after a crash.
+    `keep_reflection` takes the text and the turn.
     """
 
     criteria: CriteriaChecker

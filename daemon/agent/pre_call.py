@@ -199,9 +199,7 @@ def plan_drop(
     turn: Turn, earlier: HistoryWindow, tokens: int, target: int, *, keep: int = KEPT
 ) -> HistoryCompressed | None:
     """Drop the oldest units until so many tokens are left: earlier turns first, then this turn's
-    own iterations.
-
-    The last `keep` units stay, and so does what people said in this turn. None when there is
+    own iterations. The last `keep` units and what people said in this turn stay. None when there is
     nothing to drop.
     """
     shown = earlier.after_compaction(turn)

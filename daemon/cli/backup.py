@@ -8,7 +8,7 @@ from daemon.cli.parsing import Actions
 from daemon.core.clock import SystemClock, show_time
 from daemon.core.errors import AidaemonError
 from daemon.ops import backup, restore
-from daemon.settings.paths import resolve_paths
+from daemon.settings.paths import Paths
 from daemon.store.lock import lock_home
 
 ACTIONS: Actions = {
@@ -30,10 +30,9 @@ ACTIONS: Actions = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it."""
     if args.action == "create":
-        paths = resolve_paths(args.home, args.config)
         now = SystemClock().now()
         target = Path(args.file or f"aidaemon-{now:%Y%m%d-%H%M%S}.tar.gz").absolute()
         made = backup.create_backup(
@@ -42,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"{made.path}: {len(made.files)} files, {made.path.stat().st_size} bytes")
         return 0
     if args.action == "restore":
-        return _restore(args)
+        return _restore(args, paths)
     looked_at = backup.verify_backup(Path(args.file).absolute())
     if looked_at.problems:
         raise AidaemonError("\n".join(f"{args.file}: {fault}" for fault in looked_at.problems))
@@ -50,8 +49,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _restore(args: argparse.Namespace) -> int:
-    paths = resolve_paths(args.home, args.config)
+def _restore(args: argparse.Namespace, paths: Paths) -> int:
     with lock_home(paths.home):
         archive = Path(args.file).absolute() if args.file else restore.find_latest_snapshot(paths)
         work = restore.restore_backup(paths, archive, SystemClock().now(), force=args.force)

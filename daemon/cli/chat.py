@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING
 from daemon.cli.parsing import ANSWER_OPTIONS, Options
 from daemon.cli.terminal.follower import AutoAnswer
 from daemon.cli.terminal.plain import LineReader, PlainChat, PlainScreen, run_interruptible
-from daemon.client.http import HttpClient, find_running_daemon
+from daemon.client.http import (
+    ConnectionWatch,
+    HttpClient,
+    ReconnectingClient,
+    find_running_daemon,
+)
 from daemon.client.protocol import SESSION_NAME, DaemonClient
 from daemon.core.clock import system_clock
 from daemon.core.errors import UsageError
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
 if TYPE_CHECKING:
     from daemon.app.connect import DaemonConnection
@@ -44,7 +49,7 @@ OPTIONS: Options = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Talk; the exit code says whether a reply failed."""
     check_session(args.session)
     if args.resume is not None and args.session != MAIN_SESSION:
@@ -53,7 +58,6 @@ def run(args: argparse.Namespace) -> int:
         args.once = replace_invalid(args.once)
         if not args.once.strip():
             raise UsageError("--once: a text is needed")
-    paths = resolve_paths(args.home, args.config)
     if args.resume is not None:
         from daemon.cli.terminal.sessions import find_session  # lazy: for this option only
 
@@ -140,10 +144,6 @@ async def _run_interactive(
     from daemon.cli.terminal.interactive import InteractiveChat  # lazy: brings rich
     from daemon.cli.terminal.screen import TerminalScreen  # lazy: brings prompt_toolkit
     from daemon.cli.terminal.status_area import UsageMeter  # lazy: with it
-    from daemon.client.reconnecting import (  # lazy: for the screen only
-        ConnectionWatch,
-        ReconnectingClient,
-    )
     from daemon.settings.secrets import redact_logs  # lazy: brings the config
 
     # log lines would break the screen

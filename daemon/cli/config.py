@@ -11,7 +11,7 @@ from daemon.app.tools import resolve_workspace
 from daemon.cli.parsing import Actions
 from daemon.core.errors import ConfigError
 from daemon.settings.edit import BACKUPS, ConfigChange, ConfigEditor, render_value
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
 from daemon.store.lock import is_locked
 
@@ -42,9 +42,8 @@ ACTIONS: Actions = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it."""
-    paths = resolve_paths(args.home, args.config)
     match args.action:
         case "path":
             print(paths.config)

@@ -15,7 +15,7 @@ from daemon.app.config import Config, find_muted_sections, list_accounts, load_c
 from daemon.core.errors import ConfigError
 from daemon.ops.doctor import ChannelAccount, DoctorInput, Finding, run_checks
 from daemon.ops.models import models_dir
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -24,9 +24,9 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 OPTIONS = {"--json": "the checks as a JSON list"}
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it; 1 when a check fails."""
-    checks = asyncio.run(run_checks(_gather(resolve_paths(args.home, args.config))))
+    checks = asyncio.run(run_checks(_gather(paths)))
     if args.json:
         print(json.dumps([asdict(check) for check in checks], ensure_ascii=False))
     else:

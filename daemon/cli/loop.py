@@ -25,7 +25,7 @@ from daemon.cli.terminal.plain import (
 from daemon.client.loop_view import LoopAction, LoopView, find_loop, loop_to_json
 from daemon.core.errors import AidaemonError
 from daemon.core.rows import Criterion, LoopOrder
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
 JSON = {"--json": "print the loop as a JSON object"}
 REFUSALS = {"pause": "is not running", "resume": "is not paused", "stop": "has ended"}
@@ -69,9 +69,8 @@ ACTIONS: Actions = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Start, change or show a loop."""
-    paths = resolve_paths(args.home, args.config)
     if args.action == "status":
         return asyncio.run(_show_status(args, paths))
     if args.action != "start":

@@ -7,12 +7,11 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from daemon.cli.parsing import Actions
+from daemon.cli.parsing import TERMINAL, Actions
 from daemon.client.http import find_running_daemon
 from daemon.core.errors import AidaemonError, UsageError
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
-SESSION = "terminal:main"
 CODE = re.compile(r"/mcp approve (\S+) ([0-9a-f]{8})")
 
 
@@ -29,9 +28,9 @@ ACTIONS: Actions = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it; 1 when it was not approved."""
-    return asyncio.run(_run(args, resolve_paths(args.home, args.config)))
+    return asyncio.run(_run(args, paths))
 
 
 async def _run(args: argparse.Namespace, paths: Paths) -> int:
@@ -39,7 +38,7 @@ async def _run(args: argparse.Namespace, paths: Paths) -> int:
     if client := find_running_daemon(paths):
 
         async def send(text: str) -> str:
-            return (await client.send(SESSION, text, stream=False)).reply
+            return (await client.send(TERMINAL, text, stream=False)).reply
 
         return await _run_verb(args, send)
     from daemon.app.config import load_or_last_good  # lazy: brings the whole daemon

@@ -6,11 +6,11 @@ import argparse
 import asyncio
 import json
 
-from daemon.cli.parsing import Actions
+from daemon.cli.parsing import Actions, send_command
 from daemon.core.errors import AidaemonError
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
-SESSION, MAX_LISTED = "terminal:main", 1000
+MAX_LISTED = 1000
 IDS = {"nargs": "+", "help": "of `aidaemon memory pending`, or of `list`"}
 ACTIONS: Actions = {
     "list": ("what is remembered, the newest first", {"--json": "as a JSON list"}),
@@ -25,23 +25,23 @@ ACTIONS: Actions = {
 DONE = {"approve": "Approved", "reject": "Rejected", "forget": "Forgotten"}
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it; an error where nothing was changed."""
-    print(asyncio.run(_run(args, resolve_paths(args.home, args.config))))
+    print(asyncio.run(_run(args, paths)))
     return 0
 
 
 async def _run(args: argparse.Namespace, paths: Paths) -> str:
-    from daemon.app.connect import connect
+    if getattr(args, "json", False):
+        from daemon.app.connect import connect  # lazy: brings the whole daemon
 
-    async with connect(paths) as opened:
-        if getattr(args, "json", False):
-            waiting = "1" if args.action == "pending" else ""
+        waiting = "1" if args.action == "pending" else ""
+        async with connect(paths) as opened:
             listed = await opened.client.list_memories(MAX_LISTED, waiting)
-            return json.dumps(listed, ensure_ascii=False)
-        words = " ".join(getattr(args, "id", None) or getattr(args, "word", None) or ())
-        command = "/forget" if args.action == "forget" else f"/memory {args.action}"
-        reply = (await opened.client.send(SESSION, f"{command} {words}", stream=False)).reply
+        return json.dumps(listed, ensure_ascii=False)
+    words = " ".join(getattr(args, "id", None) or getattr(args, "word", None) or ())
+    command = "/forget" if args.action == "forget" else f"/memory {args.action}"
+    reply = await send_command(paths, f"{command} {words}")
     if args.action in DONE and not reply.startswith(DONE[args.action]):
         raise AidaemonError(reply)
     return reply

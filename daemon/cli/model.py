@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from daemon.cli.parsing import Actions
 from daemon.core.errors import AidaemonError
+from daemon.settings.paths import Paths
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -38,7 +39,7 @@ ACTIONS: Actions = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it."""
     from daemon.ops.models import (
         DEFAULT_MODEL,
@@ -71,11 +72,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def ensure_model(name: str) -> Path:
-    """The file of this embedded model; when it is not here, say what it is and fetch it, without
-    asking. For `chat`.
-
-    Raises AidaemonError: no such model, nothing to run it with or too little memory for it, or no
-    source that gives it.
+    """The file of this embedded model, for `chat`: fetched without asking when it is not here.
+    Raises AidaemonError: no such model, no runtime or too little memory for it, or no source that
+    gives it.
     """
     from daemon.ops.models import models_dir  # lazy: brings urllib
     from daemon.ops.own_models import find_model  # lazy: with it

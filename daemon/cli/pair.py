@@ -6,7 +6,7 @@ import sys
 
 from daemon.cli.parsing import Options
 from daemon.core.trust import NewCode, Role
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
 OPTIONS: Options = {
     "--role": {
@@ -21,9 +21,8 @@ OPTIONS: Options = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it."""
-    paths = resolve_paths(args.home, args.config)
     invited = asyncio.run(_invite(paths, Role(args.role), args.channel))
     where = f" on {invited.channel}" if invited.channel else ""
     print(invited.code)

@@ -1,7 +1,7 @@
 """The command line: common options, and one module per command, imported only when it runs.
 
-A command's module has OPTIONS or ACTIONS, and run(args) -> exit code. Light: --help imports this
-and argparse only.
+A command's module has OPTIONS or ACTIONS, and run(args, paths) -> exit code. Light: --help imports
+this and argparse only.
 """
 
 import argparse
@@ -36,6 +36,7 @@ COMMANDS = {
     "backup": "create, verify or restore a backup of all your data",
 }
 MODULES = {"trust": "terminal.trust", "sessions": "terminal.sessions"}
+TERMINAL = "terminal:main"
 NOT_YET = {
     "init": 'write config.toml by hand, a few lines: README tells how ("Models")',
     "service": "let your system start `aidaemon run`",
@@ -90,7 +91,7 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
     """The command, ready to run; without one the chat, in a terminal. Raises UsageError, SystemExit
     after --help.
     """
-    common, rest = _common_parser().parse_known_args(words)
+    _, rest = _common_parser().parse_known_args(words)
     if not rest and sys.stdin.isatty() and sys.stdout.isatty():
         rest = ["chat"]
     if not rest or rest[0].startswith("-"):
@@ -104,8 +105,15 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
         verbs = parser.add_subparsers(dest="action", required=True, metavar="|".join(actions))
         for action, (about, options) in actions.items():
             add_options(verbs.add_parser(action, help=about), options)
-    args = argparse.Namespace(**vars(parser.parse_args(rest[1:])) | vars(common))
-    return partial(command.run, args)
+    return partial(command.run, parser.parse_args(rest[1:]), parse_paths(words))
+
+
+async def send_command(paths: "Paths", words: str) -> str:
+    """The reply to a chat command of the owner's, at the terminal."""
+    from daemon.app.connect import connect  # lazy: brings the whole daemon
+
+    async with connect(paths) as opened:
+        return (await opened.client.send(TERMINAL, words, stream=False)).reply
 
 
 def parse_paths(words: Sequence[str]) -> "Paths":

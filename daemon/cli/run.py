@@ -1,7 +1,4 @@
-"""Importing a whole program in one go.
-
-aidaemon run.
-"""
+"""aidaemon run."""
 
 import argparse
 import asyncio
@@ -13,17 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from daemon.settings.paths import resolve_paths
+from daemon.settings.paths import Paths
 
 YOUNG_THRESHOLD, OLD_THRESHOLD = 5_000, 1_000_000
 
 
 @contextmanager
 def gc_free_import() -> Iterator[None]:
-    """What is imported stays: only what is new is swept through, for to look through all of it
-    again and again takes a tenth of
-    the start, and a pause now and then later. Nor does pydantic look through all that is installed
-    for plugins of its own.
+    """What is imported inside stays for good: the garbage collector passes over it, which saves a
+    tenth of the start and pauses later. Nor does pydantic look for plugins.
     """
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     usual = gc.get_threshold()
@@ -41,7 +36,7 @@ LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 OPTIONS = {"--verbose": "log everything but what the journal reads and writes"}
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Serve until SIGTERM or SIGINT, which lets running turns finish for a while; `ready URL` and
     logs go to stderr.
     """
@@ -58,4 +53,4 @@ def run(args: argparse.Namespace) -> int:
         new_event_loop = asyncio.new_event_loop
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         tell = partial(print, file=sys.stderr, flush=True)
-        return runner.run(serve(resolve_paths(args.home, args.config), tell))
+        return runner.run(serve(paths, tell))

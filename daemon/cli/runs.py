@@ -14,7 +14,7 @@ from channels.markup.sanitize import shorten_line
 from daemon.cli.parsing import Options
 from daemon.client.http import find_running_daemon
 from daemon.client.protocol import RunLine, RunReader
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
 LIMIT, MAX_LIMIT = 20, 10_000
 PIPE_WIDTH, MIN_WORDS = 160, 20
@@ -49,20 +49,18 @@ def count(text: str) -> int:
     return int(text)
 
 
+LIST_OPTIONS: Options = {
+    "--limit N": {"type": count, "default": LIMIT, "help": f"how many at most (default: {LIMIT})"},
+    "--json": "as a JSON list",
+}
 OPTIONS: Options = {
     "--session S": "only of this session, for example terminal:default",
-    "--limit N": {
-        "type": count,
-        "default": LIMIT,
-        "help": f"how many at most (default: {LIMIT})",
-    },
-    "--json": "as a JSON list",
+    **LIST_OPTIONS,
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """List them."""
-    paths = resolve_paths(args.home, args.config)
     lines = asyncio.run(_load(paths, args.session, args.limit))
     if args.json:
         print(json.dumps([asdict(line) for line in lines], ensure_ascii=False))

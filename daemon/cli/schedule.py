@@ -4,11 +4,11 @@ import argparse
 import asyncio
 import json
 
-from daemon.cli.parsing import Actions
+from daemon.cli.parsing import TERMINAL, Actions, send_command
 from daemon.core.errors import AidaemonError
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
-SESSION, UNKNOWN = "terminal:main", "There is no schedule"
+UNKNOWN = "There is no schedule"
 GIVEN = ("remind", "name", "zone", "session", "misfire", "oneshot", "until", "agent")
 NAME = {"NAME": "the schedule, or its id"}
 ACTIONS: Actions = {
@@ -22,7 +22,7 @@ ACTIONS: Actions = {
             "--name NAME": "its name (default: from the task)",
             "--zone ZONE": "its time zone (default: [scheduler] timezone)",
             "--session ID": {
-                "default": SESSION,
+                "default": TERMINAL,
                 "help": "the conversation that is told and asked (default: terminal:main)",
             },
             "--misfire": {
@@ -53,9 +53,9 @@ ACTIONS: Actions = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it; an error where nothing was changed."""
-    print(asyncio.run(_run(args, resolve_paths(args.home, args.config))))
+    print(asyncio.run(_run(args, paths)))
     return 0
 
 
@@ -63,18 +63,18 @@ async def _run(args: argparse.Namespace, paths: Paths) -> str:
     from daemon.app.connect import connect
     from daemon.triggers.orders import ScheduleOrder
 
-    async with connect(paths) as opened:
-        client = opened.client
-        if args.action == "list" and args.json:
-            return json.dumps(await client.list_schedules(), ensure_ascii=False)
-        if args.action == "add":
-            given = {name: getattr(args, name) for name in GIVEN if getattr(args, name) is not None}
-            order = ScheduleOrder(rule=args.when, prompt=args.task, jitter_s=args.jitter, **given)
-            return await client.add_schedule(order)
-        words = f"/schedule {args.action} {getattr(args, 'name', '')}".strip()
-        if args.action == "change":
-            words += f" {args.when}" + (f": {args.task}" if args.task else "")
-        reply = (await client.send(SESSION, words, stream=False)).reply
+    if args.action == "list" and args.json:
+        async with connect(paths) as opened:
+            return json.dumps(await opened.client.list_schedules(), ensure_ascii=False)
+    if args.action == "add":
+        given = {name: getattr(args, name) for name in GIVEN if getattr(args, name) is not None}
+        order = ScheduleOrder(rule=args.when, prompt=args.task, jitter_s=args.jitter, **given)
+        async with connect(paths) as opened:
+            return await opened.client.add_schedule(order)
+    words = f"/schedule {args.action} {getattr(args, 'name', '')}".strip()
+    if args.action == "change":
+        words += f" {args.when}" + (f": {args.task}" if args.task else "")
+    reply = await send_command(paths, words)
     if reply.startswith(UNKNOWN):
         raise AidaemonError(reply)
     return reply

@@ -4,12 +4,12 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
-from difflib import get_close_matches
 
 from daemon.cli.parsing import Actions
 from daemon.core.errors import AidaemonError, UsageError
 from daemon.core.redaction import MIN_LENGTH, format_handle, is_usable
-from daemon.settings.paths import resolve_paths
+from daemon.settings.dotted_keys import suggest
+from daemon.settings.paths import Paths
 from daemon.settings.secrets import NAME, SecretEntry, SecretStore, check_host
 
 MAX_CHARS = 64 * 1024
@@ -33,9 +33,9 @@ ACTIONS: Actions = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it. A daemon that runs sees the change with its next call."""
-    secrets = SecretStore(resolve_paths(args.home, args.config).secrets)
+    secrets = SecretStore(paths.secrets)
     match args.action:
         case "set":
             _set(secrets, args)
@@ -123,6 +123,5 @@ def _delete(secrets: SecretStore, name: str) -> None:
     if secrets.delete(name):
         print(f"deleted {name}")
         return
-    near = get_close_matches(name, secrets.list_entries(), n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = suggest(name, secrets.list_entries())
     raise AidaemonError(f"there is no secret named {name!r}{hint}; nothing was deleted")

@@ -14,7 +14,7 @@ from daemon.client.http import find_running_daemon
 from daemon.client.protocol import RunReader, RunView
 from daemon.client.views import RunBundle
 from daemon.core.errors import AidaemonError
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
 LAST, MOST_SEARCHED, MOST_NAMED = "last", 500, 10
 OPTIONS: Options = {
@@ -27,9 +27,8 @@ OPTIONS: Options = {
 }
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Print it."""
-    paths = resolve_paths(args.home, args.config)
     if args.follow:
         return asyncio.run(_follow(paths, args.turn))
     bundle = asyncio.run(_load(paths, args.turn, with_children=not args.jsonl))

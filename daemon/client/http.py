@@ -1,4 +1,5 @@
-"""A client of a daemon that runs in another process on this machine, over HTTP.
+"""A client of a daemon that runs in another process on this machine, over HTTP; and one that
+outlives restarts of the daemon: it waits for the next one and goes on there.
 
 Light: `aidaemon runs` and `aidaemon chat` import it before anything else of the daemon, so it
 speaks HTTP/1.0 on asyncio's own
@@ -8,9 +9,9 @@ streams: one connection a request, each response up to the end of its connection
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -69,9 +70,8 @@ UPPER = re.compile("([A-Z])")
 def find_running_daemon(paths: Paths) -> "HttpClient | None":
     """A client of the daemon that holds the lock of HOME.
 
-    A daemon that was killed leaves its address behind. The address counts only while the lock is
-    its own: by now a chat may
-    hold the lock, and another program listen at the address.
+    A killed daemon leaves its address behind, which counts only while the lock is its own: by now a
+    chat may hold the lock, and another program listen there.
     """
     if not is_locked(paths.home):
         return None
@@ -324,3 +324,69 @@ def _refusal(status: int, raw: bytes) -> AidaemonError:
     except (ValueError, KeyError, TypeError):
         kind, message = "", f"the daemon answered {status}"
     return (UsageError if kind in INVALID_TYPES else RequestRefused)(message)
+
+
+WAIT_S = 0.3
+MAKES_ANEW = (START_LOOP.path, ADD_SCHEDULE.path, "/v1/people/codes")
+"""Each request there makes one more thing."""
+
+
+async def _tell_nobody(is_lost: bool) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class ConnectionWatch:
+    """Whether the daemon is away; `tell` is called once when it has gone, and once it is back."""
+
+    is_lost: bool = False
+    tell: Callable[[bool], Awaitable[None]] = _tell_nobody
+
+    async def set_lost(self, is_lost: bool) -> None:
+        """What the last request found."""
+        if self.is_lost != is_lost:
+            self.is_lost = is_lost
+            await self.tell(is_lost)
+
+
+@value
+class ReconnectingClient(HttpClient):
+    """A client of whatever daemon runs on these paths, now and later."""
+
+    paths: Paths = field(kw_only=True)
+    watch: ConnectionWatch = field(kw_only=True)
+
+    def locate(self) -> tuple[str, str]:
+        """Raises ConnectionRefusedError where no daemon runs."""
+        client = find_running_daemon(self.paths)
+        if client is None:
+            raise ConnectionRefusedError
+        return client.url, client.token
+
+    async def request(self, endpoint: Endpoint, given: Mapping[str, object]) -> Any:
+        while True:
+            try:
+                result = await HttpClient.request(self, endpoint, given)
+            except DaemonStopped as error:
+                is_unreached = isinstance(error.__cause__, ConnectionRefusedError)
+                if not (is_unreached or _is_repeatable(endpoint, given)):
+                    raise
+                await self.watch.set_lost(True)
+                await asyncio.sleep(WAIT_S)
+            else:
+                await self.watch.set_lost(False)
+                return result
+
+    async def wait_for_connection(self, failures: int, error: Exception) -> None:
+        if failures:
+            await self.watch.set_lost(True)
+        await asyncio.sleep(WAIT_S)
+
+
+def _is_repeatable(endpoint: Endpoint, given: Mapping[str, object]) -> bool:
+    """A message that has a client_id is accepted once; other requests but a few say how something
+    shall be, and may say it twice.
+    """
+    if "text" in given and endpoint.path.partition("?")[0].endswith("/messages"):
+        return bool(given.get("client_id"))
+    return endpoint.method != "POST" or endpoint.path not in MAKES_ANEW

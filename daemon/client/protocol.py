@@ -381,8 +381,9 @@ class DaemonClient(RunReader):
         reason: str = "",
         bounds: "GrantBounds | None" = None,
     ) -> bool:
-        """Answer one; False when it is not pending. Of CALL_ID/QUESTION, with the question of its
-        view, False for the same call asked anew, too. Raises NotAllowedToAnswer, and UsageError.
+        """Answer one; False when it is not pending. With CALL_ID/QUESTION, the question of its
+        view, it is also False for the same call asked anew. Raises NotAllowedToAnswer, and
+        UsageError.
         """
         ...
 

@@ -55,8 +55,8 @@ HEADERS = {
 async def stream_events(
     heartbeat_s: float, client: DaemonClient, request: web.Request
 ) -> web.StreamResponse:
-    """From the start, or after `Last-Event-ID` or `?after=`, to run.completed. Each recorded event
-    reaches a client that resumes exactly once; drafts have no id and are not repeated.
+    """From the start, or after `Last-Event-ID` or `?after=`, to run.completed. Who resumes gets
+    each recorded event exactly once; drafts have no id and are not repeated.
     """
     seq, rest = _start_position(request)
     view = await require(client, "run", request.match_info["turn"])

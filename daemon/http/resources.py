@@ -8,11 +8,11 @@ from dataclasses import field
 from datetime import timedelta
 from functools import partial
 from inspect import signature
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from urllib.parse import parse_qs
 
 from aiohttp import web
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
@@ -27,7 +27,13 @@ from daemon.client.protocol import (
     SessionView,
 )
 from daemon.core import value
-from daemon.core.rows import MAX_GRANT_TERM, MAX_GRANT_USES, GrantBounds, LoopOrder
+from daemon.core.rows import (
+    MAX_GRANT_TERM,
+    MAX_GRANT_USES,
+    Criterion,
+    GrantBounds,
+    LoopOrder,
+)
 from daemon.core.trust import Answer, Person, Resource, Right, Role, has_right
 from daemon.http.auth import (
     CREATABLE_CHANNELS,
@@ -70,8 +76,8 @@ class LoopStartBody(Body):
 
     message: Text
     session: str | None = None
-    criterion: Literal["max_iterations", "regex", "test_pass", "manual"] | None = None
-    value: Annotated[str, StringConstraints(max_length=10_000)] | None = None
+    criterion: Criterion | None = None
+    value: str | None = Field(None, max_length=10_000)
     max_iterations: int | None = None
 
 
@@ -171,35 +177,35 @@ MAX_KEY_LENGTH = 200
 class DeliveredBody(Body):
     """Which part of the reply was shown."""
 
-    part: Annotated[int, Field(ge=0)]
+    part: int = Field(ge=0)
 
 
 class InviteBody(Body):
     """The role that a pairing code gives, and the channel that it is limited to."""
 
     role: Role = Role.EDITOR
-    channel: Annotated[str, StringConstraints(max_length=64)] = ""
+    channel: str = Field("", max_length=64)
 
 
 class PersonBody(Body):
     """Whom to remove."""
 
-    name: Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+    name: str = Field(min_length=1, max_length=1000)
 
 
 class ScheduleBody(Body):
     """What to do, and when."""
 
-    rule: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    rule: str = Field(min_length=1, max_length=200)
     prompt: Text
-    name: Annotated[str, StringConstraints(max_length=64)] = ""
-    zone: Annotated[str, StringConstraints(max_length=100)] = ""
-    session: Annotated[str, StringConstraints(max_length=200)] = "terminal:main"
+    name: str = Field("", max_length=64)
+    zone: str = Field("", max_length=100)
+    session: str = Field("terminal:main", max_length=200)
     misfire: Literal["once", "all", "skip"] = "once"
     oneshot: bool = False
     remind: bool = False
-    jitter_s: Annotated[int, Field(ge=0, le=86_400)] = 0
-    until: Annotated[str, StringConstraints(max_length=100)] = ""
+    jitter_s: int = Field(0, ge=0, le=86_400)
+    until: str = Field("", max_length=100)
     agent: str = "default"
 
 
@@ -271,9 +277,9 @@ class MessageBody(Body):
     """A message. `agent` is set for the session, from this message on."""
 
     text: Text
-    client_id: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    client_id: str | None = Field(None, min_length=1, max_length=200)
     agent: str | None = None
-    data: Annotated[tuple[str, ...], Field(max_length=100)] = ()
+    data: tuple[str, ...] = Field((), max_length=100)
     quoted: bool = False
 
 
@@ -331,16 +337,15 @@ async def _wait_for_run(client: DaemonClient, request: web.Request, turn: str) -
 class ApprovalAnswerBody(Body):
     """An answer. `scope` and the bounds count for a yes to a call only; `question` is as shown."""
 
-    call_id: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern="^[^/]+$")]
-    question: Annotated[str, StringConstraints(max_length=100)] = ""
+    call_id: str = Field(min_length=1, max_length=100, pattern="^[^/]+$")
+    question: str = Field("", max_length=100)
     scope: Literal["once", "session", "always"] = "once"
     reason: Reason = ""
-    times: Annotated[int, Field(ge=1, le=MAX_GRANT_USES)] | None = None
-    minutes: (
-        Annotated[float, Field(gt=0, le=MAX_GRANT_TERM.total_seconds() / 60, allow_inf_nan=False)]
-        | None
-    ) = None
-    paths: Annotated[str, StringConstraints(max_length=1000)] = ""
+    times: int | None = Field(None, ge=1, le=MAX_GRANT_USES)
+    minutes: float | None = Field(
+        None, gt=0, le=MAX_GRANT_TERM.total_seconds() / 60, allow_inf_nan=False
+    )
+    paths: str = Field("", max_length=1000)
 
 
 async def answer_approval(client: DaemonClient, request: web.Request) -> web.Response:

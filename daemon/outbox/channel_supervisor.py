@@ -113,11 +113,11 @@ class RateLimiter:
 
 
 class ChannelState:
-    """A channel and what is known of it. `up` is set while it answers; who waits for it to come
-    back waits on that. `refused`: somebody has to mend it. `moved_chats`: as the journal has them.
+    """A channel and what is known of it. `up` is set while it answers. `refused`: somebody has to
+    mend it. `moved_chats`: as the journal has them.
 
     A channel may be connected and deaf: it answers when it is opened anew, and then no more. So
-    trouble is over only when the platform has answered for a while, a tenth of `tell_after_s`.
+    trouble is over only when it has answered for a tenth of `tell_after_s`.
     """
 
     def __init__(

@@ -28,8 +28,8 @@ from daemon.core.ids import is_mail_session
 from daemon.core.rows import OutboxRow
 from daemon.store.journal import Store, Tx
 
-HOURS = re.compile(r"([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d")
 HOUR = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+HOURS = re.compile(f"{HOUR.pattern}-{HOUR.pattern}")
 PAUSE_S, LOOK_S, SOON_S = 1.0, 1.0, 0.01
 log = logging.getLogger(__name__)
 
@@ -108,10 +108,9 @@ def _to_utc(wall: datetime) -> datetime:
 
 
 def hold_back(tx: Tx, row: OutboxRow, config: NotifyConfig, now: datetime) -> bool:
-    """Whether it waits; then it is held in the journal. What the owner said themselves is answered
-    at once (in its own turn, or `due` from the start), and so is a question asked, for it lapses;
-    but that of what began by itself waits for the end of the quiet hours. What has begun to be sent
-    goes on.
+    """Whether it waits; then it is held in the journal. What the owner ordered is answered at once
+    (in its own turn, or `due` from the start), and so is a question asked, for it lapses; only that
+    of what began by itself waits for the end of the quiet hours. What has begun to be sent goes on.
     """
     if row.kind == "approval" and row.state == "new" and not row.due and not row.attempts:
         end = config.find_quiet_end(now)

@@ -217,7 +217,7 @@ def render_question(tx: Tx, row: OutboxRow, asked: ApprovalRow) -> str:
     """The question in markdown, and for whom it is, where that is another conversation than the one
     it is put in. A system question is a sentence, not a call.
 
-    What somebody calls themselves proves nothing: it never stands without who they are.
+    Names that people choose prove nothing: one never stands without the id.
     """
     is_outside = asked.label is Label.UNTRUSTED
     if is_system_question(asked) and (system := parse_system_question(asked.tool, asked.arguments)):

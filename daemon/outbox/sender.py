@@ -381,9 +381,9 @@ def _is_owners(tx: Tx, session: str) -> bool:
 async def _replace_draft(channel: Channel, delivery: Delivery, message: OutboundMessage) -> str:
     """The id of the draft that shows the message now; "" where none can, then it is gone.
 
-    A draft may have been begun whose id is not known. Under the same key the platform gives the
-    first one, or makes one. Where there are keys nothing is searched for: a platform that finds by
-    words could find an equal answer of before.
+    A draft may have been begun whose id is not known: under the same key the platform gives the
+    first one, or makes one. A platform without keys is searched; one with keys is not, for it could
+    find an equal answer of before.
     """
     draft, key = delivery.draft, message_key(delivery.row.turn, "draft")
     if not draft and channel.capabilities.idempotent:

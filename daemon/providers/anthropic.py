@@ -2,9 +2,9 @@
 
 What may be cached ends at a marker (`cache_control`), of which the API takes four: behind the
 tools, behind the system prompt, behind the newest message, and where the newest message ended at
-the call before, so that a call finds what the last one has stored however much has come since (the
-API looks back only 20 blocks). A marker is one key at the end of a block and is not compared: with
-every CACHE_MARK taken out, the bytes of one call begin those of the next.
+the call before: the API looks back only 20 blocks, so that marker finds what the last call has
+stored. A marker is one key at the end of a block and is not compared: with every CACHE_MARK taken
+out, the bytes of one call begin those of the next.
 """
 
 import json

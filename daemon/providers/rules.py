@@ -25,7 +25,6 @@ NOT_AT_ROOT = (*ALTERNATIVES, "enum", "not", "const", "if", "then", "else")
 NAMED = ("properties", "patternProperties", "$defs", "definitions")
 MAX_ALTERNATIVES = 8
 MAX_DEPTH = 50
-EDGES = ("\ud800", "\udfff")  # of the half characters, which only come in pairs
 
 
 def split_instructions(
@@ -114,13 +113,8 @@ def clean_arguments(written: str) -> str:
         found = json.dumps(json.loads(written), ensure_ascii=False)
     except (ValueError, RecursionError):
         return written
-    return drop_lone_surrogates(found) if has_half_character(found) else written
-
-
-def has_half_character(text: str) -> bool:
-    """A surrogate stands in it, alone or in a pair that was cut."""
-    low, high = EDGES
-    return any(low <= char <= high for char in text)
+    cleaned = drop_lone_surrogates(found)
+    return written if cleaned == found else cleaned
 
 
 def render_error(message: Message) -> str:

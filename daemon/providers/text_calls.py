@@ -45,8 +45,8 @@ Call = tuple[str, str]
 
 
 def split_thought(text: str) -> tuple[str, str]:
-    """(what the model thought, its answer). A thought stands before the answer, between two tags;
-    the first may have been in the prompt, then the second ends its line. One without an end is no
+    """(what the model thought, its answer). A thought stands before the answer, between two tags.
+    The first may have been in the prompt; then the second ends its line. One without an end is no
     thought.
     """
     if text.lstrip().startswith("<|") and (final := FINAL.search(text)):

@@ -3,7 +3,7 @@ what keys there are, read off the models.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Union, get_args, get_origin
@@ -14,6 +14,12 @@ from pydantic.fields import FieldInfo
 from daemon.core.errors import UsageError
 
 KeyPath = tuple[str, ...]
+
+
+def suggest(name: str, names: Iterable[str]) -> str:
+    """The one of these names that was probably meant, as the end of a message; "" for none."""
+    near = get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def parse_key(key: str) -> KeyPath:

@@ -12,7 +12,6 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from daemon.addons import missing_package_error
 from daemon.core import value
 from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.redaction import Redactor
+from daemon.settings.dotted_keys import suggest
 from daemon.settings.paths import lock_folder, write_private_file
 from daemon.settings.validation_errors import find_credentials, is_secret_key
 
@@ -96,17 +96,15 @@ class SecretStore:
         """The value, to be sent to this `host` or `host:port`. What is bound to a host may go to
         each of its ports.
 
-        Raises SecretRefused for a name that nobody knows and for a host that it is not bound to,
+        Raises SecretRefused for an unknown name and for a host that it is not bound to;
         ConfigError.
         """
         entries = self.list_entries()
         entry = entries.get(name)
         if entry is None:
-            near = get_close_matches(name, entries, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
             raise SecretRefused(
-                f"there is no secret named {name!r}{hint}. The owner can add it: aidaemon "
-                f"secret set {name}"
+                f"there is no secret named {name!r}{suggest(name, entries)}. The owner can add it:"
+                f" aidaemon secret set {name}"
             )
         plain = normalize_host(host)
         if plain not in entry.hosts and PORT.sub("", plain) not in entry.hosts:
@@ -289,10 +287,8 @@ class ActiveSecrets:
 
 
 def find_config_secrets(config: BaseModel | None) -> dict[str, str]:
-    """The config's own secrets: the dotted key of each by its value.
-
-    Of a header the word behind `Bearer`; most headers, and most variables of a program, are no
-    secrets at all.
+    """The config's own secrets: the dotted key of each by its value. Of a header the word behind
+    `Bearer`; headers and variables count only by a name such as TOKEN.
     """
     found: dict[str, str] = {}
     for key, text in _iter_secret_texts(config, "", secret=False):

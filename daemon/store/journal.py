@@ -53,7 +53,6 @@ from daemon.core.trust import OWNER_NAME, Answer, Label, Outcome, Stop, join_all
 from daemon.store.codec import encode
 from daemon.store.posting import Posting
 from daemon.store.tables.base import to_db
-from daemon.store.tables.file_state import FileTables
 from daemon.store.tables.messages import OPEN
 from daemon.store.tables.people import PeopleTables
 from daemon.store.tables.schedules import ScheduleTables
@@ -133,7 +132,7 @@ def _make_delivery(session: str, turn: str, said: MessageQueued, at: datetime) -
     return OutboxRow(turn, -1, *where, said.kind, said.body, at, state, due=said.due)
 
 
-class Tx(Posting, PeopleTables, FileTables, ScheduleTables):
+class Tx(Posting, PeopleTables, ScheduleTables):
     """One transaction over all tables, begun and ended outside (store/sqlite.py). On the
     reading connection its writing methods raise.
     """

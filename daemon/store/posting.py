@@ -9,6 +9,8 @@ from datetime import datetime
 
 from daemon.core.events import ApprovalAsked
 from daemon.core.ids import is_mail_session
+from daemon.core.messages import render_changes
+from daemon.core.provenance import find_taint
 from daemon.core.rows import (
     EVENT_CHANNEL,
     GOAL_CHANNEL,
@@ -19,6 +21,7 @@ from daemon.core.rows import (
 )
 from daemon.core.trust import Label, join_sources
 from daemon.store.tables.approvals import ApprovalTables
+from daemon.store.tables.file_state import FileTables
 from daemon.store.tables.messages import MessageTables
 from daemon.store.tables.sessions import SessionTables
 from daemon.store.tables.turns import TurnTables
@@ -77,7 +80,7 @@ def choose_next(waiting: Sequence[Source], asked: Sequence[Source]) -> int | Non
     return min(fits, key=lambda at: (asked.count(waiting[at]), at), default=None)
 
 
-class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables):
+class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables, FileTables):
     """What is posted to people, in the transaction of what it follows from."""
 
     def post_to_session(
@@ -98,14 +101,14 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables):
         """
         own = self.get_session(session)
         told = self.get_session(own.root) if own and own.root else own
-        is_mail = is_mail_session(session)
-        if own and told is not own and is_mail and kind == "reply" and not failed:
+        is_mail, reply = is_mail_session(session), kind == "reply"
+        if own and told is not own and is_mail and reply and not failed:
             body = self._answer_mail(own, turn_id, body, at)
         if told is None or told.channel in ("", *WOKEN_CHANNELS):
             return
         if told is not own:
             woken = begins_by_itself(session)
-            if kind == "reply" and (not woken or is_nothing(body)):
+            if reply and (not woken or is_nothing(body)):
                 return
             if kind in ("reply", "notice"):
                 kind = "notice"
@@ -114,6 +117,10 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables):
                 if failed and woken and whose.startswith((SCHEDULE_CHANNEL, GOAL_CHANNEL)):
                     whose += " failed"
                 body = f"[{whose}] {body}"
+        if reply and (paths := self.list_changed_paths(turn_id)):
+            taint = find_taint(self.list_events(turn_id))
+            names = [] if self.is_shared(told.id) else paths
+            body += render_changes(names, len(paths), taint.by if taint else "")
         self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
 
     def _answer_mail(self, own: SessionRow, turn_id: str, body: str, at: datetime) -> str:

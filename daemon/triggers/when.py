@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from daemon.triggers.said_time import SECONDS, Facts, resolve
 from daemon.triggers.time_words import (
@@ -96,16 +97,20 @@ class _Reader:
         for facts in complete:
             yield from resolve(facts, now)
 
-    def _of(self, kind: str, at: int) -> Iterator[tuple[int | str, int]]:
+    def _token(self, at: int) -> str:
+        """ "" behind the last."""
+        return self.tokens[at] if at < len(self.tokens) else ""
+
+    def _of(self, kind: str, at: int) -> Iterator[tuple[Any, int]]:
         """The words of this kind that stand here: (which, what comes behind them)."""
-        if kind == "count" and at < len(self.tokens) and self.tokens[at].isdecimal():
+        if kind == "count" and self._token(at).isdecimal():
             yield int(self.tokens[at]), at + 1
         for size in range(min(self.longest, len(self.tokens) - at), 0, -1):
             for word in self.words.get(self.tokens[at : at + size], ()):
                 if word.kind == (NUMBER if kind == "count" else kind):
                     yield word.value, at + size
 
-    def _match(self, at: int, *kinds: str) -> Iterator[tuple[tuple[int | str, ...], int]]:
+    def _match(self, at: int, *kinds: str) -> Iterator[tuple[tuple[Any, ...], int]]:
         """Words of these kinds one behind the other; those of "?KIND" may be absent, and give no
         value.
         """
@@ -148,18 +153,17 @@ class _Reader:
 
     def _amount(self, at: int) -> Iterator[tuple[int, int, int]]:
         """(seconds, months, behind it) of "two hours", "1h30", "an hour and a half"."""
-        found = CLOCK.fullmatch(self.tokens[at]) if at < len(self.tokens) else None
-        if found and "h" in found[0]:
+        if (found := CLOCK.fullmatch(self._token(at))) and "h" in found[0]:
             yield int(found[1]) * 3600 + int(found[2]) * 60, 0, at + 1
         for seconds, end in self._part_of_hour(at):
             yield seconds, 0, end
         for (number,), start in self._match(at, "count"):
             for unit, end in self._unit(start):
                 if unit in (MONTH, YEAR):
-                    yield 0, int(number) * (12 if unit == YEAR else 1), end
+                    yield 0, number * (12 if unit == YEAR else 1), end
                     continue
                 size = SECONDS[unit]
-                seconds = int(number) * size
+                seconds = number * size
                 yield seconds, 0, end
                 for last in self._after(end, "and half"):
                     yield seconds + size // 2, 0, last
@@ -181,9 +185,8 @@ class _Reader:
                     yield seconds, end
 
     def _unit(self, at: int) -> Iterator[tuple[str, int]]:
-        for unit, end in self._of("unit", at):
-            yield str(unit), end
-        if at < len(self.tokens) and (short := SHORT_UNITS.get(self.tokens[at])):
+        yield from self._of("unit", at)
+        if short := SHORT_UNITS.get(self._token(at)):
             yield short, at + 1
 
     def _read_every(self, facts: Facts, at: int) -> Iterator[Step]:
@@ -191,10 +194,10 @@ class _Reader:
         if facts.from_now or facts.every not in ("", WEEK, MONTH):
             return
         for unit, end in self._of("cycle", at):
-            every = "interval" if unit == HOUR else str(unit)
+            every = "interval" if unit == HOUR else unit
             yield replace(facts, every=every, seconds=3600 if unit == HOUR else 0), end
         for part, end in self._of("every part", at):
-            yield replace(facts, every=DAY, part=str(part)), end
+            yield replace(facts, every=DAY, part=part), end
         for days, end in self._repeated_days(at):
             yield replace(facts, every=WEEK, weekdays=days), end
         for start in self._after(at, "every"):
@@ -221,7 +224,7 @@ class _Reader:
             else:
                 yield replace(facts, every="interval", seconds=SECONDS[unit]), end
         for part, end in self._of("part", at):
-            yield replace(facts, every=DAY, part=str(part)), end
+            yield replace(facts, every=DAY, part=part), end
         for days, end in (*self._weekdays(at, "weekday"), *self._repeated_days(at)):
             yield replace(facts, every=WEEK, weekdays=days), end
         for end in self._after(at, "weekend"):
@@ -232,33 +235,33 @@ class _Reader:
     def _weekdays(self, at: int, kind: str) -> Iterator[tuple[tuple[int, ...], int]]:
         """One or more: "monday", "monday, wednesday and friday"."""
         for day, end in self._of(kind, at):
-            yield (int(day),), end
+            yield (day,), end
             for more in self._after(end, "?and"):
                 for days, last in self._weekdays(more, kind):
-                    yield tuple(sorted({int(day), *days})), last
+                    yield tuple(sorted({day, *days})), last
 
     def _range(self, at: int) -> Iterator[tuple[tuple[int, ...], int]]:
         """ "monday to friday"; "mon-fri" was taken apart before."""
         for kind in ("?from", "?skip"):
             for (first, _, last), end in self._match(at, kind, "weekday", "through", "weekday"):
-                if int(first) < int(last):
-                    yield tuple(range(int(first), int(last) + 1)), end
+                if first < last:
+                    yield tuple(range(first, last + 1)), end
 
     def _read_day(self, facts: Facts, at: int) -> Iterator[Step]:
         """A day, or a part of one."""
         has_day = facts.day is not None or bool(facts.weekdays) or bool(facts.dom)
         if not facts.part:
             for (part,), end in self._match(at, "?at", "part"):
-                yield replace(facts, part=str(part)), end
+                yield replace(facts, part=part), end
         if has_day or facts.from_now:
             return
         if not facts.part:
             for (_, part), end in self._match(at, "this", "part"):
-                yield replace(facts, part=str(part), day=0), end
+                yield replace(facts, part=part, day=0), end
             for end in self._after(at, "tonight"):
                 yield replace(facts, part="night", day=0), end
         for day, end in self._of("day", at) if not facts.every else ():
-            yield replace(facts, day=int(day)), end
+            yield replace(facts, day=day), end
         yield from self._read_weekday(facts, at)
         for (_, unit), end in self._match(at, "next", "unit"):
             if unit == WEEK and not facts.week:
@@ -270,15 +273,15 @@ class _Reader:
         forms = ("?this", "weekday"), ("?next", "weekday"), ("weekday", "?next")
         for kinds in forms:
             for (day,), end in self._match(at, *kinds):
-                yield replace(facts, weekdays=(int(day),)), end
+                yield replace(facts, weekdays=(day,)), end
         for part in ("morning", "afternoon", "evening"):
             for day, end in self._of(f"weekday {part}", at):
-                yield replace(facts, weekdays=(int(day),), part=part), end
+                yield replace(facts, weekdays=(day,), part=part), end
 
     def _read_date(self, facts: Facts, at: int) -> Iterator[Step]:
         if facts.dom or facts.day is not None or facts.weekdays or facts.from_now:
             return
-        token = self.tokens[at] if at < len(self.tokens) else ""
+        token = self._token(at)
         if found := ISO.fullmatch(token):
             year, month, day = map(int, found.groups())
             yield replace(facts, year=year, month=month, dom=day), at + 1
@@ -293,38 +296,37 @@ class _Reader:
             for day, end in self._day_of_month(place):
                 yield replace(facts, dom=day), end
                 for (month,), last in self._match(end, "?skip", "month"):
-                    yield from self._with_year(replace(facts, dom=day, month=int(month)), last)
+                    yield from self._with_year(replace(facts, dom=day, month=month), last)
         for month, start in self._of("month", at):
             for day, end in self._day_of_month(start):
-                yield from self._with_year(replace(facts, dom=day, month=int(month)), end)
+                yield from self._with_year(replace(facts, dom=day, month=month), end)
 
     def _with_year(self, facts: Facts, at: int) -> Iterator[Step]:
         yield facts, at
-        if at < len(self.tokens) and re.fullmatch(r"2\d{3}", self.tokens[at]):
+        if re.fullmatch(r"2\d{3}", self._token(at)):
             yield replace(facts, year=int(self.tokens[at])), at + 1
 
     def _day_of_month(self, at: int) -> Iterator[tuple[int, int]]:
         """Of a bare number only beside a month, or behind an article, where languages write it
         so.
         """
-        token = self.tokens[at] if at < len(self.tokens) else ""
+        token = self._token(at)
         if found := ORDINAL.fullmatch(token):
             yield int(found[1]), at + 1
         elif token.isdecimal() and 1 <= int(token) <= 31:
             is_dated = any(self._match(at + 1, "?skip", "month")) or (
                 at and any(self._of("month", at - 1))
             )
-            if is_dated or self.tokens[at - 1 : at] in (("le",), ("el",), ("día",)):
+            if is_dated or (at and self.tokens[at - 1] in ("le", "el", "día")):
                 yield int(token), at + 1
 
     def _read_clock(self, facts: Facts, at: int) -> Iterator[Step]:
-        token = self.tokens[at] if at < len(self.tokens) else ""
+        token = self._token(at)
         if (found := CLOCK.fullmatch(token)) and int(found[1]) < 24 and int(found[2]) < 60:
             timed = replace(facts, hour=int(found[1]), minute=int(found[2]))
             for end in self._after(at + 1, "?oclock"):
                 yield from self._half_day(timed, end)
-        for (number,), end in self._match(at, "count"):
-            hour = int(number)
+        for (hour,), end in self._match(at, "count"):
             if hour > 24:
                 continue
             spoken = replace(facts, hour=hour % 24, spoken=1 <= hour <= 12)
@@ -333,16 +335,14 @@ class _Reader:
                 for kind, minute in (("and half", 30), ("and quarter", 15)):
                     for last in self._after(place, kind):
                         yield from self._half_day(replace(spoken, minute=minute), last)
-                if place > end and self.tokens[place : place + 1]:
-                    written = self.tokens[place]
-                    if written.isdecimal() and int(written) < 60:
-                        exact = replace(spoken, minute=int(written), spoken=False)
-                        yield exact, place + 1
+                written = self._token(place)
+                if place > end and written.isdecimal() and int(written) < 60:
+                    yield replace(spoken, minute=int(written), spoken=False), place + 1
         yield from self._read_spoken(facts, at)
 
     def _hour_word(self, at: int) -> Iterator[int]:
         """A word for hours behind their number: "9 heures", "17h"."""
-        if self.tokens[at : at + 1] in (("h",), ("heures",), ("heure",)):
+        if self._token(at) in ("h", "heures", "heure"):
             yield at + 1
 
     def _read_spoken(self, facts: Facts, at: int) -> Iterator[Step]:
@@ -355,8 +355,7 @@ class _Reader:
             (("half to", "count"), -1, 30),
         )
         for kinds, shift, minute in forms:
-            for (*_, number), end in self._match(at, *kinds):
-                hour = int(number)
+            for (*_, hour), end in self._match(at, *kinds):
                 if hour <= 24:
                     told = replace(
                         facts, hour=(hour + shift) % 24, minute=minute, spoken=hour <= 12

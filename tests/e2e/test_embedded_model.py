@@ -19,8 +19,7 @@ from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.messages import Message, MessageRole, ModelReply, ModelRequest, ToolSpec
 from daemon.ops.models import DEFAULT_MODEL
 from daemon.ops.own_models import find_model_file
-from daemon.providers.local.engine import ChunkCallback, LocalEngine, open_llama
-from daemon.providers.local.process import ModelProcess
+from daemon.providers.local.engine import ChunkCallback, LocalEngine, ModelProcess, open_llama
 from daemon.providers.local.provider import Local
 from tests.e2e.embedded_tasks import TASKS, TOOLS, Task, Trace, result_of
 

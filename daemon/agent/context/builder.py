@@ -304,8 +304,7 @@ def shorten(messages: Sequence[Message], room: int) -> list[Message]:
 
 def _fit_earlier(earlier: HistoryWindow, room: int) -> HistoryWindow:
     """The turns before, as far as there is room. If they are too much, the oldest go, down to half
-    of the room, so that the prefix then stays the same; the latest stays in part, rather than not
-    at all.
+    of the room, so that the prefix then stays the same; the latest stays, if only in part.
     """
     if earlier.tokens <= room:
         return earlier

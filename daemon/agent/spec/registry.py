@@ -6,7 +6,6 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from daemon.agent.config import AgentConfig
 from daemon.agent.spec.agent_spec import DEFAULT, AgentSpec, default_spec, parse_spec
 from daemon.agent.spec.sections import NAME, NAME_RULE
 from daemon.core.errors import ConfigError
+from daemon.settings.dotted_keys import suggest
 from daemon.settings.load import config_error, read_text
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class AgentRegistry:
         """Of one agent that can be used."""
         spec = self.get(name)
         return spec.loop.warnings() + [
-            f"{key}: there is no tool {tool!r}{_suggest(tool, self.tools)}"
+            f"{key}: there is no tool {tool!r}{suggest(tool, self.tools)}"
             for key, tool in spec.tool_references()
             if self.tools and not any(fnmatchcase(known, tool) for known in self.tools)
         ]
@@ -169,9 +169,4 @@ class AgentRegistry:
 def unknown_agent(name: str, names: Sequence[str]) -> str:
     """There is none of that name; those there are, and the nearest."""
     asked, fit = name[:100], [known for known in names if NAME.fullmatch(known)]
-    return f"there is no agent {asked!r}; there are: {', '.join(fit)}{_suggest(asked, fit)}"
-
-
-def _suggest(name: str, names: Sequence[str]) -> str:
-    near = get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f"there is no agent {asked!r}; there are: {', '.join(fit)}{suggest(asked, fit)}"

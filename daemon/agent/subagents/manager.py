@@ -143,11 +143,9 @@ class SubagentManager:
         return ChildReturned(event.key, event.child, stop, text, row.label, row.private)
 
     async def list_unreported_work(self, turn: Turn) -> list[tuple[str, Outcome]]:
-        """What the sub-agents whose result is missing have done: for a turn that ends before them
-        (A17).
-
-        (tool, outcome) of their calls, `unknown` for running ones, and for a sub-agent that may
-        still do something.
+        """What the sub-agents whose result is missing have done, for a turn that ends before them
+        (A17): (tool, outcome) of their calls, `unknown` for running ones and for a sub-agent that
+        may still do something.
         """
         settled = {
             result.call_id

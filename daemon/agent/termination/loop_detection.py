@@ -107,8 +107,8 @@ def find_halt(turn: Turn) -> Halt | None:
 
 
 def check_loops(turn: Turn) -> Halt | None:
-    """The same call again, back and forth, or one tool failing in the same way whatever it is
-    given (A11, E9); or the model says the same again and again, and nothing new comes of it.
+    """The same call again, back and forth, or one tool failing in the same way whatever it is given
+    (A11, E9); or the same words again and again. Void where something new comes of it.
     """
     if not _may_loop(turn):
         return None

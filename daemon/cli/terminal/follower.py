@@ -244,14 +244,13 @@ class RunFollower(Generic[ScreenT]):
             view.effect,
             view.label,
             describe_expiry(view.expires, self.clock.now()),
+            title=system.title if system else "",
+            text=system.text if system else "",
             agent=agent,
+            preview="" if system else view.preview,
             outside=outside,
             question=view.question,
         )
-        if system:
-            question = replace(question, title=system.title, text=system.text)
-        else:
-            question = replace(question, preview=view.preview)
         self._open.add(question.key)
         await self.show_question(question)
 

@@ -19,8 +19,8 @@ from daemon.cli.terminal.pasted import TypedLine
 from daemon.cli.terminal.plain import COMMAND
 from daemon.cli.terminal.screen import TerminalScreen
 from daemon.cli.terminal.status_area import UsageMeter
+from daemon.client.http import ConnectionWatch
 from daemon.client.protocol import COMPLETED, LiveEvent
-from daemon.client.reconnecting import ConnectionWatch
 from daemon.core.ids import new_id
 
 POLL_S = 2.0

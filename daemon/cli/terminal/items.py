@@ -141,11 +141,9 @@ class ApprovalQuestion:
     words.
 
     A question of the daemon itself has a `title` in words, and a `text` that it is about, which is
-    always shown whole. `agent`
-    is the one at work that asks, where it is not the run itself. `preview` is shown beside the
-    arguments: a change as a diff,
-    say. `place` is "2 of 3" where several wait. `outside`: it is asked because of something that a
-    stranger sent.
+    always shown whole. `agent`: the sub-agent that asks, "" for the run itself. `preview` is shown
+    beside the arguments, such as a diff. `place` is "2 of 3" where several wait. `outside`:
+    something that a stranger sent is behind it.
     """
 
     turn: str

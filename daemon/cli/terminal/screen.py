@@ -4,8 +4,9 @@ line being typed. No key is lost, whatever is drawn.
 
 import asyncio
 import os
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,13 @@ from typing import assert_never
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import WordCompleter, merge_completers
+from prompt_toolkit.completion import (
+    CompleteEvent,
+    Completer,
+    Completion,
+    WordCompleter,
+    merge_completers,
+)
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_focus
@@ -35,7 +42,6 @@ from rich.panel import Panel
 from rich.text import Text
 
 from channels.markup.sanitize import escape_controls
-from daemon.cli.terminal.file_names import FileCompleter
 from daemon.cli.terminal.items import (
     Activity,
     ApprovalQuestion,
@@ -63,6 +69,44 @@ from daemon.cli.terminal.status_area import (
     cut_to_width,
 )
 from daemon.core import value
+
+MARKED = re.compile(r"(?:^|\s)@([^@\n]*)$")
+MAX_NAMES = 200
+
+
+@dataclass(frozen=True)
+class FileCompleter(Completer):
+    """Names under `root`, folder by folder; hidden ones once their dot is typed."""
+
+    root: Path
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        """The names that begin as what stands behind the last @."""
+        marked = MARKED.search(document.text_before_cursor)
+        folder, _, begin = marked[1].rpartition("/") if marked else ("", "", "")
+        if marked is None:
+            return
+        for name in list_names(self.root, folder):
+            if name.startswith(begin) and (begin or not name.startswith(".")):
+                yield Completion(name, -len(begin), display=name)
+
+
+def list_names(root: Path, folder: str) -> list[str]:
+    """What is in this folder under `root`, folders with a slash; nothing of a folder elsewhere. A
+    name that cannot be shown as it is is left out.
+    """
+    place = (root / folder).resolve()
+    if not place.is_relative_to(root):
+        return []
+    try:
+        with os.scandir(place) as entries:
+            found = [one.name + ("/" if one.is_dir() else "") for one in entries]
+    except OSError:
+        return []
+    return sorted(name for name in found if name.isprintable())[:MAX_NAMES]
+
 
 DIFF_STYLES = {"+": "green", "-": "red"}
 
@@ -133,10 +177,8 @@ def _render_question(item: ApprovalQuestion) -> Panel:
 
 
 class RawInput(Vt100Input):
-    """An input that stays raw while lines are drawn above it.
-
-    In the usual ("cooked") state meanwhile the terminal itself would act on a Ctrl-D or Ctrl-C and
-    echo letters into the text.
+    """An input that stays raw while lines are drawn above it: in the usual ("cooked") state the
+    terminal itself would act on Ctrl-D and Ctrl-C and echo letters into the text.
     """
 
     def cooked_mode(self) -> AbstractContextManager[None]:

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from channels.markup.sanitize import shorten_line
-from daemon.cli.parsing import Options
 from daemon.cli.runs import (
     LIMIT,
+    LIST_OPTIONS,
     PIPE_WIDTH,
-    count,
     format_local_time,
     get_width,
     open_light_reader,
@@ -19,19 +18,16 @@ from daemon.cli.runs import (
 )
 from daemon.client.protocol import SESSIONS_PAGE, SessionView
 from daemon.core.errors import AidaemonError
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
 HEADER = ("session", "last used", "runs", "last message")
 MOVED = (HEADER.index("last used"),)
-OPTIONS: Options = {
-    "--limit N": {"type": count, "default": LIMIT, "help": f"how many at most (default: {LIMIT})"},
-    "--json": "as a JSON list",
-}
+OPTIONS = LIST_OPTIONS
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """List them."""
-    found = asyncio.run(load_sessions(resolve_paths(args.home, args.config)))[: args.limit]
+    found = asyncio.run(load_sessions(paths))[: args.limit]
     if args.json:
         print(json.dumps([asdict(view) for view in found], ensure_ascii=False))
     elif found:

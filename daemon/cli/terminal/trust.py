@@ -3,11 +3,10 @@
 import argparse
 import asyncio
 
-from daemon.cli.parsing import Options
+from daemon.cli.parsing import Options, send_command
 from daemon.core.errors import AidaemonError
-from daemon.settings.paths import Paths, resolve_paths
+from daemon.settings.paths import Paths
 
-SESSION = "terminal:main"
 OPTIONS: Options = {
     "[PATH]": {
         "default": "",
@@ -18,19 +17,11 @@ OPTIONS: Options = {
 DONE = ("trusted as yours", "not trusted any more")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it; an error where nothing was changed."""
-    print(asyncio.run(_run(args, resolve_paths(args.home, args.config))))
-    return 0
-
-
-async def _run(args: argparse.Namespace, paths: Paths) -> str:
-    from daemon.app.connect import connect
-
     command = "/untrust" if args.remove else "/trust"
-    async with connect(paths) as opened:
-        text = f"{command} {args.path}".strip()
-        reply = (await opened.client.send(SESSION, text, stream=False)).reply
+    reply = asyncio.run(send_command(paths, f"{command} {args.path}".strip()))
     if args.path and not any(words in reply for words in DONE):
         raise AidaemonError(reply)
-    return reply
+    print(reply)
+    return 0

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from daemon.core import value
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec
-from daemon.providers.base import Json, get_object
+from daemon.core.redaction import drop_lone_surrogates
+from daemon.providers.base import Json, encode_json, get_object
 
 REPLY = "reply"
 ANSWER, QUESTION, PLAN = "answer", "question", "plan"
@@ -25,7 +26,6 @@ JSON_CHARS = re.compile(
     rf"|{HIGH}(?=[^\\]|\\[^u]|\\u(?![dD][c-fC-F])[0-9a-fA-F]{{4}})"
     r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4}"
 )
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse_step(raw: str) -> tuple[str, Json]:
@@ -47,7 +47,7 @@ def parse_reply(args: Json) -> tuple[str, bool]:
     (malformed).
     """
     if args.keys() == {"text", "kind"} and isinstance(text := args["text"], str):
-        return replace_surrogates(text), args["kind"] == PLAN
+        return drop_lone_surrogates(text), args["kind"] == PLAN
     raise ProviderError(ErrorClass.MALFORMED, "the embedded model wrote a reply without a text")
 
 
@@ -66,12 +66,7 @@ def format_step(tool: str, arguments: str) -> str:
 
 def compact_json(value: object) -> str:
     """JSON without spare spaces."""
-    return replace_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
-
-
-def replace_surrogates(text: str) -> str:
-    """Half a surrogate pair cannot be sent anywhere: it becomes a replacement character."""
-    return LONE_SURROGATE.sub("\ufffd", text)
+    return encode_json(value).decode()
 
 
 @dataclass(slots=True)
@@ -98,7 +93,7 @@ class ReplyDecoder:
         self._pending = self._pending[at:]
         self._closed = self._pending.startswith('"')
         decoded = [json.loads(f'"{letter}"', strict=False) for letter in letters]
-        shown = replace_surrogates("".join(decoded))
+        shown = drop_lone_surrogates("".join(decoded))
         self.text += shown
         return shown
 
@@ -278,7 +273,9 @@ def build_conversation(request: ModelRequest) -> tuple[PromptLine, ...]:
     for message in request.messages:
         match message.role:
             case MessageRole.USER:
-                lines.append(PromptLine("user", replace_surrogates(message.text), starts_turn=True))
+                lines.append(
+                    PromptLine("user", drop_lone_surrogates(message.text), starts_turn=True)
+                )
             case MessageRole.ASSISTANT if message.calls:
                 waiting = list(message.calls)
             case MessageRole.ASSISTANT:
@@ -309,8 +306,8 @@ def fit_lines(lines: Sequence[PromptLine], room: int, block: int) -> tuple[Promp
     """The newest lines that fit into `room` tokens; None when not even those since the user last
     spoke do.
 
-    The oldest go first, a block of tokens at a time: the next calls then begin at the same line and
-    find their prefix read.
+    The oldest go first, a block of tokens at a time, so that the next calls begin at the same line
+    and find their prefix read.
     """
     sizes = [line.estimate_tokens for line in lines]
     surplus = sum(sizes) - room
@@ -345,7 +342,7 @@ def _schema_branch(name: str, args: Json) -> Json:
 
 def _result_lines(message: Message, waiting: list[ToolCall]) -> list[PromptLine]:
     """A result behind its call. Ids repeat: the first open call of that id is meant."""
-    text = replace_surrogates(message.text)
+    text = drop_lone_surrogates(message.text)
     if len(text) > MAX_RESULT_CHARS:
         half = MAX_RESULT_CHARS // 2
         text = f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"

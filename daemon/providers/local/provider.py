@@ -14,10 +14,10 @@ from daemon.providers.local.engine import (
     CONTEXT,
     EngineOpener,
     LocalEngine,
+    ModelProcess,
     check_runtime,
     open_llama,
 )
-from daemon.providers.local.process import ModelProcess
 from daemon.providers.local.prompt import (
     REPLY,
     PromptLine,

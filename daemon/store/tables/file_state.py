@@ -26,6 +26,8 @@ REPLACE_LABEL = """ON CONFLICT (path) DO UPDATE SET label = excluded.label, turn
 FOREIGN = RowMapper(ForeignContent, "foreign_contents")
 VERSIONS = RowMapper(FileVersion, "file_versions")
 REPLACE_VERSION = "ON CONFLICT (name) DO UPDATE SET undone = excluded.undone"
+CHANGED_PATHS = """SELECT DISTINCT path FROM file_versions WHERE undoes = ''
+    AND (turn = ?1 OR turn IN (SELECT turn FROM children WHERE parent = ?1)) ORDER BY path"""
 COMMANDS = RowMapper(RunningCommand, "running_commands")
 
 
@@ -62,6 +64,10 @@ class FileTables(Table):
 
     list_file_versions = List[[], FileVersion](VERSIONS, "ORDER BY name")
     """Changes of files, oldest first."""
+
+    def list_changed_paths(self, turn: str) -> list[str]:
+        """Files that the turn, or an agent that it set to work, changed."""
+        return [json.loads(path) for (path,) in self._do(CHANGED_PATHS, turn)]
 
     def remove_file_versions(self, names: Iterable[str]) -> None:
         for name in names:
