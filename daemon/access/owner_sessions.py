@@ -6,9 +6,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from daemon.core import value
 from daemon.core.ids import is_mail_session
-from daemon.core.rows import NO_ROOT, SessionRow
+from daemon.core.rows import LOOP_CHANNEL, NO_ROOT, SessionRow
 from daemon.core.trust import Label
-from daemon.store.journal import WOKEN_CHANNELS, Store, Tx
+from daemon.store.journal import Store, Tx
+from daemon.store.posting import WOKEN_CHANNELS, begins_by_itself
 
 
 class MemoryConfig(BaseModel):
@@ -47,6 +48,14 @@ class OwnerSessions:
         was shown something of theirs.
         """
         return await self.store.read(lambda tx: self._find_private(tx, session))
+
+    def is_owners(self, tx: Tx, session: str) -> bool:
+        """What is used there is the owner's own chat's: it did not begin by itself or outside, and
+        a sub-agent's did not either.
+        """
+        top = tx.find_top_session(session)
+        by_itself = begins_by_itself(top) or top.startswith(f"{LOOP_CHANNEL}:")
+        return not by_itself and self._find_own(tx, top)
 
     def _find_own(self, tx: Tx, session: str) -> bool:
         row, root = _find_root(tx, session)

@@ -4,7 +4,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
@@ -14,7 +14,7 @@ from daemon.agent.config import BudgetConfig
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import rebuild_turn
 from daemon.agent.system_questions import EXTEND_TOOL
-from daemon.agent.termination.conditions import DAY
+from daemon.agent.termination.conditions import DAY, OTHERS
 from daemon.core import value
 from daemon.core.budget import Budget, Caps, Cost, Shortage
 from daemon.core.clock import Clock
@@ -47,6 +47,7 @@ def utc_midnight(now: datetime) -> datetime:
     return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
+IsOwners = Callable[[Tx, str], bool]  # what this session uses is the owner's own
 EVER = datetime(1, 1, 1, tzinfo=UTC)
 MONEY_DIGITS = 4
 TURN = "turn"
@@ -67,28 +68,41 @@ class UsageToday:
 
 @dataclass(slots=True)
 class DailyUsage:
-    """The running day's account, kept in memory beside the usage rows that it comes from."""
+    """The running day's account, kept in memory beside the usage rows that it comes from. `others`:
+    what all but the owner's own chats use stands there, too, below the day's.
+    """
 
     clock: Clock
     budget: BudgetConfig
+    is_owners: IsOwners
     account: Budget = field(default_factory=lambda: Budget(DAY))
+    others: Budget = field(init=False)
     _day_ends: datetime = EVER
     _known: float = 0.0
     _unpriced: bool = False
     _raised: tuple[int, float] = (0, 0.0)
 
+    def __post_init__(self) -> None:
+        self.others = Budget(OTHERS, parent=self.account)
+
     async def load(self, store: Store) -> None:
-        """Read today's usage; what was set aside for calls that were cut off counts as spent."""
+        """Read today's usage; what was set aside for calls that were cut off counts as spent, and
+        as the others', for nobody knows any more whose it was.
+        """
         self.roll_over()
         day = self._day_ends - timedelta(days=1)
-        rows, self._raised, (tokens, usd) = await store.read(
-            lambda tx: (tx.sum_usage(day), tx.sum_day_raises(day), tx.sum_unsettled(day))
-        )
-        spent = Cost(tokens, 0, usd)
-        for row in rows:
-            charged = self.charge(Usage(row.input_tokens, row.output_tokens, usd=row.usd))
-            spent += Cost(row.input_tokens, row.output_tokens, charged)
-        self.account.spent = spent
+
+        def look(tx: Tx) -> tuple[list[tuple[str, Usage]], set[str], tuple[int, float], Cost]:
+            rows, (tokens, usd) = tx.list_session_usage(day), tx.sum_unsettled(day)
+            own = {one for one in {session for session, _ in rows} if self.is_owners(tx, one)}
+            return rows, own, tx.sum_day_raises(day), Cost(tokens, 0, usd)
+
+        rows, own, self._raised, lost = await store.read(look)
+        self.account.spent = self.others.spent = lost
+        for session, usage in rows:
+            account = self.account if session in own else self.others
+            cost = Cost(usage.input_tokens, usage.output_tokens, self.charge(usage))
+            account.add_spent(cost)
         self._cap()
 
     def charge(self, usage: Usage) -> float:
@@ -131,7 +145,7 @@ class DailyUsage:
             return
         self._day_ends = utc_midnight(now) + timedelta(days=1)
         self._known, self._unpriced, self._raised = 0.0, False, (0, 0.0)
-        self.account.spent = Cost()
+        self.account.spent = self.others.spent = Cost()
         self._cap()
 
     def _cap(self) -> None:
@@ -139,6 +153,11 @@ class DailyUsage:
         self.account.caps = Caps(
             tokens=daily.daily_tokens + tokens if daily.daily_tokens else None,
             usd=daily.daily_usd + usd if daily.daily_usd else None,
+        )
+        part, caps = 1 - daily.owner_share, self.account.caps
+        self.others.caps = Caps(
+            tokens=None if caps.tokens is None else int(caps.tokens * part),
+            usd=None if caps.usd is None else caps.usd * part,
         )
 
 
@@ -152,7 +171,8 @@ class BudgetExceeded(Exception):
 
 @dataclass(slots=True)
 class Budgets:
-    """The only owner of accounts: each turn's under its parent's, all under the day's (F2).
+    """The only owner of accounts: each turn's under its parent's, all under the day's (F2), but for
+    the owner's own chats under that of the others.
 
     `hold` waits while others hold what is missing: it may come back unspent. At the limit a person
     is asked, and has so long to answer as `times` says; a yes allows as much again as the limit was
@@ -182,18 +202,18 @@ class Budgets:
                 turn, below = await self.store.read(
                     lambda tx: (turn or _load_turn(tx, turn_id), _sum_children(tx, turn_id))
                 )
-            above = await (
-                self._load(turn.parent) if turn.parent else self._load_goal(turn.session)
-            )
+            above = await (self._load(turn.parent) if turn.parent else self._load_top(turn.session))
             if turn_id not in self._accounts:
                 caps, spent = compute_caps(turn.limits), compute_spent(turn) + below
                 self._accounts[turn_id] = Budget(turn_id, caps, above, spent)
                 self._ended.add(turn_id)  # until it is opened itself
         return self._accounts[turn_id]
 
-    async def _load_goal(self, session: str) -> Budget:
-        """The account of the session's goal (G6), where it has one; else the day's."""
-        budget, day = self.daily.budget, self.daily.account
+    async def _load_top(self, session: str) -> Budget:
+        """The account of the session's goal (G6), where it has one; else the day's for the owner's
+        own chats, and that of the others.
+        """
+        budget, others = self.daily.budget, self.daily.others
         if session.startswith(GOAL_PREFIX) and session not in self._accounts:
             prices = budget.unknown_input_usd, budget.unknown_output_usd
             goal, usd = await self.store.read(
@@ -201,9 +221,12 @@ class Budgets:
             )
             if goal and session not in self._accounts:
                 caps = Caps(usd=goal.usd)
-                self._accounts[session] = Budget(session, caps, day, Cost(usd=usd))
+                self._accounts[session] = Budget(session, caps, others, Cost(usd=usd))
                 self._ended.add(session)  # it goes with its last turn
-        return self._accounts.get(session, day)
+        if session in self._accounts:
+            return self._accounts[session]
+        is_own = await self.store.read(lambda tx: self.daily.is_owners(tx, session))
+        return self.daily.account if is_own else others
 
     def close(self, turn: Turn) -> None:
         """The turn has ended: its account goes once no child of it runs any more."""

@@ -84,6 +84,12 @@ class BudgetConfig(Section):
 
     daily_tokens: int = Field(0, ge=0, description="tokens in and out per day; 0: no limit")
     daily_usd: float = Field(0.0, ge=0, description="USD per day; 0: no limit")
+    owner_share: float = Field(
+        0.25,
+        ge=0,
+        lt=1,
+        description="part of the day that only the owner's own chats may use; 0: none",
+    )
     unknown_input_usd: float = Field(
         5.0, ge=0, description="USD per million tokens sent to a model whose price is not known"
     )

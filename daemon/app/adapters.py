@@ -23,9 +23,10 @@ from daemon.core.rows import (
 )
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
-from daemon.store.journal import WOKEN_CHANNELS, Store, Tx
+from daemon.store.journal import Store, Tx
+from daemon.store.posting import WOKEN_CHANNELS
 from daemon.tools.memory_tools import describe_source
-from daemon.tools.policy.grants import GrantRequest, explain_crowd, explain_excess, matching_grants
+from daemon.tools.policy.grants import GrantRequest, explain_excess, matching_grants
 from memory.memory import Memory, MemoryFull
 
 log = logging.getLogger(__name__)
@@ -136,7 +137,7 @@ class MemoryRecall:
             log.warning("memory could not keep the reflection of turn %s: %s", turn.id, error)
 
 
-ASKING_S = 60.0  # a question is on disk by then, or its turn is over
+TOO_MANY = "too many questions wait for the owner already; try again when they are answered"
 
 
 @value
@@ -148,7 +149,6 @@ class StoredGrants:
     store: Store
     clock: Clock
     _shared: dict[str, bool] = field(default_factory=dict)
-    _asking: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     async def use_grant(self, session: str, wanted: GrantRequest, call: str) -> bool:
         """Whether a person has allowed this; one use of the grant is spent with the answer."""
@@ -203,20 +203,10 @@ class StoredGrants:
         return await self.store.write(count)
 
     async def explain_crowd(self, turn: Turn) -> str:
-        """Of all questions that wait now, and of those that are about to be written."""
-        rows = await self.store.read(lambda tx: tx.list_approvals("pending"))
-        now, monotonic = self.clock.now(), self.clock.monotonic()
-        asked = {row.turn for row in rows}
-        for other, (_, since) in [*self._asking.items()]:
-            if other in asked or monotonic - since > ASKING_S:
-                del self._asking[other]
-        own = sum(one.is_waiting for one in turn.pending)
-        waiting = [row.session for row in rows if row.expires > now and row.turn != turn.id]
-        waiting += [session for other, (session, _) in self._asking.items() if other != turn.id]
-        why = explain_crowd([*waiting, *[turn.session] * own], turn.session)
-        if not why:
-            self._asking[turn.id] = (turn.session, monotonic)
-        return why
+        """By all that are open."""
+        now, own = self.clock.now(), sum(one.is_waiting for one in turn.pending)
+        is_full = await self.store.read(lambda tx: tx.is_crowded(turn.id, turn.session, own, now))
+        return TOO_MANY if is_full else ""
 
     async def is_shared(self, session: str) -> bool:
         """In a private chat no message has an id to answer to. What a chat is it stays; one of a

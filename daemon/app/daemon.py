@@ -106,7 +106,8 @@ class Daemon(ToolOwner):
             lambda: {user.name for user in self.config.http.users},
             lambda: self.config.memory.owner_sessions,
         )
-        usage = self.usage = DailyUsage(clock, config.budget)
+        usage = DailyUsage(clock, config.budget, self.owner_sessions.is_owners)
+        self.usage = usage
         await usage.load(store)
         self.budgets = Budgets(store, usage, self.make_answer_times())
         agents = self.agents = AgentRegistry.open(self.paths.agents, config.agent)

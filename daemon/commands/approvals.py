@@ -108,8 +108,8 @@ class ApprovalCommands:
         return "\n".join(lines)
 
     async def deny(self, call: CommandCall) -> str:
-        """No, with an optional reason. /deny all needs no list."""
-        waiting, shown = await self._load(call, call.argument.partition(" ")[0])
+        """No, with an optional reason. /deny all needs no list, and is for those that wait, too."""
+        waiting, shown = await self._load(call, call.argument.partition(" ")[0], denies=True)
         codes = set(map(code_of, waiting))
         given = parse_deny(call.argument, len(shown.listed), codes)
         rows = waiting if given.which == "all" else _select(given.which, waiting, shown)
@@ -131,7 +131,7 @@ class ApprovalCommands:
         return "\n".join((head, *lines)) if lines else "None."
 
     async def _load(
-        self, call: CommandCall, which: str
+        self, call: CommandCall, which: str, *, denies: bool = False
     ) -> tuple[list[ApprovalRow], ShownApprovals]:
         """What waits for an answer in the chat, and what of it this person was shown; where an
         owner names another question by its code, that too. Raises UsageError where nothing can be
@@ -143,6 +143,8 @@ class ApprovalCommands:
 
         def look(tx: Tx) -> tuple[list[ApprovalRow], ShownApprovals]:
             here = tx.list_asked_in(now, session.id)
+            if denies and which.lower() == "all":  # before others, in whose place they would be put
+                here = tx.list_approvals("waiting", session.id) + here
             if call.role is Role.OWNER and CODE.fullmatch(which):
                 rows = tx.list_approvals("pending")
                 meant = [row for row in rows if code_of(row) == which.lower() and row.expires > now]

@@ -178,11 +178,13 @@ class SessionCommands:
         session, since = call.session, self.clock.now() - WEEK
 
         def look(tx: Tx) -> tuple[str, str, str, str, str]:
-            counts = {
+            counts: dict[str, Sequence[object]] = {
                 "started": tx.list_unfinished_turns(session.id),
                 "queued": tx.list_waiting_inputs(session.id),
                 "waiting for your answer": tx.list_approvals("pending", session.id),
             }
+            if later := tx.list_approvals("waiting", session.id):
+                counts["to be asked when those are answered"] = later
             tasks = ", ".join(f"{len(rows)} {state}" for state, rows in counts.items())
             stops = (f"{reason} {count}" for reason, count in sorted(tx.count_stops(since).items()))
             sources = ", ".join(_list_private_sources(tx, session))

@@ -101,6 +101,11 @@ class Budget:
             account.reserved += cost
             account.reservations += 1
 
+    def add_spent(self, cost: Cost) -> None:
+        """It has cost this, all the way up."""
+        for account in self.iter_ancestors():
+            account.spent += cost
+
     def settle(self, held: Cost, actual: Cost) -> None:
         """The call is over: this is what it cost."""
         for account in self.iter_ancestors():
@@ -110,8 +115,8 @@ class Budget:
                 rest.output_tokens - held.output_tokens,
                 max(0.0, rest.usd - held.usd),
             )
-            account.spent += actual
             account.reservations -= 1
+        self.add_spent(actual)
 
     def compute_remaining(self) -> Caps:
         """The least that any account from here up has left; None where none has a limit."""

@@ -155,9 +155,8 @@ class ChildRow:
 
 @value
 class ApprovalRow:
-    """A question to a person about one call. state: pending, answered, consumed, expired, void (its
-    turn ended).
-    """
+    """A question about one call: waiting (`told`: people know), pending, answered, consumed,
+    expired, or void, for its turn has ended."""
 
     turn: str
     call_id: str
@@ -177,6 +176,7 @@ class ApprovalRow:
     preview: str = ""
     paths: tuple[str, ...] = ()
     binds: str = ""
+    told: bool = False
 
 
 @value

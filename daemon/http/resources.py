@@ -168,7 +168,7 @@ LOOP_ROUTES: Routes = {
 
 MAX_ROWS = 1000
 DISCONNECT_CHECK_S = 5.0
-STATES = ("pending", "answered", "consumed", "expired", "void")
+STATES = ("waiting", "pending", "answered", "consumed", "expired", "void")
 EVENT_LIMIT = 256 * 1024
 KEY_HEADER = "Idempotency-Key"
 MAX_KEY_LENGTH = 200

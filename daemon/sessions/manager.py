@@ -14,6 +14,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus, Quarantined
 from daemon.core.rows import InboxRow, SessionRow
+from daemon.core.trust import Label
 from daemon.sessions.brakes import Places
 from daemon.sessions.turn_setup import TurnPreparer
 from daemon.sessions.worker import PROCESS, FetchFiles, SessionWorker
@@ -278,19 +279,27 @@ class SessionManager:
                 log.debug("the journal is not available: %s", exc)
 
     async def _wake_expired(self) -> None:
-        """Turns whose question nobody answered in time continue without an answer."""
+        """Turns whose question nobody answered in time continue without an answer, and questions
+        that wait are put where there is room again.
+        """
         self.approvals_pending = False  # before the read: a new question sets it again
 
         now = self.clock.now()
 
-        def look(tx: Tx) -> tuple[bool, list[tuple[SessionRow, str]]]:
+        def look(tx: Tx) -> tuple[bool, list[tuple[SessionRow, str]], bool]:
             pending = tx.list_approvals("pending")
             rows = [(tx.get_session(row.session), row) for row in pending if row.expires <= now]
-            return bool(pending), [(session, row.turn) for session, row in rows if session]
+            expired = [(session, row.turn) for session, row in rows if session]
+            return bool(pending), expired, tx.is_due(now)
 
         pending = True
         try:
-            pending, expired = await self.store.read(look)
+            pending, expired, is_due = await self.store.read(look)
+            if is_due:
+                until = self.budgets.times.find_expiry(now, Label.UNTRUSTED, by_itself=True)
+                await self.store.write(
+                    lambda tx: (tx.ask_waiting(now, until), tx.tell_of_waiting(now))
+                )
         finally:
             self.approvals_pending |= pending
         for session, turn in expired:

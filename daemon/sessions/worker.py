@@ -39,7 +39,8 @@ from daemon.core.trust import Label, Role
 from daemon.core.turn import Turn
 from daemon.sessions.brakes import OWNER_RANK, PERSON_RANK, UNTRUSTED_RANK
 from daemon.sessions.turn_setup import AGENT, load_inherited_sources, serves_another
-from daemon.store.journal import Tx, begins_by_itself
+from daemon.store.journal import Tx
+from daemon.store.posting import begins_by_itself
 from daemon.store.tables.sessions import is_cleared
 
 if TYPE_CHECKING:
@@ -413,7 +414,7 @@ class SessionWorker:
     def _answer_event(self, row: ApprovalRow) -> ApprovalAnswered | None:
         if row.state == "answered" and row.answer:
             return ApprovalAnswered(row.call_id, row.answer, row.answered_by, row.reason)
-        if row.expires <= self.manager.clock.now():
+        if row.state != "waiting" and row.expires <= self.manager.clock.now():
             return ApprovalAnswered(row.call_id, Answer.EXPIRED, "", "nobody answered in time")
         return None
 

@@ -7,9 +7,8 @@ it may run together with others in one disk commit (group commit), and has been 
 when it raises. Functions given to `read` see what is committed.
 """
 
-import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Protocol, TypeVar
@@ -38,18 +37,12 @@ from daemon.core.events import (
     TurnResumed,
     UserSaid,
 )
-from daemon.core.ids import is_mail_session
 from daemon.core.labels import LABELLED, find_label, find_private
-from daemon.core.messages import MessageQueued, RequestAdapted, render_changes
-from daemon.core.provenance import find_taint
+from daemon.core.messages import MessageQueued, RequestAdapted
 from daemon.core.rows import (
-    EVENT_CHANNEL,
-    GOAL_CHANNEL,
     LOOP_CHANNEL,
     NO_ROOT,
     REPORT_SUFFIX,
-    SCHEDULE_CHANNEL,
-    ApprovalRow,
     ChildRow,
     InboxRow,
     OutboxRow,
@@ -58,13 +51,11 @@ from daemon.core.rows import (
 )
 from daemon.core.trust import OWNER_NAME, Answer, Label, Outcome, Stop, join_all, join_sources
 from daemon.store.codec import encode
-from daemon.store.tables.approvals import ApprovalTables
+from daemon.store.posting import Posting
 from daemon.store.tables.base import to_db
-from daemon.store.tables.file_state import FileTables
-from daemon.store.tables.messages import OPEN, MessageTables
+from daemon.store.tables.messages import OPEN
 from daemon.store.tables.people import PeopleTables
 from daemon.store.tables.schedules import ScheduleTables
-from daemon.store.tables.sessions import SessionTables
 from daemon.store.tables.turns import (
     ADD_RAISE,
     CHILDREN,
@@ -72,7 +63,6 @@ from daemon.store.tables.turns import (
     END_INPUT,
     INSERT_EVENT,
     TURNS,
-    TurnTables,
     to_day,
 )
 
@@ -83,7 +73,6 @@ UNKNOWN_OUTCOME = (
     "I was cut off while {tool} ran: it may or may not have happened, and I did not run it again."
     " Please look."
 )  # fmt: skip
-SHOWN_OF_APPROVAL = ("call_id", "tool", "arguments", "effect", "expires", "preview")
 
 
 PRUNABLE = """SELECT id FROM turns WHERE ended_at < ? AND state <> 'pruned'
@@ -124,7 +113,7 @@ SET_TURN_STATE = "UPDATE turns SET state = ? WHERE id = ?"
 CLOSE_APPROVAL = """UPDATE approvals SET state = ?, answer = ?, answered_by = ?, reason = ? WHERE
     turn = ? AND call_id = ?"""
 VOID_APPROVALS = """UPDATE approvals SET state = 'void' WHERE turn = ? AND state IN ('pending',
-    'answered')"""
+    'waiting', 'answered')"""
 RELEASE_STEERING = f"""UPDATE inbox SET steers = '' WHERE {OPEN} AND state = 'new' AND session = ?
     AND steers = ?"""
 FINISH_CHILD = "UPDATE children SET done = 1 WHERE turn = ?"
@@ -135,14 +124,6 @@ GOAL_PAUSED = (
     "So goal {id} is paused; its conversation and its list are kept."
     " /goal {id} budget={more:g} lets it go on, /goal {id} stop ends it."
 )
-NOTHING = "NOTHING"  # said by a run that was begun by itself and has nothing to say
-WOKEN_CHANNELS = (EVENT_CHANNEL, SCHEDULE_CHANNEL, GOAL_CHANNEL)
-WOKEN_PREFIXES = tuple(f"{channel}_" for channel in WOKEN_CHANNELS)
-MAILED = "I answer by mail (/undo stops it as long as it is held):"
-NOT_MAILED = (
-    "I did not send this answer by mail, for it was made with what is yours ({what}). If it may go"
-    " out, tell me here to send it."
-)
 
 
 def _make_delivery(session: str, turn: str, said: MessageQueued, at: datetime) -> OutboxRow:
@@ -151,25 +132,7 @@ def _make_delivery(session: str, turn: str, said: MessageQueued, at: datetime) -
     return OutboxRow(turn, -1, *where, said.kind, said.body, at, state, due=said.due)
 
 
-def begins_by_itself(session: str) -> bool:
-    """A session of an event, a schedule, a goal or a mail."""
-    return session.startswith(WOKEN_PREFIXES) or is_mail_session(session)
-
-
-def is_nothing(text: str) -> bool:
-    """A run that was begun by itself has nothing to say."""
-    return text.strip(" .!").upper() == NOTHING
-
-
-class Tx(
-    SessionTables,
-    MessageTables,
-    TurnTables,
-    ApprovalTables,
-    PeopleTables,
-    FileTables,
-    ScheduleTables,
-):
+class Tx(Posting, PeopleTables, ScheduleTables):
     """One transaction over all tables, begun and ended outside (store/sqlite.py). On the
     reading connection its writing methods raise.
     """
@@ -212,68 +175,6 @@ class Tx(
         if owner:
             self._close(owner.session, turn_id, None, notice, "", at)
             self.post_to_session(owner.session, turn_id, "notice", notice, at)
-
-    def post_to_session(
-        self,
-        session: str,
-        turn_id: str,
-        kind: str,
-        body: str,
-        at: datetime,
-        *,
-        failed: bool = False,
-    ) -> None:
-        """A session that works for another has no people: the other's are told, but of its reply by
-        that one.
-
-        What came of an event or a schedule is a notice where the owner reads it, never an answer to
-        its sender (A16).
-        """
-        own = self.get_session(session)
-        told = self.get_session(own.root) if own and own.root else own
-        is_mail, reply = is_mail_session(session), kind == "reply"
-        if own and told is not own and is_mail and reply and not failed:
-            body = self._answer_mail(own, turn_id, body, at)
-        if told is None or told.channel in ("", *WOKEN_CHANNELS):
-            return
-        if told is not own:
-            woken = begins_by_itself(session)
-            if reply and (not woken or is_nothing(body)):
-                return
-            if kind in ("reply", "notice"):
-                kind = "notice"
-                whose = f"{own.channel} {own.chat}" if own and woken else session
-                whose = whose.rpartition(":")[0] if is_mail else whose
-                if failed and woken and whose.startswith((SCHEDULE_CHANNEL, GOAL_CHANNEL)):
-                    whose += " failed"
-                body = f"[{whose}] {body}"
-        if reply and (paths := self.list_changed_paths(turn_id)):
-            taint = find_taint(self.list_events(turn_id))
-            names = [] if self.is_shared(told.id) else paths
-            body += render_changes(names, len(paths), taint.by if taint else "")
-        self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
-
-    def _answer_mail(self, own: SessionRow, turn_id: str, body: str, at: datetime) -> str:
-        """Post the answer to a mail, where it is to be answered; what the owner is told.
-
-        What was made with something of the owner's goes to nobody: they may send it themselves.
-        """
-        begun = self.get_turn_input(turn_id)
-        if begun is None or not begun.message_id or is_nothing(body):
-            return body
-        private = join_sources(row.private for row in self.list_turns(own.id, -1))
-        if private:
-            return f"{NOT_MAILED.format(what=', '.join(private))}\n\n{body}"
-        row = OutboxRow(turn_id, -1, own.id, own.channel, own.chat, "reply", body, at)
-        self.post_delivery(row)
-        return f"{MAILED}\n\n{body}"
-
-    def is_begun_by_itself(self, turn_id: str) -> bool:
-        """No person began the work that this turn is part of, but a time, a mail or an event."""
-        while child := self.get_child(turn_id):
-            turn_id = child.parent
-        turn = self.get_turn(turn_id)
-        return turn is not None and begins_by_itself(turn.session)
 
     def list_prunable(self, before: datetime, cited: Collection[str], limit: int) -> list[str]:
         """Turns that ended before and whose texts nothing needs any more, oldest first; see
@@ -333,7 +234,7 @@ class Tx(
             case BudgetRaised(day_tokens=tokens, day_usd=usd) if tokens or usd:
                 self._run(ADD_RAISE, to_day(at), tokens, usd)
             case ApprovalAsked():
-                self._open_approval(session, turn_id, event, at)
+                self.open_approval(session, turn_id, event, at)
             case ApprovalAnswered(call_id, answer, by, reason):
                 state = "expired" if answer is Answer.EXPIRED else "consumed"
                 self._run(CLOSE_APPROVAL, state, answer, by, reason, turn_id, call_id)
@@ -360,19 +261,6 @@ class Tx(
             return "" if goal else reply
         self.halt_goal(goal, "paused", GOAL_SPENT)
         return f"{reply}\n\n{GOAL_PAUSED.format(id=goal.id, more=2 * goal.usd)}"
-
-    def _open_approval(
-        self, session: str, turn_id: str, asked: ApprovalAsked, at: datetime
-    ) -> None:
-        """The wait is a row; its label is what the turn had read when it asked."""
-        turn = self.get_turn(turn_id)
-        label = turn.label if turn else Label.UNTRUSTED
-        row = ApprovalRow(turn=turn_id, session=session, label=label, asked_at=at, **asdict(asked))
-        self.put_approval(row)
-        shown = {name: getattr(asked, name) for name in SHOWN_OF_APPROVAL}
-        shown["expires"] = asked.expires.isoformat()
-        body = json.dumps(shown, ensure_ascii=False)
-        self.post_to_session(session, turn_id, "approval", body, at)
 
     def _create_child(self, session: str, parent: str, spawned: ChildSpawned, at: datetime) -> None:
         """The child's session, the message that begins its turn, and its row: with its event or not

@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from daemon.agent.budgets import BudgetExceeded, Budgets, DailyUsage
+from daemon.agent.budgets import BudgetExceeded, Budgets, DailyUsage, IsOwners
 from daemon.agent.config import BudgetConfig
 from daemon.core.budget import Budget, Caps, Cost
 from daemon.core.events import BudgetRaised, Limits
 from daemon.core.turn import Turn
+from daemon.store.journal import Tx
 from daemon.store.sqlite import SqliteStore
 from tests.fakes.tools import SteadyClock
 from tests.fakes.turns import Nowhere
@@ -27,6 +28,7 @@ SOON = 10
 AMOUNT = st.integers(0, 30)
 CAP = st.none() | st.integers(0, 100)
 DAY = 24
+OF_OTHERS = " of others"
 
 
 @st.composite
@@ -169,11 +171,18 @@ def turn_of(name: str, limits: Limits, parent: str = "") -> Turn:
     return turn
 
 
+def always(tx: Tx, session: str) -> bool:
+    """Everything is the owner's."""
+    return True
+
+
 @asynccontextmanager
-async def world(limits: Limits, day: BudgetConfig | None = None) -> AsyncIterator[World]:
+async def world(
+    limits: Limits, day: BudgetConfig | None = None, is_owners: IsOwners = always
+) -> AsyncIterator[World]:
     folder = TemporaryDirectory()
     store = await SqliteStore.open(Path(folder.name) / "journal.db")
-    ledger = DailyUsage(SteadyClock(), day or BudgetConfig())
+    ledger = DailyUsage(SteadyClock(), day or BudgetConfig(), is_owners)
     await ledger.load(store)
     budgets = Budgets(store, ledger)
     parent = await budgets.open(turn_of("parent", limits))
@@ -190,6 +199,8 @@ def limited(kind: str, cap: int) -> tuple[Limits, BudgetConfig]:
         "usd": (Limits(max_usd=float(cap)), BudgetConfig()),
         "day tokens": (Limits(), BudgetConfig(daily_tokens=cap)),
         "day usd": (Limits(), BudgetConfig(daily_usd=float(cap))),
+        "day tokens of others": (Limits(), BudgetConfig(daily_tokens=2 * cap, owner_share=0.5)),
+        "day usd of others": (Limits(), BudgetConfig(daily_usd=2.0 * cap, owner_share=0.5)),
     }[kind]
 
 
@@ -199,14 +210,14 @@ def amount(kind: str, cost: Cost) -> float:
         "usd": cost.usd,
         "day tokens": cost.input_tokens + cost.output_tokens,
         "day usd": cost.usd,
-    }[kind]
+    }[kind.removesuffix(OF_OTHERS)]
 
 
 async def twenty(kind: str, cap: int, seed: int) -> Bill:
     """Twenty children call at once, again and again, until each is refused, done, or cancelled in the middle."""
     random = Random(seed)
     limits, day = limited(kind, cap)
-    async with world(limits, day) as it:
+    async with world(limits, day, lambda tx, session: OF_OTHERS not in kind) as it:
 
         async def work(name: str) -> None:
             account = await it.child(name, Limits())
@@ -240,7 +251,13 @@ async def twenty(kind: str, cap: int, seed: int) -> Bill:
 
 @settings(deadline=None)
 @given(
-    st.sampled_from(["sent", "usd", "day tokens", "day usd"]),
+    st.sampled_from(
+        [
+            "sent",
+            "usd",
+            *(f"day {one}{who}" for one in ("tokens", "usd") for who in ("", OF_OTHERS)),
+        ]
+    ),
     st.integers(0, 60),
     st.integers(0, 10_000),
 )
@@ -357,7 +374,7 @@ class Days(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.clock = SteadyClock(datetime(2026, 3, 1, 12, tzinfo=UTC))
-        self.ledger = DailyUsage(self.clock, BudgetConfig(daily_tokens=100, daily_usd=50.0))
+        self.ledger = DailyUsage(self.clock, BudgetConfig(daily_tokens=100, daily_usd=50.0), always)
         self.folder = TemporaryDirectory()
         opening = SqliteStore.open(Path(self.folder.name) / "journal.db")
         self.budgets = Budgets(self.runner.run(opening), self.ledger)

@@ -23,6 +23,8 @@ from daemon.core.turn import CallState, Done, Turn
 from daemon.core.turn_spec import BudgetExhausted, Condition, TextIncludes, ToolResult
 
 DAY = "day"
+OTHERS = "others"  # the day's account of all but the owner's own chats
+KEPT = "; the rest is kept for the owner's own chats: ask there, or lower owner_share in [budget]"
 RUNNING = 3
 MAX_REASON, MAX_SENTENCE = 200, 120
 DENIED = re.compile(
@@ -105,14 +107,15 @@ def halt_over_budget(turn: Turn, short: Shortage) -> Halt:
     declared = any(isinstance(one, BudgetExhausted) for one in turn.spec.conditions)
     if money and short.budget == turn.id and declared:
         return Halt(Stop.CONDITION, f"budget-exhausted ({used})")
-    known = {turn.id: "the turn's", DAY: "today's", turn.session: OF_GOAL}
+    known = {turn.id: "the turn's", DAY: "today's", OTHERS: "today's shared", turn.session: OF_GOAL}
     whose = known.get(short.budget, "the calling agent's")
     what = "money is" if money else "tokens are"
     how = "used up"
     if short.used < short.cap:
         how = "nearly used up, and the next call could take more than is left"
-    until = ", until 0:00 UTC" if short.budget == DAY else ""
-    return Halt(Stop.OVER_BUDGET, f"{whose} {what} {how} ({used}{until})")
+    until = ", until 0:00 UTC" if short.budget in (DAY, OTHERS) else ""
+    kept = KEPT if short.budget == OTHERS else ""
+    return Halt(Stop.OVER_BUDGET, f"{whose} {what} {how} ({used}{until}){kept}")
 
 
 def check_iterations(turn: Turn) -> Halt | None:

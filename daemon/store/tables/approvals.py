@@ -20,7 +20,7 @@ BY_TOKEN = "WHERE token_hash >= ?1 AND token_hash < ?1 || 'g' ORDER BY n DESC LI
 TOKEN_PREFIX = re.compile(r"[0-9a-f]{32,}")  # nobody guesses so many digits
 DELETE = "DELETE FROM approvals WHERE turn = ? AND call_id = ?"
 ANSWER = """UPDATE approvals SET state = 'answered', answer = ?, answered_by = ?, reason = ?
-    WHERE turn = ? AND call_id = ? AND state = 'pending' AND expires > ?"""
+    WHERE turn = ? AND call_id = ? AND (state = 'waiting' OR state = 'pending' AND expires > ?)"""
 EXPIRE = (
     "UPDATE approvals SET state = 'expired' WHERE turn = ? AND call_id = ? AND state = 'pending'"
 )
@@ -64,8 +64,9 @@ class ApprovalTables(Table):
     def answer_approval(
         self, turn_id: str, call_id: str, answer: Answer, by: str, reason: str, now: datetime
     ) -> ApprovalRow | None:
-        """Answer once: None when it is not pending any more or has expired (the row then turns
-        expired). One statement: of two answers at the same time only one is accepted (K15).
+        """Answer once: None when it is neither waiting nor pending any more, or has expired (the
+        row then turns expired). One statement: of two answers at the same time only one is
+        accepted (K15).
         """
         if self._run(ANSWER, answer, by, reason, turn_id, call_id, now):
             return self.get_approval(turn_id, call_id)

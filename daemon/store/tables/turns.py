@@ -53,6 +53,7 @@ EVENTS_AFTER = (
 )
 
 CHILDREN = RowMapper(ChildRow, "children")
+OF_AGENT = "WHERE turn = (SELECT id FROM turns WHERE session = ? ORDER BY n LIMIT 1)"
 END_INPUT = "UPDATE inbox SET state = ?, attempts = 0, progress = NULL WHERE turn = ?"
 DAY = 86_400_000_000
 ADD_USAGE = """INSERT INTO daily_usage VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT (day,
@@ -63,6 +64,8 @@ ADD_USAGE = """INSERT INTO daily_usage VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON 
 SUM_USAGE = """SELECT provider, model, SUM(calls), SUM(input_tokens), SUM(output_tokens),
     SUM(cached_tokens), CASE WHEN SUM(unpriced) = 0 THEN SUM(usd) END FROM daily_usage WHERE day
     >= ?1 AND (?2 IS NULL OR session = ?2) GROUP BY provider, model ORDER BY provider, model"""
+SESSION_USAGE = """SELECT session, input_tokens, output_tokens, CASE WHEN unpriced = 0 THEN usd END
+    FROM daily_usage WHERE day >= ?"""
 ADD_RAISE = """INSERT INTO daily_totals (day, raised_tokens, raised_usd) VALUES (?, ?, ?) ON
     CONFLICT (day) DO UPDATE SET raised_tokens = raised_tokens + excluded.raised_tokens,
     raised_usd = raised_usd + excluded.raised_usd"""
@@ -165,6 +168,12 @@ class TurnTables(Table):
     get_child = Get[[str], ChildRow](CHILDREN, "WHERE turn = ?")
     """Whose child this turn is, begun or not; None for one that nobody set to work."""
 
+    def find_top_session(self, session: str) -> str:
+        """Where the work began that this session's agent was set to; else itself."""
+        while child := self._one(CHILDREN, OF_AGENT, session):
+            session = child.parent_session
+        return session
+
     list_children = List[[str], ChildRow](CHILDREN, "WHERE parent = ? ORDER BY n")
     """The agents that this turn set to work, oldest first."""
 
@@ -172,6 +181,11 @@ class TurnTables(Table):
         CHILDREN, "WHERE parent_session = ? AND NOT done ORDER BY n"
     )
     """The agents at work for turns of this session, oldest first."""
+
+    def list_session_usage(self, since: datetime) -> list[tuple[str, Usage]]:
+        """What each session used since then."""
+        found = self._do(SESSION_USAGE, to_day(since))
+        return [(session, Usage(sent, got, usd=usd)) for session, sent, got, usd in found]
 
     def sum_usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:
         """What was used since then, a row per provider and model; a sum with an unknown price in it

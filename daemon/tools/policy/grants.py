@@ -14,7 +14,6 @@ from daemon.core.turn import Turn
 from daemon.tools.base import ToolMeta
 
 TURN_BITS, DAY_BITS, MAX_FETCHES = 32.0, 64.0, 5
-MAX_OF_SOURCE, MAX_OF_CHANNEL, MAX_WAITING = 5, 20, 40  # open questions to the owner
 
 
 OWN_CONTENT = "own"
@@ -64,7 +63,7 @@ class GrantStore(Protocol):
 
     async def explain_crowd(self, turn: Turn) -> str:
         """Why this turn, which began by itself or outside, may ask no further question; "" while
-        few wait.
+        there is room for one more to stand or to wait.
         """
         ...
 
@@ -105,33 +104,6 @@ def explain_excess(known: Sequence[Disclosure], new: Disclosure) -> str:
     if sum(one.bits for one in day) + new.bits > DAY_BITS:
         return "its fetches of today could tell others what it has read of yours"
     return ""
-
-
-def explain_crowd(waiting: Sequence[str], session: str) -> str:
-    """Too many questions wait for the owner already: of this source, of its channel, or of all.
-    `waiting`: the sessions that they are from.
-    """
-    source, channel = _find_source(session)
-    found = [*map(_find_source, waiting)]
-    counts = (
-        (sum(one[0] == source for one in found), MAX_OF_SOURCE, source),
-        (sum(one[1] == channel for one in found), MAX_OF_CHANNEL, channel),
-        (len(found), MAX_WAITING, "all sources"),
-    )
-    for count, most, where in counts:
-        if count >= most:
-            return (
-                f"{count} questions of {where} wait for the owner already, and no more are asked;"
-                " it can be tried again when they are answered"
-            )
-    return ""
-
-
-def _find_source(session: str) -> tuple[str, str]:
-    """("email/work", "email") of "email/work:THREAD", ("event", "event") of "event_ID"."""
-    place, _, rest = session.partition(":")
-    source = place if rest else session.partition("_")[0]
-    return source, source.partition("/")[0]
 
 
 def is_active(grant: GrantRow, now: datetime) -> bool:

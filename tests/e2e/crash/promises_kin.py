@@ -210,7 +210,7 @@ async def budgets_add_up(folder: Path, it: Remains) -> list[str]:
     """F2: the accounts that a restart rebuilds say what the events say, of each turn and all below it, and of the day."""
     store = await SqliteStore.open(folder / "home" / "journal.db")
     try:
-        ledger, faults = DailyUsage(SystemClock(), BudgetConfig()), []
+        ledger, faults = DailyUsage(SystemClock(), BudgetConfig(), lambda tx, session: True), []
         await ledger.load(store)
         budgets, everything = (
             Budgets(store, ledger),
