@@ -111,10 +111,14 @@ class PolicyGate:
             return DENY, why
         earlier = call.state.judged
         case = self._collect_facts(turn, call, setting)
-        reads = case.taint is not Taint.NONE and not tool.meta.public
-        rule = TABLE[case.taint][effect]
-        notes = case.taint is not Taint.NONE and effect is Effect.WRITE and tool.meta.source
-        if rule in ("if owned", "if read") or case.approvals == "always" or reads or notes:
+        is_clean = case.taint is Taint.NONE
+        if effect is Effect.READ:  # what counts is who reads the answer
+            weighs = not tool.meta.public and not (is_clean and is_owner_turn(turn))
+        else:
+            notes = effect is Effect.WRITE and tool.meta.source and not is_clean
+            by_words = TABLE[case.taint][effect] in ("if owned", "if read")
+            weighs = by_words or notes or case.approvals == "always"
+        if weighs:
             from daemon.tools.policy.tainted_call import TaintedCall  # lazy: rarely used
 
             asked = TaintedCall(self, turn, call, setting, case)

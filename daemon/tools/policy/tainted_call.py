@@ -113,8 +113,6 @@ class TaintedCall:
     async def _weigh_read(self) -> PolicyInput:
         """Where others read the answers, they would read what no order names."""
         case, tool = self.case, self.call.tool
-        if case.taint is Taint.NONE or tool.meta.public:
-            return case
         if not await self._is_shared():
             return case
         texts = collect_texts(self.turn)
