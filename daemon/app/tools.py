@@ -194,7 +194,7 @@ class ToolOwner:
             approvals=config.approvals,
             protected_paths=guarded,
             contacts=self._list_contacts,
-            is_new=self.files.workspace.is_new_text,
+            is_free=self.files.is_own_text,
             judge=self.overrides.judge,
         )
         return ToolExecutor(

@@ -59,8 +59,8 @@ def find_taint(turn: Turn, setting: TrustContext) -> Taint:
 
 @value(kw_only=True)
 class PolicyGate:
-    """`contacts` gives the people whom the owner has registered, with their addresses; `is_new`: no
-    file stands at this path of the workspace, and nothing runs one of that name by itself.
+    """`contacts` gives the people whom the owner has registered, with their addresses; `is_free`:
+    the conversation may write the plain text at this path after a stranger's.
     """
 
     registry: ToolRegistry
@@ -69,7 +69,7 @@ class PolicyGate:
     approvals: Approvals = "risk"
     protected_paths: tuple[str, ...] = ()
     contacts: Callable[[], Mapping[str, Sequence[str]]] = dict
-    is_new: Callable[[str], bool] = lambda path: False
+    is_free: Callable[[str, str], bool] = lambda path, session: False
     judge: Judge = judge
 
     async def check_address(

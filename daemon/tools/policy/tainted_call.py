@@ -90,8 +90,8 @@ class TaintedCall:
         return await self._use_order(case, texts) if ask else case
 
     def _makes_new_file(self, case: PolicyInput, evidence: Evidence) -> bool:
-        """It writes one file where none was, without an address that nobody wrote: who shows the
-        file could load that.
+        """It writes one file where none was, or that it made, without an address that nobody wrote:
+        who shows the file could load that.
         """
         tool = self.call.tool
         if case.effect is not Effect.WRITE or not tool.meta.paths or not tool.meta.critical:
@@ -101,7 +101,8 @@ class TaintedCall:
         links = find_addresses(whole).links if case.private else ()
         if not all(evidence.is_typed(one) or evidence.was_read(one) for one in links):
             return False
-        return all(isinstance(path, str) and self.gate.is_new(path) for path in targets)
+        is_free = self.gate.is_free
+        return all(isinstance(one, str) and is_free(one, self.turn.session) for one in targets)
 
     def _needs_order(self, case: PolicyInput) -> bool:
         """What leaves, and notes of a service; once a stranger's text was read, files, too."""

@@ -271,6 +271,24 @@ class FileStore:
             if self.labels.find_label(path, new) is trusted
         }
 
+    def is_own_text(self, path: str, session: str) -> bool:
+        """A plain text that a conversation may write after a stranger's: a new one, or one that it
+        has made then, as it left it.
+        """
+        if not self.workspace.is_plain_text(path):
+            return False
+        if self.workspace.stat(path) is None:
+            return True
+        place = self.workspace.normalize(path)
+        changes = [one for one in self.versions.values() if one.path == place]
+        is_made_here = bool(changes) and {one.session for one in changes} == {session}
+        return (
+            is_made_here
+            and changes[0].old == NO_FILE
+            and self.labels.find_label(place) is Label.UNTRUSTED
+            and self.labels.hash_file(place) == changes[-1].new
+        )
+
     def load_content(self, name: str) -> bytes | None:
         """A former version, by its hash. In a thread. Raises ToolError if it is gone or damaged."""
         if name == NO_FILE:

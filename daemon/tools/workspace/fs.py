@@ -200,9 +200,9 @@ class Workspace:
         """The one name of this place, relative to the root; "" for the root. Raises ToolError."""
         return "/".join(self.split(path))
 
-    def is_new_text(self, path: str) -> bool:
-        """Nothing stands at this path, and a file there would be a plain text: nothing runs it or
-        follows it by itself, as other assistants do with names in capitals.
+    def is_plain_text(self, path: str) -> bool:
+        """A file there is a plain text: nothing runs it or follows it by itself, as other
+        assistants do with names in capitals.
         """
         try:
             steps = self.split(path)
@@ -211,7 +211,7 @@ class Workspace:
         place = PurePosixPath(*steps)
         hidden = any(step.startswith(".") for step in steps)
         is_text = place.suffix.lower() in TEXT_KINDS and not place.stem.isupper()
-        return is_text and not hidden and self.stat(path) is None
+        return is_text and not hidden
 
     def is_mounted(self, name: str) -> bool:
         """This lies in a mount."""
