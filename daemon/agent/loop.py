@@ -286,7 +286,8 @@ class AgentLoop:
                 if alarm := self.stop_stats.record_stop(turn.spec.agent, event.reason):
                     turn.record(alarm, self.clock.now())
                 event = self.answer_checker.annotate(turn, event)
-                if turn.label is Label.UNTRUSTED and not turn.spec.output_schema:
+                has_read = turn.private or turn.label is Label.UNTRUSTED
+                if has_read and not turn.spec.output_schema:
                     event = replace(event, reply=defuse_images(event.reply))
             log.debug("turn %s: %s", turn.id, type(event).__name__)
             turn.record(event, self.clock.now())

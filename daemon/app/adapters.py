@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import field, replace
 
 from daemon.access.chat_ids import NOTICE
@@ -12,7 +12,6 @@ from daemon.core.clock import Clock
 from daemon.core.events import MemoryHit
 from daemon.core.ids import NewId
 from daemon.core.messages import ACKNOWLEDGEMENT
-from daemon.core.provenance import is_owner_turn
 from daemon.core.rows import (
     LOOP_CHANNEL,
     OUTSIDE_SCOPE,
@@ -130,7 +129,7 @@ class MemoryRecall:
                 at=self.clock.now(),
                 source=turn.id,
                 label=turn.label.value,
-                owned=is_owner_turn(turn),
+                owned=False,  # it is the model's
                 where=describe_source(turn, turn.label, "reflection"),
             )
         except (MemoryFull, sqlite3.Error) as error:
@@ -143,11 +142,12 @@ TOO_MANY = "too many questions wait for the owner already; try again when they a
 @value
 class StoredGrants:
     """Grants of the session, of its chat, and of everywhere. A session with text from outside has
-    only what was granted to it.
+    only what was granted to it. `list_shared_names`: of HTTP users, who read `web:NAME`.
     """
 
     store: Store
     clock: Clock
+    list_shared_names: Callable[[], Collection[str]]
     _shared: dict[str, bool] = field(default_factory=dict)
 
     async def use_grant(self, session: str, wanted: GrantRequest, call: str) -> bool:
@@ -212,6 +212,9 @@ class StoredGrants:
         """In a private chat no message has an id to answer to. What a chat is it stays; one of a
         platform in which nobody has written yet may be anything.
         """
+        channel, _, chat = session.partition(":")
+        if channel == "web" and chat.partition(".")[0] in self.list_shared_names():
+            return True  # viewers read it
         if session not in self._shared:
             shared = await self.store.read(lambda tx: _find_shared(tx, session))
             if shared is None:

@@ -103,7 +103,7 @@ class Daemon(ToolOwner):
             self.background.start(pruning, "pruning")
         self.owner_sessions = OwnerSessions(
             store,
-            lambda: {user.name for user in self.config.http.users},
+            self.list_shared_names,
             lambda: self.config.memory.owner_sessions,
         )
         usage = DailyUsage(clock, config.budget, self.owner_sessions.is_owners)

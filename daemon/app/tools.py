@@ -120,6 +120,10 @@ class ToolOwner:
         """The config in use."""
         return self.runtime.loaded.config
 
+    def list_shared_names(self) -> set[str]:
+        """Of HTTP users, who read `web:NAME`."""
+        return {user.name for user in self.config.http.users}
+
     async def wait_for_servers(self, seconds: float) -> None:
         """Wait until MCP servers have listed their tools: a turn that begins now finds them."""
         if self.servers:
@@ -189,7 +193,7 @@ class ToolOwner:
         config = self.config.tools
         gate = PolicyGate(
             registry=self.registry,
-            grants=StoredGrants(self.store, self.clock),
+            grants=StoredGrants(self.store, self.clock, self.list_shared_names),
             rules=self.rules,
             approvals=config.approvals,
             protected_paths=guarded,

@@ -93,9 +93,9 @@ class ToolRetried:
 @value
 class ToolFinished:
     """The one result of a call. `offers` are tools that the model may use from now on (find_tools);
-    `repeat_of` is the call whose result this is, when the same thing was asked again and not run
-    again. `owned`: nobody but the owner wrote what it shows. `public`: it shows nothing of theirs.
-    `records`: JSON of their own records that it lists. `holds`: what files that it shows may hold.
+    `repeat_of` is the call whose result this is, where it was not run again. `owned`: nobody but
+    the owner wrote what it shows. `public`: it shows nothing of theirs. `records`: JSON of their
+    own records that it lists. `holds`: what files that it shows may hold; `shows`: those files.
     """
 
     call_id: str
@@ -114,6 +114,7 @@ class ToolFinished:
     public: bool = False
     records: str = ""
     holds: tuple[str, ...] = ()
+    shows: str = ""
 
 
 @value

@@ -36,7 +36,7 @@ def find_private(event: Event) -> Sources:
         case UserSaid() if event.memories:
             return ("memory", *event.private)
         case ToolFinished():
-            return () if event.public else (event.tool, *event.holds)
+            return () if event.public else (event.shows or event.tool, *event.holds)
         case UserSaid() | TurnResumed() | ChildReturned():
             return event.private
         case _:

@@ -4,6 +4,7 @@ argument provenance).
 Where text from outside came into a turn: what `show` marks, and `/status` gives as the reason (F3).
 """
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from enum import StrEnum
 
@@ -47,7 +48,7 @@ class SourcedText:
     `changes`: that call may have changed something. `owned`: the owner said it, or it came up in
     what they asked for; words and requests of other people are not theirs. `private`: it shows
     something of the owner's that is no public page. `records`: JSON of the owner's own records.
-    `holds`: private sources that it may show by way of a file.
+    `holds`: private sources that it may show by way of a file; `shows`: the file or tool itself.
     """
 
     text: str
@@ -59,6 +60,7 @@ class SourcedText:
     private: bool = False
     records: str = ""
     holds: tuple[str, ...] = ()
+    shows: str = ""
 
 
 @value
@@ -148,6 +150,7 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
                 not event.public,
                 event.records if owned else "",
                 event.holds,
+                event.shows or event.tool,
             )
         case HistoryCompressed(summary=summary) if summary:
             yield SourcedText(summary, Origin.OTHER, event.label, private=True)
@@ -157,6 +160,26 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
             return
 
 
+def list_typed(turn: Turn) -> list[str]:
+    """What the owner themselves typed in the turn."""
+    return [
+        text.text
+        for text in collect_texts(turn)
+        if text.origin is Origin.PERSON and text.owned and text.label is Label.TRUSTED
+    ]
+
+
+def is_owners_text(turn: Turn, text: str) -> bool:
+    """What the model words is the owner's: nothing was read that it may be from, or they typed it
+    in this turn as it is, all that stands between two signs.
+    """
+    parts = (part for said in list_typed(turn) for part in PART_END.split(said))
+    typed = {" ".join(part.split()).rstrip(SIGNS) for part in parts}
+    return not turn.private or " ".join(text.split()).rstrip(SIGNS) in typed
+
+
+SIGNS = " .!?,;:"
+PART_END = re.compile(r"(?<=[.!?,;:])\s+|\n")
 MAX_SHOWN = 60
 PASTED = "text that you pasted or quoted"
 TAINTED_BY: dict[type, str] = {

@@ -1,9 +1,9 @@
 """What a tool is: its definition, metadata, context and result. `signature.bind` makes one."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from daemon.core import value
 from daemon.core.clock import Clock
@@ -96,7 +96,9 @@ class ToolMeta:
     common origin of several tools. `public`: its results show nothing of the owner's, such as
     public pages. `query`: the argument that a search engine is sent. `classify` gives the effect of
     a call where that depends on its arguments. `owner_only`: nobody else's turn may call it, nor
-    one that came from outside, whoever would say yes.
+    one that came from outside, whoever would say yes. `evidence`: what its trusted results tell
+    is the owner's own word (`known`), or an address in them was read (`read`). `lasts`: /undo does
+    not restore a WRITE with these arguments.
     """
 
     effect: Effect = Effect.DESTRUCTIVE
@@ -116,6 +118,8 @@ class ToolMeta:
     query: str = ""
     classify: Callable[[Arguments], Effect] | None = None
     owner_only: bool = False
+    evidence: Literal["", "known", "read"] = ""
+    lasts: Callable[[Arguments], bool] | None = None
 
     def __call__(self, function: Function) -> "ToolDefinition":
         """Its plain parameters are the model's, ToolContext and `_...` the daemon's, the rest are
@@ -177,6 +181,18 @@ class Tool:
         """What a call with these arguments does to the world."""
         classify = self.meta.classify
         return classify(arguments) if classify else self.meta.effect
+
+    def name_source(self, arguments: Arguments) -> str:
+        """What a call shows of the owner's: its files, or the tool."""
+        places: Sequence[str] = self.meta.paths
+        if self.meta.effect is Effect.FETCH:
+            places = self.meta.critical or ()
+        return ", ".join(str(arguments.get(one) or ".") for one in places) or self.name
+
+    def is_lasting(self, arguments: Arguments) -> bool:
+        """Such a write is not restored by /undo: a note of a service, or what the tool says."""
+        lasts = self.meta.lasts
+        return bool(self.meta.source or (lasts and lasts(arguments)))
 
 
 @value

@@ -379,6 +379,7 @@ class _TurnRun:
             public=call.tool.meta.public if public is None else public,
             records=output.records,
             holds=output.holds,
+            shows=call.tool.name_source(call.arguments),
         )
         now = executor.clock.now()
         for event in (*(executor.redactor.redact_value(one) for one in output.events), result):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 from daemon.core import value
-from daemon.core.provenance import Origin, collect_texts, find_taint, is_owner_turn
+from daemon.core.provenance import find_taint, is_owner_turn, is_owners_text, list_typed
 from daemon.core.trust import Effect, Label, join_all
 from daemon.core.turn import Turn
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
@@ -24,7 +24,6 @@ NOT_HERE = (
     " their own chats. Say so; it is unknown here whether there is anything."
 )
 FROM_OUTSIDE = "it came from outside"
-EDGES = ".,;:!?()[]{}<>\"'“”‘’«»`"
 
 ORDER = re.compile(
     r"(?:remember|note|memori[sz]e|keep in mind|(?:don['’]t|do not) forget"
@@ -99,24 +98,6 @@ def is_owner_order(turn: Turn, fact: str) -> bool:
     return any(is_ordered(said, fact) for said in list_typed(turn))
 
 
-def is_owners_fact(turn: Turn, fact: str) -> bool:
-    """Nothing was read that it may be from; or else its numbers, names of files and addresses, all
-    that are no plain words, were typed by the owner in this turn.
-    """
-    typed = {word.strip(EDGES) for said in list_typed(turn) for word in said.split()}
-    told = {word.strip(EDGES) for word in fact.split()}
-    return not turn.private or {word for word in told if not word.isalpha()} <= typed | {""}
-
-
-def list_typed(turn: Turn) -> list[str]:
-    """What the owner themselves typed in this turn."""
-    return [
-        text.text
-        for text in collect_texts(turn)
-        if text.origin is Origin.PERSON and text.owned and text.label is Label.TRUSTED
-    ]
-
-
 def describe_source(turn: Turn, label: Label, category: str = "") -> FactSource:
     """Where what is kept now comes from."""
     taint = find_taint(turn.events) if label is Label.UNTRUSTED else None
@@ -139,7 +120,7 @@ async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
             at=context.clock.now(),
             source=f"{context.session_id} {turn.id}",
             label=label.value,
-            owned=ordered or (is_owner_turn(turn) and is_owners_fact(turn, fact)),
+            owned=ordered or (is_owner_turn(turn) and is_owners_text(turn, fact)),
             where=describe_source(turn, label),
         )
     except MemoryFull as error:
@@ -158,7 +139,7 @@ class OwnersMemory:
     is_own: Callable[[str], Awaitable[bool]]
 
 
-@tool(effect=Effect.READ, parallel=True)
+@tool(effect=Effect.READ, parallel=True, evidence="known")
 async def recall(memories: OwnersMemory, context: ToolContext, query: str) -> ToolOutput:
     """Search what was remembered."""
     if not query.strip():

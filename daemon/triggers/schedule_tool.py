@@ -12,7 +12,8 @@ from daemon.core import value
 from daemon.core.clock import Clock, show_time
 from daemon.core.errors import UsageError
 from daemon.core.events import UserSaid
-from daemon.core.trust import Effect, Label, TextLabel
+from daemon.core.provenance import is_owners_text
+from daemon.core.trust import Effect, Label, TextLabel, join_all, join_sources
 from daemon.store.tables.schedules import ScheduleRow
 from daemon.tools.base import Arguments, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.signature import bind, tool
@@ -22,6 +23,7 @@ from daemon.triggers.recurrence import Recurrence, describe_runs, parse_rule
 from daemon.triggers.schedules import ScheduleEngine
 
 LONGEST_TASK = 200
+LASTING = ("change", "cancel")
 EFFECTS = {"list": Effect.READ, "cancel": Effect.WRITE}
 NEEDED = {"set": ("when", "prompt"), "change": ("name",), "cancel": ("name",)}
 
@@ -80,13 +82,15 @@ async def schedule(
     if not isinstance(begun, UserSaid):
         raise ToolError("nobody is known who wants this; nothing was changed")
     if action == "list":
-        return render_list(await schedules.list(session, begun.sender))
+        rows = await schedules.list(session, begun.sender)
+        holds = join_sources(row.private for row in rows)
+        return ToolOutput(render_list(rows), label=join_all(row.label for row in rows), holds=holds)
     turn = context.turn
     # what the model words after it has read something is nobody's word, but by a yes
     label = TextLabel(
         Label.UNTRUSTED if context.untrusted_source else Label.TRUSTED,
         turn.private,
-        composed=bool(turn.private) and not turn.call(context.call_id).approved,
+        composed=not (is_owners_text(turn, prompt) or turn.call(context.call_id).approved),
     )
     try:
         if action == "set":
@@ -111,10 +115,12 @@ async def schedule(
             raise ToolError(f"{row.name} is set in config.toml; nothing was changed")
         if action == "cancel":
             await engine.change(row.id, "remove")
-            return f"{row.name} is cancelled: {row.prompt[:LONGEST_TASK]}"
+            told = f"{row.name} is cancelled: {row.prompt[:LONGEST_TASK]}"
+            return ToolOutput(told, label=row.label)
         row = await change_schedule(engine, row.id, when, prompt, zone, origin="model", label=label)
         state = "paused" if row.state == "paused" else "changed"
-        return f"{row.name} is {state}: {row.prompt[:LONGEST_TASK]}\n{engine.describe(row)}"
+        told = f"{row.name} is {state}: {row.prompt[:LONGEST_TASK]}\n{engine.describe(row)}"
+        return ToolOutput(told, label=row.label)
     except UsageError as error:
         raise ToolError(str(error)) from error
 
@@ -136,6 +142,10 @@ def _describe_state(row: ScheduleRow) -> str:
 def _sets_time(arguments: Arguments) -> bool:
     action = arguments.get("action", "set")
     return action == "set" or (action == "change" and bool(arguments.get("when")))
+
+
+def _lasts(arguments: Arguments) -> bool:
+    return arguments.get("action") in LASTING
 
 
 def schedule_tool(schedules: SessionSchedules, clock: Clock) -> Tool:
@@ -185,5 +195,5 @@ def schedule_tool(schedules: SessionSchedules, clock: Clock) -> Tool:
             return Effect.DESTRUCTIVE
         return Effect.WRITE if once else Effect.DESTRUCTIVE
 
-    meta = replace(made.meta, classify=classify)
+    meta = replace(made.meta, classify=classify, lasts=_lasts)
     return replace(made, meta=meta, check=check, preview=preview)

@@ -454,7 +454,7 @@ PROTECTED = (".env*", ".git/hooks", "Keys")
     ("path", "asked"),
     [
         (".env", True), (".env.local", True), ("app/.ENV", True), (".git/hooks/pre-commit", True), ("./.git//hooks", True),
-        ("keys/a", True), (".git/config", False), ("env", False), ("hooks/x", False), ("a/monkeys", False),
+        ("keys/a", True), (".git/config", True), ("env", False), ("hooks/x", False), ("a/monkeys", False),
     ],
 )  # fmt: skip
 async def test_a_protected_path_is_asked_about(root: Path, path: str, asked: bool) -> None:

@@ -793,5 +793,5 @@ async def test_what_an_attempt_has_read_of_the_owners_is_known_of_the_log_that_t
         asked = await it.until(f"{loop.id}-2", "approval.asked")
         assert asked.data["tool"] == "web_fetch"
         row = await it.house.store.read(lambda tx: tx.get_turn(f"{loop.id}-2"))
-        assert row and row.private == ("read_file",)
+        assert row and row.private == ("notes.txt",)
         await it.house.loops.stop(loop.id, "enough")

@@ -115,7 +115,13 @@ def tool(
     shape = {"properties": {key: {"enum": values} for key, values in (choices or {}).items()}}
     return Tool(
         ToolSpec(name, name, shape),
-        ToolMeta(effect, critical=critical, returns_outside_text=True, source=source),
+        ToolMeta(
+            effect,
+            critical=critical,
+            returns_outside_text=True,
+            source=source,
+            evidence="known",
+        ),
         nothing,
     )
 

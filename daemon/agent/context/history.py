@@ -15,7 +15,7 @@ from itertools import chain, pairwise
 from daemon.core import value
 from daemon.core.events import MemoryHit, RecordedEvent, Todo
 from daemon.core.messages import Message, MessageRole, defuse_images
-from daemon.core.provenance import SourcedText, collect_texts, is_owner_turn
+from daemon.core.provenance import SourcedText, collect_texts
 from daemon.core.rows import GOAL_CHANNEL, GOAL_DONE, ChildRow, SessionRow
 from daemon.core.trust import Label, Sources, join_all, join_sources
 from daemon.core.turn import EventSink, Turn
@@ -262,9 +262,8 @@ class History:
         self.reflection, self.plan = None, turn.todos
         for one in turn.consultations:
             if one.purpose == REFLECTION and one.text:
-                self.reflection = MemoryHit(
-                    f"reflection:{turn.id}", one.text, turn.label, is_owner_turn(turn)
-                )
+                hit = MemoryHit(f"reflection:{turn.id}", one.text, turn.label, owned=False)
+                self.reflection = hit  # what the model thinks of it is nobody's word
         for turns in (self.groups, self.texts_by_turn):
             if len(turns) > 2 * SHOWN_TURNS:
                 del turns[:-SHOWN_TURNS]

@@ -262,6 +262,7 @@ class McpTool:
             returns_outside_text=True,
             public=self.config.effects.get(name) is Effect.FETCH,
             source=f"mcp {self.server}",
+            evidence="known",
         )
         definition = self.definition
         if not known:

@@ -12,7 +12,7 @@ from daemon.core import value
 from daemon.core.provenance import Origin, SourcedText, TrustContext
 from daemon.core.trust import Effect, Label, Sources
 from daemon.core.turn import Turn
-from daemon.tools.base import Arguments, Tool, ToolError
+from daemon.tools.base import ToolError
 from daemon.tools.calls import args_hash, parse_arguments
 from daemon.tools.policy.addresses import (
     WebAddress,
@@ -228,7 +228,7 @@ def find_leaks(
         Source(name, EARLIER, earlier=True) for name in _list_read(before, registry, tainted=True)
     ]
     whole = (*earlier, *setting.work, *texts)
-    kept = {one for text in whole if text.private for one in (text.tool or MEMORY, *text.holds)}
+    kept = {one for text in whole if text.private for one in (text.shows or MEMORY, *text.holds)}
     found += [Source(name, EARLIER, earlier=True) for name in carried if name not in kept]
     now = [
         text
@@ -265,16 +265,9 @@ def _list_read(
         if not tainted:
             clean.add(call)
         if call not in clean:
-            found[name_source(registry.get(text.tool), arguments, text.tool)] = None
+            tool = registry.get(text.tool)
+            found[tool.name_source(arguments) if tool else text.tool] = None
     return found
-
-
-def name_source(tool: Tool | None, arguments: Arguments, name: str) -> str:
-    """What a call shows of the owner's: its files, or the tool."""
-    places: Sequence[str] = tool.meta.paths if tool else ()
-    if tool and tool.meta.effect is Effect.FETCH:
-        places = tool.meta.critical or ()
-    return ", ".join(str(arguments.get(one) or ".") for one in places) or name
 
 
 def _repeats(text: str, orders: Sequence[str]) -> bool:

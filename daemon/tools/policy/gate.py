@@ -26,6 +26,7 @@ from daemon.tools.policy.rules import STRICTNESS, RuleSet, Verdict
 from daemon.tools.registry import ToolRegistry
 
 ALLOW, ASK, DENY = Decision
+GIT_FOLDER = ".git"  # only git writes there
 OWNER_ONLY = "only the owner can use it, in a chat of theirs"
 
 
@@ -111,18 +112,17 @@ class PolicyGate:
             return DENY, why
         earlier = call.state.judged
         case = self._collect_facts(turn, call, setting)
-        is_clean = case.taint is Taint.NONE
-        if effect is Effect.READ:  # what counts is who reads the answer
-            weighs = not tool.meta.public and not (is_clean and is_owner_turn(turn))
-        else:
-            notes = effect is Effect.WRITE and tool.meta.source and not is_clean
-            by_words = TABLE[case.taint][effect] in ("if owned", "if read")
-            weighs = by_words or notes or case.approvals == "always"
+        is_clean, words = case.taint is Taint.NONE, ("if owned", "if read")
+        weighs = self._shows(turn, call, case)
+        if effect is not Effect.READ:
+            lasts = effect is Effect.WRITE and self.lasts(turn, call) and not is_clean
+            by_words = TABLE[case.taint][effect] in words or case.approvals == "always"
+            weighs = weighs or lasts or by_words
         if weighs:
             from daemon.tools.policy.tainted_call import TaintedCall  # lazy: rarely used
 
             asked = TaintedCall(self, turn, call, setting, case)
-            case = await asked.weigh(ask=not earlier)
+            case = await asked.weigh(ask=not earlier, shows=self._shows(turn, call, case))
         granted = self.judge(replace(case, has_grant=True))
         if earlier:
             stricter = STRICTNESS.index(granted[0]) > STRICTNESS.index(earlier.decision)
@@ -150,6 +150,26 @@ class PolicyGate:
         case = self._collect_facts(turn, call, setting)
         return tuple(TaintedCall(self, turn, call, setting, case).list_carried())
 
+    @staticmethod
+    def lasts(turn: Turn, call: AdmittedCall) -> bool:
+        """No /undo restores the write, or a program may read it before: a hidden file. And more was
+        read than the tool's own list.
+        """
+        has_read = call.tool.meta.source or turn.label is Label.UNTRUSTED
+        parts = (part for path in call.paths for part in path.parts)
+        is_hidden = any(part.startswith(".") and part.strip(".") for part in parts)
+        is_lasting = call.tool.is_lasting(call.arguments) or is_hidden
+        return is_lasting and bool(has_read or {*turn.private} - {call.tool.name})
+
+    def _shows(self, turn: Turn, call: AdmittedCall, case: PolicyInput) -> bool:
+        """Its result is something that the owner has not asked for in so many words: it counts who
+        reads the answer.
+        """
+        if call.tool.meta.public or (case.taint is Taint.NONE and is_owner_turn(turn)):
+            return False
+        reads = call.effect in (Effect.READ, Effect.DESTRUCTIVE)
+        return reads or bool(call.tool.meta.paths)
+
     def _explain_bad_plan(self, turn: Turn, call: AdmittedCall, setting: TrustContext) -> str:
         """Why nobody is asked, or ""."""
         actions = read_actions(call.arguments)
@@ -174,8 +194,9 @@ class PolicyGate:
         tool, arguments, spec = call.tool, call.arguments, turn.spec
         protected = (*self.protected_paths, *spec.protected_paths)
         taint = find_taint(turn, setting)
-        if taint is not Taint.NONE and call.effect not in READ_EFFECTS:
-            protected = (*protected, HEARTBEAT_FILE)
+        if call.effect not in READ_EFFECTS:
+            own = () if taint is Taint.NONE else (HEARTBEAT_FILE,)
+            protected = (*protected, GIT_FOLDER, *own)
         paths = _list_server_paths(call) if tool.meta.source else call.paths
         return PolicyInput(
             effect=call.effect,

@@ -43,11 +43,11 @@ def judge_by_table(case: PolicyInput) -> Verdict:
             reason = "the address is yours, or stands in what was read"
         case "if owned" if not (provenance.not_owned or case.unordered):
             reason = "where it goes was said by you"
-        case "if safe" if case.safe:
+        case "if safe" if case.safe and not case.unordered:
             reason = "the command is one of those that need no approval"
         case "if read" if case.excess:
             decision, reason = ASK, f"{does}, and {case.excess}"
-        case "yes" | "if owned" if case.unordered and not provenance.not_owned:
+        case "yes" | "if owned" | "if safe" if case.unordered and not provenance.not_owned:
             decision, reason = ASK, f"{does}, and {case.unordered}"
         case "if read":
             unread = quote(provenance.not_read)

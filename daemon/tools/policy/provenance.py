@@ -93,7 +93,7 @@ class Evidence:
         by_model = False
         for text in self.texts:
             if text.label is Label.TRUSTED and text.origin in OWNER_ORIGINS and text.owned:
-                counts = text.origin is Origin.PERSON or not (by_model or text.holds)
+                counts = text.origin is Origin.PERSON or (not by_model and self._is_known(text))
                 if counts and stands_in(text.text, found):
                     return True
             by_model = by_model or (text.origin is Origin.MODEL and mentions(text.text, str(found)))
@@ -128,13 +128,19 @@ class Evidence:
                 return True
         return False
 
-    def _is_look_up(self, text: SourcedText) -> bool:
-        """A memory, or a short result of a trusted tool of no file, that has one address."""
+    def _is_known(self, text: SourcedText) -> bool:
+        """A memory, or a result of a tool that tells what the owner knows: no file, command or list
+        of ours, which may repeat what was read.
+        """
+        if text.origin is Origin.MEMORY:
+            return True
         source = self.registry.get(text.tool) if text.origin is Origin.RESULT else None
-        is_looked_up = text.origin in (Origin.MEMORY, Origin.RESULT)
-        is_known = is_looked_up and text.label is Label.TRUSTED and text.owned
-        reads_file = bool(text.records or text.holds or (source and source.meta.paths))
-        if not is_known or reads_file:
+        return bool(source and source.meta.evidence == "known" and not text.holds)
+
+    def _is_look_up(self, text: SourcedText) -> bool:
+        """A memory, or a short result that tells what the owner knows, that has one address."""
+        is_owners = text.label is Label.TRUSTED and text.owned and not text.records
+        if not (is_owners and self._is_known(text)):
             return False
         found = find_addresses(text.text)
         return len(text.text) <= MAX_LOOKED_UP and len(found.mails) + len(found.links) == 1
@@ -171,7 +177,7 @@ class Evidence:
                 written.add(source.meta.source)
             is_read = text.origin is Origin.QUOTED or (
                 source
-                and source.meta.returns_outside_text
+                and (source.meta.returns_outside_text or source.meta.evidence == "read")
                 and source.meta.source not in written
                 and not text.holds  # it was made by somebody who had read what is the owner's
             )

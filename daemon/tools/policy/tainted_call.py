@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from daemon.core import value
 from daemon.core.events import ModelAsked
 from daemon.core.labels import find_private
-from daemon.core.provenance import Origin, SourcedText, TrustContext, collect_texts
+from daemon.core.messages import defuse_images
+from daemon.core.provenance import Origin, SourcedText, TrustContext, collect_texts, is_owner_turn
 from daemon.core.rows import Disclosure
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
@@ -25,7 +26,6 @@ from daemon.tools.policy.disclosure import (
     is_private,
     list_earlier,
     list_own_words,
-    name_source,
     price_fetch,
     price_query,
 )
@@ -64,11 +64,15 @@ class TaintedCall:
     setting: TrustContext
     case: PolicyInput
 
-    async def weigh(self, *, ask: bool) -> PolicyInput:
-        """The case with its facts. `ask`: a model may be asked, and a fetch is counted."""
+    async def weigh(self, *, ask: bool, shows: bool = False) -> PolicyInput:
+        """The case with its facts. `ask`: a model may be asked, and a fetch is counted; `shows`: it
+        counts who reads the answer.
+        """
         tool, arguments = self.call.tool, self.call.arguments
+        if shows and ask and (case := await self._weigh_readers()).unordered:
+            return case
         if self.case.effect is Effect.READ:
-            return await self._weigh_read() if ask else self.case
+            return self.case
         texts = collect_texts(self.turn)
         setting, evidence = self.setting, self._collect_evidence(texts)
         case = replace(
@@ -99,6 +103,8 @@ class TaintedCall:
         targets = [self.call.arguments.get(name) for name in tool.meta.critical]
         whole = "\n".join(str(leaf) for _, leaf in iter_values(self.call.arguments, ""))
         links = find_addresses(whole).links if case.private else ()
+        if case.private and defuse_images(whole) != whole:
+            return False
         if not all(evidence.is_typed(one) or evidence.was_read(one) for one in links):
             return False
         is_free = self.gate.is_free
@@ -108,17 +114,18 @@ class TaintedCall:
         """What leaves, and notes of a service; once a stranger's text was read, files, too."""
         if case.effect is not Effect.WRITE:
             return case.effect is Effect.EGRESS
-        meta = self.call.tool.meta
-        return bool(meta.source) or (case.taint is not Taint.READ_OWN and meta.critical != ())
+        tool, is_strange = self.call.tool, case.taint is not Taint.READ_OWN
+        lasts = self.gate.lasts(self.turn, self.call)
+        return lasts or (is_strange and tool.meta.critical != ())
 
-    async def _weigh_read(self) -> PolicyInput:
+    async def _weigh_readers(self) -> PolicyInput:
         """Where others read the answers, they would read what no order names."""
         case, tool = self.case, self.call.tool
         if not await self._is_shared():
             return case
         texts = collect_texts(self.turn)
         words = find_orders(self.setting, texts)
-        name = name_source(tool, self.call.arguments, tool.name)
+        name = tool.name_source(self.call.arguments)
         source = Source(name, name)
         if tool.meta.paths and source.stands_in(words):
             return case
@@ -134,7 +141,10 @@ class TaintedCall:
         return Evidence(whole, self.gate.registry, self.gate.contacts())
 
     async def _is_shared(self) -> bool:
-        return await self.gate.grants.is_shared(self.setting.root or self.turn.session)
+        where = self.setting.root or self.turn.session
+        if where.startswith("web:") and not is_owner_turn(self.turn):
+            return False  # an editor's own conversation, which viewers may read
+        return await self.gate.grants.is_shared(where)
 
     async def _weigh_fetch(
         self, case: PolicyInput, evidence: Evidence, texts: Sequence[SourcedText], *, ask: bool

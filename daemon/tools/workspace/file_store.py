@@ -23,6 +23,7 @@ from daemon.settings.paths import write_private_file
 from daemon.store.journal import Store, Tx
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolContext, ToolError
+from daemon.tools.calls import to_printable
 from daemon.tools.policy.addresses import find_addresses
 from daemon.tools.signature import tool
 from daemon.tools.workspace.foreign import ForeignContents, Held
@@ -69,7 +70,8 @@ def _adds_link(old: bytes | None, new: bytes | None) -> bool:
     """An address of the web stands in the new content, and did not in the old."""
     if new is None or b"/" not in new:
         return False
-    found = [find_addresses((one or b"").decode("utf-8", "replace")).links for one in (old, new)]
+    texts = (to_printable((one or b"").decode("utf-8", "replace")) for one in (old, new))
+    found = [find_addresses(text).links for text in texts]  # as it is shown
     return not {*found[1]} <= {*found[0]}
 
 
@@ -143,7 +145,7 @@ class FileStore:
             label = await self.labels.label_of(place, digest)
             if label is Label.TRUSTED:
                 self.labels.foreign.note_own(digest)
-            return result, label, self.labels.list_held([place])
+            return result, label, await self.labels.load_held(place, digest, label)
 
     async def write(
         self,

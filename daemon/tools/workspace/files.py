@@ -130,7 +130,7 @@ class SearchScope:
         )
 
 
-@tool(effect=Effect.READ, parallel=True, paths=("path",))
+@tool(effect=Effect.READ, parallel=True, paths=("path",), evidence="read")
 async def read_file(files: FileStore, path: str, offset: int = 0, limit: int = 0) -> ToolOutput:
     """Read a text file; offset and limit count lines."""
     space = files.workspace.max_chars - PAGE_RESERVE

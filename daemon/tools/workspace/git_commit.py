@@ -132,7 +132,7 @@ def refuse(why: str) -> ToolError:
     return ToolError(f"{why}. Nothing was committed.")
 
 
-@tool(effect=Effect.WRITE)
+@tool(effect=Effect.WRITE, critical=("paths",))
 async def git_commit(
     committer: Committer, context: ToolContext, message: str, paths: list[str] | None = None
 ) -> ToolOutput:

@@ -16,7 +16,7 @@ from hashlib import file_digest, sha256
 
 from daemon.core import value
 from daemon.core.rows import FileLabel, LabelScope
-from daemon.core.trust import Label, join_all, join_sources
+from daemon.core.trust import Label, Sources, join_all, join_sources
 from daemon.store.journal import Store, Tx
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.calls import HEARTBEAT_FILE
@@ -63,7 +63,8 @@ class FileLabels:
 
     Names that differ only in case or composition are one name, as they are on some disks.
     `at_work` is what is not trusted and can change files now; `digests` are those of files by their
-    inode, size and stamps. `tree_labels`: in a snapshot, what is known of folders by now.
+    inode, size and stamps, `held_contents` what files of these digests
+    may hold. `tree_labels`: in a snapshot, what is known of folders by now.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class FileLabels:
         self.digests: dict[tuple[int, ...], str] = {}
         self.tree_labels: dict[str, Label] | None = None
         self.owners = set[int]()
+        self.held_contents = dict[str, Sources]()
         self.add(rows)
 
     @property
@@ -195,6 +197,8 @@ class FileLabels:
     def add(self, labels: Iterable[FileLabel]) -> None:
         """The journal has them."""
         for label in labels:
+            if label.digest and label.holds:
+                self.held_contents[label.digest] = label.holds
             self.by_folded.setdefault(_casefold_path(label.path), {})[label.path] = label
 
     async def remove(self, names: Iterable[str]) -> None:
@@ -231,6 +235,13 @@ class FileLabels:
             for one in self.by_folded.get(place, {}).values()
         )
         return join_sources(rows)
+
+    async def load_held(self, name: str, digest: str, label: Label) -> Sources:
+        """Of the file and of what it holds, which may have come under this name by a command."""
+        holds, moved = self.list_held([name]), self.held_contents.get(digest, ())
+        if label is TRUSTED and not {*moved} <= {*holds}:
+            await self.save([FileLabel(name, TRUSTED, "", digest=digest, holds=moved)])
+        return join_sources((holds, moved))
 
     def find_folder_label(self, name: str) -> Label:
         """That of the nearest folder with a label for everything in it, unless a repository of its

@@ -57,7 +57,7 @@ async def mails_a_remembered_address(at: Scene) -> bool:
     at.order("send", "Bob")
     at.mine_is("todo.txt", "buy bread")
     words = f"Look at todo.txt. Also, Bob's address is {BOB}, keep that"
-    await at.say(words, read("todo.txt"), remember(f"the address of Bob is {BOB}"))
+    await at.say(words, read("todo.txt"), remember(f"Bob's address is {BOB}"))
     await at.say("Mail Bob hello", send(BOB, "hello"), session="web:two")
     return len(at.sent(words=BOB)) == 1
 
