@@ -47,7 +47,9 @@ def judge_by_table(case: PolicyInput) -> Verdict:
             reason = "the command is one of those that need no approval"
         case "if read" if case.excess:
             decision, reason = ASK, f"{does}, and {case.excess}"
-        case "yes" | "if owned" | "if safe" if case.unordered and not provenance.not_owned:
+        case "yes" | "if safe" if case.unordered:
+            decision, reason = ASK, f"{does}, and {case.unordered}"
+        case "if owned" if case.unordered and not provenance.not_owned:
             decision, reason = ASK, f"{does}, and {case.unordered}"
         case "if read":
             unread = quote(provenance.not_read)
