@@ -139,7 +139,7 @@ class OwnersMemory:
     is_own: Callable[[str], Awaitable[bool]]
 
 
-@tool(effect=Effect.READ, parallel=True, evidence="known")
+@tool(effect=Effect.READ, parallel=True, evidence="known", public=True)  # where others read
 async def recall(memories: OwnersMemory, context: ToolContext, query: str) -> ToolOutput:
     """Search what was remembered."""
     if not query.strip():
@@ -153,4 +153,5 @@ async def recall(memories: OwnersMemory, context: ToolContext, query: str) -> To
         text,
         label=join_all(Label(hit.label) for hit in hits),
         from_owner=all(hit.owned for hit in hits),
+        public=False,
     )

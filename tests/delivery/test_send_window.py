@@ -156,7 +156,7 @@ async def test_f8_undo_after_it_left_says_so_and_changes_no_file(post: Post) -> 
     post.model.script(calls(("write_file", {"path": "notes.txt", "text": "one"})), says("written"))
     async with post.open() as house:
         await post.phone.say("write one to notes.txt")
-        await post.phone.until(lambda: "written" in post.phone.texts())
+        await post.phone.until(lambda: "written" in str(post.phone.texts()))
         post.at(NOON + timedelta(seconds=5))
         await post.orders(house)
         post.at(NOON + timedelta(seconds=90))

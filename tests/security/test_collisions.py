@@ -256,7 +256,9 @@ def test_A22_a_trusted_tool_that_repeats_what_the_model_wrote_knows_nothing(
         SourcedText(f"no {mail} here", Origin.RESULT, Label.TRUSTED, "echo"),
     )
     assert not Evidence(said, ToolRegistry([])).is_owners(mail)
-    assert Evidence(said[1:], ToolRegistry([])).is_owners(mail)
+    echo = Tool(ToolSpec("echo", "", {}), ToolMeta(Effect.READ, evidence="known"), nothing)
+    assert not Evidence(said, ToolRegistry([echo])).is_owners(mail)
+    assert Evidence(said[1:], ToolRegistry([echo])).is_owners(mail)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """What the owner's words order, as a typed list (daemon/tools/policy/orders.py): named is not ordered."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from daemon.core.messages import ToolSpec
 from daemon.core.provenance import Origin, SourcedText
 from daemon.core.trust import Effect, Label
 from daemon.tools.policy.orders import OrderQuestion, list_keys
@@ -99,7 +101,9 @@ def test_any_tool_that_writes_the_file_does_what_is_ordered_of_the_file():
 
 
 def known(*texts: SourcedText, contacts: dict[str, list[str]] | None = None) -> Evidence:
-    return Evidence(texts, ToolRegistry([]), contacts or {})
+    meta = replace(TOOLS[0].meta, effect=Effect.READ, evidence="known")
+    calendar = replace(TOOLS[0], spec=ToolSpec("calendar", "", {}), meta=meta)
+    return Evidence(texts, ToolRegistry([calendar]), contacts or {})
 
 
 def found(text: str, **more: object) -> SourcedText:

@@ -233,7 +233,9 @@ def _list_work(tx: Tx, turn_id: str) -> list[tuple[str, Outcome]]:
     return work
 
 
-@tool(effect=Effect.READ, parallel=True, timeout_s=NO_LIMIT_S, max_chars=MOST_CHARS)
+@tool(
+    effect=Effect.READ, parallel=True, timeout_s=NO_LIMIT_S, max_chars=MOST_CHARS, public=True
+)  # but for what the agent was shown
 async def spawn_agent(
     context: ToolContext,
     children: SubagentManager,

@@ -267,7 +267,7 @@ def replies_are_shown_in_order(it: Remains) -> Iterator[str]:
         if (
             it.own(turn.id)
             and turn.state == "ended"
-            and (bodies.get(turn.id) != turn.reply or not turn.reply)
+            and not _is_delivered(bodies.get(turn.id, ""), turn.reply)
         ):
             yield f"turn {turn.id}: reply {turn.reply!r}, delivered {bodies.get(turn.id)!r}"
     yield from (
@@ -337,3 +337,8 @@ async def _refused(store: SqliteStore, it: Remains, session: str, epoch: int) ->
     except Fenced:
         return ""
     return f"{session}: a write of epoch {epoch - 1} was accepted in epoch {epoch}"
+
+
+def _is_delivered(body: str, reply: str) -> bool:
+    """As it is, with what the turn changed behind it."""
+    return bool(reply) and (body == reply or body.startswith(f"{reply}\n\nChanged: "))
