@@ -46,7 +46,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/cli": 28_100,
     "daemon/client": 10_900,
     "daemon/commands": 13_990,
-    "daemon/core": 14_470,
+    "daemon/core": 14_490,
     "daemon/gateway": 5_660,
     "daemon/http": 7_610,
     "daemon/loops": 4_940,

@@ -160,22 +160,25 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
             return
 
 
+def is_owners_word(text: SourcedText) -> bool:
+    """The owner said it."""
+    return text.origin is Origin.PERSON and text.owned and text.label is Label.TRUSTED
+
+
 def list_typed(turn: Turn) -> list[str]:
     """What the owner themselves typed in the turn."""
-    return [
-        text.text
-        for text in collect_texts(turn)
-        if text.origin is Origin.PERSON and text.owned and text.label is Label.TRUSTED
-    ]
+    return [text.text for text in collect_texts(turn) if is_owners_word(text)]
 
 
 def is_owners_text(turn: Turn, text: str) -> bool:
     """What the model words is the owner's: nothing was read that it may be from, or they typed it
     in this turn as it is, all that stands between two signs.
     """
+    if not turn.private:
+        return True
     parts = (part for said in list_typed(turn) for part in PART_END.split(said))
     typed = {" ".join(part.split()).rstrip(SIGNS) for part in parts}
-    return not turn.private or " ".join(text.split()).rstrip(SIGNS) in typed
+    return " ".join(text.split()).rstrip(SIGNS) in typed
 
 
 SIGNS = " .!?,;:"

@@ -141,7 +141,7 @@ class Day:
 
 
 async def spend_days(at: Scene, days: int) -> list[Day]:
-    """The owner says yes for good to whatever is asked; what was not done raises."""
+    """The owner says yes for good to whatever is asked."""
     at.has_desk(mail="Max: I am late", sandbox="auto", paths=[str(at.home / "desk")])
     at.config["contacts"] = {"Carol": [CAROL]}
     for name, text in OWN_FILES.items():

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from daemon.core import value
-from daemon.core.provenance import Origin, SourcedText, TrustContext
+from daemon.core.provenance import Origin, SourcedText, TrustContext, is_owners_word
 from daemon.core.trust import Effect, Label, Sources
 from daemon.core.turn import Turn
 from daemon.tools.base import ToolError
@@ -170,11 +170,6 @@ def list_own_words(setting: TrustContext, texts: Sequence[SourcedText]) -> list[
 def is_strange(text: SourcedText) -> bool:
     """A stranger's text, which the model has not made itself."""
     return text.label is Label.UNTRUSTED and text.origin is not Origin.MODEL
-
-
-def is_owners_word(text: SourcedText) -> bool:
-    """The owner said it."""
-    return text.origin is Origin.PERSON and text.owned and text.label is Label.TRUSTED
 
 
 @value

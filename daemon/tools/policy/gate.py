@@ -113,7 +113,7 @@ class PolicyGate:
         earlier = call.state.judged
         case = self._collect_facts(turn, call, setting)
         is_clean, words = case.taint is Taint.NONE, ("if owned", "if read")
-        weighs = self._shows(turn, call, case)
+        weighs = shows = self._shows(turn, call, case)
         if effect is not Effect.READ:
             lasts = effect is Effect.WRITE and self.lasts(turn, call) and not is_clean
             by_words = TABLE[case.taint][effect] in words or case.approvals == "always"
@@ -122,7 +122,7 @@ class PolicyGate:
             from daemon.tools.policy.tainted_call import TaintedCall  # lazy: rarely used
 
             asked = TaintedCall(self, turn, call, setting, case)
-            case = await asked.weigh(ask=not earlier, shows=self._shows(turn, call, case))
+            case = await asked.weigh(ask=not earlier, shows=shows)
         granted = self.judge(replace(case, has_grant=True))
         if earlier:
             stricter = STRICTNESS.index(granted[0]) > STRICTNESS.index(earlier.decision)

@@ -10,7 +10,14 @@ from daemon.core import value
 from daemon.core.events import ModelAsked
 from daemon.core.labels import find_private
 from daemon.core.messages import defuse_images
-from daemon.core.provenance import Origin, SourcedText, TrustContext, collect_texts, is_owner_turn
+from daemon.core.provenance import (
+    Origin,
+    SourcedText,
+    TrustContext,
+    collect_texts,
+    is_owner_turn,
+    is_owners_word,
+)
 from daemon.core.rows import Disclosure
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
@@ -22,7 +29,6 @@ from daemon.tools.policy.disclosure import (
     find_leaks,
     find_orders,
     holds_all,
-    is_owners_word,
     is_private,
     list_earlier,
     list_own_words,

@@ -180,7 +180,9 @@ class FileStore:
                 elif labels.by_folded and labels.find_own(place):
                     await labels.remove([place])
                 after = author.label if whole else author.label.join_with(before)
-                made = author.has_read if _adds_link(pending.old, new) else ()
+                made = author.has_read
+                if made and not await asyncio.to_thread(_adds_link, pending.old, new):
+                    made = ()
                 kept = () if whole else labels.list_held([place])
                 holds = join_sources((author.carries, made, kept))
                 if pending.old != new:
