@@ -56,7 +56,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/services": 2_900,
     "daemon/sessions": 9_990,
     "daemon/settings": 10_580,
-    "daemon/store": 15_000,
+    "daemon/store": 14_980,
     "daemon/tools": 107_080,
     "daemon/triggers": 23_800,
     "memory": 2_650,

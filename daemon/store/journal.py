@@ -153,8 +153,13 @@ class Tx(Posting, PeopleTables, ScheduleTables):
         rows = [(turn_id, one.seq, to_db(one.at), *encode(one.event)) for one in recorded]
         self._db.executemany(INSERT_EVENT, rows)
         for one in recorded:
-            if isinstance(one.event, LABELLED):
-                self._label(turn_id, one.event)
+            # The row has what the turn was shown before anybody can read what came of it.
+            labelled = isinstance(one.event, LABELLED)
+            if labelled and find_label(one.event) is Label.UNTRUSTED:
+                self._run(TAINT, turn_id)
+            shown = find_private(one.event) if labelled else ()
+            if shown and (turn := self.get_turn(turn_id)):
+                self._run(SHOW_PRIVATE, join_sources((turn.private, shown)), turn_id)
             self._project(session, turn_id, one.event, one.at)
 
     def open_question(self, turn_id: str, asked: ApprovalAsked, at: datetime) -> None:
@@ -188,14 +193,6 @@ class Tx(Posting, PeopleTables, ScheduleTables):
         for turn in turns:
             for statement in PRUNE:
                 self._run(statement, turn)
-
-    def _label(self, turn_id: str, event: Event) -> None:
-        """The turn's row has what the turn was shown before anybody can read what came of it."""
-        if find_label(event) is Label.UNTRUSTED:
-            self._run(TAINT, turn_id)
-        turn = self.get_turn(turn_id) if (shown := find_private(event)) else None
-        if turn and (known := join_sources((turn.private, shown))) != turn.private:
-            self._run(SHOW_PRIVATE, known, turn_id)
 
     def _project(  # noqa: C901, PLR0912  one flat match
         self, session: str, turn_id: str, event: Event, at: datetime

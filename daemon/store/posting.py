@@ -117,7 +117,7 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables, FileTabl
                 if failed and woken and whose.startswith((SCHEDULE_CHANNEL, GOAL_CHANNEL)):
                     whose += " failed"
                 body = f"[{whose}] {body}"
-        if reply and not is_mail and (paths := self.list_changed_paths(turn_id)):
+        if reply and not is_mail and (paths := json.loads(self.get_changed_paths(turn_id))):
             taint = find_taint(self.list_events(turn_id))
             names = [] if self.is_shared(told.id) else paths
             body += render_changes(names, len(paths), taint.by if taint else "")

@@ -255,7 +255,7 @@ class History:
         if end and end.reply not in ("", turn.answer, defuse_images(turn.answer)):
             messages.append(Message(MessageRole.ASSISTANT, end.reply, label=turn.label))
         self.groups.append(TurnMessages.of(messages))
-        self.label = self.label.join_with(turn.label)
+        self.label = join_all((self.label, turn.label))
         self.private = join_sources((self.private, turn.private))
         self.texts_by_turn.append(collect_texts(turn))
         self.offers |= dict.fromkeys(turn.offered_tools)
@@ -280,7 +280,7 @@ def load_history(tx: Tx, session: SessionRow) -> History:
         if row.state == "ended" and not is_cleared(row.started_at, session)
     ]
     for row in sorted(rows, key=lambda row: row.ended_at or row.started_at):
-        history.label = history.label.join_with(row.label)
+        history.label = join_all((history.label, row.label))
         history.private = join_sources((history.private, row.private))
         try:
             history.add(rebuild_turn(row.id, session.id, tx.list_events(row.id)))

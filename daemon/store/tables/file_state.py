@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from daemon.core import value
 from daemon.core.rows import FileLabel, FileVersion, RunningCommand
-from daemon.store.tables.base import Insert, List, RowMapper, Table
+from daemon.store.tables.base import Insert, List, RowMapper, Table, Value
 
 
 @value
@@ -26,8 +26,9 @@ REPLACE_LABEL = """ON CONFLICT (path) DO UPDATE SET label = excluded.label, turn
 FOREIGN = RowMapper(ForeignContent, "foreign_contents")
 VERSIONS = RowMapper(FileVersion, "file_versions")
 REPLACE_VERSION = "ON CONFLICT (name) DO UPDATE SET undone = excluded.undone"
-CHANGED_PATHS = """SELECT DISTINCT path FROM file_versions WHERE undoes = ''
-    AND (turn = ?1 OR turn IN (SELECT turn FROM children WHERE parent = ?1)) ORDER BY path"""
+CHANGED_PATHS = """SELECT json_group_array(json(path)) FROM (SELECT DISTINCT path FROM file_versions
+    WHERE undoes = '' AND (turn = ?1 OR turn IN (SELECT turn FROM children WHERE parent = ?1))
+    ORDER BY path)"""
 COMMANDS = RowMapper(RunningCommand, "running_commands")
 
 
@@ -65,9 +66,8 @@ class FileTables(Table):
     list_file_versions = List[[], FileVersion](VERSIONS, "ORDER BY name")
     """Changes of files, oldest first."""
 
-    def list_changed_paths(self, turn: str) -> list[str]:
-        """Files that the turn, or an agent that it set to work, changed."""
-        return [json.loads(path) for (path,) in self._do(CHANGED_PATHS, turn)]
+    get_changed_paths = Value[[str], str](CHANGED_PATHS)
+    """A JSON list of the files that the turn, or an agent that it set to work, changed."""
 
     def remove_file_versions(self, names: Iterable[str]) -> None:
         for name in names:
