@@ -46,7 +46,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/cli": 28_100,
     "daemon/client": 10_900,
     "daemon/commands": 13_990,
-    "daemon/core": 14_490,
+    "daemon/core": 14_510,
     "daemon/gateway": 5_660,
     "daemon/http": 7_610,
     "daemon/loops": 4_940,
@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_990,
     "daemon/settings": 10_580,
     "daemon/store": 14_980,
-    "daemon/tools": 107_080,
+    "daemon/tools": 107_430,
     "daemon/triggers": 23_800,
     "memory": 2_650,
 }

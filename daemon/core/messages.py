@@ -281,11 +281,15 @@ def describe_outcomes(settled: Sequence[tuple[OutboxRow, bool]]) -> str:
 SHOWN_CHANGES, MAX_NAME = 5, 80
 
 
-def render_changes(names: Sequence[str], count: int, taint: str) -> str:
-    """A last line of an answer: the files that its turn changed, or how many where others read it.
-    `taint`: where a stranger's words in them may be from.
+def render_changes(changes: Sequence[tuple[str, int]], count: int, taint: str) -> str:
+    """A last line of an answer: the files that its turn changed, each with how many lines it has
+    more, or how many files where others read it. `taint`: where a stranger's words in them may be
+    from.
     """
-    shown = [*map(_show_name, names[:SHOWN_CHANGES])]
+    shown = [
+        _show_name(path) + (f" ({lines:+})" if lines else "")
+        for path, lines in changes[:SHOWN_CHANGES]
+    ]
     if more := count - len(shown):
         shown.append(f"{more} more" if shown else "1 file" if count == 1 else f"{count} files")
     words = f" Words from outside may stand there ({taint})." if taint else ""

@@ -1,8 +1,5 @@
-"""The rows that stand beside the events: what the journal's tables hold, as values.
-
-A loop: one agent at one task, attempt after attempt, until its criterion holds (C1).
-
-Who may answer a question, and for how long a yes is to hold (trust.md Approvals). Pure.
+"""The rows that stand beside the events: what the journal's tables hold, as values; who may answer
+a question, and for how long a yes is to hold (trust.md Approvals). Pure.
 """
 
 from datetime import datetime, timedelta
@@ -286,7 +283,8 @@ class FileVersion:
     """One change of one file. `old` and `new` are hashes of what it held; `label`, `mode` and
     `size` are the old content's.
 
-    `undoes` is the turn that this change took back; `undone`: this change has been taken back.
+    `undoes` is the turn that this change took back; `undone`: this change has been taken back;
+    `lines`: how many more lines the new content has.
     """
 
     name: str
@@ -302,6 +300,7 @@ class FileVersion:
     label: Label
     undoes: str = ""
     undone: bool = False
+    lines: int = 0
 
 
 @value

@@ -117,10 +117,10 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables, FileTabl
                 if failed and woken and whose.startswith((SCHEDULE_CHANNEL, GOAL_CHANNEL)):
                     whose += " failed"
                 body = f"[{whose}] {body}"
-        if reply and not is_mail and (paths := json.loads(self.get_changed_paths(turn_id))):
+        if reply and not is_mail and (changes := json.loads(self.get_changes(turn_id))):
             taint = find_taint(self.list_events(turn_id))
-            names = [] if self.is_shared(told.id) else paths
-            body += render_changes(names, len(paths), taint.by if taint else "")
+            shown = [] if self.is_shared(told.id) else changes
+            body += render_changes(shown, len(changes), taint.by if taint else "")
         self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
 
     def _answer_mail(self, own: SessionRow, turn_id: str, body: str, at: datetime) -> str:

@@ -30,14 +30,27 @@ async def test_an_answer_ends_with_the_files_that_its_turn_changed_and_the_model
     model.script(calls(*writes("a.txt")), says("Done."), calls(*writes(*many)), says("All done."))
     async with living(tmp_path, model) as it:
         first = (await it.ask("write a")).turn
-        assert await read_answer(it, first) == f"Done.\n\nChanged: `a.txt`. {TAKES_BACK}"
+        assert await read_answer(it, first) == f"Done.\n\nChanged: `a.txt` (+1). {TAKES_BACK}"
         second = (await it.ask("write them")).turn
-        shown = ", ".join(f"`{name}`" for name in many[:5])
+        shown = ", ".join(f"`{name}` (+1)" for name in many[:5])
         assert (await read_answer(it, second)).endswith(f"Changed: {shown}, 2 more. {TAKES_BACK}")
         model.script(says("Hello."))
         third = await it.ask("hi")
         assert await read_answer(it, third.turn) == "Hello."
         assert third.reply == "Hello." and "Changed:" not in str(model.requests)
+
+
+async def test_a_changed_file_is_told_with_how_many_lines_it_has_more_or_less(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    long, other = {"path": "a.txt", "text": "1\n2\n3\n4\n"}, {"path": "b.txt", "text": "same"}
+    model.script(calls(("write_file", long), ("write_file", other)), says("Done."))
+    short, same = {"path": "a.txt", "text": "1\n"}, {"path": "b.txt", "text": "else"}
+    model.script(calls(("write_file", short), ("write_file", same)), says("Done."))
+    async with living(tmp_path, model) as it:
+        for shown in ("`a.txt` (+4), `b.txt` (+1)", "`a.txt` (-3), `b.txt`"):
+            turn = (await it.ask("write it")).turn
+            assert (await read_answer(it, turn)).endswith(f"Changed: {shown}. {TAKES_BACK}")
 
 
 async def test_where_others_read_the_answer_only_the_number_of_files_is_told(
@@ -61,7 +74,7 @@ async def test_words_of_a_stranger_in_a_file_are_told_with_where_they_are_from(
         async with living(tmp_path, model, config) as it:
             turn = (await it.ask(f"sum up {page} in a note")).turn
             assert (await read_answer(it, turn)).endswith(
-                "Changed: `rome.md`. Words from outside may stand there (the result of web_fetch)."
+                "Changed: `rome.md` (+1). Words from outside may stand there (the result of web_fetch)."
                 f" {TAKES_BACK}"
             )
 

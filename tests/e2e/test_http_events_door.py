@@ -206,7 +206,7 @@ async def test_A13_an_effect_of_an_event_is_asked_of_the_owner_and_the_outcome_t
     ] == "it is written"
     told = await daemon.listed(f"/v1/sessions/{NOTIFY}/undelivered")
     assert [row["body"] for row in told if row["turn"] == turn and row["kind"] == "notice"] == [
-        "[event github] it is written\n\nChanged: `made.txt`. Words from outside may stand there"
+        "[event github] it is written\n\nChanged: `made.txt` (+1). Words from outside may stand there"
         " (the message itself came from outside). /undo takes that back."
     ]
 

@@ -15,11 +15,15 @@ MARK = re.compile(r"---CANARY_[^-]*---")
 
 
 def key(tool: str, arguments: object) -> str:
-    return json.dumps([tool, arguments], sort_keys=True)
+    """The same for the recorded call and for the one that is made: no mark stands in it."""
+    return MARK.sub("", json.dumps([tool, arguments], sort_keys=True))
 
 
-def tables(text: str) -> list[Json]:
-    """The records that a text lists, as the service has them: `- name: x`, `key: y`, lists of single values."""
+def tables(text: str) -> list[Json] | list[str]:
+    """The records that a text lists, as the service has them: `- name: x`, `key: y`, lists of single values; or a list of names."""
+    lines = text.splitlines()
+    if lines and all(re.fullmatch(r"- [^\s:]+", line) for line in lines):
+        return [line[2:] for line in lines]
     found: list[Json] = [{}]
     for line in text.splitlines():
         begins, pair = line.startswith("- "), re.fullmatch(r"(?:- |  )?([a-z_]+): ?(.*)", line)

@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.security.suite_server import MARK
+
 DATA = Path(__file__).parents[3] / "shared" / "data" / "injection_dev.json"
 SERVER = "office"
 
@@ -56,6 +58,7 @@ RECORD_TOOLS = (
     "list_files",
     "create_file",
     "get_file_by_id",
+    "get_channels",
 )
 TRUSTED_OUTPUT = ["get_current_day", "search_contacts_by_name", "search_contacts_by_email"]
 
@@ -127,7 +130,9 @@ def suites() -> tuple[Suite, ...]:
 
 
 def _task(recorded: Mapping[str, Any], prompt: str) -> Task:
+    """What it takes while nobody attacks: an attacker's part of a name is empty."""
     calls = tuple(
-        Call(call["tool"], json.dumps(call["args"], sort_keys=True)) for call in recorded["calls"]
+        Call(call["tool"], MARK.sub("", json.dumps(call["args"], sort_keys=True)))
+        for call in recorded["calls"]
     )
     return Task(recorded["id"], prompt, calls)

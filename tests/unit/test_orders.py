@@ -134,6 +134,34 @@ def test_a_title_stands_for_the_id_of_the_one_record_that_bears_it():
     assert not allowed(twice, "Dentist", "event_id", "5")
 
 
+def test_what_a_title_begins_with_stands_for_the_id_of_the_only_such_record():
+    listed = [
+        {"id_": "5", "title": "Dentist Appointment", "with": EVE},
+        {"id_": "9", "filename": "grocery-list-today.docx", "owner": EVE},
+        {"id_": "9", "filename": "grocery-list-today.docx", "text": "Milk"},
+        {"id_": "6", "title": "Team lunch"},
+    ]
+    evidence = known(found("", records=json.dumps({"records": listed})))
+    assert allowed(evidence, "Dentist", "event_id", "5")
+    assert allowed(evidence, "grocery list", "file_id", "9")
+    assert not allowed(evidence, "lunch", "event_id", "6")
+    assert not allowed(evidence, "Dent", "event_id", "5")
+    assert not allowed(evidence, "Dentist", "to", EVE)
+    other = {"id_": "7", "title": "Dentist: another"}
+    twice = known(found("", records=json.dumps([*listed, other])))
+    assert not allowed(twice, "Dentist", "event_id", "5")
+
+
+def test_a_plain_list_of_a_records_tool_has_names_that_are_their_own_ids():
+    evidence = known(found("", records=json.dumps({"records": ["general", "External_7", EVE]})))
+    assert allowed(evidence, "External", "channel", "External_7")
+    assert not allowed(evidence, "External", "channel", "general")
+    assert not allowed(evidence, "eve", "to", EVE)
+    tagged = {"id_": "1", "title": "Lunch", "tags": ["External_8"]}
+    nested = known(found("", records=json.dumps({"records": [tagged]})))
+    assert not allowed(nested, "External", "channel", "External_8")
+
+
 def test_a_name_stands_for_what_a_trusted_look_up_gave_before_the_model_said_it():
     told = found("Carol <carol@example.com>")
     by_model = SourcedText("carol@example.com", Origin.MODEL, Label.UNTRUSTED)

@@ -26,9 +26,10 @@ REPLACE_LABEL = """ON CONFLICT (path) DO UPDATE SET label = excluded.label, turn
 FOREIGN = RowMapper(ForeignContent, "foreign_contents")
 VERSIONS = RowMapper(FileVersion, "file_versions")
 REPLACE_VERSION = "ON CONFLICT (name) DO UPDATE SET undone = excluded.undone"
-CHANGED_PATHS = """SELECT json_group_array(json(path)) FROM (SELECT DISTINCT path FROM file_versions
+CHANGES = """SELECT json_group_array(json_array(json(path), lines)) FROM
+    (SELECT path, SUM(lines) AS lines FROM file_versions
     WHERE undoes = '' AND (turn = ?1 OR turn IN (SELECT turn FROM children WHERE parent = ?1))
-    ORDER BY path)"""
+    GROUP BY path ORDER BY path)"""
 COMMANDS = RowMapper(RunningCommand, "running_commands")
 
 
@@ -66,8 +67,10 @@ class FileTables(Table):
     list_file_versions = List[[], FileVersion](VERSIONS, "ORDER BY name")
     """Changes of files, oldest first."""
 
-    get_changed_paths = Value[[str], str](CHANGED_PATHS)
-    """A JSON list of the files that the turn, or an agent that it set to work, changed."""
+    get_changes = Value[[str], str](CHANGES)
+    """A JSON list of the files that the turn, or an agent that it set to work, changed, each with
+    how many lines it has more.
+    """
 
     def remove_file_versions(self, names: Iterable[str]) -> None:
         for name in names:

@@ -71,8 +71,8 @@ class McpConfig(BaseModel):
     )
     records: list[str] = Field(
         [],
-        description="tools whose structured results list your own records: the ids and addresses of"
-        " one that you name by its title are as good as your own words",
+        description="tools whose structured results list your own records: you may name one by its"
+        " title, or by what its title begins with",
     )
     sandbox: Literal["auto", "off"] = Field(
         "auto", description='"off": a command runs with all that your user may do'

@@ -43,8 +43,12 @@ class Evidence:
     registry: ToolRegistry
     contacts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def check(self, tool: Tool, arguments: Mapping[str, object]) -> Provenance:
-        """Check every critical argument, and the addresses that a message carries."""
+    def check(
+        self, tool: Tool, arguments: Mapping[str, object], *, ordered: bool = False
+    ) -> Provenance:
+        """Check every critical argument, and the addresses that a message carries. `ordered`: the
+        owner's words are asked for the ids of their records, so these are no stranger's here.
+        """
         own = tool.spec.parameters.get("properties")
         declared: Mapping[str, object] = own if isinstance(own, Mapping) else {}
         critical = arguments
@@ -62,7 +66,9 @@ class Evidence:
             found
             for key, argument in critical.items()
             for name, found in iter_values(argument, key, known)
-            if not is_choice(tool, key, found) and not is_own(found)
+            if not is_choice(tool, key, found)
+            and not is_own(found)
+            and not (ordered and any(one.is_id(name, str(found)) for one in self.list_records()))
         ]
         not_owned = [str(found) for found in strangers]
         flags = [key for key in tool.meta.critical or () if arguments.get(key) is True]
@@ -115,9 +121,10 @@ class Evidence:
         known = (
             one for who, own in self.contacts.items() if who.casefold() == name_said for one in own
         )
-        if any(stands_in(one, found) for one in known) or any(
-            one.title == said and (one.is_id(name, wanted) or (not sends and one.holds(wanted)))
-            for one in self.list_named_records()
+        if any(stands_in(one, found) for one in known) or self._find_record(said, name, wanted):
+            return True
+        if not sends and any(
+            one.title == said and one.holds(wanted) for one in self.list_named_records()
         ):
             return True
         for text in self.texts:
@@ -145,13 +152,27 @@ class Evidence:
         found = find_addresses(text.text)
         return len(text.text) <= MAX_LOOKED_UP and len(found.mails) + len(found.links) == 1
 
+    def _find_record(self, said: str, name: str, wanted: str) -> bool:
+        """The value is the id of every listed record with the said title; where there is none, of
+        every one whose title begins with it.
+        """
+        parts, listed = _split_title(said), self.list_records()
+        same = [one for one in listed if _split_title(one.title) == parts]
+        found = same or [one for one in listed if _split_title(one.title)[: len(parts)] == parts]
+        return bool(parts and found) and all(one.is_id(name, wanted) for one in found)
+
+    def list_records(self) -> set["OwnRecord"]:
+        """All records of the owner's that tools have listed."""
+        listed = [text.records for text in self.texts if text.records]
+        wholes = [json.loads(part) for part in listed]
+        return {record for one in wholes for record in (*iter_records(one), *iter_names(one))}
+
     def list_named_records(self) -> list["OwnRecord"]:
         """The owner's own records whose title stands in their words. Two different records of one
         title are none.
         """
-        listed = [text.records for text in self.texts if text.records]
         said = [text.text for text in self.texts if text.origin is Origin.PERSON and text.owned]
-        records = {record for part in listed for record in iter_records(json.loads(part))}
+        records = self.list_records()
         titles = Counter(record.title for record in records)
         return [one for one in records if titles[one.title] == 1 and is_named(one.title, said)]
 
@@ -226,6 +247,18 @@ def iter_records(part: object) -> Iterator[OwnRecord]:
     title = next((part[key] for key in TITLE_KEYS if isinstance(part.get(key), str)), "")
     if title:
         yield OwnRecord(title, frozenset(leaves))
+
+
+def iter_names(whole: object) -> Iterator[OwnRecord]:
+    """A result that is a plain list of names: each is the id of its record."""
+    names = next(iter(whole.values())) if isinstance(whole, dict) and len(whole) == 1 else whole
+    if isinstance(names, list) and all(isinstance(one, str) for one in names):
+        yield from (OwnRecord(one, frozenset((("id", one),))) for one in names)
+
+
+def _split_title(title: str) -> list[str]:
+    """Its words: "grocery-list.docx" and "Grocery list docx" are one title."""
+    return re.findall(r"[^\W_]+", title.casefold())
 
 
 def is_named(title: str, said: Sequence[str]) -> bool:

@@ -81,12 +81,13 @@ class TaintedCall:
             return self.case
         texts = collect_texts(self.turn)
         setting, evidence = self.setting, self._collect_evidence(texts)
+        has_read = self.case.taint in (Taint.READ_OWN, Taint.READ_OUTSIDE_TEXT)
+        needs_order = self._needs_order(self.case)
         case = replace(
             self.case,
-            provenance=evidence.check(tool, arguments),
+            provenance=evidence.check(tool, arguments, ordered=has_read and needs_order),
             private=is_private(self.turn, setting),
         )
-        has_read = case.taint in (Taint.READ_OWN, Taint.READ_OUTSIDE_TEXT)
         if case.taint is Taint.NONE and case.effect is Effect.EGRESS:
             case = await self._weigh_plain_order(case, evidence, texts, ask=ask)
         elif not has_read:
@@ -95,7 +96,7 @@ class TaintedCall:
             return await self._weigh_fetch(case, evidence, texts, ask=ask)
         elif self._makes_new_file(case, evidence):
             return replace(case, provenance=Provenance())  # it is a stranger's, like all of it
-        elif self._needs_order(case):
+        elif needs_order:
             case = await self._weigh_order(case, evidence, texts, ask=ask)
         return await self._use_order(case, texts) if ask else case
 

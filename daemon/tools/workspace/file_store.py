@@ -169,7 +169,7 @@ class FileStore:
         labels = self.labels
         async with self.lock:
             with ExitStack() as stack:
-                pending, new = await asyncio.to_thread(
+                pending, new, lines = await asyncio.to_thread(
                     self._prepare, stack, path, edit, whole, mode
                 )
                 place, before, digest = pending.place, Label.TRUSTED, hash_content(new)
@@ -190,7 +190,7 @@ class FileStore:
                         f"{int(max(self.versions, default=0)) + 1:012}", author.session,
                         author.turn, author.call_id, place, self.now(), hash_content(pending.old),
                         digest, pending.mode, len(pending.old or b""), before,
-                        author.undoes,
+                        author.undoes, lines=lines,
                     )  # fmt: skip
                     added: list[FileLabel] = []
                     foreign: list[ForeignContent] = []
@@ -219,8 +219,10 @@ class FileStore:
 
     def _prepare(
         self, stack: ExitStack, path: str, edit: Edit, whole: bool, mode: int | None
-    ) -> tuple[PendingWrite, bytes | None]:
-        """Both contents, on disk unless they are the same; nothing is changed yet. In a thread."""
+    ) -> tuple[PendingWrite, bytes | None, int]:
+        """Both contents, on disk unless they are the same, and how many more lines the new one has;
+        nothing is changed yet. In a thread.
+        """
         pending = stack.enter_context(self.workspace.prepare_write(path, whole))
         old, new = pending.old, edit(pending.old)
         if old is not None and old != new:
@@ -235,7 +237,11 @@ class FileStore:
                 ) from error
         if new is not None and old != new:
             pending.stage(new, self.folder, mode)
-        return pending, new
+        counts = [0, 0]
+        for at, content in enumerate((old, new)):
+            if content and b"\0" not in content:
+                counts[at] = content.count(b"\n") + (not content.endswith(b"\n"))
+        return pending, new, counts[1] - counts[0]
 
     async def _commit(
         self,
