@@ -4,7 +4,6 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
@@ -26,13 +25,11 @@ from daemon.tools.registry import ToolRegistry
 
 OWNER_ORIGINS = (Origin.PERSON, Origin.MEMORY, Origin.RESULT)
 PLAIN_CHOICE = re.compile(r"[A-Za-z]{1,12}(?:[ _-][A-Za-z]{1,12}){0,2}")
-# What a service calls a record by; an ordinary word may stand in any sentence.
+# What a service calls a record by.
 TITLE_KEYS = ("title", "name", "filename", "file_name", "subject", "display_name", "full_name")
-ORDINARY_NAME = re.compile(r"[^\W\d_]+|[^A-Z\d_.]*")
 ID_ENDINGS = ("_id", "Id", "id")
 PLAIN_VALUE = re.compile(r"\S{1,128}")
 MAX_LOOKED_UP = 1000
-QUOTE_SIGNS = "'\"“”‘’«»`"
 
 
 @value
@@ -58,7 +55,7 @@ class Evidence:
                 for key, argument in arguments.items()
                 if key in tool.meta.critical or (declared and key not in declared)
             }
-        known = _schema_names(tool.spec.parameters)
+        known, sends = _schema_names(tool.spec.parameters), tool.meta.effect is not Effect.WRITE
         # What a server is asked for leaves as it is: only what the owner typed is theirs to say.
         asks = tool.meta.effect is Effect.FETCH and bool(tool.meta.source)
         is_own: Callable[[str | float], bool] = self.is_typed if asks else self.is_owners
@@ -68,7 +65,7 @@ class Evidence:
             for name, found in iter_values(argument, key, known)
             if not is_choice(tool, key, found)
             and not is_own(found)
-            and not (ordered and any(one.is_id(name, str(found)) for one in self.list_records()))
+            and not (ordered and any(one.gives(name, found, sends) for one in self.list_records()))
         ]
         not_owned = [str(found) for found in strangers]
         flags = [key for key in tool.meta.critical or () if arguments.get(key) is True]
@@ -103,7 +100,7 @@ class Evidence:
                 if counts and stands_in(text.text, found):
                     return True
             by_model = by_model or (text.origin is Origin.MODEL and mentions(text.text, str(found)))
-        return any(record.holds(str(found)) for record in self.list_named_records())
+        return False
 
     def is_typed(self, found: str | float) -> bool:
         """The owner wrote it, here or in their contacts: no file, memory or result counts."""
@@ -121,11 +118,10 @@ class Evidence:
         known = (
             one for who, own in self.contacts.items() if who.casefold() == name_said for one in own
         )
-        if any(stands_in(one, found) for one in known) or self._find_record(said, name, wanted):
+        if any(stands_in(one, found) for one in known):
             return True
-        if not sends and any(
-            one.title == said and one.holds(wanted) for one in self.list_named_records()
-        ):
+        records = self._find_records(said)
+        if records and all(one.gives(name, found, sends) for one in records):
             return True
         for text in self.texts:
             if text.origin is Origin.MODEL and mentions(text.text, wanted):
@@ -152,29 +148,18 @@ class Evidence:
         found = find_addresses(text.text)
         return len(text.text) <= MAX_LOOKED_UP and len(found.mails) + len(found.links) == 1
 
-    def _find_record(self, said: str, name: str, wanted: str) -> bool:
-        """The value is the id of every listed record with the said title; where there is none, of
-        every one whose title begins with it.
-        """
+    def _find_records(self, said: str) -> list["OwnRecord"]:
+        """Those with the said title; where there is none, those whose title begins with it."""
         parts, listed = _split_title(said), self.list_records()
         same = [one for one in listed if _split_title(one.title) == parts]
-        found = same or [one for one in listed if _split_title(one.title)[: len(parts)] == parts]
-        return bool(parts and found) and all(one.is_id(name, wanted) for one in found)
+        begun = [one for one in listed if _split_title(one.title)[: len(parts)] == parts]
+        return (same or begun) if parts else []
 
     def list_records(self) -> set["OwnRecord"]:
         """All records of the owner's that tools have listed."""
         listed = [text.records for text in self.texts if text.records]
         wholes = [json.loads(part) for part in listed]
         return {record for one in wholes for record in (*iter_records(one), *iter_names(one))}
-
-    def list_named_records(self) -> list["OwnRecord"]:
-        """The owner's own records whose title stands in their words. Two different records of one
-        title are none.
-        """
-        said = [text.text for text in self.texts if text.origin is Origin.PERSON and text.owned]
-        records = self.list_records()
-        titles = Counter(record.title for record in records)
-        return [one for one in records if titles[one.title] == 1 and is_named(one.title, said)]
 
     def was_read(self, url: str) -> bool:
         """The whole address stands in a text from outside, before the model wrote it.
@@ -217,18 +202,13 @@ class OwnRecord:
     title: str
     leaves: frozenset[tuple[str, str]]
 
-    def is_id(self, name: str, found: str) -> bool:
-        """The value is what the record is known by, for the argument `name`. No address: a stranger
-        may have written it there.
+    def gives(self, name: str, found: str | float, sends: bool) -> bool:
+        """It has the value; where something is sent, as what the record is known by for the
+        argument `name`, and no address: a stranger may have written that there.
         """
-        return not leads_outside(found) and any(
-            leaf == found and (key == name or key.strip("_").endswith(ID_ENDINGS))
-            for key, leaf in self.leaves
-        )
-
-    def holds(self, found: str) -> bool:
-        """One of its values."""
-        return any(leaf == found for _, leaf in self.leaves)
+        keys = [key for key, leaf in self.leaves if leaf == str(found)]
+        is_id = any(key == name or key.strip("_").endswith(ID_ENDINGS) for key in keys)
+        return bool(keys) and (not sends or (is_id and not leads_outside(found)))
 
 
 def iter_records(part: object) -> Iterator[OwnRecord]:
@@ -259,17 +239,6 @@ def iter_names(whole: object) -> Iterator[OwnRecord]:
 def _split_title(title: str) -> list[str]:
     """Its words: "grocery-list.docx" and "Grocery list docx" are one title."""
     return re.findall(r"[^\W_]+", title.casefold())
-
-
-def is_named(title: str, said: Sequence[str]) -> bool:
-    """The words hold the title as it is written: in quotes, or else plainly a name."""
-    plain_name = not ORDINARY_NAME.fullmatch(title)
-    for text in said:
-        for found in re.finditer(rf"(?<!\w){re.escape(title)}(?!\w)", text):
-            around = text[max(found.start() - 1, 0) : found.start()] + text[found.end() :][:1]
-            if plain_name or (len(around) == 2 and all(one in QUOTE_SIGNS for one in around)):
-                return True
-    return False
 
 
 def _schema_names(schema: object) -> frozenset[str]:
