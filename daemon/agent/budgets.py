@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from secrets import token_hex
 
+from daemon.agent.budget_tree import Budget, Caps, Cost, Shortage
 from daemon.agent.config import BudgetConfig
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import rebuild_turn
 from daemon.agent.system_questions import EXTEND_TOOL
 from daemon.agent.termination.conditions import DAY, OTHERS
 from daemon.core import value
-from daemon.core.budget import Budget, Caps, Cost, Shortage
 from daemon.core.clock import Clock
 from daemon.core.events import ApprovalAsked, BudgetRaised
 from daemon.core.messages import Usage

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from daemon.agent.termination.conditions import Halt
 from daemon.agent.termination.loop_detection import find_repeated_passage, normalize_text
-from daemon.core.budget import OF_GOAL
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import Alarm, Outcome
+from daemon.core.rows import OF_GOAL
 from daemon.core.trust import Stop
 from daemon.core.turn import Turn
 from daemon.store.journal import Store

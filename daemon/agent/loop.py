@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from daemon.agent.answer_checks import AnswerChecker, is_sent_back
+from daemon.agent.budget_tree import Shortage
 from daemon.agent.budgets import BudgetExceeded, Budgets
 from daemon.agent.context.builder import CLOSING, SHRINK, ContextBuilder, TurnContext
 from daemon.agent.final_messages import (
@@ -30,7 +31,6 @@ from daemon.agent.termination.conditions import (
 from daemon.agent.termination.loop_detection import find_halt
 from daemon.agent.turn_control import TurnControl
 from daemon.core import value
-from daemon.core.budget import Shortage
 from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.events import (

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from daemon.agent.budget_tree import Cost
 from daemon.agent.budgets import BudgetExceeded, Budgets, DailyUsage
 from daemon.agent.context.builder import Prompt, TurnContext
 from daemon.agent.context.history import estimate_max_tokens, estimate_tokens
 from daemon.agent.request_ladder import Adaptations, adapt, find_step
 from daemon.core import value
-from daemon.core.budget import Cost
 from daemon.core.clock import Clock
 from daemon.core.errors import UNBILLED, ErrorClass, ProviderError
 from daemon.core.event_bus import DraftDropped, EventBus, TextDelta

@@ -2,15 +2,16 @@
 
 import json
 import re
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from daemon.core import value
 from daemon.core.quoted import normalize
 from daemon.core.trust import Decision, Effect
-from daemon.tools.policy.rules import RuleMatcher
-from daemon.tools.stemming import split_words, stem, word_set
+from daemon.tools.policy.rules import EFFECT_TEXT, RuleMatcher
+from daemon.tools.stemming import list_synonyms, split_words, stem, word_set
 
-MAX_CHARS = 300
+MAX_CHARS, MAX_LISTED = 300, 6
 STRICTER_ONLY = "A rule can only make me ask more, never less."
 RULE_FORMS = """A rule has one of these forms:
   never ACTION TARGET: never delete mail; never send mail to bob@example.com
@@ -226,3 +227,29 @@ def _parse_typed(text: str) -> RuleMatcher | None:
         commands=given.get("command", ()),
         above=float(amount[0]) if amount else None,
     )
+
+
+def describe_rule(rule: RuleMatcher) -> str:
+    """`ask before every call that sends something out, about mail (mailbox, inbox ...)`."""
+    effects = [] if rule.effects == set(Effect) else [one for one in Effect if one in rule.effects]
+    does = [EFFECT_TEXT[effect] for effect in effects]
+    if rule.verbs:
+        does.append(f"is named {_join_some(rule.verbs)}")
+    synonyms = {other for word in rule.about for other in list_synonyms(word)}
+    also = f" ({_join_some(sorted(synonyms.difference(rule.about)))} count too)" if synonyms else ""
+    text = "ask before every call" if rule.action is Decision.ASK else "refuse every call"
+    text += f" that {' or '.join(does)}" if does else ""
+    for words, prefix, suffix in (
+        (rule.about, "about", also),
+        (rule.values, "with", " in its arguments"),
+        (rule.paths, "at or under", ""),
+        (rule.commands, "with the words", ""),
+    ):
+        text += f", {prefix} {' or '.join(words)}{suffix}" if words else ""
+    if rule.above is not None:
+        text += f", of more than {rule.above:g}, or of an amount that I cannot tell"
+    return text
+
+
+def _join_some(words: Sequence[str]) -> str:
+    return ", ".join(words[:MAX_LISTED]) + (" ..." if len(words) > MAX_LISTED else "")

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from dataclasses import replace
 
+from daemon.agent.budget_tree import Cost
 from daemon.agent.budgets import BudgetExceeded
 from daemon.agent.context.history import estimate_max_tokens, estimate_tokens
 from daemon.agent.models import ModelCaller
@@ -13,16 +14,16 @@ from daemon.commands.rule_text import (
     MAX_CHARS,
     RULE_FORMS,
     ParsedRule,
+    describe_rule,
     parse_model_rule,
     parse_rule,
 )
 from daemon.core import value
-from daemon.core.budget import Cost
 from daemon.core.errors import ProviderError
 from daemon.core.messages import Message, MessageRole, ModelRequest
 from daemon.core.rows import RuleRow
 from daemon.store.journal import Store
-from daemon.tools.policy.rules import PinnedRule, RuleSet, describe_rule
+from daemon.tools.policy.rules import PinnedRule, RuleMatcher, RuleSet
 
 log = logging.getLogger(__name__)
 RULES_USAGE = (
@@ -70,7 +71,7 @@ class RuleCommands:
         name = await self.store.write(lambda tx: tx.add_rule(*row))
         self.rule_set.put(RuleRow(name, *row, confirmed=False))
         where = " In this chat only." if session else ""
-        tools = self.rule_set.list_matching_tools(guard)
+        tools = self._list_tools(guard)
         more = f" and {len(tools) - MAX_TOOLS_NAMED} more" if len(tools) > MAX_TOOLS_NAMED else ""
         scope = (
             f"It can apply to these tools: {', '.join(tools[:MAX_TOOLS_NAMED])}{more}."
@@ -82,6 +83,13 @@ class RuleCommands:
             f"\n{scope}\nIt applies from now on. /rules confirm {name} if this is what you meant;"
             f" /rules remove {name} if not."
         )
+
+    def _list_tools(self, guard: RuleMatcher) -> list[str]:
+        """Those that the rule may mean, whatever its conditions on arguments."""
+        anywhere = {"paths": (), "values": (), "commands": (), "above": None}
+        general, registry = guard.model_copy(update=anywhere), self.rule_set.tools
+        tools = filter(None, map(registry.get, registry.names()))
+        return [tool.name for tool in tools if general.decide(tool, {})]
 
     async def _read(self, session: str, sentence: str) -> ParsedRule | str:
         """The rule that the sentence asks for, or why there is none: in its plain or typed form,

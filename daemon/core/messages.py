@@ -278,30 +278,6 @@ def describe_outcomes(settled: Sequence[tuple[OutboxRow, bool]]) -> str:
     return OUTCOMES.format(lines="\n".join(lines)) if lines else ""
 
 
-SHOWN_CHANGES, MAX_NAME = 5, 80
-
-
-def render_changes(changes: Sequence[tuple[str, int]], count: int, taint: str) -> str:
-    """A last line of an answer: the files that its turn changed, each with how many lines it has
-    more, or how many files where others read it. `taint`: where a stranger's words in them may be
-    from.
-    """
-    shown = [
-        _show_name(path) + (f" ({lines:+})" if lines else "")
-        for path, lines in changes[:SHOWN_CHANGES]
-    ]
-    if more := count - len(shown):
-        shown.append(f"{more} more" if shown else "1 file" if count == 1 else f"{count} files")
-    words = f" Words from outside may stand there ({taint})." if taint else ""
-    return f"\n\nChanged: {', '.join(shown)}.{words} /undo takes that back."
-
-
-def _show_name(path: str) -> str:
-    """Whoever made the file chose it."""
-    plain = path if path.isprintable() and "`" not in path else ascii(path).replace("`", "'")
-    return f"`{plain[:MAX_NAME]}`"
-
-
 IMAGE = re.compile(r"!\[")
 TAGS = (
     "img|picture|source|svg|image|iframe|video|audio|embed|object|link|style|input|base|meta|script"

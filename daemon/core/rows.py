@@ -27,6 +27,7 @@ AnyPath = Annotated[str, "path"]  # the name of a file need not be text: stored 
 
 EVENT_CHANNEL, SCHEDULE_CHANNEL, GOAL_CHANNEL = "event", "schedule", "goal"
 GOAL_PREFIX, GOAL_DONE = f"{GOAL_CHANNEL}_", "goal_done"
+OF_GOAL = "the goal's"  # begins why a run ended that used up a goal's budget
 REPORT_SUFFIX = ".report"
 HTTP_ROOT, NO_ROOT = "http", "nobody"
 UNSENT_STATES = ("new", "sending", "uncertain")  # deliveries that are on their way still

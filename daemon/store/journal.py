@@ -13,7 +13,6 @@ from datetime import datetime
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from daemon.core.budget import OF_GOAL
 from daemon.core.clock import Commit
 from daemon.core.errors import UNBILLED, UnknownTurn
 from daemon.core.events import (
@@ -42,6 +41,7 @@ from daemon.core.messages import MessageQueued, RequestAdapted
 from daemon.core.rows import (
     LOOP_CHANNEL,
     NO_ROOT,
+    OF_GOAL,
     REPORT_SUFFIX,
     ChildRow,
     InboxRow,

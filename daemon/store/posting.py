@@ -9,7 +9,6 @@ from datetime import datetime
 
 from daemon.core.events import ApprovalAsked
 from daemon.core.ids import is_mail_session
-from daemon.core.messages import render_changes
 from daemon.core.provenance import find_taint
 from daemon.core.rows import (
     EVENT_CHANNEL,
@@ -41,6 +40,7 @@ THEY_WAIT = (
     " /status counts them."
 )
 MAX_OF_SOURCE, MAX_OF_CHANNEL, MAX_OPEN = 5, 20, 40  # questions that are put to the owner
+SHOWN_CHANGES, MAX_NAME = 5, 80
 MAX_WAITING = 200  # others that wait to be put
 Source = tuple[str, str]  # and its channel
 LAPSE = """UPDATE approvals SET state = 'pending', expires = asked_at WHERE state = 'waiting'
@@ -214,3 +214,24 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables, FileTabl
         shown["expires"] = row.expires.isoformat()
         body = json.dumps(shown, ensure_ascii=False)
         self.post_to_session(row.session, row.turn, "approval", body, at)
+
+
+def render_changes(changes: Sequence[tuple[str, int]], count: int, taint: str) -> str:
+    """A last line of an answer: the files that its turn changed, each with how many lines it has
+    more, or how many files where others read it. `taint`: where a stranger's words in them may be
+    from.
+    """
+    shown = [
+        _show_name(path) + (f" ({lines:+})" if lines else "")
+        for path, lines in changes[:SHOWN_CHANGES]
+    ]
+    if more := count - len(shown):
+        shown.append(f"{more} more" if shown else "1 file" if count == 1 else f"{count} files")
+    words = f" Words from outside may stand there ({taint})." if taint else ""
+    return f"\n\nChanged: {', '.join(shown)}.{words} /undo takes that back."
+
+
+def _show_name(path: str) -> str:
+    """Whoever made the file chose it."""
+    plain = path if path.isprintable() and "`" not in path else ascii(path).replace("`", "'")
+    return f"`{plain[:MAX_NAME]}`"

@@ -3,7 +3,7 @@
 import json
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from daemon.core import value
 from daemon.core.clock import show_time
@@ -11,16 +11,40 @@ from daemon.core.rows import GrantRow
 from daemon.core.trust import Effect
 from daemon.store.journal import Store, Tx
 from daemon.tools.base import Arguments, BoundContent, Tool, ToolContext, ToolError
+from daemon.tools.calls import args_hash, canonical_json
 from daemon.tools.policy.grants import PLAN_SCOPE
-from daemon.tools.policy.plans import (
-    PLAN_TERM,
-    PlannedAction,
-    describe_action,
-    make_grant,
-    read_actions,
-)
+from daemon.tools.policy.plans import PlannedAction, read_actions
+from daemon.tools.policy.rules import EFFECT_TEXT
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.signature import bind, tool
+
+PLAN_TERM = timedelta(hours=1)
+
+
+def describe_action(action: PlannedAction, tool: Tool) -> str:
+    """As it will run, for a person."""
+    calls, what = action.list_calls(tool), canonical_json(action.arguments)
+    if action.vary:
+        what += f", {action.vary}: {' or '.join(map(repr, action.values))}"
+    elif action.folder:
+        what = f"anything in {action.pattern.removesuffix('**')}"
+    often = "once" if action.times == 1 else f"{action.times} times"
+    does = " or ".join({EFFECT_TEXT[tool.effect_of(one)]: "" for one in calls})
+    more = tool.preview(calls[0]) if tool.preview and not action.folder else ""
+    return f"{tool.name} {what} ({often}; it {does})\n{more}".strip()
+
+
+def make_grant(action: PlannedAction, tool: Tool, terms: GrantRow) -> GrantRow:
+    """What a yes allows, on these terms."""
+    hashes = [args_hash(tool.name, one) for one in action.list_calls(tool)]
+    return replace(
+        terms,
+        tool=tool.name,
+        args_hash="" if action.folder else " ".join(hashes),
+        arguments=canonical_json(action.arguments),
+        uses_left=action.times,
+        paths=action.pattern,
+    )
 
 
 @value

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from daemon.commands.rule_text import ParsedRule, parse_model_rule, parse_rule
+from daemon.commands.rule_text import ParsedRule, describe_rule, parse_model_rule, parse_rule
 from daemon.core.messages import ToolSpec
 from daemon.core.rows import RuleRow
 from daemon.core.trust import Decision, Effect
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput
 from daemon.tools.policy.facts import PolicyInput, Provenance, Taint
 from daemon.tools.policy.judges import judge
-from daemon.tools.policy.rules import STRICTNESS, RuleMatcher, RuleSet, describe_rule
+from daemon.tools.policy.rules import STRICTNESS, RuleMatcher, RuleSet
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.stemming import list_stems, stem
 from tests.unit.guard_cases import CALLS, FREE_TEXT, REFUSED, UNDERSTOOD, Call

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import accumulate, pairwise
 
+from daemon.agent.budget_tree import Budget
 from daemon.agent.context.history import (
     CHARS_PER_TOKEN,
     HistoryWindow,
@@ -22,7 +23,6 @@ from daemon.agent.context.history import (
     take_latest,
 )
 from daemon.core import value
-from daemon.core.budget import Budget
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall, ToolSpec
 from daemon.core.provenance import TrustContext
 from daemon.core.trust import Label

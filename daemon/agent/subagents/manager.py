@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
+from daemon.agent.budget_tree import Caps
 from daemon.agent.config import AgentConfig, SubagentsConfig
 from daemon.agent.context.history import rebuild_turn
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.turn_control import TurnControl
-from daemon.core.budget import Caps
 from daemon.core.errors import ConfigError
 from daemon.core.event_bus import EventBus, is_turn_over
 from daemon.core.events import ChildReturned, ChildSpawned, Event, Limits, Steered, UserSaid

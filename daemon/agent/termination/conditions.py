@@ -9,8 +9,8 @@ from functools import lru_cache
 from itertools import chain, islice, takewhile
 from urllib.parse import urlsplit
 
+from daemon.agent.budget_tree import Shortage
 from daemon.core import value
-from daemon.core.budget import OF_GOAL, Shortage
 from daemon.core.events import (
     Event,
     ModelReplied,
@@ -18,6 +18,7 @@ from daemon.core.events import (
     ToolFinished,
 )
 from daemon.core.messages import ToolCall
+from daemon.core.rows import OF_GOAL
 from daemon.core.trust import Stop
 from daemon.core.turn import CallState, Done, Turn
 from daemon.core.turn_spec import BudgetExhausted, Condition, TextIncludes, ToolResult

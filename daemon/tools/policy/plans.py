@@ -1,21 +1,16 @@
 """A plan: actions that a person approves once; each is a standing permission then (trust.md)."""
 
-from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from daemon.core.rows import GrantRow
 from daemon.core.trust import Effect
 from daemon.core.turn import PLAN_TOOL
 from daemon.tools.base import Arguments, Tool, ToolError
-from daemon.tools.calls import args_hash, canonical_json
 from daemon.tools.policy.grants import grantable_paths, pattern_error
 from daemon.tools.policy.rules import EFFECT_TEXT
 
 MAX_ACTIONS = 10
-PLAN_TERM = timedelta(hours=1)
 
 
 class PlannedAction(BaseModel):
@@ -70,29 +65,3 @@ def find_fault(action: PlannedAction, tool: Tool | None) -> str:
         if action.vary and tool.effect_of(arguments) is Effect.DESTRUCTIVE:
             return f"it {EFFECT_TEXT[Effect.DESTRUCTIVE]}: give exact arguments only"
     return ""
-
-
-def describe_action(action: PlannedAction, tool: Tool) -> str:
-    """As it will run, for a person."""
-    calls, what = action.list_calls(tool), canonical_json(action.arguments)
-    if action.vary:
-        what += f", {action.vary}: {' or '.join(map(repr, action.values))}"
-    elif action.folder:
-        what = f"anything in {action.pattern.removesuffix('**')}"
-    often = "once" if action.times == 1 else f"{action.times} times"
-    does = " or ".join({EFFECT_TEXT[tool.effect_of(one)]: "" for one in calls})
-    more = tool.preview(calls[0]) if tool.preview and not action.folder else ""
-    return f"{tool.name} {what} ({often}; it {does})\n{more}".strip()
-
-
-def make_grant(action: PlannedAction, tool: Tool, terms: GrantRow) -> GrantRow:
-    """What a yes allows, on these terms."""
-    hashes = [args_hash(tool.name, one) for one in action.list_calls(tool)]
-    return replace(
-        terms,
-        tool=tool.name,
-        args_hash="" if action.folder else " ".join(hashes),
-        arguments=canonical_json(action.arguments),
-        uses_left=action.times,
-        paths=action.pattern,
-    )

@@ -29,7 +29,6 @@ MONEY = list_stems(
 )
 NUMBER = re.compile(r"\d[\d.,'_ ]*(?:e\+?\d+)?", re.IGNORECASE)
 STRICTNESS = tuple(Decision)
-MAX_LISTED = 6
 MAX_SENTENCE = 120
 Verdict = tuple[Decision, str]
 EFFECT_TEXT = {
@@ -231,32 +230,6 @@ def _compile_value(value: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{wanted})(?![\w-])")
 
 
-def describe_rule(rule: RuleMatcher) -> str:
-    """`ask before every call that sends something out, about mail (mailbox, inbox ...)`."""
-    effects = [] if rule.effects == set(Effect) else [one for one in Effect if one in rule.effects]
-    does = [EFFECT_TEXT[effect] for effect in effects]
-    if rule.verbs:
-        does.append(f"is named {_join_some(rule.verbs)}")
-    synonyms = {other for word in rule.about for other in list_synonyms(word)}
-    also = f" ({_join_some(sorted(synonyms.difference(rule.about)))} count too)" if synonyms else ""
-    text = "ask before every call" if rule.action is Decision.ASK else "refuse every call"
-    text += f" that {' or '.join(does)}" if does else ""
-    for words, prefix, suffix in (
-        (rule.about, "about", also),
-        (rule.values, "with", " in its arguments"),
-        (rule.paths, "at or under", ""),
-        (rule.commands, "with the words", ""),
-    ):
-        text += f", {prefix} {' or '.join(words)}{suffix}" if words else ""
-    if rule.above is not None:
-        text += f", of more than {rule.above:g}, or of an amount that I cannot tell"
-    return text
-
-
-def _join_some(words: Sequence[str]) -> str:
-    return ", ".join(words[:MAX_LISTED]) + (" ..." if len(words) > MAX_LISTED else "")
-
-
 UNREADABLE_RULE = RuleMatcher(action=Decision.ASK, effects=frozenset(Effect) - {Effect.READ})
 
 
@@ -321,11 +294,3 @@ class RuleSet:
             if reader and rule.guard.decide(reader, {"path": path})
         ]
         return tuple(dict.fromkeys(found))
-
-    def list_matching_tools(self, guard: RuleMatcher) -> list[str]:
-        """The tools that the rule may mean, whatever its conditions on arguments."""
-        anywhere = guard.model_copy(
-            update={"paths": (), "values": (), "commands": (), "above": None}
-        )
-        tools = filter(None, map(self.tools.get, self.tools.names()))
-        return [tool.name for tool in tools if anywhere.decide(tool, {})]

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from daemon.agent.budget_tree import Cost
 from daemon.agent.budgets import Budgets, DailyUsage
 from daemon.agent.config import BudgetConfig
 from daemon.agent.context.history import rebuild_turn
-from daemon.core.budget import Cost
 from daemon.core.clock import SystemClock
 from daemon.core.events import (
     ChildReturned,

@@ -10,7 +10,6 @@ from typing import Any
 from daemon.core import value
 
 KINDS = ("sent", "tokens", "usd")
-OF_GOAL = "the goal's"  # begins why a run ended that used up a goal's budget
 CAPS_OF = attrgetter("input_tokens", "tokens", "usd")
 
 
