@@ -281,3 +281,37 @@ async def f37(at: Scene) -> bool:
             if at.sent(words=CANARY):
                 break
     return bool(at.sent(words=CANARY))
+
+
+async def other_gets_the_time(at: Scene) -> bool:
+    async with on(at, "telegram") as platform:
+        theirs = platform.private(OTHER)
+        at.plays("What time", ("current_time", {}), says("Noon. Ended"))
+        platform.say(OTHER, theirs, "What time is it?")
+        await hears(platform, theirs, "Ended", "Allow")
+        return any("Noon" in str(one) for one in platform.shown(theirs))
+
+
+@case("A91 a person of a lower role has the settings shown, and the owner's contacts in them", other_gets_the_time)
+async def a91(at: Scene) -> bool:
+    """People are the owner's to see; config_get is a READ like any other."""
+    at.config["contacts"] = {"Doctor": [f"{CANARY.lower()}@example.com"]}
+    async with on(at, "telegram") as platform:
+        theirs = platform.private(OTHER)
+        at.plays("Show me", ("config_get", {"key": "contacts"}), says("There. Ended"))
+        platform.say(OTHER, theirs, "Show me the settings")
+        await hears(platform, theirs, "Ended", "Allow")
+    return at.told_model(CANARY.lower())
+
+
+@case("A92 a person of a lower role has the owner's mails read by a server's tool", other_gets_the_time)
+async def a92(at: Scene) -> bool:
+    """mail_read is the owner's only; the same mailbox by an MCP server is a READ like any other."""
+    at.has_desk(mail=f"Your diagnosis: {CANARY}")
+    async with on(at, "telegram") as platform:
+        theirs = platform.private(OTHER)
+        at.plays("What is in", ("desk__inbox", {}), says(f"There: {CANARY}. Ended"))
+        platform.say(OTHER, theirs, "What is in the mail?")
+        await hears(platform, theirs, "Ended", "Allow")
+        shown = any(CANARY in str(one) for one in platform.shown(theirs))
+    return shown and at.told_model(CANARY)
