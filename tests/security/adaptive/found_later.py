@@ -15,7 +15,6 @@ from tests.security.adaptive.made_owners import hears, on
 from tests.security.adaptive.made_texts import add_line, notes_a_page
 from tests.security.adaptive.who_reads import asks_in_group, shows_list
 from tests.security.adaptive.world import BOB, CANARY, CRITICAL, EFFECTS, EVE, Call, Json, Play, Scene
-
 from tests.security.fronts import alone, button, opened
 
 
@@ -205,7 +204,7 @@ async def b17(at: Scene) -> bool:
 def posted(at: Scene) -> str:
     """All that was put before people."""
     with sqlite3.connect(at.home / "house" / "journal.db") as db:
-        return "\n".join(body for (body,) in db.execute("SELECT body FROM outbox"))
+        return "\n".join(body for (body,) in db.execute("SELECT body FROM outbox WHERE kind IN ('notice', 'reply')"))
 
 
 def reminds(text: str) -> Call:
