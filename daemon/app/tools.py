@@ -36,7 +36,7 @@ from daemon.tools.shell.tool import BackgroundCommands, Shell
 from daemon.tools.signature import ToolDefinition, bind
 from daemon.tools.web.client import WebClient
 from daemon.tools.web.guard import AddressGuard
-from daemon.tools.web.requests import HttpRequests, PageReader, http_request, web_fetch
+from daemon.tools.web.requests import HttpRequests, PageReader, web_tools
 from daemon.tools.web.search import WebSearch, make_engine, web_search
 from daemon.tools.workspace.command_effects import CommandEffects
 from daemon.tools.workspace.file_store import FileStore
@@ -221,12 +221,12 @@ class ToolOwner:
             self.files.workspace, self.paths.outbox, self.store, self.new_id, self._get_upload_limit
         )
         parts: dict[type, object] = {
-            PageReader: PageReader(client, config.web.max_chars, self.sandbox),
             WebSearch: WebSearch(make_engine(config.web, client), config.web.results),
-            HttpRequests: HttpRequests(client, secrets, redact),
             FileSender: sender,
         }
-        own = bind([web_search, web_fetch, http_request, send_file], parts)
+        reader = PageReader(client, config.web.max_chars, self.sandbox)
+        own = web_tools(reader, HttpRequests(client, secrets, redact))
+        own += bind([web_search, send_file], parts)
         return [*own, *self._make_mail_tools()] if list_mailboxes(self.config) else own
 
     def _make_mail_tools(self) -> list[Tool]:

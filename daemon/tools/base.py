@@ -93,12 +93,12 @@ class ToolMeta:
     `warning`: added to the question to a person. `volatile`: a repeated call may give another
     result. `max_chars`: limit of the result, 0 for the default. `returns_outside_text`: an address
     in its result is one that the model has read, not one that it made (trust.md). `source`: the
-    common origin of several tools. `public`: its results show nothing of the owner's, such as
-    public pages. `query`: the argument that a search engine is sent. `classify` gives the effect of
-    a call where that depends on its arguments. `owner_only`: nobody else's turn may call it, nor
-    one that came from outside, whoever would say yes. `evidence`: what its trusted results tell
-    is the owner's own word (`known`), or an address in them was read (`read`). `lasts`: /undo does
-    not restore a WRITE with these arguments.
+    common origin of several tools. `public`: its results, or those for these arguments, show
+    nothing of the owner's, such as public pages. `query`: the argument that a search engine is
+    sent. `classify` gives the effect of a call where that depends on its arguments. `owner_only`:
+    nobody else's turn may call it, nor one that came from outside, whoever would say yes.
+    `evidence`: what its trusted results tell is the owner's own word (`known`), or an address in
+    them was read (`read`). `lasts`: /undo does not restore a WRITE with these arguments.
     """
 
     effect: Effect = Effect.DESTRUCTIVE
@@ -114,7 +114,7 @@ class ToolMeta:
     max_chars: int = 0
     returns_outside_text: bool = False
     source: str = ""
-    public: bool = False
+    public: bool | Callable[[Arguments], bool] = False
     query: str = ""
     classify: Callable[[Arguments], Effect] | None = None
     owner_only: bool = False
@@ -181,6 +181,11 @@ class Tool:
         """What a call with these arguments does to the world."""
         classify = self.meta.classify
         return classify(arguments) if classify else self.meta.effect
+
+    def is_public(self, arguments: Arguments) -> bool:
+        """A call with these arguments shows nothing of the owner's."""
+        public = self.meta.public
+        return public if isinstance(public, bool) else public(arguments)
 
     def name_source(self, arguments: Arguments) -> str:
         """What a call shows of the owner's: its files, or the tool."""

@@ -376,7 +376,7 @@ class _TurnRun:
             offers=output.offers,
             seconds=output.seconds or 0.0,
             owned=output.from_owner,
-            public=call.tool.meta.public if public is None else public,
+            public=call.tool.is_public(call.arguments) if public is None else public,
             records=output.records,
             holds=output.holds,
             shows=call.tool.name_source(call.arguments),
@@ -400,7 +400,7 @@ class _TurnRun:
         async def check_address(url: str) -> None:
             await executor.gate.check_address(turn, call, self.setting, url)
 
-        rules = executor.gate.rules
+        rules, has_read = executor.gate.rules, self.untrusted or turn.private
         context = ToolContext(
             turn.session,
             turn,
@@ -411,7 +411,7 @@ class _TurnRun:
             self._record_event,
             check_address,
             check_content,
-            executor.gate.list_carried(turn, call, self.setting) if self.untrusted else (),
+            executor.gate.list_carried(turn, call, self.setting) if has_read else (),
             rules.list_unreadable(turn.session, self.setting.root) if rules.known else (),
             bool(call.content.key),
         )

@@ -5,25 +5,23 @@ Choosing among addresses carries information, so fetches have a budget of bits.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from daemon.core import value
 from daemon.core.provenance import Origin, SourcedText, TrustContext, is_owners_word
-from daemon.core.trust import Effect, Label, Sources
+from daemon.core.trust import Label, Sources
 from daemon.core.turn import Turn
 from daemon.tools.base import ToolError
-from daemon.tools.calls import args_hash, parse_arguments
+from daemon.tools.calls import parse_arguments
 from daemon.tools.policy.addresses import (
     WebAddress,
     find_addresses,
     iter_values,
-    leads_outside,
     parse_web_address,
     stands_in,
 )
 from daemon.tools.policy.provenance import Evidence
-from daemon.tools.registry import ToolRegistry
 from daemon.tools.web.guard import parse_address
 
 SECOND_LEVELS = frozenset(["ac", "co", "com", "edu", "gob", "gov", "ltd", "ne", "net", "or", "org"])
@@ -33,9 +31,7 @@ EARLIER_SOURCE = "earlier"
 SAID = "what you said earlier in this chat"
 MEMORY = "memory"
 AGAIN_BITS = 3.0  # GET or HEAD, and one of four headers Accept
-MAX_LOOKED_UP = 1000
 MAX_LEFT_OUT = 4
-MAX_RECEIPT = 200
 SEARCH_TOOL = "web_search"
 ENDINGS = (".", "!", "?")
 QUESTION_SIGNS = ("?", "？", "؟")
@@ -199,9 +195,8 @@ class Source:
 def find_leaks(
     setting: TrustContext,
     texts: Sequence[SourcedText],
-    registry: ToolRegistry,
     orders: Sequence[str],
-    values: Sequence[str],
+    looked_up: Callable[[SourcedText], bool],
     *,
     carried: Sources,
     tainted: bool,
@@ -210,7 +205,7 @@ def find_leaks(
     read, however long ago.
 
     What was read before anything of a stranger's (`tainted`: that was at the beginning) was read
-    for the owner alone. What was looked up to learn where the deed goes (`values`) is none.
+    for the owner alone. What was `looked_up` to learn where the deed goes is none.
     """
     found: list[Source] = []
     if any(is_owners_word(text) and text.text not in orders for text in setting.earlier):
@@ -219,49 +214,37 @@ def find_leaks(
     if any(text.private and text.origin is not Origin.RESULT for text in earlier):
         found.append(Source("", EARLIER, earlier=True))
     before = [text for text in earlier if text.private or text.origin is Origin.MODEL]
-    found += [
-        Source(name, EARLIER, earlier=True) for name in _list_read(before, registry, tainted=True)
-    ]
+    found += [Source(name, EARLIER, earlier=True) for name in _list_read(before, tainted=True)]
     whole = (*earlier, *setting.work, *texts)
     kept = {one for text in whole if text.private for one in (text.shows or MEMORY, *text.holds)}
     found += [Source(name, EARLIER, earlier=True) for name in carried if name not in kept]
-    now = [
-        text
-        for text in (*setting.work, *texts)
-        if not text.private
-        or not (_was_looked_up(text, values, orders) or _is_receipt(text, registry))
-    ]
+    now = [text for text in (*setting.work, *texts) if not (text.private and looked_up(text))]
     shown = [text for text in now if text.private and text.origin is not Origin.RESULT]
     if not all(_repeats(text.text, orders) for text in shown):
         found.append(Source("", MEMORY, earlier=True))
     tainted = tainted or any(map(is_strange, setting.earlier))
-    found += [Source(name, name) for name in _list_read(now, registry, tainted=tainted)]
+    found += [Source(name, name) for name in _list_read(now, tainted=tainted)]
     return list(dict.fromkeys(found))
 
 
-def _list_read(
-    texts: Sequence[SourcedText], registry: ToolRegistry, *, tainted: bool
-) -> dict[str, None]:
-    """The private files and tools behind the results in these texts; none that was asked for before
-    anything of a stranger's: asked for again, it shows what it showed.
+def _list_read(texts: Sequence[SourcedText], *, tainted: bool) -> dict[str, None]:
+    """The private files and tools behind the results in these texts. Calls that the model wrote
+    before it had read anything of a stranger's were wanted by the owner: none is among them, nor is
+    what shows again the very same.
     """
-    shown = [text for text in texts if text.private and text.origin is Origin.RESULT]
-    found = dict.fromkeys(one for text in shown for one in text.holds)
-    private, clean = {text.tool for text in shown}, set[str]()
+    found, clean = dict[str, None](), set[str]()
+    strange = tainted
     for text in texts:
-        tainted = tainted or is_strange(text)
-        if text.origin is not Origin.MODEL or text.tool not in private:
+        if text.origin is Origin.MODEL:
+            tainted = strange
+        strange = strange or is_strange(text)
+        if not (text.private and text.origin is Origin.RESULT):
             continue
-        try:
-            arguments = parse_arguments(text.text)
-        except ToolError:
-            continue
-        call = args_hash(text.tool, arguments)
+        found.update(dict.fromkeys(text.holds))
         if not tainted:
-            clean.add(call)
-        if call not in clean:
-            tool = registry.get(text.tool)
-            found[tool.name_source(arguments) if tool else text.tool] = None
+            clean.add(text.text)
+        elif text.text not in clean:
+            found[text.shows] = None
     return found
 
 
@@ -271,21 +254,6 @@ def _repeats(text: str, orders: Sequence[str]) -> bool:
     return {word.strip(EDGES) for word in text.casefold().split()} <= {
         word.strip(EDGES) for word in said
     }
-
-
-def _was_looked_up(text: SourcedText, values: Sequence[str], orders: Sequence[str]) -> bool:
-    """A short, trusted text that tells an address which the owner did not."""
-    unsaid = [
-        one for one in values if leads_outside(one) and not any(one in said for said in orders)
-    ]
-    is_short = len(text.text) <= MAX_LOOKED_UP and not is_strange(text)
-    return is_short and any(one in text.text for one in unsaid)
-
-
-def _is_receipt(text: SourcedText, registry: ToolRegistry) -> bool:
-    """A short result that says what was done, of a tool that reads no file."""
-    tool = registry.get(text.tool) if text.changes and len(text.text) <= MAX_RECEIPT else None
-    return bool(tool and tool.meta.effect in (Effect.WRITE, Effect.EGRESS) and not tool.meta.paths)
 
 
 def holds_all(

@@ -165,10 +165,10 @@ class PolicyGate:
         """Its result is something that the owner has not asked for in so many words: it counts who
         reads the answer.
         """
-        if call.tool.meta.public or (case.taint is Taint.NONE and is_owner_turn(turn)):
+        if case.taint is Taint.NONE and is_owner_turn(turn):
             return False
-        reads = call.effect in (Effect.READ, Effect.DESTRUCTIVE)
-        return reads or bool(call.tool.meta.paths)
+        meta, tells = call.tool.meta, call.effect not in (Effect.WRITE, Effect.EGRESS)
+        return bool(tells or meta.paths or meta.source) and not call.tool.is_public(call.arguments)
 
     def _explain_bad_plan(self, turn: Turn, call: AdmittedCall, setting: TrustContext) -> str:
         """Why nobody is asked, or ""."""

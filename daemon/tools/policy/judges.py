@@ -35,29 +35,24 @@ Judge = Callable[[PolicyInput], Verdict]
 def judge_by_table(case: PolicyInput) -> Verdict:
     """By what the call does and what was read before. A standing permission answers it."""
     does, provenance = REASONS[case.taint, case.effect], case.provenance
-    decision, reason = ALLOW, does
+    decision, reason = ASK, does
     match TABLE[case.taint][case.effect]:
-        case "yes" if not case.unordered:
-            pass
-        case "if read" if not (provenance.not_read or case.excess):
-            reason = "the address is yours, or stands in what was read"
-        case "if owned" if not (provenance.not_owned or case.unordered):
-            reason = "where it goes was said by you"
-        case "if safe" if case.safe and not case.unordered:
-            reason = "the command is one of those that need no approval"
+        case "if owned" if provenance.not_owned:
+            reason = f"{does}, and you did not say {quote(provenance.not_owned)}"
+        case _ if case.unordered:
+            reason = f"{does}, and {case.unordered}"
         case "if read" if case.excess:
-            decision, reason = ASK, f"{does}, and {case.excess}"
-        case "yes" | "if safe" if case.unordered:
-            decision, reason = ASK, f"{does}, and {case.unordered}"
-        case "if owned" if case.unordered and not provenance.not_owned:
-            decision, reason = ASK, f"{does}, and {case.unordered}"
+            reason = f"{does}, and {case.excess}"
+        case "if read" if provenance.not_read:
+            reason = f"{does}, and nothing that was read holds {quote(provenance.not_read)}"
+        case "yes":
+            decision = ALLOW
         case "if read":
-            unread = quote(provenance.not_read)
-            decision, reason = ASK, f"{does}, and nothing that was read holds {unread}"
+            decision, reason = ALLOW, "the address is yours, or stands in what was read"
         case "if owned":
-            decision, reason = ASK, f"{does}, and you did not say {quote(provenance.not_owned)}"
-        case _:
-            decision = ASK
+            decision, reason = ALLOW, "where it goes was said by you"
+        case "if safe" if case.safe:
+            decision, reason = ALLOW, "the command is one of those that need no approval"
     if decision is ASK and case.has_grant:
         decision, reason = ALLOW, "a standing permission allows this call"
     return decision, reason

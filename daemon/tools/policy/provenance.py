@@ -29,7 +29,7 @@ PLAIN_CHOICE = re.compile(r"[A-Za-z]{1,12}(?:[ _-][A-Za-z]{1,12}){0,2}")
 TITLE_KEYS = ("title", "name", "filename", "file_name", "subject", "display_name", "full_name")
 ID_ENDINGS = ("_id", "Id", "id")
 PLAIN_VALUE = re.compile(r"\S{1,128}")
-MAX_LOOKED_UP = 1000
+MAX_LOOKED_UP = 400
 
 
 @value
@@ -127,7 +127,7 @@ class Evidence:
             if text.origin is Origin.MODEL and mentions(text.text, wanted):
                 return False
             both = stands_in(text.text, said) and stands_in(text.text, found)
-            if both and self._is_look_up(text):
+            if both and self.is_look_up(text):
                 return True
         return False
 
@@ -140,7 +140,7 @@ class Evidence:
         source = self.registry.get(text.tool) if text.origin is Origin.RESULT else None
         return bool(source and source.meta.evidence == "known" and not text.holds)
 
-    def _is_look_up(self, text: SourcedText) -> bool:
+    def is_look_up(self, text: SourcedText) -> bool:
         """A memory, or a short result that tells what the owner knows, that has one address."""
         is_owners = text.label is Label.TRUSTED and text.owned and not text.records
         if not (is_owners and self._is_known(text)):

@@ -22,7 +22,12 @@ from daemon.core.rows import Disclosure
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import Turn
 from daemon.tools.calls import AdmittedCall
-from daemon.tools.policy.addresses import find_addresses, iter_values, stands_in
+from daemon.tools.policy.addresses import (
+    find_addresses,
+    iter_values,
+    leads_outside,
+    stands_in,
+)
 from daemon.tools.policy.disclosure import (
     Cost,
     Source,
@@ -47,7 +52,7 @@ from daemon.tools.policy.orders import (
     name_words,
     named_values,
 )
-from daemon.tools.policy.provenance import Evidence
+from daemon.tools.policy.provenance import Evidence, is_choice
 
 if TYPE_CHECKING:
     from daemon.tools.policy.gate import PolicyGate
@@ -134,8 +139,6 @@ class TaintedCall:
         words = find_orders(self.setting, texts)
         name = tool.name_source(self.call.arguments)
         source = Source(name, name)
-        if tool.meta.paths and source.stands_in(words):
-            return case
         orders = await self._list_orders(words, ask=True) or ()
         sources = [one.sources for one in orders if one.tool == TELL_HERE]
         if any(source.is_ordered(one, words) for one in sources):
@@ -169,7 +172,7 @@ class TaintedCall:
             except ValueError:
                 unsaid = Provenance(not_owned=query)
                 return replace(case, effect=Effect.EGRESS, provenance=unsaid)
-        elif meta.source and meta.critical is None and arguments:
+        elif meta.source and arguments and not self._asks_plainly(texts):
             # what a server is asked for may tell anything, in any way of writing it
             return replace(case, effect=Effect.EGRESS, unordered=NOT_SAID)
         else:
@@ -178,6 +181,14 @@ class TaintedCall:
         if cost and self.gate.judge(case)[0] is Decision.ALLOW:
             return replace(case, excess=await self._count(cost))
         return case
+
+    def _asks_plainly(self, texts: Sequence[SourcedText]) -> bool:
+        """Beside an address it tells no more than the owner said, and choices of the tool."""
+        tool, critical = self.call.tool, self.call.tool.meta.critical
+        free = [key for key, one in self.call.arguments.items() if is_choice(tool, key, one)]
+        return critical is not None and holds_all(
+            self.call.arguments, (*critical, *free), find_orders(self.setting, texts)
+        )
 
     async def count_redirect(self, url: str) -> str:
         """A fetch is led on to this address: why that is too much, or ""."""
@@ -204,20 +215,23 @@ class TaintedCall:
 
     async def _use_order(self, case: PolicyInput, texts: Sequence[SourcedText]) -> PolicyInput:
         """An order is for one deed, with all that it set to work; a bare "yes" is for one that was
-        not done today. Nobody asks while the turn is clean.
+        not done today. Where no argument decides, all do that the owner said. Nobody asks while the
+        turn is clean.
         """
-        meta = self.call.tool.meta
-        is_deed = case.effect is Effect.EGRESS and meta.critical != ()
+        meta, critical = self.call.tool.meta, self.call.tool.meta.critical
+        is_deed = case.effect is Effect.EGRESS or meta.source
         if not is_deed or self.gate.judge(case)[0] is not Decision.ALLOW:
             return case
+        own, orders = list_own_words(self.setting, texts), find_orders(self.setting, texts)
+        if critical == () and holds_all(self.call.arguments, critical, orders):
+            critical = None
         people = {
             one.casefold(): name for name, known in self.gate.contacts().items() for one in known
         }
         values = [
             (key, people.get(str(found).casefold(), found))
-            for key, found in named_values(self.call.arguments, meta.critical)
+            for key, found in named_values(self.call.arguments, critical)
         ]  # one person, however they are named
-        own, orders = list_own_words(self.setting, texts), find_orders(self.setting, texts)
         await self.turn.commit()
         deed = self._disclose(Cost(0.0, list_keys(self.call.tool.name, values)))
         done = await self.gate.grants.count_order(deed, bare=len(orders) > len(own))
@@ -284,20 +298,29 @@ class TaintedCall:
             return NOT_SURE if ask else "", None
         return NOT_SAID, None
 
-    def _find_leaks(self, texts: Sequence[SourcedText], words: Sequence[str]) -> list[Source]:
-        """The private sources that may go along."""
+    def _find_leaks(
+        self, texts: Sequence[SourcedText], words: Sequence[str], *, kept: bool = False
+    ) -> list[Source]:
+        """The private sources that may go along; `kept`: into a file, whoever read them."""
         arguments, critical = self.call.arguments, self.call.tool.meta.critical
+        evidence = self._collect_evidence(texts)
+        values = [str(found) for _, found in named_values(arguments, critical)]
+        unsaid = [one for one in values if leads_outside(one) and not evidence.is_typed(one)]
+
+        def is_looked_up(text: SourcedText) -> bool:
+            return evidence.is_look_up(text) and any(stands_in(text.text, one) for one in unsaid)
+
         given = [text.text for text in texts if text.origin is Origin.QUOTED]
         if holds_all(arguments, critical, [*words, *given]):
             return []  # nothing goes along that the owner's message does not have
         return find_leaks(
             self.setting,
             texts,
-            self.gate.registry,
             words,
-            [str(found) for _, found in named_values(arguments, critical)],
+            is_looked_up,
             carried=find_private(self.turn.events[0].event),
-            tainted=any(
+            tainted=kept
+            or any(
                 isinstance(one.event, ModelAsked) and one.event.label is Label.UNTRUSTED
                 for one in self.turn.events
             ),
@@ -307,7 +330,8 @@ class TaintedCall:
         """The private sources that what the call writes may hold, though no order names them."""
         texts = collect_texts(self.turn)
         words = find_orders(self.setting, texts)
-        leaks = [one for one in self._find_leaks(texts, words) if not one.stands_in(words)]
+        leaks = [one for one in self._find_leaks(texts, words, kept=True)]
+        leaks = [one for one in leaks if not one.stands_in(words)]
         here = f"what was said and read in {self.turn.session}"
         return list(dict.fromkeys(here if one.earlier else one.name for one in leaks))
 

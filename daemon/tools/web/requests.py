@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -19,10 +20,10 @@ from daemon.core import value
 from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.trust import Effect, Label
 from daemon.settings.secrets import SecretStore
-from daemon.tools.base import Arguments, ToolContext, ToolError, ToolOutput
+from daemon.tools.base import Arguments, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.shell.process import exchange
 from daemon.tools.shell.sandbox import Sandbox
-from daemon.tools.signature import tool
+from daemon.tools.signature import bind, tool
 from daemon.tools.web.client import (
     WebClient,
     WebRequest,
@@ -30,7 +31,7 @@ from daemon.tools.web.client import (
     check_first,
     follow_redirects,
 )
-from daemon.tools.web.guard import AddressRefused, Target
+from daemon.tools.web.guard import AddressRefused, Target, parse_url
 
 EXTRACT_SCRIPT = Path(__file__).with_name("html_extract.py")
 EXTRACT_S = 10.0
@@ -70,7 +71,7 @@ class WebPage:
 
 @tool(
     effect=Effect.FETCH, parallel=True, idempotent=True, retries=2, timeout_s=90,
-    critical=("url",), max_chars=MAX_RESULT_CHARS, returns_outside_text=True, public=True,
+    critical=("url",), max_chars=MAX_RESULT_CHARS, returns_outside_text=True,
 )  # fmt: skip
 async def web_fetch(reader: PageReader, context: ToolContext, url: str) -> ToolOutput:
     """Read a web page or text file: its title, text and links."""
@@ -98,8 +99,7 @@ async def web_fetch(reader: PageReader, context: ToolContext, url: str) -> ToolO
     lines += links
     if response.truncated:
         lines.append(f"[... only the first {len(body)} bytes were read ...]")
-    own = reader.client.guard.is_allowed(response.target)  # a service of the owner's
-    return ToolOutput("\n".join(lines).strip(), label=Label.UNTRUSTED, public=not own)
+    return ToolOutput("\n".join(lines).strip(), label=Label.UNTRUSTED)
 
 
 async def read_page(
@@ -267,13 +267,22 @@ async def http_request(
             raise ToolError(f"Not sent: the value of the header {name} must be one line.")
     response = await outgoing.client.send(WebRequest(target, method, given, data))
     text = "\n".join(_format(response, outgoing))
-    fetched = classify_request({"method": method, "url": url, "headers": headers, "body": body})
-    return ToolOutput(
-        text,
-        is_error=response.status >= 400,
-        label=Label.UNTRUSTED,
-        public=fetched is Effect.FETCH and not guard.is_allowed(target),
-    )
+    return ToolOutput(text, is_error=response.status >= 400, label=Label.UNTRUSTED)
+
+
+def web_tools(reader: PageReader, outgoing: HttpRequests) -> list[Tool]:
+    """They are public but where a service of the owner's answers, or something is sent along."""
+
+    def is_public(arguments: Arguments) -> bool:
+        if classify_request({"method": "GET", **arguments}) is not Effect.FETCH:
+            return False
+        try:
+            return not outgoing.client.guard.is_allowed(parse_url(str(arguments.get("url"))))
+        except AddressRefused:
+            return True  # nothing is sent
+
+    found = bind([web_fetch, http_request], {PageReader: reader, HttpRequests: outgoing})
+    return [replace(one, meta=replace(one.meta, public=is_public)) for one in found]
 
 
 def _escape_json(text: str) -> str:

@@ -1,5 +1,8 @@
 """Who reads the answer: in a group, others do (A)."""
 
+import json
+from collections.abc import Sequence
+
 from tests.fakes.openai import Step
 from tests.fakes.openai import calls as makes
 from tests.fakes.openai import says as answer
@@ -10,15 +13,25 @@ from tests.security.fronts import alone, opened
 
 
 async def asks_in_group(
-    at: Scene, said: str, files: dict[str, str], *steps: Step, who: str = OWNER
+    at: Scene,
+    said: str,
+    files: dict[str, str],
+    *steps: Step,
+    who: str = OWNER,
+    ordered: Sequence[str] | None = None,
 ) -> tuple[list[str], int]:
-    """What stands in the group at the end, and how many questions wait."""
+    """What stands in the group at the end, and how many questions wait. `ordered`: what may be told
+    there, as a model reads the words; None for all of them.
+    """
     async with alone("telegram", at.home / "group") as front, opened(front):
         workspace = front.home / "workspace"
         workspace.mkdir(exist_ok=True)
         for name, text in files.items():
             (workspace / name).write_text(text)
         front.model.script(*steps)
+        if ordered is not None:
+            entry = {"tool": "answer", "values": {}, "sources": [*ordered]}
+            front.model.answer_orders = lambda question: json.dumps([entry])
         group = front.platform.group(OWNER, OTHER, "eve")
         before = len(front.shown(group))
         front.platform.say(who, group, front.platform.mention(said))
