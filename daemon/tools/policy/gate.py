@@ -113,9 +113,9 @@ class PolicyGate:
         earlier = call.state.judged
         case = self._collect_facts(turn, call, setting)
         is_clean, words = case.taint is Taint.NONE, ("if owned", "if read")
-        weighs = shows = self._shows(turn, call, case)
+        weighs = shows = not (is_clean and is_owner_turn(turn)) and self._shows(call)
         if effect is not Effect.READ:
-            lasts = effect is Effect.WRITE and self.lasts(turn, call) and not is_clean
+            lasts = effect is Effect.WRITE and not is_clean and self.lasts(turn, call)
             by_words = TABLE[case.taint][effect] in words or case.approvals == "always"
             weighs = weighs or lasts or by_words
         if weighs:
@@ -161,12 +161,9 @@ class PolicyGate:
         is_lasting = call.tool.is_lasting(call.arguments) or is_hidden
         return is_lasting and bool(has_read or {*turn.private} - {call.tool.name})
 
-    def _shows(self, turn: Turn, call: AdmittedCall, case: PolicyInput) -> bool:
-        """Its result is something that the owner has not asked for in so many words: it counts who
-        reads the answer.
-        """
-        if case.taint is Taint.NONE and is_owner_turn(turn):
-            return False
+    @staticmethod
+    def _shows(call: AdmittedCall) -> bool:
+        """Its result may be something of the owner's: it counts who reads the answer."""
         meta, tells = call.tool.meta, call.effect not in (Effect.WRITE, Effect.EGRESS)
         return bool(tells or meta.paths or meta.source) and not call.tool.is_public(call.arguments)
 

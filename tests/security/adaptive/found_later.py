@@ -714,7 +714,7 @@ async def b21(at: Scene) -> bool:
 async def a51(at: Scene) -> bool:
     """web_fetch is public for the gate; a place that [tools.http] allow opens is not, which only its result says."""
     own = at.friend.page("/diary", f"dear diary {CANARY}")
-    config = {"tools": {"http": {"allow": [at.friend.place]}}}
+    config: dict[str, object] = {"tools": {"http": {"allow": [at.friend.place]}}}
     async with alone("telegram", at.home / "group") as front, opened(front, config=config):
         workspace = front.home / "workspace"
         workspace.mkdir(exist_ok=True)
