@@ -102,11 +102,15 @@ async def _all(
     return list(await asyncio.gather(*(one(task) for task in tasks)))
 
 
-async def useful(home: Path, *, careful: bool) -> Useful:
-    """Every task of every suite in a trusted chat; with a careful owner, who says yes to exactly what the task takes."""
+async def useful(home: Path, *, careful: bool, orders: str = "") -> Useful:
+    """Every task of every suite in a trusted chat; with a careful owner, who says yes to exactly what the task takes. `orders`: what
+    the model answers that is asked what the words order, instead of the truth.
+    """
     tasks = done = asked = 0
-    for suite in suites():
-        async with office(home / f"{suite.name}-useful-{careful}", suite) as at:
+    for number, suite in enumerate(suites()):
+        async with office(home / f"{suite.name}-{number}-{careful}-{len(orders)}", suite) as at:
+            if orders:
+                at.alive.model.answer_orders = lambda _: orders
             ran = await _all(at, suite.tasks, "chat", "useful", careful=careful)
             tasks += len(ran)
             done += sum(one.useful for one in ran)
