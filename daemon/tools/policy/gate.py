@@ -61,7 +61,8 @@ def find_taint(turn: Turn, setting: TrustContext) -> Taint:
 @value(kw_only=True)
 class PolicyGate:
     """`contacts` gives the people whom the owner has registered, with their addresses; `is_free`:
-    the conversation may write the plain text at this path after a stranger's.
+    the conversation may write the plain text at this path after a stranger's; `runs_later`: what
+    is written at this path runs later by itself.
     """
 
     registry: ToolRegistry
@@ -71,6 +72,7 @@ class PolicyGate:
     protected_paths: tuple[str, ...] = ()
     contacts: Callable[[], Mapping[str, Sequence[str]]] = dict
     is_free: Callable[[str, str], bool] = lambda path, session: False
+    runs_later: Callable[[str], bool] = lambda path: False
     judge: Judge = judge
 
     async def check_address(
@@ -115,9 +117,9 @@ class PolicyGate:
         is_clean, words = case.taint is Taint.NONE, ("if owned", "if read")
         weighs = shows = self._shows(turn, call, case)
         if effect is not Effect.READ:
-            lasts = effect is Effect.WRITE and self.lasts(turn, call) and not is_clean
             by_words = TABLE[case.taint][effect] in words or case.approvals == "always"
-            weighs = weighs or lasts or by_words
+            writes = effect is Effect.WRITE and not is_clean
+            weighs = weighs or by_words or (writes and self.lasts(turn, call))
         if weighs:
             from daemon.tools.policy.tainted_call import TaintedCall  # lazy: rarely used
 
@@ -150,16 +152,17 @@ class PolicyGate:
         case = self._collect_facts(turn, call, setting)
         return tuple(TaintedCall(self, turn, call, setting, case).list_carried())
 
-    @staticmethod
-    def lasts(turn: Turn, call: AdmittedCall) -> bool:
-        """No /undo restores the write, or a program may read it before: a hidden file. And more was
-        read than the tool's own list.
+    def lasts(self, turn: Turn, call: AdmittedCall) -> bool:
+        """No /undo restores the write, or a program may read it before: a hidden file, or one that
+        runs later by itself. And more was read than the tool's own list.
         """
         has_read = call.tool.meta.source or turn.label is Label.UNTRUSTED
+        if not (has_read or {*turn.private} - {call.tool.name}):
+            return False
         parts = (part for path in call.paths for part in path.parts)
         is_hidden = any(part.startswith(".") and part.strip(".") for part in parts)
-        is_lasting = call.tool.is_lasting(call.arguments) or is_hidden
-        return is_lasting and bool(has_read or {*turn.private} - {call.tool.name})
+        is_lasting = is_hidden or call.tool.is_lasting(call.arguments)
+        return is_lasting or any(self.runs_later(str(path)) for path in call.paths)
 
     def _shows(self, turn: Turn, call: AdmittedCall, case: PolicyInput) -> bool:
         """Its result is something that the owner has not asked for in so many words: it counts who
@@ -206,7 +209,7 @@ class PolicyGate:
                 not spec.protected_paths
                 and is_owner_turn(turn)
                 and tool.is_safe
-                and tool.is_safe(arguments)
+                and tool.is_safe(arguments, self.rules.list_unreadable(turn.session, setting.root))
             ),
             is_protected=any(is_protected(path, protected) for path in paths),
             approvals="always" if "always" in (self.approvals, spec.approvals) else "risk",

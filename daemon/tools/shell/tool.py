@@ -6,7 +6,7 @@ A conversation checks and stops its own background commands; they end with the d
 import asyncio
 import shlex
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -236,7 +236,9 @@ NEEDS_BUBBLEWRAP = (
 
 @value
 class Shell:
-    """What running a command needs. No command touches `protected_paths` without approval."""
+    """What running a command needs. No command touches `protected_paths` without approval, nor what
+    is `unreadable` by rules.
+    """
 
     sandbox: Sandbox
     config: ShellConfig
@@ -247,15 +249,17 @@ class Shell:
     binds: Binder | None = None
     protected: ProtectedFiles | None = None
     labels: FileLabels | None = None
+    unreadable: tuple[str, ...] = ()
 
     @property
     def safe_commands(self) -> SafeCommands:
         """Which commands need no approval."""
+        patterns = (*self.protected_paths, *self.unreadable)
         return SafeCommands(
             tuple(self.config.allowed),
             self.sandbox.kind,
-            self.protected_paths,
-            self.protected,
+            patterns,
+            replace(self.protected, patterns=patterns) if self.protected else None,
             self.labels,
         )
 
@@ -277,7 +281,12 @@ class Shell:
         They are noted for others, too, which may rename them.
         """
         found = await asyncio.to_thread(self.protected.find) if self.protected else []
-        return found if self.safe_commands(arguments) else []
+        if not self.safe_commands(arguments):
+            return []
+        if self.protected and self.unreadable:  # these are no secret of a yes
+            others = replace(self.protected, patterns=self.unreadable, known={})
+            found += await asyncio.to_thread(others.find)
+        return found
 
     async def begin(self, arguments: Mapping[str, object]) -> CommandWatch:
         """Note what runs later, outside; a command that only reads leaves nothing of it."""
@@ -352,6 +361,7 @@ async def shell(
     """Run argv (words) or command (a line) in the workspace. domains: HTTP hosts it may reach;
     network: all, where domains cannot do. background: it goes on; see check_command.
     """
+    terminal = replace(terminal, unreadable=context.unreadable)
     terminal.check_allowed(_untrusted_source, background)
     given = {
         "argv": argv, "command": command, "domains": domains, "network": network,
@@ -408,11 +418,14 @@ def shell_tool(terminal: Shell) -> Tool:
             bound.check(arguments)
         terminal.check_domains(arguments)
 
+    def is_safe(arguments: Mapping[str, object], unreadable: Sequence[str]) -> bool:
+        return replace(terminal, unreadable=tuple(unreadable)).safe_commands(arguments)
+
     return replace(
         bound,
         meta=meta,
         check=check,
-        is_safe=terminal.safe_commands,
+        is_safe=is_safe,
         preview=terminal.preview,
         binds=terminal.binds,
     )
