@@ -106,6 +106,8 @@ class PolicyGate:
         None for a call judged before, unless the owner's rules and settings are stricter by now.
         What the turn has read since then does not count: the call was written before.
         """
+        if call.tool.narrow:
+            call = replace(call, tool=call.tool.narrow(call.arguments, turn))
         tool, effect = call.tool, call.effect
         from_outside = setting.session_label is Label.UNTRUSTED or not is_owner_turn(turn)
         if tool.meta.owner_only and from_outside:
