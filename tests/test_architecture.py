@@ -42,7 +42,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon": 1_250,
     "daemon/access": 2_330,
     "daemon/agent": 35_270,
-    "daemon/app": 11_720,
+    "daemon/app": 11_750,
     "daemon/cli": 28_100,
     "daemon/client": 10_900,
     "daemon/commands": 14_310,
@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_990,
     "daemon/settings": 10_580,
     "daemon/store": 15_070,
-    "daemon/tools": 106_910,
+    "daemon/tools": 107_950,
     "daemon/triggers": 23_800,
     "memory": 2_650,
 }

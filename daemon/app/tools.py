@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from daemon.addons import list_addons, load_class
@@ -31,6 +32,7 @@ from daemon.tools.policy.gate import PolicyGate
 from daemon.tools.policy.judges import Judge, judge
 from daemon.tools.policy.rules import RuleSet
 from daemon.tools.shell.bound_files import NamedFilesBinder
+from daemon.tools.shell.deferred import runs_later
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.shell.tool import BackgroundCommands, Shell
 from daemon.tools.signature import ToolDefinition, bind
@@ -199,6 +201,7 @@ class ToolOwner:
             protected_paths=guarded,
             contacts=self._list_contacts,
             is_free=self.files.is_own_text,
+            runs_later=partial(runs_later, self.sandbox.workspace),
             judge=self.overrides.judge,
         )
         return ToolExecutor(

@@ -161,17 +161,20 @@ class Tool:
     raises ToolError for bad ones.
 
     `check` raises the same ToolError before anybody is asked; `is_safe` knows arguments that need
-    no approval (trust.md); `preview` is what a person is shown beside the arguments before they say
-    yes: a change as a diff, a command explained; `binds` finds the content that a yes is for.
+    no approval, and show nothing at paths of these patterns (trust.md); `preview` is what a person
+    is shown beside the arguments before they say yes: a change as a diff, a command explained;
+    `binds` finds the content that a yes is for; `narrow` is the tool as a call of this turn is
+    judged: what can be chosen now.
     """
 
     spec: ToolSpec
     meta: ToolMeta
     run: Callable[[Arguments, ToolContext], Awaitable[ToolOutput]] = field(repr=False)
     check: Callable[[Arguments], object] | None = field(default=None, repr=False)
-    is_safe: Callable[[Arguments], bool] | None = field(default=None, repr=False)
+    is_safe: Callable[[Arguments, Sequence[str]], bool] | None = field(default=None, repr=False)
     preview: Callable[[Arguments], str] | None = field(default=None, repr=False)
     binds: Binder | None = field(default=None, repr=False)
+    narrow: Callable[[Arguments, Turn], "Tool"] | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:

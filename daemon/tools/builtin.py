@@ -23,7 +23,7 @@ from daemon.tools.shell.tool import (
     Shell,
     check_command,
     shell_tool,
-    stop_command,
+    stop_tool,
 )
 from daemon.tools.signature import bind
 from daemon.tools.workspace.edits import delete_line, edit_file, write_file
@@ -57,7 +57,7 @@ def build_tools(
         BackgroundCommands: terminal.background,
     }
     offered = (*BUILTIN_TOOLS, git_commit) if committer.is_offered else BUILTIN_TOOLS
-    tools = [*bind(offered, parts), shell_tool(terminal), *more]
+    tools = [*bind(offered, parts), shell_tool(terminal), stop_tool(terminal.background), *more]
     known = [*(tool.name for tool in tools), find_tools.name, git_commit.name, PLAN_TOOL]
     for key, names in (("enabled", config.enabled), ("disabled", config.disabled)):
         for name in names:
@@ -87,5 +87,4 @@ BUILTIN_TOOLS = (
     search_files,
     todo,
     check_command,
-    stop_command,
 )

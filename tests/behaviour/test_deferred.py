@@ -12,7 +12,7 @@ import pytest
 from daemon.tools.base import ToolError
 from daemon.tools.config import ShellConfig
 from daemon.tools.shell.bound_files import NamedFilesBinder
-from daemon.tools.shell.deferred import Quarantine
+from daemon.tools.shell.deferred import Quarantine, runs_later
 from daemon.tools.shell.process import Start, run_process
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
 from daemon.tools.shell.tool import Shell, shell_tool
@@ -265,6 +265,34 @@ async def test_H_what_the_owners_settings_start_is_not_a_commands(
     await sandboxed.command(line.replace("$MARK", str(sandboxed.mark)))
     sandboxed.owner(use)
     assert not sandboxed.mark.exists()
+
+
+async def test_H_a_workspace_without_a_repository_becomes_none_that_starts_a_program(
+    ground: Ground,
+) -> None:
+    ground.owner("rm -rf .git")
+    own = f"core.bare false; git config core.worktree .; git config core.fsmonitor '{MARK}; false'"
+    await ground.command(f"git init -q --bare .; export GIT_DIR=.; git config {own}")
+    ground.owner("git status")
+    assert not ground.mark.exists() and (ground.root / "HEAD").exists()
+
+
+def test_H_one_file_is_judged_like_what_a_command_leaves(ground: Ground) -> None:
+    ground.owner(
+        "mkdir -p bare/objects bare/refs half/objects tool/bin own; touch tool/pyvenv.cfg"
+        " own/check.sh; echo 'sh own/check.sh' > .git/hooks/pre-commit"
+    )
+    runs = (
+        "bare/config", "bare/hooks/post-commit", "half/refs/x", "env/bin/activate", "tool/bin/pip",
+        "own/check.sh", "lefthook.yml", "a/b/.envrc", "x/site-packages/a.pth", "a/bunfig.toml",
+    )  # fmt: skip
+    plain = (
+        "list.txt", "e/list.txt", "half/config", "own/other.sh", "bin/activate", "env/notes.md",
+        ".", "", "../x", "/etc/passwd", "a\0b", "\ud800",
+    )  # fmt: skip
+    assert [one for one in runs if not runs_later(ground.root, one)] == []
+    assert [one for one in plain if runs_later(ground.root, one)] == []
+    assert runs_later(ground.root, f"{ground.root}/env/bin/activate")
 
 
 async def test_H_more_repositories_than_can_be_closed_let_no_command_run(ground: Ground) -> None:

@@ -130,7 +130,10 @@ async def test_git_shows_no_content_of_a_protected_file_unasked(
         ):  # fmt: skip
             told = await runs(it, "git", *argv)
             assert SECRET not in told or "renamed.txt" in told, (argv, told)
-        assert await runs(it, "git", "log", "-p", "--follow", "other.txt") == "asked"
+        for argv in (("log", "-p"), ("log", "--check"), ("log", "-U1"), ("show",)):
+            assert await runs(it, "git", *argv, "--follow", "other.txt") == "asked", argv
+        assert "two" in await runs(it, "git", "log", "--follow", "--stat", "-n", "3", "other.txt")
+        assert await runs(it, "git", "status", "-v") == "asked"
         assert await runs(it, "git", "log", "-L1,2:other.txt") == "asked"
         told = await runs(it, "git", "show", blob)
         assert "name a file as COMMIT:PATH" in told

@@ -1,5 +1,6 @@
 """By default, commands that only read need no question in the owner's own chat; all others still ask."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,35 @@ async def test_after_a_strangers_text_and_for_another_person_every_command_asks(
         model.script(calls(("shell", {"command": "ls"})), says("done"))
         theirs = InboxMessage("web", "team", "web:team", "ann", "1", "list it", role="editor")
         await it.until((await it.house.client.inbox.accept(theirs)).row.turn, "run.suspended")
+
+
+async def test_a_command_that_runs_unasked_shows_nothing_of_what_a_rule_lets_nobody_read(
+    tmp_path: Path, model: FakeOpenAI, place: Path
+) -> None:
+    (place / "nested/.git").rename(tmp_path / "elsewhere")
+    (place / "diary.txt").write_text("dear diary, plain truth\n")
+    os.link(place / "diary.txt", place / "twin.txt")
+    (place / "link.txt").symlink_to("diary.txt")
+    git(place, "add", "-f", "diary.txt")
+    git(place, "commit", "-qm", "a diary")
+    lines = ("grep -rn plain .", "grep -rn plain", "rg plain", "git log -p", "git show HEAD")
+    lines += (
+        "git diff HEAD~1",
+        "cat diary.txt",
+        "cat link.txt",
+        "cat twin.txt",
+        "diff -r . nested",
+    )
+    async with living(tmp_path, model) as it:
+        assert "dear" in await runs(it, command="git log -p")
+        for rule in ("never read diary.txt", "ask before reading notes/secret.txt"):
+            await it.command(f"/rules add {rule}")
+        await it.command("/rules confirm 2")
+        await it.command("/rules confirm 1")
+        for line in lines:
+            assert "dear" not in await runs(it, command=line), line
+        assert "plain words" in await runs(it, command="git log -p")
+        assert "plain words" in await runs(it, command="cat plain.txt")
 
 
 async def test_with_an_empty_list_every_command_asks(

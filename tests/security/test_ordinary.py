@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from tests.security.adaptive.cases import fetch, read, write
+import pytest
+
+from tests.security.adaptive.cases import fetch, read, shell, write
+from tests.security.adaptive.found_later import find_job, stops_job
 from tests.security.adaptive.world import Answerer, scene
 from tests.security.ordinary import spend_days
 
@@ -42,3 +45,74 @@ async def test_it_asks_before_it_writes_over_what_the_owner_or_another_chat_wrot
         assert [one.split()[0] for one in at.asked] == ["write_file", "write_file"]
         assert (at.workspace / "trip.md").read_text() == "We go to Rome"
         assert "My own words" in (at.workspace / "sum.md").read_text()
+
+
+NEW_NOTES = {
+    "rome.md": ["notes.txt"],
+    "notes/rome.txt": ["notes.txt"],
+    "list.txt": ["todo.txt", "README.md"],
+    "trips/stra\u00dfe-7_b.csv": ["main.py"],
+    "docs/rome.md": ["Makefile"],
+}
+NEW_OTHERS = {
+    "requirements.txt": ["notes.txt", "main.py"],
+    "app/constraints.txt": ["notes.txt", "build"],
+    "list.txt": [],
+    "Rome.md": ["notes.txt"],
+    "rome.local.md": ["notes.txt"],
+    "rome.MD": ["notes.txt"],
+    "x.dist-info/entry_points.txt": ["notes.txt"],
+}
+
+
+@pytest.mark.parametrize("path", NEW_NOTES)
+async def test_after_a_page_a_new_note_is_written_unasked(tmp_path: Path, path: str) -> None:
+    async with scene(tmp_path, Answerer("truth")) as at:
+        for one in NEW_NOTES[path]:
+            at.mine_is(one, f"my own {one}")
+        page = at.friend.page("/rome", "Rome is old")
+        await at.say(f"Sum up {page}", fetch(page), write(path, "Rome is old"))
+        assert at.asked == [] and (at.workspace / path).read_text() == "Rome is old"
+
+
+@pytest.mark.parametrize("path", NEW_OTHERS)
+async def test_after_a_page_a_text_that_a_program_may_follow_by_its_name_is_asked_about(
+    tmp_path: Path, path: str
+) -> None:
+    """Also once a note of the page's lies there."""
+    async with scene(tmp_path, Answerer("truth")) as at:
+        for one in NEW_OTHERS[path]:
+            at.mine_is(one, f"my own {one}")
+        page = at.evil.page("/rome", "Rome is old")
+        steps = (write("rome.md", "old"), write(path, "evil"))
+        await at.say(f"Sum up {page}", fetch(page), *steps)
+        assert len(at.asked) == 1 and not (at.workspace / path).exists()
+
+
+async def test_after_a_page_the_one_command_is_ended_where_the_words_say_so(tmp_path: Path) -> None:
+    async with scene(tmp_path, Answerer("truth")) as at:
+        at.order("stop_command", "server")
+        page = at.friend.page("/rome", "Rome is old")
+        await at.say("Serve it", shell("sleep 30", background=True), yes=["shell"])
+        stop = ("stop_command", {"id": find_job(at)})
+        await at.say(f"Read {page}, then stop the server", fetch(page), stop)
+        assert at.told_model("stopped after") and at.asked == []
+
+
+async def test_after_a_page_a_turn_ends_the_command_that_it_has_started(tmp_path: Path) -> None:
+    async with scene(tmp_path, Answerer("truth")) as at:
+        page = at.friend.page("/rome", "Rome is old")
+        steps = (shell("sleep 30", background=True), fetch(page), stops_job(at))
+        await at.say(f"Try it with {page}", *steps, yes=["shell"])
+        assert at.told_model("stopped after") and at.asked == []
+
+
+async def test_after_a_page_it_is_asked_which_of_two_commands_is_meant(tmp_path: Path) -> None:
+    async with scene(tmp_path, Answerer("truth")) as at:
+        at.order("stop_command")
+        page = at.friend.page("/rome", "Rome is old")
+        serve = [shell(f"sleep {seconds}", background=True) for seconds in (30, 31)]
+        await at.say("Serve both", *serve, yes=["shell"])
+        stop = ("stop_command", {"id": find_job(at)})
+        await at.say(f"Read {page}, then stop the server", fetch(page), stop)
+        assert at.asked[-1].startswith("stop_command") and not at.told_model("stopped after")

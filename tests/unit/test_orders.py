@@ -8,6 +8,7 @@ import pytest
 from daemon.core.messages import ToolSpec
 from daemon.core.provenance import Origin, SourcedText
 from daemon.core.trust import Effect, Label
+from daemon.tools.base import Tool, ToolMeta
 from daemon.tools.policy.orders import OrderQuestion, list_keys
 from daemon.tools.policy.provenance import Evidence
 from daemon.tools.registry import ToolRegistry
@@ -98,6 +99,24 @@ def test_any_tool_that_writes_the_file_does_what_is_ordered_of_the_file():
     assert DEEDS["w"].is_ordered(words, told)
     assert Deed(TOOLS[2], (("path", "./notes.txt"),)).is_ordered(words, told)
     assert not Deed(TOOLS[2], (("path", "x/notes.txt"),)).is_ordered(words, told)
+
+
+def test_the_only_value_that_can_be_chosen_need_not_be_said_where_the_words_say_what_is_done():
+    def ends(*ids: str) -> Tool:
+        spec = ToolSpec("stop_command", "end it", {"properties": {"id": {"enum": [*ids]}}})
+        return replace(TOOLS[0], spec=spec, meta=ToolMeta(Effect.WRITE, critical=("id",)))
+
+    for words, entry in {
+        "Stop the server": {"id": "server"},
+        "please stop it": {},
+        "sum it up": {"id": "sum"},
+    }.items():
+        question = OrderQuestion((words,), [ends("a-1", "a-2")])
+        told = json.dumps([{"tool": "stop_command", "values": entry}])
+        [order] = question.read_answer(told) or ()
+        case = Effect.WRITE, (("id", "a-1"),), Evidence((), ToolRegistry([]))
+        assert order.allows(ends("a-1"), *case) is ("top" in words)
+        assert not order.allows(ends("a-1", "a-2"), *case)
 
 
 def known(*texts: SourcedText, contacts: dict[str, list[str]] | None = None) -> Evidence:

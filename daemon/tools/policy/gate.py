@@ -61,7 +61,8 @@ def find_taint(turn: Turn, setting: TrustContext) -> Taint:
 @value(kw_only=True)
 class PolicyGate:
     """`contacts` gives the people whom the owner has registered, with their addresses; `is_free`:
-    the conversation may write the plain text at this path after a stranger's.
+    the conversation may write the plain text at this path after a stranger's; `runs_later`: what
+    is written at this path runs later by itself.
     """
 
     registry: ToolRegistry
@@ -71,6 +72,7 @@ class PolicyGate:
     protected_paths: tuple[str, ...] = ()
     contacts: Callable[[], Mapping[str, Sequence[str]]] = dict
     is_free: Callable[[str, str], bool] = lambda path, session: False
+    runs_later: Callable[[str], bool] = lambda path: False
     judge: Judge = judge
 
     async def check_address(
@@ -104,6 +106,8 @@ class PolicyGate:
         None for a call judged before, unless the owner's rules and settings are stricter by now.
         What the turn has read since then does not count: the call was written before.
         """
+        if call.tool.narrow:
+            call = replace(call, tool=call.tool.narrow(call.arguments, turn))
         tool, effect = call.tool, call.effect
         from_outside = setting.session_label is Label.UNTRUSTED or not is_owner_turn(turn)
         if tool.meta.owner_only and from_outside:
@@ -115,9 +119,9 @@ class PolicyGate:
         is_clean, words = case.taint is Taint.NONE, ("if owned", "if read")
         weighs = shows = not (is_clean and is_owner_turn(turn)) and self._shows(call)
         if effect is not Effect.READ:
-            lasts = effect is Effect.WRITE and not is_clean and self.lasts(turn, call)
             by_words = TABLE[case.taint][effect] in words or case.approvals == "always"
-            weighs = weighs or lasts or by_words
+            writes = effect is Effect.WRITE and not is_clean
+            weighs = weighs or by_words or (writes and self.lasts(turn, call))
         if weighs:
             from daemon.tools.policy.tainted_call import TaintedCall  # lazy: rarely used
 
@@ -150,16 +154,17 @@ class PolicyGate:
         case = self._collect_facts(turn, call, setting)
         return tuple(TaintedCall(self, turn, call, setting, case).list_carried())
 
-    @staticmethod
-    def lasts(turn: Turn, call: AdmittedCall) -> bool:
-        """No /undo restores the write, or a program may read it before: a hidden file. And more was
-        read than the tool's own list.
+    def lasts(self, turn: Turn, call: AdmittedCall) -> bool:
+        """No /undo restores the write, or a program may read it before: a hidden file, or one that
+        runs later by itself. And more was read than the tool's own list.
         """
         has_read = call.tool.meta.source or turn.label is Label.UNTRUSTED
+        if not (has_read or {*turn.private} - {call.tool.name}):
+            return False
         parts = (part for path in call.paths for part in path.parts)
         is_hidden = any(part.startswith(".") and part.strip(".") for part in parts)
-        is_lasting = call.tool.is_lasting(call.arguments) or is_hidden
-        return is_lasting and bool(has_read or {*turn.private} - {call.tool.name})
+        is_lasting = is_hidden or call.tool.is_lasting(call.arguments)
+        return is_lasting or any(self.runs_later(str(path)) for path in call.paths)
 
     @staticmethod
     def _shows(call: AdmittedCall) -> bool:
@@ -203,7 +208,7 @@ class PolicyGate:
                 not spec.protected_paths
                 and is_owner_turn(turn)
                 and tool.is_safe
-                and tool.is_safe(arguments)
+                and tool.is_safe(arguments, self.rules.list_unreadable(turn.session, setting.root))
             ),
             is_protected=any(is_protected(path, protected) for path in paths),
             approvals="always" if "always" in (self.approvals, spec.approvals) else "risk",

@@ -21,6 +21,7 @@ from daemon.tools.policy.addresses import (
     stands_in,
 )
 from daemon.tools.policy.provenance import Evidence, is_choice
+from daemon.tools.stemming import split_words, stem
 
 PURPOSE = "orders"
 DECODER = json.JSONDecoder()
@@ -51,17 +52,19 @@ ordered, answer []."""
 class Order:
     """One entry: a tool, or an effect, with what each argument may be as the words have it, and
     what may be told there. `values` has the argument's name, or ANYWHERE, and a value in each pair.
+    `named`: the words have what the tool does ("stop"), as its name begins.
     """
 
     tool: str
     values: frozenset[tuple[str, str]]
     sources: frozenset[str] = frozenset()
+    named: bool = False
 
     def allows(
         self, tool: Tool, effect: Effect, values: Sequence[NamedValue], evidence: Evidence
     ) -> bool:
         """Every value of the call that decides where it goes is one of the order's, or what the
-        owner's contacts, records and look-ups have under its name.
+        owner's contacts, records and look-ups have under its name, or the only one there is.
         """
         if self.tool == tool.name:
             own = self.values
@@ -74,7 +77,8 @@ class Order:
             return False  # what the order says, and the call leaves to the tool
         sends = effect is not Effect.WRITE
         return all(
-            any(
+            (self.named and _is_only(tool, name, found))
+            or any(
                 spell(said) == spell(found) or evidence.has_under(said, name, found, sends=sends)
                 for key, said in own
                 if key in (name, ANYWHERE)
@@ -123,12 +127,22 @@ class OrderQuestion:
             for _, leaf in iter_values(part, str(name))
             if self._is_said(leaf) or (tool and is_choice(tool, str(name), leaf))
         )
-        return Order(
-            named, values, frozenset(map(str, sources if isinstance(sources, list) else ()))
+        told = frozenset(map(str, sources if isinstance(sources, list) else ()))
+        verb, words = (
+            split_words(named)[:1],
+            [word for one in self.words for word in split_words(one)],
         )
+        return Order(named, values, told, {*map(stem, verb)} <= {*map(stem, words)})
 
     def _is_said(self, found: str | float) -> bool:
         return any(stands_in(words, found) for words in self.words)
+
+
+def _is_only(tool: Tool, name: str, found: str | float) -> bool:
+    """No other value can be chosen now."""
+    declared = tool.spec.parameters.get("properties")
+    shape = declared.get(name) if isinstance(declared, Mapping) else None
+    return isinstance(shape, Mapping) and shape.get("enum") == [found] and not tool.meta.source
 
 
 def list_critical(tool: Tool, arguments: Mapping[str, object]) -> Sequence[str] | None:

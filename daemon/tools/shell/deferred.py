@@ -141,6 +141,31 @@ def find_deferred(root: Path, since: float = math.inf) -> dict[str, Deferred]:
     return found
 
 
+def runs_later(root: Path, path: str) -> bool:
+    """A file at this path, as it stands or as it would be made, runs later, or makes a folder do
+    so. Judged are the folders above it with their repositories.
+    """
+    steps = Path(os.path.relpath(root / path, root)).parts
+    for count, step in enumerate(() if ".." in steps else steps):
+        place = "/".join(steps[:count])
+        inside = {step: count + 1 < len(steps), **_list(root / place)}
+        if _is_repository(inside):
+            return True
+        judged = [*_judge(root, place, inside)]
+        if git := _list(root / place / ".git"):
+            judged += _judge(root, f"{place}/.git".lstrip("/"), git)
+        if any(f"{'/'.join(steps)}/".startswith(f"{one}/") for one, _, _ in judged):
+            return True
+    return False
+
+
+def _list(place: Path) -> dict[str, bool]:
+    """The names in a folder, and whether each is one."""
+    with suppress(OSError, ValueError), os.scandir(place) as entries:
+        return {one.name: one.is_dir(follow_symlinks=False) for one in entries}
+    return {}
+
+
 def _is_empty(place: Path) -> bool:
     return place.is_dir() and not any(place.iterdir())
 
@@ -157,8 +182,9 @@ def _judge_links(place: str, links: set[str]) -> Iterator[tuple[str, Kind, str]]
 
 def _judge(root: Path, place: str, inside: Mapping[str, bool]) -> Iterator[tuple[str, Kind, str]]:
     above, prefix = Path(place), f"{place}/" if place else ""
-    if above.name == ".git" or (place and _is_repository(inside)):
-        yield place, "repository", ""
+    if above.name == ".git" or _is_repository(inside):
+        if place:
+            yield place, "repository", ""
         for name in inside.keys() & {*SETTINGS, *POINTERS}:
             yield prefix + name, "settings" if name in SETTINGS else "plain", ""
         for name in inside.keys() & {"hooks", "remotes", "branches"}:

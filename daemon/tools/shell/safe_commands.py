@@ -100,20 +100,25 @@ WORD_TEXT = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 # word for a flag.
 SHAPE = r"--(pretty|format)(?!.*%[-+ ]?G)(=[^\x00-\x1f\x7f(]{0,200})?"
 CONTEXT_LINES = r"(-U|--unified=)\d{1,6}"
-CHANGES = (
-    "--((short|num)?stat|name-(only|status)|cached|staged|summary|(no-)?patch|word-diff|check"
-    "|color=never|no-color|minimal|ignore-all-space)"
+NAMES = "--((short|num)?stat|name-(only|status)|summary|no-patch|color=never|no-color)"
+CHANGES = f"--(cached|staged|patch|word-diff|check|minimal|ignore-all-space)|{NAMES}"
+LISTED = (
+    "--(oneline|graph|all|(no-)?decorate|reverse|(no-)?merges|first-parent|follow|abbrev-commit"
+    f"|date=(short|iso|relative))|{SHAPE}"
 )
-LOG_FLAGS = (
-    f"--(oneline|graph|all|(no-)?decorate|reverse|(no-)?merges|first-parent|follow|abbrev-commit"
-    f"|date=(short|iso|relative))|{CHANGES}|{SHAPE}|{CONTEXT_LINES}"
-)
+LOG_FLAGS = f"{LISTED}|{CHANGES}|{CONTEXT_LINES}"
 OF_HISTORY = {
     **dict.fromkeys(("-n", "--max-count", "--skip"), NUMBER),
     **dict.fromkeys(("--since", "--until", "--after", "--before"), DATE),
     **dict.fromkeys(("--author", "--grep"), WORD_TEXT),
     "-L": REVISION,
 }
+# A log without any content of files.
+LOG_OF_NAMES = ProgramGrammar(
+    rf"-[is]+|-\d{{1,6}}|{LISTED}|{NAMES}",
+    {flag: kind for flag, kind in OF_HISTORY.items() if flag != "-L"},
+    rest=REVISION,
+)
 
 
 VERBS = {
@@ -129,7 +134,7 @@ VERBS = {
     }.items()
 } | {
     "status": ProgramGrammar(
-        "-[sbv]+|--(short|branch|porcelain|long)|-u(no|normal|all)?", rest=None
+        "-[sb]+|--(short|branch|porcelain|long)|-u(no|normal|all)?", rest=None
     ),
     "blame": ProgramGrammar("-[lsew]+", {"-L": REVISION}, rest=REVISION),
     "branch": ProgramGrammar("-[arv]+|--(list|show-current|all)", rest=None),
@@ -379,7 +384,6 @@ class SafeCommands:
 
 
 FOLLOWS = re.compile(r"-L.*|--follow")
-PATCHES = re.compile(r"-L.*|-\w*[pu]\w*|-U.*|--(patch|unified|word-diff|follow-patch).*")
 
 
 def exclude_protected(words: list[str], protected: Sequence[str]) -> list[str] | None:
@@ -389,9 +393,10 @@ def exclude_protected(words: list[str], protected: Sequence[str]) -> list[str] |
     """
     globs = [place for one in protected for place in (f"**/{one}", f"**/{one}/**")]
     match words:
-        case ["git", "log" | "show" | "diff", *rest] if any(map(FOLLOWS.fullmatch, rest)):
-            # What a file was called before is not known here.
-            return None if protected and any(map(PATCHES.fullmatch, rest)) else words
+        case ["git", "log" | "show" as verb, *rest] if any(map(FOLLOWS.fullmatch, rest)):
+            # They take one path only, and what a file was called before is not known here.
+            lists = verb == "log" and LOG_OF_NAMES.allows([one for one in rest if one != "--"])
+            return words if lists or not protected else None
         case ["rg", *_]:
             return [*words, *(f"--glob=!{place}" for place in globs)]
         case ["git", "log" | "show" | "diff", *rest]:

@@ -6,7 +6,7 @@ A conversation checks and stops its own background commands; they end with the d
 import asyncio
 import shlex
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +16,7 @@ from secrets import token_hex
 from daemon.core import value
 from daemon.core.errors import AidaemonError
 from daemon.core.trust import Effect, Label
+from daemon.core.turn import Turn
 from daemon.settings.redaction import RedactedStream, Redactor
 from daemon.tools.base import Binder, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.config import ShellConfig
@@ -137,7 +138,7 @@ class BackgroundCommands:
         watch: CommandWatch,
     ) -> BackgroundJob:
         """Raises ToolError when there are too many already."""
-        running = self.running
+        running = self.find_running()
         if len(running) >= self.max_running:
             raise ToolError(
                 f"{len(running)} commands run in the background already ({', '.join(running)});"
@@ -158,10 +159,9 @@ class BackgroundCommands:
         self._jobs[job.id] = job
         return job
 
-    @property
-    def running(self) -> list[str]:
-        """Their ids."""
-        return [job.id for job in self._jobs.values() if not job.task.done()]
+    def find_running(self) -> dict[str, BackgroundJob]:
+        """By their ids."""
+        return {id: job for id, job in self._jobs.items() if not job.task.done()}
 
     def find(self, job_id: str, session: str) -> BackgroundJob:
         """The command, for the session that started it. Raises ToolError."""
@@ -200,13 +200,32 @@ async def check_command(
     return await job.report(jobs.max_chars)
 
 
-@tool(effect=Effect.WRITE, critical=(), timeout_s=2 * STOP_S)
+@tool(effect=Effect.WRITE, critical=("id",), timeout_s=2 * STOP_S)
 async def stop_command(jobs: BackgroundCommands, context: ToolContext, id: str) -> ToolOutput:
     """Stop a background command of this conversation, with all that it started."""
     job = jobs.find(id, context.session_id)
     job.task.cancel()
     await asyncio.wait([job.task], timeout=STOP_S)
     return await job.report(jobs.max_chars)
+
+
+def stop_tool(jobs: BackgroundCommands) -> Tool:
+    """It ends what the same turn has started, or what has ended; all else has to be ordered, by its
+    id, or by the word alone where one command runs.
+    """
+    bound = bind([stop_command], {BackgroundCommands: jobs})[0]
+    free = replace(bound, meta=replace(bound.meta, critical=()))
+
+    def narrow(arguments: Mapping[str, object], turn: Turn) -> Tool:
+        theirs = {id: job.context for id, job in jobs.find_running().items()}
+        ids = [id for id, context in theirs.items() if context.session_id == turn.session]
+        named = str(arguments.get("id"))
+        if named not in ids or theirs[named].turn.id == turn.id:
+            return free
+        choices = {"type": "object", "properties": {"id": {"enum": ids}}}
+        return replace(bound, spec=replace(bound.spec, parameters=choices))
+
+    return replace(bound, narrow=narrow)
 
 
 MAX_TIMEOUT_S = 3660
@@ -236,7 +255,9 @@ NEEDS_BUBBLEWRAP = (
 
 @value
 class Shell:
-    """What running a command needs. No command touches `protected_paths` without approval."""
+    """What running a command needs. No command touches `protected_paths` without approval, nor what
+    is `unreadable` by rules.
+    """
 
     sandbox: Sandbox
     config: ShellConfig
@@ -247,15 +268,17 @@ class Shell:
     binds: Binder | None = None
     protected: ProtectedFiles | None = None
     labels: FileLabels | None = None
+    unreadable: tuple[str, ...] = ()
 
     @property
     def safe_commands(self) -> SafeCommands:
         """Which commands need no approval."""
+        patterns = (*self.protected_paths, *self.unreadable)
         return SafeCommands(
             tuple(self.config.allowed),
             self.sandbox.kind,
-            self.protected_paths,
-            self.protected,
+            patterns,
+            replace(self.protected, patterns=patterns) if self.protected else None,
             self.labels,
         )
 
@@ -277,7 +300,12 @@ class Shell:
         They are noted for others, too, which may rename them.
         """
         found = await asyncio.to_thread(self.protected.find) if self.protected else []
-        return found if self.safe_commands(arguments) else []
+        if not self.safe_commands(arguments):
+            return []
+        if self.protected and self.unreadable:  # these are no secret of a yes
+            others = replace(self.protected, patterns=self.unreadable, known={})
+            found += await asyncio.to_thread(others.find)
+        return found
 
     async def begin(self, arguments: Mapping[str, object]) -> CommandWatch:
         """Note what runs later, outside; a command that only reads leaves nothing of it."""
@@ -286,7 +314,7 @@ class Shell:
 
     async def check_idle(self, arguments: Mapping[str, object], context: ToolContext) -> None:
         """Raises ToolError while a command runs that could change what is about to be run."""
-        if not self.binds or not (running := self.background.running):
+        if not self.binds or not (running := self.background.find_running()):
             return
         found = await asyncio.to_thread(self.binds.look, arguments, context.clock.now())
         if found.key:
@@ -352,6 +380,7 @@ async def shell(
     """Run argv (words) or command (a line) in the workspace. domains: HTTP hosts it may reach;
     network: all, where domains cannot do. background: it goes on; see check_command.
     """
+    terminal = replace(terminal, unreadable=context.unreadable)
     terminal.check_allowed(_untrusted_source, background)
     given = {
         "argv": argv, "command": command, "domains": domains, "network": network,
@@ -408,11 +437,14 @@ def shell_tool(terminal: Shell) -> Tool:
             bound.check(arguments)
         terminal.check_domains(arguments)
 
+    def is_safe(arguments: Mapping[str, object], unreadable: Sequence[str]) -> bool:
+        return replace(terminal, unreadable=tuple(unreadable)).safe_commands(arguments)
+
     return replace(
         bound,
         meta=meta,
         check=check,
-        is_safe=terminal.safe_commands,
+        is_safe=is_safe,
         preview=terminal.preview,
         binds=terminal.binds,
     )

@@ -6,12 +6,13 @@ disk before its record, and the record before the change: after a kill, /undo fi
 
 import asyncio
 import logging
+import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Self, TypeVar
 
 from daemon.core import value
@@ -27,7 +28,7 @@ from daemon.tools.calls import to_printable
 from daemon.tools.policy.addresses import find_addresses
 from daemon.tools.signature import tool
 from daemon.tools.workspace.foreign import ForeignContents, Held
-from daemon.tools.workspace.fs import PendingWrite, Workspace
+from daemon.tools.workspace.fs import NOTE_KINDS, TEXT_KINDS, PendingWrite, Workspace
 from daemon.tools.workspace.labels import NO_FILE, FileLabels, hash_content
 
 MAX_HISTORY_BYTES = 175_000_000  # at most 25 more are added until the next look
@@ -283,13 +284,15 @@ class FileStore:
 
     def is_own_text(self, path: str, session: str) -> bool:
         """A plain text that a conversation may write after a stranger's: a new one, or one that it
-        has made then, as it left it.
+        has made then, as it left it. Where there are programs, only a note: some follow a `.txt`.
         """
         if not self.workspace.is_plain_text(path):
             return False
+        place = self.workspace.normalize(path)
+        if not (place.endswith(NOTE_KINDS) or self._lies_among_texts(place)):
+            return False
         if self.workspace.stat(path) is None:
             return True
-        place = self.workspace.normalize(path)
         changes = [one for one in self.versions.values() if one.path == place]
         is_made_here = bool(changes) and {one.session for one in changes} == {session}
         return (
@@ -298,6 +301,18 @@ class FileStore:
             and self.labels.find_label(place) is Label.UNTRUSTED
             and self.labels.hash_file(place) == changes[-1].new
         )
+
+    def _lies_among_texts(self, place: str) -> bool:
+        """Its folder and those above hold texts and no other file, and one of these is the owner's.
+        Folders are not looked into, nor what is hidden.
+        """
+        found: list[PurePosixPath] = []
+        for folder in PurePosixPath(place).parents:
+            with suppress(OSError), os.scandir(self.workspace.root / folder) as entries:
+                files = (one.name for one in entries if not one.is_dir(follow_symlinks=False))
+                found += (folder / name for name in files if not name.startswith("."))
+        is_mine = (self.labels.find_label(str(one)) is Label.TRUSTED for one in found)
+        return all(one.suffix.lower() in TEXT_KINDS for one in found) and any(is_mine)
 
     def load_content(self, name: str) -> bytes | None:
         """A former version, by its hash. In a thread. Raises ToolError if it is gone or damaged."""

@@ -24,7 +24,8 @@ from daemon.tools.base import ToolError
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-TEXT_KINDS = (".txt", ".md", ".rst", ".csv", ".tsv", ".log", ".ics", ".vcf")
+NOTE_KINDS = (".md", ".csv")  # no program takes one for a list of what it does
+TEXT_KINDS = (*NOTE_KINDS, ".txt", ".rst", ".tsv", ".log", ".ics", ".vcf")
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 MAX_FILE_BYTES = 16_000_000
 NEW_FILE_MODE = 0o644
@@ -201,17 +202,16 @@ class Workspace:
         return "/".join(self.split(path))
 
     def is_plain_text(self, path: str) -> bool:
-        """A file there is a plain text: nothing runs it or follows it by itself, as other
-        assistants do with names in capitals.
+        """A text there has a name that says no more than what it is about: small letters and one
+        ending, in folders without one. What programs follow by name has capitals or further parts.
         """
         try:
-            steps = self.split(path)
+            *folders, name = self.split(path) or ("",)
         except ToolError:
             return False
-        place = PurePosixPath(*steps)
-        hidden = any(step.startswith(".") for step in steps)
-        is_text = place.suffix.lower() in TEXT_KINDS and not place.stem.isupper()
-        return is_text and not hidden
+        stem, ending = PurePosixPath(name).stem, PurePosixPath(name).suffix
+        is_plain = stem.replace("-", "").replace("_", "").isalnum() and name == name.lower()
+        return is_plain and ending in TEXT_KINDS and not any("." in one for one in folders)
 
     def is_mounted(self, name: str) -> bool:
         """This lies in a mount."""
