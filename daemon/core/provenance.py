@@ -81,17 +81,6 @@ class TrustContext:
     consult: Consult | None = None
 
 
-def is_owner_turn(turn: Turn) -> bool:
-    """The owner stands behind it: nobody else has said what to do in it. For a sub-agent that is
-    who began it all.
-    """
-    return all(
-        entry.event.role == OWNER_NAME
-        for entry in turn.events
-        if isinstance(entry.event, (UserSaid, Steered))
-    )
-
-
 def collect_texts(turn: Turn) -> tuple[SourcedText, ...]:
     """Everything that was said in a turn, in order; what the model wrote as arguments of its calls,
     too.
@@ -99,7 +88,7 @@ def collect_texts(turn: Turn) -> tuple[SourcedText, ...]:
     What tools say in a turn of somebody else's counts as theirs: they may have had it written where
     it was found.
     """
-    owned = is_owner_turn(turn)
+    owned = turn.is_owners
     return tuple(said for entry in turn.events for said in _iter_event_texts(entry.event, owned))
 
 

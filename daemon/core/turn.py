@@ -42,7 +42,15 @@ from daemon.core.events import (
 )
 from daemon.core.labels import LABELLED, find_label, find_private
 from daemon.core.messages import Message, MessageRole, RequestAdapted, ToolCall, Usage
-from daemon.core.trust import APPROVALS, Effect, Label, Outcome, Sources, join_sources
+from daemon.core.trust import (
+    APPROVALS,
+    OWNER_NAME,
+    Effect,
+    Label,
+    Outcome,
+    Sources,
+    join_sources,
+)
 from daemon.core.turn_spec import Intent, Limits, TurnSpec
 
 
@@ -201,9 +209,10 @@ class Turn:
     the seq of the latest event that brought the turn further: asking again after a crash does not.
     `coached` says after which iteration each kind came last. `kept_earlier` and `summary` are what
     compression left of the turns before; None is all of them. `replies`: those since the user last
-    spoke, each with the results of its calls. `news`: the seq at which something
-    last reached the turn from outside. `label` joins all that the model was shown, the words about
-    its tools included; `private` what of the owner's own it was shown, in earlier turns, too.
+    spoke, each with the results of its calls. `news`: the seq at which something last reached the
+    turn from outside. `label` joins all that the model was shown, the words about its tools
+    included; `private` what of the owner's own it was shown, in earlier turns, too. `is_owners`:
+    nobody else has said what to do in it; of a sub-agent, in what it works for.
     """
 
     id: str
@@ -222,6 +231,7 @@ class Turn:
     refunds: int = 0
     label: Label = Label.TRUSTED
     private: Sources = ()
+    is_owners: bool = True
     spent: TurnUsage = field(default_factory=TurnUsage)
     open_request: ModelAsked | None = None
     adapted: RequestAdapted | None = None
@@ -343,6 +353,7 @@ class Turn:
                 if not self.pending:
                     self._take_results()
             case UserSaid():
+                self.is_owners &= event.role == OWNER_NAME
                 self.awaiting_verdict = False
                 self.limits, self.spec = event.limits, event.terms
                 self.max_iterations = event.limits.max_iterations
@@ -355,6 +366,7 @@ class Turn:
                     text = f"<memory>\n{lines}\n</memory>\n{text}"
                 self.messages.append(Message(MessageRole.USER, text, label=event.own_label))
             case Steered(text=text):
+                self.is_owners &= event.role == OWNER_NAME
                 if self.awaiting_verdict and self.reply and self.reply.text:
                     self.superseded.append(self.reply.text)
                 self.awaiting_verdict = False

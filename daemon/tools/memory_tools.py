@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 from daemon.core import value
-from daemon.core.provenance import find_taint, is_owner_turn, is_owners_text, list_typed
+from daemon.core.provenance import find_taint, is_owners_text, list_typed
 from daemon.core.trust import Effect, Label, join_all
 from daemon.core.turn import Turn
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
@@ -111,7 +111,7 @@ async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
     fact, turn = fact.strip(), context.turn
     if not fact:
         raise ToolError("fact is empty; say what to remember")
-    is_strange = context.untrusted_source or not is_owner_turn(turn)
+    is_strange = context.untrusted_source or not turn.is_owners
     ordered = is_strange and is_owner_order(turn, fact)
     label = Label.UNTRUSTED if is_strange and not ordered else Label.TRUSTED
     try:
@@ -120,7 +120,7 @@ async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
             at=context.clock.now(),
             source=f"{context.session_id} {turn.id}",
             label=label.value,
-            owned=ordered or (is_owner_turn(turn) and is_owners_text(turn, fact)),
+            owned=ordered or (turn.is_owners and is_owners_text(turn, fact)),
             where=describe_source(turn, label),
         )
     except MemoryFull as error:
@@ -144,7 +144,7 @@ async def recall(memories: OwnersMemory, context: ToolContext, query: str) -> To
     """Search what was remembered."""
     if not query.strip():
         raise ToolError("query is empty; say what to look for")
-    if not (is_owner_turn(context.turn) and await memories.is_own(context.session_id)):
+    if not (context.turn.is_owners and await memories.is_own(context.session_id)):
         return ToolOutput(NOT_HERE)
     hits = await memories.memory.recall(query, MAX_HITS)
     lines = [f"- {hit.text} ({hit.at:%Y-%m-%d})" for hit in hits]

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 from daemon.core import value
-from daemon.core.provenance import TrustContext, is_owner_turn
+from daemon.core.provenance import TrustContext
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn import PLAN_TOOL, Turn
 from daemon.tools.base import ToolError
@@ -109,7 +109,7 @@ class PolicyGate:
         if call.tool.narrow:
             call = replace(call, tool=call.tool.narrow(call.arguments, turn))
         tool, effect = call.tool, call.effect
-        from_outside = setting.session_label is Label.UNTRUSTED or not is_owner_turn(turn)
+        from_outside = setting.session_label is Label.UNTRUSTED or not turn.is_owners
         if tool.meta.owner_only and from_outside:
             return DENY, OWNER_ONLY
         if tool.name == PLAN_TOOL and (why := self._explain_bad_plan(turn, call, setting)):
@@ -117,7 +117,7 @@ class PolicyGate:
         earlier = call.state.judged
         case = self._collect_facts(turn, call, setting)
         is_clean, words = case.taint is Taint.NONE, ("if owned", "if read")
-        weighs = shows = not (is_clean and is_owner_turn(turn)) and self._shows(call)
+        weighs = shows = not (is_clean and turn.is_owners) and self._shows(call)
         if effect is not Effect.READ:
             by_words = TABLE[case.taint][effect] in words or case.approvals == "always"
             writes = effect is Effect.WRITE and not is_clean
@@ -206,7 +206,7 @@ class PolicyGate:
             # `is_safe` knows the config's protected paths only.
             safe=bool(
                 not spec.protected_paths
-                and is_owner_turn(turn)
+                and turn.is_owners
                 and tool.is_safe
                 and tool.is_safe(arguments, self.rules.list_unreadable(turn.session, setting.root))
             ),

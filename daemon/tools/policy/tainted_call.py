@@ -15,7 +15,6 @@ from daemon.core.provenance import (
     SourcedText,
     TrustContext,
     collect_texts,
-    is_owner_turn,
     is_owners_word,
 )
 from daemon.core.rows import Disclosure
@@ -152,7 +151,7 @@ class TaintedCall:
 
     async def _is_shared(self) -> bool:
         where = self.setting.root or self.turn.session
-        if where.startswith("web:") and not is_owner_turn(self.turn):
+        if where.startswith("web:") and not self.turn.is_owners:
             return False  # an editor's own conversation, which viewers may read
         return await self.gate.grants.is_shared(where)
 
