@@ -238,8 +238,8 @@ class UserSaid:
     `label` is that of the words themselves, `before` that of what the model is shown from earlier
     turns. `composed` words are no person's: another agent wrote them, or they hold what one said.
     `role` is the role of the person behind them: only an owner's words are the owner's.
-    `files` tells of files that came with it: a stranger may have named them. `quoted`: parts of the
-    text that are nobody's order. `outcomes`: the ends of messages to others, `settled` their ids.
+    `files` tells of files that came with it; `named`: a stranger may have named them. `quoted`:
+    parts that are nobody's order. `outcomes`: ends of messages to others, `settled` their ids.
     `private`: what of the owner's was shown before, or may stand in it.
     """
 
@@ -260,6 +260,7 @@ class UserSaid:
     outcomes: str = ""
     settled: tuple[str, ...] = ()
     private: Sources = ()
+    named: bool = False
 
     @property
     def full_text(self) -> str:
@@ -272,7 +273,7 @@ class UserSaid:
         """The label of the message as it is shown: what was said, and what memory had to say about
         it.
         """
-        said = Label.UNTRUSTED if self.quoted else self.label
+        said = Label.UNTRUSTED if self.quoted or self.named else self.label
         return join_all((said, *(hit.label for hit in self.memories)))
 
 
