@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 10_020,
     "daemon/settings": 10_580,
     "daemon/store": 15_070,
-    "daemon/tools": 106_900,
+    "daemon/tools": 107_080,
     "daemon/triggers": 23_800,
     "memory": 2_650,
 }

@@ -6,8 +6,9 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 from daemon.core import value
+from daemon.core.events import Steered, UserSaid
 from daemon.core.provenance import TrustContext, is_owner_turn
-from daemon.core.trust import Decision, Effect, Label
+from daemon.core.trust import Decision, Effect, Label, Role
 from daemon.core.turn import PLAN_TOOL, Turn
 from daemon.tools.base import ToolError
 from daemon.tools.calls import (
@@ -18,7 +19,7 @@ from daemon.tools.calls import (
     is_protected,
 )
 from daemon.tools.policy.addresses import iter_values
-from daemon.tools.policy.facts import Approvals, PolicyInput, Taint
+from daemon.tools.policy.facts import OTHERS_READ, Approvals, PolicyInput, Taint
 from daemon.tools.policy.grants import PLAN_SCOPE, GrantRequest, GrantStore, grantable_paths
 from daemon.tools.policy.judges import TABLE, Judge, judge, quote
 from daemon.tools.policy.plans import MAX_ACTIONS, find_fault, read_actions
@@ -43,10 +44,26 @@ def make_grant_request(turn: Turn, call: AdmittedCall, setting: TrustContext) ->
     )
 
 
-def _list_server_paths(call: AdmittedCall) -> list[PurePosixPath]:
-    """All that could be a place among the arguments of a server's tool."""
+def is_owners_to_answer(call: AdmittedCall, reason: str) -> bool:
+    """An admin's yes is not enough, though it is a WRITE: others would read its result, or it
+    writes what the assistant does by itself as the owner's word.
+    """
+    prompts = (is_protected(path, (HEARTBEAT_FILE,)) for path in _list_paths(call))
+    return reason.endswith(OTHERS_READ) or any(prompts)
+
+
+def _list_paths(call: AdmittedCall) -> list[PurePosixPath]:
+    """Its workspace paths; of a server's tool all that could be a place among the arguments."""
+    if not call.tool.meta.source:
+        return call.paths
     values = (str(one) for part in call.arguments.values() for _, one in iter_values(part, ""))
     return [PurePosixPath(unquote(one.removeprefix("file://"))) for one in values]
+
+
+def _is_others(turn: Turn) -> bool:
+    """A person of a lower role has spoken in it; a mail's or event's sender is no person here."""
+    said = (one.event for one in turn.events if isinstance(one.event, UserSaid | Steered))
+    return any(one.role not in (Role.OWNER, Role.GUEST) for one in said)
 
 
 def find_taint(turn: Turn, setting: TrustContext) -> Taint:
@@ -106,7 +123,7 @@ class PolicyGate:
         """
         tool, effect = call.tool, call.effect
         from_outside = setting.session_label is Label.UNTRUSTED or not is_owner_turn(turn)
-        if tool.meta.owner_only and from_outside:
+        if (tool.meta.owner_only and from_outside) or (tool.meta.no_others and _is_others(turn)):
             return DENY, OWNER_ONLY
         if tool.name == PLAN_TOOL and (why := self._explain_bad_plan(turn, call, setting)):
             return DENY, why
@@ -195,9 +212,9 @@ class PolicyGate:
         protected = (*self.protected_paths, *spec.protected_paths)
         taint = find_taint(turn, setting)
         if call.effect not in READ_EFFECTS:
-            own = () if taint is Taint.NONE else (HEARTBEAT_FILE,)
+            is_own = taint is Taint.NONE and is_owner_turn(turn)
+            own = () if is_own else (HEARTBEAT_FILE,)
             protected = (*protected, GIT_FOLDER, *own)
-        paths = _list_server_paths(call) if tool.meta.source else call.paths
         return PolicyInput(
             effect=call.effect,
             taint=taint,
@@ -208,7 +225,7 @@ class PolicyGate:
                 and tool.is_safe
                 and tool.is_safe(arguments)
             ),
-            is_protected=any(is_protected(path, protected) for path in paths),
+            is_protected=any(is_protected(path, protected) for path in _list_paths(call)),
             approvals="always" if "always" in (self.approvals, spec.approvals) else "risk",
             ruling=self.rules.ruling(turn.session, setting.root, tool, arguments),
             askable=setting.can_ask,

@@ -359,7 +359,8 @@ async def a94(at: Scene) -> bool:
         front.platform.say(OWNER, group, front.platform.mention(words))
         await front.platform.until(lambda: any(one.buttons for one in front.shown(group)))
         card = next(one for one in front.shown(group) if one.buttons)
-        await front.pressed("eve", card.id, button(card).data)
+        if "may not" in await front.pressed("eve", card.id, button(card).data):
+            return False
         await front.platform.until(lambda: any("So." in one.text for one in front.shown(group)))
         return any(CANARY in str(one) for one in front.shown(group))
 
