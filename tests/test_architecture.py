@@ -45,8 +45,8 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/app": 11_720,
     "daemon/cli": 28_100,
     "daemon/client": 10_900,
-    "daemon/commands": 14_310,
-    "daemon/core": 13_750,
+    "daemon/commands": 14_320,
+    "daemon/core": 13_810,
     "daemon/gateway": 5_710,
     "daemon/http": 7_610,
     "daemon/loops": 4_940,
@@ -56,9 +56,9 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/services": 2_900,
     "daemon/sessions": 10_020,
     "daemon/settings": 10_580,
-    "daemon/store": 15_070,
+    "daemon/store": 15_180,
     "daemon/tools": 107_080,
-    "daemon/triggers": 23_800,
+    "daemon/triggers": 23_840,
     "memory": 2_650,
 }
 TOP_LEVEL = {
