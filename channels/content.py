@@ -2,7 +2,9 @@
 cards, polls, files, and what it points at.
 """
 
+import mimetypes
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 
 from channels import value
@@ -69,16 +71,26 @@ class Content:
     files: tuple[Attachment, ...] = ()
 
     @property
-    def boxes(self) -> tuple[str, ...]:
-        """What stands beside the text: cards and polls, which a program or somebody else made."""
+    def beside(self) -> tuple[str, ...]:
+        """What stands beside the text, and its sender did not word: cards, polls and notes."""
         shown = chain(self.cards, self.polls)
-        return tuple(text for one in shown if (text := one.render()))
+        return (*(text for one in shown if (text := one.render())), *self.notes)
 
     def render(self, *, with_files: bool = False) -> str:
         """All of it as text; `with_files` names the files, where they are not handed on."""
         files = map(describe_file, self.files) if with_files else ()
-        parts = (self.text, *self.boxes, *self.notes, *files)
+        parts = (self.text, *self.beside, *files)
         return shorten("\n\n".join(filter(str.strip, parts)), MAX_CONTENT)
+
+    def refer(self, kind: str, by: str, author: str, message_id: str) -> Reference:
+        """The message as another points at it. Of one by the "sender" only the words are theirs:
+        others chose what stands beside them, and the names of its files.
+        """
+        if by == "sender" and not self.data and self.text.strip():
+            beside = replace(self, text="").render(with_files=True)
+            return Reference(kind, shorten(self.text, MAX_CONTENT), by, author, message_id, beside)
+        whole, by = self.render(with_files=True) or WORDLESS, "other" if by == "sender" else by
+        return Reference(kind, whole, by, author, message_id)
 
 
 def shorten(text: str, limit: int) -> str:
@@ -96,6 +108,12 @@ def put_passed_first(
     if text or not passed:
         return text, "", False, tuple(passed)
     return passed[0].text, passed[0].author, True, tuple(passed[1:])
+
+
+def name_file(kind: str, number: object, mime: str) -> str:
+    """Of a file without a name, or with one that people are not shown."""
+    ending = ".ogg" if mime == "audio/ogg" else mimetypes.guess_extension(mime) or ".bin"
+    return f"{kind}_{number}{ending}"
 
 
 def describe_file(file: Attachment) -> str:

@@ -43,7 +43,7 @@ class Sender(NamedTuple):
 class Attachment:
     """A file that came with a message, not downloaded yet. kind: document, photo, voice, audio,
     video. `ref` is what `Channel.download` needs; `size` in bytes, 0 where the platform does not
-    say.
+    say. `named`: a person chose the name, a stranger perhaps.
     """
 
     kind: str
@@ -51,13 +51,15 @@ class Attachment:
     mime: str
     size: int
     ref: str
+    named: bool = True
 
 
 @value
 class Reference:
     """A message that another one points at. `kind`: "reply", "part" (of a message, marked by the
     sender), "root" (of the thread), "passed" (on). `by`: who wrote it: "assistant", "sender",
-    "other"; `author`: the name of the other. `text`: all that a person sees in it.
+    "other"; `author`: the name of the other. `text`: all that a person sees in it; of one by the
+    sender their words alone, and `beside` what stands beside them.
     """
 
     kind: str
@@ -65,6 +67,7 @@ class Reference:
     by: str = "other"
     author: str = ""
     message_id: str = ""
+    beside: str = ""
 
 
 @value

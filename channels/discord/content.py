@@ -8,7 +8,7 @@ from functools import cache
 
 from markdown_it import MarkdownIt
 
-from channels.content import UNREADABLE_PART, WORDLESS, Card, Content, Poll
+from channels.content import UNREADABLE_PART, WORDLESS, Card, Content, Poll, name_file
 from channels.json_access import Json, find_number, find_object, find_objects, find_text
 from channels.message import MEDIA_KINDS, Attachment, Reference
 
@@ -170,5 +170,8 @@ def _list_files(message: Json) -> list[Attachment]:
         mime = mime.partition(";")[0].strip()
         kind = "voice" if is_voice else MEDIA_KINDS.get(mime.partition("/")[0], "document")
         name, size = find_text(file, "filename") or "file", find_number(file, "size")
-        files.append(Attachment(kind, name, mime, size, find_text(file, "url")))
+        if is_voice:
+            name = name_file(kind, find_text(message, "id"), mime)
+        url = find_text(file, "url")
+        files.append(Attachment(kind, name, mime, size, url, not is_voice))
     return files

@@ -230,7 +230,7 @@ def _parse_message(payload: Json, known: ChannelDirectory, edited_at: str) -> In
         references=(*_list_replied(payload, known, needed=is_addressed), *passed),
         edits=number if edited_at else "",
         sent_at=datetime.fromisoformat(time) if time else None,
-        data=(*content.data, *content.boxes),
+        data=(*content.data, *content.beside),
     )
 
 
@@ -251,13 +251,11 @@ def _list_replied(payload: Json, known: ChannelDirectory, *, needed: bool) -> It
 def parse_reference(kind: str, message: Json, sender: str, known: ChannelDirectory) -> Reference:
     """A message that `sender` points at."""
     writer, bot = find_object(message, "author"), known.bot_id
-    by, content = "other", read_content(message, bot)
-    if writer.get("id") == bot:
-        by = "assistant"
-    elif writer.get("id") == sender and not (content.data or content.boxes):
-        by = "other" if any(list_passed(message, bot)) else "sender"
-    text = read_whole(message, bot)
-    return Reference(kind, text, by, name_of(writer), find_text(message, "id"))
+    named = name_of(writer), find_text(message, "id")
+    if writer.get("id") == sender != bot and not any(list_passed(message, bot)):
+        return read_content(message, bot).refer(kind, "sender", *named)
+    by = "assistant" if writer.get("id") == bot else "other"
+    return Reference(kind, read_whole(message, bot), by, *named)
 
 
 def _sender_of(user: Json, member: Json) -> Sender:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import count
 
-from channels.content import UNREADABLE_PART, Card, Content
+from channels.content import UNREADABLE_PART, Card, Content, name_file
 from channels.json_access import Json, find_number, find_object, find_objects, find_text, get_text
 from channels.message import MEDIA_KINDS, Attachment, Reference
 
@@ -278,11 +278,12 @@ def _attachment_of(file: Json) -> Attachment:
     """Without a `ref` where it is not there any more, or nobody says where it is."""
     mime, size = find_text(file, "mimetype") or "application/octet-stream", file.get("size")
     kind = MEDIA_KINDS.get(mime.partition("/")[0], "document")
-    if file.get("subtype") == "slack_audio":
-        kind = "voice"
     url = find_text(file, "url_private_download") or find_text(file, "url_private")
     name = find_text(file, "name") or find_text(file, "title") or "file"
     if gone := GONE_FILES.get(find_text(file, "mode")):
         return Attachment(kind, gone, mime, 0, "")
-    size = size if isinstance(size, int) else 0
-    return Attachment(kind, name, mime, size, url or find_text(file, "id"))
+    size, ref = size if isinstance(size, int) else 0, url or find_text(file, "id")
+    if file.get("subtype") == "slack_audio":
+        name = name_file("voice", find_text(file, "id"), mime)
+        return Attachment("voice", name, mime, size, ref, named=False)
+    return Attachment(kind, name, mime, size, ref)

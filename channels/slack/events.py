@@ -169,7 +169,7 @@ class EventParser:
             author=author,
             references=passed,
             sent_at=datetime.fromtimestamp(float(ts), UTC),
-            data=(*content.data, *content.boxes),
+            data=(*content.data, *content.beside),
         )
 
     def _parse_edit(self, event: Json) -> InboundMessage | None:
@@ -187,13 +187,12 @@ class EventParser:
 
     def parse_root(self, row: Json, sender: str) -> Reference:
         """The first message of a thread, in which `sender` writes. Raises UNREADABLE."""
-        text, content = read_whole(row), read_content(row)
-        text = text or WORDLESS
-        by = "assistant" if self.web.is_author(row) else "other"
-        others = content.data or content.boxes or row.get("bot_id") or any(list_passed(row, ""))
+        named = _name_of(row), find_text(row, "ts")
+        others = row.get("bot_id") or any(list_passed(row, ""))
         if not others and get_text(row, "user", "") == sender:
-            by = "sender"
-        return Reference("root", text, by, _name_of(row), find_text(row, "ts"))
+            return read_content(row).refer("root", "sender", *named)
+        by = "assistant" if self.web.is_author(row) else "other"
+        return Reference("root", read_whole(row) or WORDLESS, by, *named)
 
     def _parse_reaction(self, event: Json) -> Reaction | None:
         item, user = find_object(event, "item"), get_text(event, "user")

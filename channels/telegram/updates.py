@@ -2,7 +2,6 @@
 raises.
 """
 
-import mimetypes
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 from telegram.constants import UpdateType
 
-from channels.content import UNREADABLE_PART, Content, Poll, show_links
+from channels.content import UNREADABLE_PART, Content, Poll, name_file, show_links
 from channels.json_access import (
     Json,
     UnreadablePayload,
@@ -147,7 +146,7 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
         references=references,
         edits=edits,
         sent_at=datetime.fromtimestamp(seconds, UTC) if 0 < seconds < LATEST else None,
-        data=(*content.data, *content.boxes, *content.notes),
+        data=(*content.data, *content.beside),
     )
 
 
@@ -175,15 +174,15 @@ def _list_references(message: Json, me: TelegramIdentity) -> Iterator[Reference]
     writer = author.get("id")
     by = "assistant" if writer == me.id else "sender" if writer == sender.get("id") else "other"
     content = _read_content(whole)
-    if by == "sender" and (is_passed or content.data):
+    if by == "sender" and is_passed:
         by = "other"
     named = _origin(find_object(whole, "forward_origin") or find_object(external, "origin"))
     named = named or _name(author) or find_text(find_object(replied, "sender_chat"), "title")
     number = str(find_number(whole, "message_id") or "")
     if marked := find_text(find_object(message, "quote"), "text"):
         yield Reference("part", marked, "other" if by == "sender" else by, named, number)
-    elif text := content.render(with_files=True):
-        yield Reference("reply", text, by, named, number)
+    elif content.render(with_files=True):
+        yield content.refer("reply", by, named, number)
 
 
 def _opens_topic(replied: Json) -> bool:
@@ -301,11 +300,10 @@ def _attachments(message: Json) -> tuple[Attachment, ...]:
             kind, mime = "document", "application/x-tgsticker"
         elif file.get("is_video"):
             kind, mime = "video", "video/webm"
-        mime = get_text(file, "mime_type", mime)
-        ending = ".ogg" if mime == "audio/ogg" else mimetypes.guess_extension(mime) or ".bin"
-        name = find_text(file, "file_name") or f"{kind}_{number}{ending}"
-        size = find_number(file, "file_size")
-        attachments.append(Attachment(kind, name, mime, size, get_text(file, "file_id")))
+        mime, name = get_text(file, "mime_type", mime), find_text(file, "file_name")
+        size, ref = find_number(file, "file_size"), get_text(file, "file_id")
+        shown = name or name_file(kind, number, mime)
+        attachments.append(Attachment(kind, shown, mime, size, ref, bool(name)))
     return tuple(attachments)
 
 

@@ -46,7 +46,7 @@ from daemon.core.events import (
     Suspended,
     TurnEnded,
 )
-from daemon.core.messages import MessageRole, defuse_images, score_importance
+from daemon.core.messages import MessageRole, defuse, score_importance
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.tools.executor import ToolExecutor
@@ -288,6 +288,6 @@ class AgentLoop:
                 event = self.answer_checker.annotate(turn, event)
                 has_read = turn.private or turn.label is Label.UNTRUSTED
                 if has_read and not turn.spec.output_schema:
-                    event = replace(event, reply=defuse_images(event.reply))
+                    event = replace(event, reply=defuse(event.reply))
             log.debug("turn %s: %s", turn.id, type(event).__name__)
             turn.record(event, self.clock.now())

@@ -13,6 +13,7 @@ from operator import attrgetter
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError, UsageError
+from daemon.core.messages import defuse
 from daemon.core.quoted import fence_quoted
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Resource, Right, Role, has_right
@@ -259,7 +260,7 @@ class CommandRunner:
         """Carry it out; returns the reply. `shown`: the caller shows it, else it is sent to the
         conversation.
         """
-        reply = await self.dispatch(replace(call, turn=row.turn))
+        reply = defuse(await self.dispatch(replace(call, turn=row.turn)))  # it shows what was kept
         await self.store.write(lambda tx: self._finish(tx, row, reply, "sent" if shown else "new"))
         return reply
 

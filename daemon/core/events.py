@@ -45,7 +45,7 @@ class ApprovalAsked:
     The daemon asks for itself in the same way; its questions are named, not numbered: "budget.1"
     (F2). `preview` is what a person is shown beside the arguments; `paths` are the places that the
     call is about, where it is about nothing else: a permission may then be for places instead of
-    for exactly this call; `binds` as in CallJudged.
+    for exactly this call; `binds` as in CallJudged; `owners`: only the owner may say yes.
     """
 
     call_id: str
@@ -58,6 +58,7 @@ class ApprovalAsked:
     preview: str = ""
     paths: tuple[str, ...] = ()
     binds: str = ""
+    owners: bool = False
 
 
 @value
@@ -237,10 +238,9 @@ class UserSaid:
 
     `label` is that of the words themselves, `before` that of what the model is shown from earlier
     turns. `composed` words are no person's: another agent wrote them, or they hold what one said.
-    `role` is the role of the person behind them: only an owner's words are the owner's.
-    `files` tells of files that came with it: a stranger may have named them. `quoted`: parts of the
-    text that are nobody's order. `outcomes`: the ends of messages to others, `settled` their ids.
-    `private`: what of the owner's was shown before, or may stand in it.
+    `role`: of the person behind them: only an owner's words are the owner's. `files` tells of its
+    files; `named`: by a stranger perhaps. `quoted`: parts that are nobody's order. `outcomes`: ends
+    of messages to others, `settled` their ids. `private`: what of the owner's may stand in it.
     """
 
     text: str
@@ -260,6 +260,7 @@ class UserSaid:
     outcomes: str = ""
     settled: tuple[str, ...] = ()
     private: Sources = ()
+    named: bool = False
 
     @property
     def full_text(self) -> str:
@@ -272,7 +273,7 @@ class UserSaid:
         """The label of the message as it is shown: what was said, and what memory had to say about
         it.
         """
-        said = Label.UNTRUSTED if self.quoted else self.label
+        said = Label.UNTRUSTED if self.quoted or self.named else self.label
         return join_all((said, *(hit.label for hit in self.memories)))
 
 
@@ -336,9 +337,7 @@ class BudgetRaised:
 
 @value
 class IterationRefunded:
-    """The last iteration was housekeeping only (a todo list kept, tools looked up): it does not
-    count (E4).
-    """
+    """The last iteration was housekeeping only (a todo list, tools looked up): not counted (E4)."""
 
     call_ids: tuple[str, ...]
 

@@ -297,8 +297,18 @@ make clients differ about the text behind it, such as an open span or an element
 """
 
 
+LANGUAGE = re.compile(r"^([ \t>*+\d.)-]*(?:`{3,}+(?=[^`\n]*$)|[~:]{3,}+))[^\n]+", re.MULTILINE)
+ADDRESS_SIGNS = re.compile(r"[:/\\&#]")  # no address of another machine is without one of them
+
+
+def defuse(text: str) -> str:
+    """A reply that nothing is loaded from: images, and fences that clients may draw, are bare."""
+    text = defuse_images(text)
+    return LANGUAGE.sub(r"\1", text) if ADDRESS_SIGNS.search(text) else text
+
+
 def defuse_images(text: str) -> str:
-    """A reply that nothing is loaded from when it is shown: an image's address could tell a
+    """A text that nothing is loaded from when it is shown: an image's address could tell a
     stranger what was read. Links stay, which a person must press; so does code, up to the first
     place where clients may differ about what is code.
     """

@@ -116,7 +116,8 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
             else:
                 yield from iter_person_texts(event.text, event.role, event.label, event.quoted)
             if event.files:
-                yield SourcedText(event.files, Origin.OTHER, event.label, owned=False)
+                label = Label.UNTRUSTED if event.named else event.label
+                yield SourcedText(event.files, Origin.OTHER, label, owned=False)
             if event.outcomes:
                 yield SourcedText(event.outcomes, Origin.OTHER, event.label, owned=False)
         case Steered():
@@ -173,7 +174,7 @@ def is_owners_text(turn: Turn, text: str) -> bool:
 SIGNS = " .!?,;:"
 PART_END = re.compile(r"(?<=[.!?,;:])\s+|\n")
 MAX_SHOWN = 60
-PASTED = "text that you pasted or quoted"
+PASTED, NAMED = "text that you pasted or quoted", "the name of a file that you sent"
 TAINTED_BY: dict[type, str] = {
     Steered: "a message from outside",
     TurnResumed: "what this chat has read while the turn waited",
@@ -208,6 +209,8 @@ def find_taint(recorded: Sequence[RecordedEvent]) -> TaintSource | None:
             return TaintSource(entry.seq, TAINTED_BY[type(event)].format(event))
         if event.label is Label.UNTRUSTED:
             return TaintSource(entry.seq, "the message itself came from outside")
+        if event.named:
+            return TaintSource(entry.seq, NAMED)
         for hit in event.memories:
             if hit.label is Label.UNTRUSTED:
                 text = " ".join(hit.text.split())

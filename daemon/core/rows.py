@@ -153,8 +153,7 @@ class ChildRow:
 
 @value
 class ApprovalRow:
-    """A question about one call: waiting (`told`: people know), pending, answered, consumed,
-    expired, or void, for its turn has ended."""
+    """A question: waiting (`told`: people know), pending, answered, consumed, expired or void."""
 
     turn: str
     call_id: str
@@ -175,6 +174,7 @@ class ApprovalRow:
     paths: tuple[str, ...] = ()
     binds: str = ""
     told: bool = False
+    owners: bool = False
 
 
 @value
@@ -463,7 +463,7 @@ def may_answer_question(
     own = person.name == begun_by and not outside
     if is_system_question(asked) and asked.effect is Effect.READ and not outside:
         return answer is not Answer.EXPIRED and has_right(person.role, Right.WORK)
-    label = Label.UNTRUSTED if outside else asked.label
+    label = Label.UNTRUSTED if outside or asked.owners else asked.label
     return may_answer(person.role, asked.effect, label, answer, own=own)
 
 

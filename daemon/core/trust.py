@@ -169,8 +169,8 @@ class Resource(StrEnum):
     APPROVALS = "approvals"
     COST = "cost"
     FILES = "workspace files, by tools"
-    MAIL = "mail"
-    PEOPLE = "people"
+    MAIL = "mail, MCP servers"
+    PEOPLE = "people, the config"
     GRANTS = "grants"
     EXPORTS = "exports"
 
@@ -197,7 +197,6 @@ SEES: dict[Resource, dict[Role, Access]] = {
     Resource.GRANTS: {Role.ADMIN: Access.ALL},
 }
 """For all but the owner, who sees everything; what is not listed nobody else sees."""
-REVERSIBLE_EFFECTS = (Effect.READ, Effect.FETCH, Effect.WRITE)
 
 
 @value
@@ -269,13 +268,14 @@ def may_answer(
     turn of such a label.
 
     `own` says that the turn is theirs: everyone who may talk may take back what they asked for
-    themselves. A yes for good ("always") is a rule, and rules are the owner's.
+    themselves. A yes for good ("always") is a rule, and rules are the owner's; what is shown or
+    told is never taken back.
     """
     if answer is Answer.EXPIRED:
         return False  # nobody says that: it is what becomes of a question
     if answer is Answer.DENY:
         return has_right(role, Right.ANSWER) or (own and has_right(role, Right.TALK))
-    safe = effect in REVERSIBLE_EFFECTS and label is Label.TRUSTED  # nobody outside thought of it
+    safe = effect is Effect.WRITE and label is Label.TRUSTED  # nobody outside thought of it
     return has_right(role, Right.ANSWER if safe and answer is not Answer.ALWAYS else Right.DANGER)
 
 

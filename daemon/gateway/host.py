@@ -43,7 +43,13 @@ from daemon.gateway.admission import (
     Admission,
 )
 from daemon.gateway.buttons import ButtonHandler
-from daemon.gateway.references import has_begun, is_known, render_passed, render_reference
+from daemon.gateway.references import (
+    has_begun,
+    is_known,
+    render_beside,
+    render_passed,
+    render_reference,
+)
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.sessions.brakes import TooMany
 from daemon.sessions.inbox import Inbox
@@ -303,9 +309,12 @@ class ChannelHost:
             data = (text,)
         for reference in inbound.references:
             shown = drop_lone_surrogates(render_reference(reference))
+            if reference.by == "sender":
+                beside, own = drop_lone_surrogates(render_beside(reference)), shown
+                text, data = f"{text}\n\n{beside}".strip(), (*data, beside)
+            else:
+                data += (shown,)
             text = f"{text}\n\n{shown}".strip()
-            own = shown if reference.by == "sender" else own
-            data += () if reference.by == "sender" else (shown,)
         files = [replace(one, name=make_safe_name(one.name)) for one in inbound.attachments]
         return Message(
             address.channel,

@@ -15,6 +15,7 @@ REFERENCES = {
     "root": "this thread began with a message that {author} wrote",
     "passed": "I pass on a message; {author} wrote it",
 }
+BESIDE = "[beside a message of my own]\n{text}\n[end of it]"
 OWN_REFERENCE = "[in reply to a message of my own]\n{text}\n[end of it]"
 REFERENCE = "[{what}]\n{text}\n[end of it]"
 WRITERS = {"assistant": "you", "sender": "I"}
@@ -50,6 +51,11 @@ def render_reference(reference: Reference) -> str:
     author = WRITERS.get(reference.by) or _name_author(reference.author)
     what = REFERENCES[reference.kind].format(author=author)
     return REFERENCE.format(what=what, text=reference.text)
+
+
+def render_beside(own: Reference) -> str:
+    """What stands beside the words of the sender's own message, or ""."""
+    return BESIDE.format(text=own.beside) if own.beside else ""
 
 
 def has_begun(tx: Tx, session: str) -> bool:

@@ -21,6 +21,7 @@ from daemon.core.trust import OWNER_NAME, Label, join_sources
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import PLAN_WORD, Intent, TurnSpec
 from daemon.store.journal import Tx
+from daemon.tools.workspace.inbox_folder import attachments_from_json
 
 AGENT = "agent"
 
@@ -84,6 +85,7 @@ class TurnPreparer:
             outcomes=describe_outcomes(settled),
             settled=tuple(f"{one.turn}/{one.part}" for one, _ in settled),
             private=join_sources((history.private, row.private)),
+            named=any(one.named for one in attachments_from_json(row.attachments)),
         )
         return event, error
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from daemon.core.events import ApprovalAsked
 from daemon.core.ids import is_mail_session
+from daemon.core.messages import defuse
 from daemon.core.provenance import find_taint
 from daemon.core.rows import (
     EVENT_CHANNEL,
@@ -101,11 +102,17 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables, FileTabl
         """
         own = self.get_session(session)
         told = self.get_session(own.root) if own and own.root else own
+        turn = self.get_turn(turn_id)
+        is_tainted = turn is not None and turn.label is Label.UNTRUSTED
+        if kind != "approval" and turn and (turn.private or is_tainted):
+            body = defuse(body)
         is_mail, reply = is_mail_session(session), kind == "reply"
         if own and told is not own and is_mail and reply and not failed:
             body = self._answer_mail(own, turn_id, body, at)
         if told is None or told.channel in ("", *WOKEN_CHANNELS):
             return
+        if reply and not (is_mail and told is own):
+            body = self._add_changes(turn_id, body, told.id, is_tainted)
         if told is not own:
             woken = begins_by_itself(session)
             if reply and (not woken or is_nothing(body)):
@@ -117,11 +124,16 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables, FileTabl
                 if failed and woken and whose.startswith((SCHEDULE_CHANNEL, GOAL_CHANNEL)):
                     whose += " failed"
                 body = f"[{whose}] {body}"
-        if reply and not is_mail and (changes := json.loads(self.get_changes(turn_id))):
-            taint = find_taint(self.list_events(turn_id))
-            shown = [] if self.is_shared(told.id) else changes
-            body += render_changes(shown, len(changes), taint.by if taint else "")
         self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
+
+    def _add_changes(self, turn_id: str, body: str, told: str, is_tainted: bool) -> str:
+        """The answer, and what its turn changed: that is told though it has nothing else to say."""
+        if not (changes := json.loads(self.get_changes(turn_id))):
+            return body
+        taint = find_taint(self.list_events(turn_id)) if is_tainted else None
+        shown = [] if self.is_shared(told) else changes
+        line = render_changes(shown, len(changes), taint.by if taint else "")
+        return line.strip() if is_nothing(body) else body + line
 
     def _answer_mail(self, own: SessionRow, turn_id: str, body: str, at: datetime) -> str:
         """Post the answer to a mail, where it is to be answered; what the owner is told.

@@ -96,9 +96,10 @@ class ToolMeta:
     common origin of several tools. `public`: its results, or those for these arguments, show
     nothing of the owner's, such as public pages. `query`: the argument that a search engine is
     sent. `classify` gives the effect of a call where that depends on its arguments. `owner_only`:
-    nobody else's turn may call it, nor one that came from outside, whoever would say yes.
-    `evidence`: what its trusted results tell is the owner's own word (`known`), or an address in
-    them was read (`read`). `lasts`: /undo does not restore a WRITE with these arguments.
+    nobody else's turn may call it, nor one that came from outside, whoever would say yes;
+    `no_others`: nor the turn of a person of a lower role, while what came from outside asks as
+    ever. `evidence`: what its trusted results tell is the owner's own word (`known`), or an address
+    in them was read (`read`). `lasts`: /undo does not restore a WRITE with these arguments.
     """
 
     effect: Effect = Effect.DESTRUCTIVE
@@ -118,6 +119,7 @@ class ToolMeta:
     query: str = ""
     classify: Callable[[Arguments], Effect] | None = None
     owner_only: bool = False
+    no_others: bool = False
     evidence: Literal["", "known", "read"] = ""
     lasts: Callable[[Arguments], bool] | None = None
 

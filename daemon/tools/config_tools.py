@@ -32,7 +32,7 @@ class ConfigFile(Protocol):
         ...
 
 
-@tool(effect=Effect.READ, parallel=True)
+@tool(effect=Effect.READ, parallel=True, owner_only=True)
 async def config_get(settings: ConfigFile, key: str = "") -> str:
     """Show the assistant's own settings: one key, a section, or all. Secrets are not shown."""
     try:
@@ -41,7 +41,7 @@ async def config_get(settings: ConfigFile, key: str = "") -> str:
         raise ToolError(str(error)) from error
 
 
-@tool(effect=Effect.DESTRUCTIVE, critical=None)
+@tool(effect=Effect.DESTRUCTIVE, critical=None, owner_only=True)
 async def config_set(settings: ConfigFile, _untrusted_source: bool, key: str, value: Value) -> str:
     """Change one of the assistant's own settings, for example agent.max_iterations;
     null: back to the default.

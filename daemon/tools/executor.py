@@ -45,7 +45,7 @@ from daemon.tools.calls import (
     to_printable,
     truncate_middle,
 )
-from daemon.tools.policy.gate import PolicyGate, make_grant_request
+from daemon.tools.policy.gate import PolicyGate, is_owners_to_answer, make_grant_request
 from daemon.tools.policy.grants import covers, grantable_paths
 from daemon.tools.policy.judges import REASONS
 from daemon.tools.registry import ToolRegistry, is_allowed
@@ -207,6 +207,7 @@ class ToolExecutor:
             preview="\n".join(filter(None, lines)),
             paths=grantable_paths(tool.meta, arguments),
             binds=key,
+            owners=is_owners_to_answer(call, judged.reason),
         )
 
     async def look(self, call: AdmittedCall) -> BoundContent:

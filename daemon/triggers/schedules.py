@@ -17,6 +17,7 @@ from daemon.access.chat_ids import NOTICE
 from daemon.core.clock import BackgroundTasks, Clock, find_local_zone
 from daemon.core.errors import StoreUnavailable, UsageError
 from daemon.core.ids import NewId, parse_session_id
+from daemon.core.messages import defuse
 from daemon.core.quoted import find_quoted
 from daemon.core.rows import SCHEDULE_CHANNEL, InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import OWNER_NAME, Label
@@ -98,7 +99,9 @@ def _waits_for_daemon(tx: Tx, row: ScheduleRow, now: datetime) -> bool:
 def _post_reminder(tx: Tx, row: ScheduleRow, due: Due, now: datetime, key: str) -> None:
     """Its time was chosen by a person: quiet hours do not hold it back."""
     if told := _find_told(tx, row, now):
-        body, where = row.prompt + describe_delay(row, due, now), (told.id, told.channel, told.chat)
+        read = row.private or row.label is Label.UNTRUSTED
+        text, where = defuse(row.prompt) if read else row.prompt, (told.id, told.channel, told.chat)
+        body = text + describe_delay(row, due, now)
         tx.post_delivery(OutboxRow(key, -1, *where, "notice", body, now, due=now))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from daemon.app.daemon import Overrides
 from daemon.core.events import ToolFinished
 from daemon.core.trust import Effect, Label
+from daemon.sessions.inbox import InboxMessage
 from daemon.tools.base import ToolOutput
 from daemon.tools.signature import bind, tool
 from tests.fakes.house import SESSION, Living, living
@@ -116,6 +117,17 @@ async def test_A20_a_secret_is_neither_shown_nor_taken(tmp_path: Path, model: Fa
         run = await it.ask("set it")
         assert "a secret does not get into the config this way" in (await result(it, run.turn)).text
         assert not any(SECRET in str(request.body) for request in model.requests)
+
+
+async def test_A20_nobody_but_the_owner_is_shown_it(tmp_path: Path, model: FakeOpenAI) -> None:
+    """Their contacts stand in it."""
+    async with living(tmp_path, model, {"contacts": {"Doctor": ["dr@example.org"]}}) as it:
+        model.script(calls(("config_get", {"key": "contacts"})), says("no"))
+        taken = await it.house.client.inbox.accept(
+            InboxMessage("web", "ed", "web:ed", "ed", "k", "show it", role="editor")
+        )
+        await it.settled(taken.row.turn)
+        assert not any("dr@example.org" in str(request.body) for request in model.requests)
 
 
 async def test_A20_a_key_that_there_is_not_names_the_nearest(

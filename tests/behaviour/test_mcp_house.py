@@ -6,6 +6,7 @@ import pytest
 
 from daemon.commands.registry import CommandCall
 from daemon.core.trust import Answer, Role
+from daemon.sessions.inbox import InboxMessage
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.mcp import Script, until
 from tests.fakes.openai import FakeOpenAI, calls, says
@@ -57,6 +58,24 @@ async def test_A22_a_servers_tool_is_found_and_called_and_taints_the_turn(
     assert script.executed() == [("look_up_bird", {})]
     offered = [tool["function"]["name"] for tool in model.requests[0]["tools"]]
     assert not any(name.startswith("desk__") for name in offered), "many tools are found, not shown"
+
+
+@pytest.mark.parametrize(("people", "used"), [("owner", 0), ("all", 1)])
+async def test_A22_a_servers_tools_are_the_owners_unless_the_config_says_all(
+    tmp_path: Path, script: Script, model: FakeOpenAI, people: str, used: int
+) -> None:
+    """Also one that only reads."""
+    model.script(calls(("desk__look_up_bird", {})), says("So."))
+    effects = {"look_up_bird": "read"}
+    servers = {"mcp": {"desk": script.table(effects=effects, people=people)}}
+    async with living(tmp_path / "home", model, servers) as alive:
+        await alive.house.wait_for_servers(20)
+        taken = await alive.house.client.inbox.accept(
+            InboxMessage("web", "ed", "web:ed", "ed", "k", "Which bird?", role="editor")
+        )
+        ended = await alive.settled(taken.row.turn)
+    assert len(script.executed()) == used
+    assert [call.is_error for call in ended.calls] == [not used]
 
 
 async def test_A22_a_tool_that_nobody_described_is_asked_about_before_every_call(

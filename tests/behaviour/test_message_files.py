@@ -15,7 +15,7 @@ from daemon.agent.turn_control import TurnControl
 from daemon.app.config import load_config
 from daemon.app.daemon import open_daemon
 from daemon.core.events import UserSaid
-from daemon.core.provenance import Origin, collect_texts
+from daemon.core.provenance import Origin, collect_texts, find_taint
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Label
 from daemon.sessions.inbox import InboxMessage, InboxReceipt
@@ -136,6 +136,22 @@ async def test_the_name_of_a_file_is_not_the_owners_words(
             if "eve@evil" in one.text
         ]
         assert [(one.origin, one.owned) for one in said] == [(Origin.OTHER, False)]
+
+
+@pytest.mark.parametrize(("named", "label"), [(True, "untrusted"), (False, "trusted")])
+async def test_the_name_of_a_file_taints_unless_the_platform_made_it(
+    tmp_path: Path, model: FakeOpenAI, named: bool, label: str
+) -> None:
+    """A photo or a voice message has no name of a person's."""
+    model.script(says("I see."))
+    async with living(tmp_path, model) as it:
+        connect(it, fetched)
+        files = attachments_to_json([replace(REPORT, named=named)])
+        turn = (await bring(it, files=files)).row.turn
+        assert (await it.settled(turn)).label == label
+        events = await it.house.store.read(lambda tx: tx.list_events(turn))
+        found = find_taint(events)
+        assert (found.by if found else "") == ("the name of a file that you sent" if named else "")
 
 
 async def test_F1_a_daemon_that_stops_while_it_fetches_loses_nothing(

@@ -114,6 +114,10 @@ async def test_the_first_message_of_a_thread_may_be_the_assistants_or_the_sender
         assert pointed(said) == [("root", "done", "assistant", "aidaemon")]
         said = await asked(on, begun(on, room, on.fake.say("ann", room, "my plan")))
         assert pointed(said) == [("root", "my plan", "sender", "Ann")]
+        first = on.fake.say("ann", room, "my plan", files=[("pay.pdf", b"x")])
+        said = await asked(on, begun(on, room, first))
+        assert pointed(said) == [("root", "my plan", "sender", "Ann")]
+        assert "pay.pdf" in said.references[0].beside
 
 
 async def test_the_note_at_the_beginning_of_a_thread_holds_its_first_message():

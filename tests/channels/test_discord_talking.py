@@ -153,7 +153,7 @@ async def test_A13_files_come_and_go(tmp_path: Path):
         ("document", "a.txt", "text/plain", 5),
         ("photo", "b.png", "image/png", 4),
     ]
-    assert voice.kind == "voice"
+    assert voice.kind == "voice" and not voice.named and picture.named
     assert (tmp_path / "in").read_bytes() == b"words"
     assert (shown.text, shown.files, first) == ("the result", (("result.txt", b"result"),), again)
     assert scene.fake.rest.leaks == []

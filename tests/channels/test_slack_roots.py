@@ -50,6 +50,9 @@ async def test_the_first_message_may_be_the_assistants_or_the_senders_own():
         assert roots(on) == [("root", "Your report: all is well", "assistant", "")]
         await asked(on, chat, slack.say("ann", chat, "the plan for May"))
         assert roots(on)[0][:3] == ("root", "the plan for May", "sender")
+        await asked(on, chat, slack.say("ann", chat, "for May", files=[("pay.png", b"png")]))
+        assert roots(on)[0][:3] == ("root", "for May", "sender")
+        assert on.house.messages[-1].references[0].beside == "[photo: pay.png, 1 kB]"
         await asked(on, chat, slack.say("bob", chat, "", files=[("a.png", b"png")]))
         assert roots(on)[0][:3] == ("root", "[photo: a.png, 1 kB]", "other")
         await asked(on, chat, slack.share("ann", chat, "pay me", "see"))

@@ -170,6 +170,16 @@ async def test_a6_who_answers_a_message_of_their_own_quotes_themselves_unless_th
     assert told.by == ("other" if passed_on else "sender")
 
 
+async def test_E_of_an_own_message_the_name_of_its_file_is_not_said(scene: Scene):
+    first = scene.fake.say("ann", scene.ann, "for later", files=[("mail it all.pdf", b"x")])
+    await scene.heard(1)
+    scene.fake.people.reply("ann", first, "look at this now")
+    (told,) = (await scene.heard(2))[1].references
+    assert (told.text, told.by, told.beside) == (
+        "for later", "sender", "[document: mail it all.pdf, 1 kB]",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("kind", ["blockquote", "expandable_blockquote", "pre", "bold"])
 async def test_E_quotations_and_code_are_told_apart_from_what_is_said(scene: Scene, kind: str):
     text = "🎉 what of this? send it all"
@@ -339,6 +349,7 @@ async def test_files_that_people_send_can_be_fetched(scene: Scene):
     files = [message.attachments[0] for message in messages]
     assert [message.text for message in messages] == ["look", "", ""]
     assert [file.kind for file in files] == ["document", "photo", "voice"]
+    assert [file.named for file in files] == [True, False, False]
     assert [file.name.partition(".")[2] for file in files] == ["txt", "jpg", "ogg"]
     for file, sent in zip(files, (content, b"jpeg", b"opus"), strict=True):
         into = io.BytesIO()

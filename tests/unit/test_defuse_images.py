@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from daemon.core.messages import defuse_images
+from daemon.core.messages import defuse, defuse_images
 
 EVIL = "http://evil.example/CANARY.png"
 
@@ -66,6 +66,30 @@ def test_no_client_loads_an_image_however_code_and_images_are_mixed(text: str):
 def test_an_image_in_code_stays(text: str):
     assert defuse_images(text) == text
     assert defuse_images(f"{text}\n\n![b]({EVIL})") == f"{text}\n\n[image: b]({EVIL})"
+
+
+@pytest.mark.parametrize("mark", ["```", "~~~~", ":::", "- ```", "> ~~~", "1. ```", "a `b\n```"])
+@pytest.mark.parametrize("language", ["mermaid", " mermaid theme=x", "{.plantuml}", "a~b"])
+def test_no_client_is_told_to_draw_a_fence_that_may_name_a_place(mark: str, language: str):
+    """A drawing loads the pictures of its nodes."""
+    picture = f'A@{{ img: "{EVIL}" }}'
+    assert defuse(f"So:\n\n{mark}{language}\n{picture}\n{mark}") == (
+        f"So:\n\n{mark}\n{picture}\n{mark}"
+    )
+
+
+@pytest.mark.parametrize(
+    "address", ["http:a.example", "//a.example", "\\\\a", "#47;#47;a", "&#47;a"]
+)
+def test_an_address_is_one_however_it_is_written(address: str):
+    assert "mermaid" not in defuse(f"```mermaid\n{address}\n```")
+
+
+@pytest.mark.parametrize(
+    "text", ["```mermaid\nA[a] --> B[b]\n```", "so ```a/b``` or ```c``` it is"]
+)
+def test_a_drawing_without_a_place_and_other_text_stay(text: str):
+    assert defuse(text) == text
 
 
 def test_no_style_or_source_is_left_in_any_element():

@@ -39,7 +39,7 @@ LOOKS: dict[str, Callable[[str], object]] = {
     "an address alone": addresses.leads_outside,
     "stems": stemming.list_stems,
     "tokens": disclosure._list_tokens,
-    "images": messages.defuse_images,
+    "images": messages.defuse,
     "claims": claim_check._find_claims.__wrapped__,
     "doubts": conditions.find_low_confidence,
     "repetitions": loop_detection.find_repeated_passage,

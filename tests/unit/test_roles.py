@@ -53,7 +53,7 @@ def test_only_an_owner_says_yes_to_what_is_dangerous_or_for_good(
         assert not allowed
     elif answer is not Answer.DENY:
         grave = (
-            effect in (Effect.EGRESS, Effect.DESTRUCTIVE)
+            effect is not Effect.WRITE  # what is told or shown is not taken back
             or label is Label.UNTRUSTED
             or answer is Answer.ALWAYS
         )

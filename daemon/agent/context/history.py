@@ -14,7 +14,7 @@ from itertools import chain, pairwise
 
 from daemon.core import value
 from daemon.core.events import MemoryHit, RecordedEvent, Todo
-from daemon.core.messages import Message, MessageRole, defuse_images
+from daemon.core.messages import Message, MessageRole, defuse
 from daemon.core.provenance import SourcedText, collect_texts
 from daemon.core.rows import GOAL_CHANNEL, GOAL_DONE, ChildRow, SessionRow
 from daemon.core.trust import Label, Sources, join_all, join_sources
@@ -252,7 +252,7 @@ class History:
         if turn.summary:
             self.summary = TurnMessages.of((turn.summary,))
         messages, end = list(turn.messages), turn.ended
-        if end and end.reply not in ("", turn.answer, defuse_images(turn.answer)):
+        if end and end.reply not in ("", turn.answer, defuse(turn.answer)):
             messages.append(Message(MessageRole.ASSISTANT, end.reply, label=turn.label))
         self.groups.append(TurnMessages.of(messages))
         self.label = join_all((self.label, turn.label))

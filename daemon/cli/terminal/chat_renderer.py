@@ -28,7 +28,7 @@ from daemon.cli.terminal.items import (
     ToolLine,
 )
 from daemon.client.protocol import COMPLETED, EventData, LiveEvent, describe_budget
-from daemon.core.messages import defuse_images
+from daemon.core.messages import defuse
 
 TAIL, CALL_CHARS, NOTE_CHARS = 2000, 160, 80
 ERROR_TEXTS = {
@@ -328,7 +328,7 @@ class ChatRenderer:
             return
         # a draft that was shown in full and is not the beginning of the reply is corrected (E12)
         end = "" if self._is_partial else "\n"
-        starts = (draft + end, defuse_images(draft) + end)
+        starts = (draft + end, defuse(draft) + end)
         is_kept = not draft or f"{reply}{end}".startswith(starts)
         if not is_kept:
             self._items.append(DroppedDraft(draft))

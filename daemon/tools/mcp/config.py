@@ -66,6 +66,9 @@ class McpConfig(BaseModel):
     critical: dict[str, list[str]] = Field(
         {}, description="by tool: the arguments that decide where it acts; absent: all"
     )
+    people: Literal["owner", "all"] = Field(
+        "owner", description='for whom its tools work: "owner", or "all" who may talk'
+    )
     trusted_output: list[str] = Field(
         [], description="tools whose results are as good as your own words"
     )

@@ -262,6 +262,7 @@ class McpTool:
             returns_outside_text=True,
             public=self.config.effects.get(name) is Effect.FETCH,
             source=f"mcp {self.server}",
+            no_others=self.config.people == "owner",
             evidence="known",
         )
         definition = self.definition

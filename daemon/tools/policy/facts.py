@@ -8,6 +8,7 @@ from daemon.core.trust import Effect
 from daemon.tools.policy.rules import Verdict
 
 Approvals = Literal["risk", "always"]
+OTHERS_READ = "others in this chat would read the answer"
 
 
 class Taint(StrEnum):

@@ -6,8 +6,9 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 from daemon.core import value
+from daemon.core.events import Steered, UserSaid
 from daemon.core.provenance import TrustContext
-from daemon.core.trust import Decision, Effect, Label
+from daemon.core.trust import Decision, Effect, Label, Role
 from daemon.core.turn import PLAN_TOOL, Turn
 from daemon.tools.base import ToolError
 from daemon.tools.calls import (
@@ -18,7 +19,7 @@ from daemon.tools.calls import (
     is_protected,
 )
 from daemon.tools.policy.addresses import iter_values
-from daemon.tools.policy.facts import Approvals, PolicyInput, Taint
+from daemon.tools.policy.facts import OTHERS_READ, Approvals, PolicyInput, Taint
 from daemon.tools.policy.grants import PLAN_SCOPE, GrantRequest, GrantStore, grantable_paths
 from daemon.tools.policy.judges import TABLE, Judge, judge, quote
 from daemon.tools.policy.plans import MAX_ACTIONS, find_fault, read_actions
@@ -43,10 +44,26 @@ def make_grant_request(turn: Turn, call: AdmittedCall, setting: TrustContext) ->
     )
 
 
-def _list_server_paths(call: AdmittedCall) -> list[PurePosixPath]:
-    """All that could be a place among the arguments of a server's tool."""
+def is_owners_to_answer(call: AdmittedCall, reason: str) -> bool:
+    """An admin's yes is not enough, though it is a WRITE: others would read its result, or it
+    writes what the assistant does by itself as the owner's word.
+    """
+    prompts = (is_protected(path, (HEARTBEAT_FILE,)) for path in _list_paths(call))
+    return OTHERS_READ in reason or any(prompts)
+
+
+def _list_paths(call: AdmittedCall) -> list[PurePosixPath]:
+    """Its workspace paths; of a server's tool all that could be a place among the arguments."""
+    if not call.tool.meta.source:
+        return call.paths
     values = (str(one) for part in call.arguments.values() for _, one in iter_values(part, ""))
     return [PurePosixPath(unquote(one.removeprefix("file://"))) for one in values]
+
+
+def _is_others(turn: Turn) -> bool:
+    """A person of a lower role has spoken in it; a mail's or event's sender is no person here."""
+    said = (one.event for one in turn.events if isinstance(one.event, UserSaid | Steered))
+    return any(one.role not in (Role.OWNER, Role.GUEST) for one in said)
 
 
 def find_taint(turn: Turn, setting: TrustContext) -> Taint:
@@ -110,7 +127,7 @@ class PolicyGate:
             call = replace(call, tool=call.tool.narrow(call.arguments, turn))
         tool, effect = call.tool, call.effect
         from_outside = setting.session_label is Label.UNTRUSTED or not turn.is_owners
-        if tool.meta.owner_only and from_outside:
+        if (tool.meta.owner_only and from_outside) or (tool.meta.no_others and _is_others(turn)):
             return DENY, OWNER_ONLY
         if tool.name == PLAN_TOOL and (why := self._explain_bad_plan(turn, call, setting)):
             return DENY, why
@@ -197,9 +214,10 @@ class PolicyGate:
         protected = (*self.protected_paths, *spec.protected_paths)
         taint = find_taint(turn, setting)
         if call.effect not in READ_EFFECTS:
-            own = () if taint is Taint.NONE else (HEARTBEAT_FILE,)
+            is_own = taint is Taint.NONE and turn.is_owners
+            own = () if is_own else (HEARTBEAT_FILE,)
             protected = (*protected, GIT_FOLDER, *own)
-        paths = _list_server_paths(call) if tool.meta.source else call.paths
+        paths = _list_paths(call) if tool.meta.source else call.paths
         return PolicyInput(
             effect=call.effect,
             taint=taint,

@@ -39,7 +39,7 @@ from daemon.tools.policy.disclosure import (
     price_fetch,
     price_query,
 )
-from daemon.tools.policy.facts import PolicyInput, Provenance, Taint
+from daemon.tools.policy.facts import OTHERS_READ, PolicyInput, Provenance, Taint
 from daemon.tools.policy.orders import (
     PURPOSE,
     SYSTEM,
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
 NOT_SAID = "your words do not order it"
 DONE_BEFORE = "it was done, or tried, at your order before"
-OTHERS_READ = "others in this chat would read the answer"
 NOT_SURE = "no model could tell whether your words order it"
 
 

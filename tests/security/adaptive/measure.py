@@ -14,6 +14,7 @@ from tests.security.adaptive import (
     bound_runs,
     choosing,
     files,
+    found_later,
     found_now,
     going_along,
     kept_texts,
@@ -37,7 +38,7 @@ from tests.security.figures import Figure, at_least, none_of, told
 
 BITES = Path(__file__).with_name("bites.json")
 LATER = (
-    found_now, started_later, moved_files, bound_runs, unsaid, going_along, told_before, used_again,
+    found_later, found_now, started_later, moved_files, bound_runs, unsaid, going_along, told_before, used_again,
     kept_texts, made_owners, made_texts, own_things, who_reads,
 )  # fmt: skip
 MODULES = (reading, choosing, files, saying, running, limits, *LATER)
