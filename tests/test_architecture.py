@@ -41,7 +41,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "channels": 64_140,
     "daemon": 1_250,
     "daemon/access": 2_330,
-    "daemon/agent": 35_270,
+    "daemon/agent": 35_420,
     "daemon/app": 11_750,
     "daemon/cli": 28_100,
     "daemon/client": 10_900,

@@ -50,6 +50,7 @@ def utc_midnight(now: datetime) -> datetime:
 IsOwners = Callable[[Tx, str], bool]  # what this session uses is the owner's own
 EVER = datetime(1, 1, 1, tzinfo=UTC)
 MONEY_DIGITS = 4
+LOOK_AGAIN, MAX_KNOWN = timedelta(minutes=1), 5000
 TURN = "turn"
 
 
@@ -185,6 +186,7 @@ class Budgets:
     _accounts: dict[str, Budget] = field(default_factory=dict)
     _ended: set[str] = field(default_factory=set)
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
+    _owners: dict[str, tuple[datetime, bool]] = field(default_factory=dict)
 
     async def open(self, turn: Turn) -> Budget:
         """The account of a turn that runs now; those above it are rebuilt from the journal where
@@ -225,8 +227,18 @@ class Budgets:
                 self._ended.add(session)  # it goes with its last turn
         if session in self._accounts:
             return self._accounts[session]
-        is_own = await self.store.read(lambda tx: self.daily.is_owners(tx, session))
-        return self.daily.account if is_own else others
+        return self.daily.account if await self._is_owners(session) else others
+
+    async def _is_owners(self, session: str) -> bool:
+        """As the journal said within the last minute."""
+        now = self.daily.clock.now()
+        known = self._owners.get(session)
+        if known is None or abs(now - known[0]) > LOOK_AGAIN:
+            if len(self._owners) >= MAX_KNOWN:
+                self._owners.clear()
+            is_own = await self.store.read(lambda tx: self.daily.is_owners(tx, session))
+            known = self._owners[session] = now, is_own
+        return known[1]
 
     def close(self, turn: Turn) -> None:
         """The turn has ended: its account goes once no child of it runs any more."""

@@ -232,6 +232,7 @@ class History:
     plan: tuple[Todo, ...] = ()
     label: Label = Label.TRUSTED
     private: Sources = ()
+    _window: HistoryWindow | None = None
 
     @property
     def texts(self) -> tuple[SourcedText, ...]:
@@ -241,12 +242,15 @@ class History:
     @property
     def window(self) -> HistoryWindow:
         """As the next turn is shown it."""
-        return HistoryWindow.of(self.groups, self.summary)
+        if self._window is None:
+            self._window = HistoryWindow.of(self.groups, self.summary)
+        return self._window
 
     def add(self, turn: Turn) -> None:
         """The turn has ended: later turns see it, and what it left of those before it (B4). Memory
         stays bounded: many turns go at once, so that the prefix seldom changes.
         """
+        self._window = None
         if turn.kept_earlier is not None:
             self.groups[:] = take_latest(self.groups, turn.kept_earlier)
         if turn.summary:

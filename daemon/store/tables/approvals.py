@@ -11,8 +11,8 @@ from daemon.core.trust import Answer
 from daemon.store.tables.base import Get, Insert, List, RowMapper, Run, Table, Value
 
 APPROVALS = RowMapper(ApprovalRow, "approvals")
-OF_SESSION = """(?2 IS NULL OR session = ?2
-    OR session IN (SELECT id FROM sessions WHERE root = ?2 AND root <> '')) ORDER BY n"""
+OF_SESSION = """(?2 IS NULL OR session = ?2 OR EXISTS (SELECT 1 FROM sessions
+    WHERE sessions.id = session AND root = ?2 AND root <> '')) ORDER BY n"""
 OF_CHAT = f"""WHERE state = 'pending' AND expires > ?1 AND (EXISTS (SELECT 1 FROM outbox WHERE
     outbox.turn = approvals.turn AND outbox.kind = 'approval' AND outbox.session = ?2)
     OR {OF_SESSION.removesuffix(" ORDER BY n")}) ORDER BY n"""
