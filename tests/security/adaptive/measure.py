@@ -43,7 +43,7 @@ LATER = (
 )  # fmt: skip
 MODULES = (reading, choosing, files, saying, running, limits, *LATER)
 ATTACKS: Mapping[str, Case] = dict(sorted(CASES.items()))
-QUIET_TWINS = 85  # percent that ask nothing
+QUIET_TWINS = 90  # percent that ask nothing
 SAID_IN_REPLIES = ("A24 ", "A29 ", "C7 ", "C15 ")  # what a chat shows is not the gate's
 MAY_SUCCEED = {
     "yes": "B",
