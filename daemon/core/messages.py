@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import cache
 
 from daemon.core import value
 from daemon.core.clock import show_time
@@ -256,28 +257,6 @@ def describe_failures(failed: Sequence[OutboxRow], *, public: bool = False) -> s
     return f"{number}; the latest: {what} on {latest.channel}: {why}"
 
 
-REFUSED = re.compile(r"does not take the mail: ([245]\d\d)\b")
-UNCONFIRMED = "not confirmed as sent; the owner was told why"
-UNREAD = "not delivered, as far as is known: nobody may have read it"
-OUTCOMES = "[Since your turn before:\n{lines}]"
-
-
-def describe_outcomes(settled: Sequence[tuple[OutboxRow, bool]]) -> str:
-    """What the model is told of the end of messages to others and of answers that failed, each with
-    whether its turn was trusted; "" for none. What a stranger may have written is not among it: the
-    subject of other turns, and the words of a server.
-    """
-    ends = {"sent": "sent", "withdrawn": "withdrawn by the user; it was not sent"}
-    lines = []
-    for row, is_trusted in settled:
-        code = REFUSED.search(row.error)
-        refused = f"refused ({code[1]}); it was not sent" if code else UNCONFIRMED
-        what = describe_message(row, with_subject=is_trusted)
-        refused = refused if row.kind == MAIL else UNREAD
-        lines.append(f"- {what}: {ends.get(row.state, refused)}")
-    return OUTCOMES.format(lines="\n".join(lines)) if lines else ""
-
-
 IMAGE = re.compile(r"!\[")
 TAGS = (
     "img|picture|source|svg|image|iframe|video|audio|embed|object|link|style|input|base|meta|script"
@@ -297,14 +276,28 @@ make clients differ about the text behind it, such as an open span or an element
 """
 
 
-LANGUAGE = re.compile(r"^([ \t>*+\d.)-]*(?:`{3,}+(?=[^`\n]*$)|[~:]{3,}+))[^\n]+", re.MULTILINE)
+LANGUAGE = re.compile(r"^([ \t>*+\d.)-]*(?:`{3,}+(?=[^`\n]*$)|[~:]{3,}+))([^\n]+)", re.MULTILINE)
 ADDRESS_SIGNS = re.compile(r"[:/\\&#]")  # no address of another machine is without one of them
 
 
 def defuse(text: str) -> str:
-    """A reply that nothing is loaded from: images, and fences that clients may draw, are bare."""
+    """A reply that nothing is loaded from: images are bare, and so are fences that are not code,
+    which clients may draw.
+    """
     text = defuse_images(text)
-    return LANGUAGE.sub(r"\1", text) if ADDRESS_SIGNS.search(text) else text
+    return LANGUAGE.sub(_keep_code, text) if ADDRESS_SIGNS.search(text) else text
+
+
+def _keep_code(fence: re.Match[str]) -> str:
+    word = next(iter(fence[2].split()), "").casefold()
+    return fence[0] if word in _list_languages() else fence[1]
+
+
+@cache
+def _list_languages() -> frozenset[str]:
+    from pygments.lexers import LEXERS  # lazy: few answers have a fence
+
+    return frozenset(name for row in LEXERS.values() for name in row[2])
 
 
 def defuse_images(text: str) -> str:

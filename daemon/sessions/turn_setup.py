@@ -2,6 +2,7 @@
 sources (A3, A4, E3).
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field, replace
 
@@ -13,7 +14,12 @@ from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.events import Limits, MemoryHit, UserSaid
-from daemon.core.messages import MessageRole, describe_outcomes, score_importance
+from daemon.core.messages import (
+    MAIL,
+    MessageRole,
+    describe_message,
+    score_importance,
+)
 from daemon.core.provenance import SourcedText, collect_texts, iter_person_texts
 from daemon.core.quoted import find_quoted
 from daemon.core.rows import LOOP_CHANNEL, ChildRow, InboxRow, OutboxRow, SessionRow
@@ -24,6 +30,11 @@ from daemon.store.journal import Tx
 from daemon.tools.workspace.inbox_folder import attachments_from_json
 
 AGENT = "agent"
+
+REFUSED = re.compile(r"does not take the mail: ([245]\d\d)\b")
+UNCONFIRMED = "not confirmed as sent; the owner was told why"
+UNREAD = "not delivered, as far as is known: nobody may have read it"
+OUTCOMES = "[Since your turn before:\n{lines}]"
 
 
 @value
@@ -85,7 +96,8 @@ class TurnPreparer:
             outcomes=describe_outcomes(settled),
             settled=tuple(f"{one.turn}/{one.part}" for one, _ in settled),
             private=join_sources((history.private, row.private)),
-            named=any(one.named for one in attachments_from_json(row.attachments)),
+            named=bool(row.attachments)
+            and any(one.named for one in attachments_from_json(row.attachments)),
         )
         return event, error
 
@@ -140,3 +152,19 @@ def load_inherited_sources(
     label = chat.label if chat else Label.UNTRUSTED
     task = iter_person_texts(loop.message, loop.role, label, find_quoted(loop.message))
     return earlier, (*task, *texts), root
+
+
+def describe_outcomes(settled: Sequence[tuple[OutboxRow, bool]]) -> str:
+    """What the model is told of the end of messages to others and of answers that failed, each with
+    whether its turn was trusted; "" for none. What a stranger may have written is not among it: the
+    subject of other turns, and the words of a server.
+    """
+    ends = {"sent": "sent", "withdrawn": "withdrawn by the user; it was not sent"}
+    lines = []
+    for row, is_trusted in settled:
+        code = REFUSED.search(row.error)
+        refused = f"refused ({code[1]}); it was not sent" if code else UNCONFIRMED
+        what = describe_message(row, with_subject=is_trusted)
+        refused = refused if row.kind == MAIL else UNREAD
+        lines.append(f"- {what}: {ends.get(row.state, refused)}")
+    return OUTCOMES.format(lines="\n".join(lines)) if lines else ""

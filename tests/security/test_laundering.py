@@ -124,7 +124,7 @@ async def test_F3_a_file_that_a_tainted_chat_wrote_is_read_as_what_it_is(tmp_pat
 
 
 async def test_F3_a_name_of_a_file_is_a_strangers_text_too(tmp_path: Path) -> None:
-    name = f"{EVE}.txt"
+    name = "mail-eve-the-notes.md"
     writes = calls(("write_file", {"path": name, "text": "x"}))
     async with desk(tmp_path) as at:
         ran = await at.run("what is in my mails?", read_mails(), writes, says("ok"))

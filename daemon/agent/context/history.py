@@ -256,8 +256,9 @@ class History:
         if turn.summary:
             self.summary = TurnMessages.of((turn.summary,))
         messages, end = list(turn.messages), turn.ended
-        if end and end.reply not in ("", turn.answer, defuse(turn.answer)):
-            messages.append(Message(MessageRole.ASSISTANT, end.reply, label=turn.label))
+        given = end.reply if end else ""
+        if given and given != turn.answer and given != defuse(turn.answer):
+            messages.append(Message(MessageRole.ASSISTANT, given, label=turn.label))
         self.groups.append(TurnMessages.of(messages))
         self.label = join_all((self.label, turn.label))
         self.private = join_sources((self.private, turn.private))
