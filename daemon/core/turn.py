@@ -211,8 +211,8 @@ class Turn:
     compression left of the turns before; None is all of them. `replies`: those since the user last
     spoke, each with the results of its calls. `news`: the seq at which something last reached the
     turn from outside. `label` joins all that the model was shown, the words about its tools
-    included; `private` what of the owner's own it was shown, in earlier turns, too. `is_owners`:
-    nobody else has said what to do in it; of a sub-agent, in what it works for.
+    included; `private` what of the owner's own it was shown, in earlier turns, too. `roles`: of all
+    who have spoken in it.
     """
 
     id: str
@@ -231,7 +231,7 @@ class Turn:
     refunds: int = 0
     label: Label = Label.TRUSTED
     private: Sources = ()
-    is_owners: bool = True
+    roles: set[str] = field(default_factory=set)
     spent: TurnUsage = field(default_factory=TurnUsage)
     open_request: ModelAsked | None = None
     adapted: RequestAdapted | None = None
@@ -258,6 +258,11 @@ class Turn:
     suspended: bool = False
     ended: TurnEnded | None = None
     _staged: list[RecordedEvent] = field(default_factory=list)
+
+    @property
+    def is_owners(self) -> bool:
+        """Nobody but the owner has said what to do in it; of a sub-agent, in what it works for."""
+        return self.roles <= {OWNER_NAME}
 
     @property
     def pending(self) -> list[CallState]:
@@ -353,7 +358,7 @@ class Turn:
                 if not self.pending:
                     self._take_results()
             case UserSaid():
-                self.is_owners &= event.role == OWNER_NAME
+                self.roles.add(event.role)
                 self.awaiting_verdict = False
                 self.limits, self.spec = event.limits, event.terms
                 self.max_iterations = event.limits.max_iterations
@@ -366,7 +371,7 @@ class Turn:
                     text = f"<memory>\n{lines}\n</memory>\n{text}"
                 self.messages.append(Message(MessageRole.USER, text, label=event.own_label))
             case Steered(text=text):
-                self.is_owners &= event.role == OWNER_NAME
+                self.roles.add(event.role)
                 if self.awaiting_verdict and self.reply and self.reply.text:
                     self.superseded.append(self.reply.text)
                 self.awaiting_verdict = False

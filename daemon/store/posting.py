@@ -111,11 +111,13 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables, FileTabl
             body = self._answer_mail(own, turn_id, body, at)
         if told is None or told.channel in ("", *WOKEN_CHANNELS):
             return
+        woken = told is not own and begins_by_itself(session)
+        if reply and told is not own and not woken:
+            return
         if reply and not (is_mail and told is own):
             body = self._add_changes(turn_id, body, told.id, is_tainted)
         if told is not own:
-            woken = begins_by_itself(session)
-            if reply and (not woken or is_nothing(body)):
+            if reply and is_nothing(body):
                 return
             if kind in ("reply", "notice"):
                 kind = "notice"

@@ -6,7 +6,6 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 from daemon.core import value
-from daemon.core.events import Steered, UserSaid
 from daemon.core.provenance import TrustContext
 from daemon.core.trust import Decision, Effect, Label, Role
 from daemon.core.turn import PLAN_TOOL, Turn
@@ -28,6 +27,7 @@ from daemon.tools.registry import ToolRegistry
 
 ALLOW, ASK, DENY = Decision
 GIT_FOLDER = ".git"  # only git writes there
+OWN_ROLES = {Role.OWNER, Role.GUEST}  # the sender of a mail or an event is no person here
 OWNER_ONLY = "only the owner can use it, in a chat of theirs"
 
 
@@ -58,12 +58,6 @@ def _list_paths(call: AdmittedCall) -> list[PurePosixPath]:
         return call.paths
     values = (str(one) for part in call.arguments.values() for _, one in iter_values(part, ""))
     return [PurePosixPath(unquote(one.removeprefix("file://"))) for one in values]
-
-
-def _is_others(turn: Turn) -> bool:
-    """A person of a lower role has spoken in it; a mail's or event's sender is no person here."""
-    said = (one.event for one in turn.events if isinstance(one.event, UserSaid | Steered))
-    return any(one.role not in (Role.OWNER, Role.GUEST) for one in said)
 
 
 def find_taint(turn: Turn, setting: TrustContext) -> Taint:
@@ -127,7 +121,9 @@ class PolicyGate:
             call = replace(call, tool=call.tool.narrow(call.arguments, turn))
         tool, effect = call.tool, call.effect
         from_outside = setting.session_label is Label.UNTRUSTED or not turn.is_owners
-        if (tool.meta.owner_only and from_outside) or (tool.meta.no_others and _is_others(turn)):
+        if (tool.meta.owner_only and from_outside) or (
+            tool.meta.no_others and turn.roles - OWN_ROLES
+        ):
             return DENY, OWNER_ONLY
         if tool.name == PLAN_TOOL and (why := self._explain_bad_plan(turn, call, setting)):
             return DENY, why

@@ -266,7 +266,7 @@ class TaintedCall:
             return case  # it is asked about anyway
         tool, words = self.call.tool, find_orders(self.setting, texts)
         is_strange = case.taint is Taint.READ_OUTSIDE_TEXT
-        leaks = self._find_leaks(texts, words) if is_strange else []
+        leaks = self._find_leaks(evidence, texts, words) if is_strange else []
         goes = case.effect is Effect.EGRESS or tool.meta.source
         if not goes or (tool.meta.paths and not await self._is_shared()):
             leaks = []
@@ -297,11 +297,15 @@ class TaintedCall:
         return NOT_SAID, None
 
     def _find_leaks(
-        self, texts: Sequence[SourcedText], words: Sequence[str], *, kept: bool = False
+        self,
+        evidence: Evidence,
+        texts: Sequence[SourcedText],
+        words: Sequence[str],
+        *,
+        kept: bool = False,
     ) -> list[Source]:
         """The private sources that may go along; `kept`: into a file, whoever read them."""
         arguments, critical = self.call.arguments, self.call.tool.meta.critical
-        evidence = self._collect_evidence(texts)
         values = [str(found) for _, found in named_values(arguments, critical)]
         unsaid = [one for one in values if leads_outside(one) and not evidence.is_typed(one)]
 
@@ -327,8 +331,9 @@ class TaintedCall:
     def list_carried(self) -> list[str]:
         """The private sources that what the call writes may hold, though no order names them."""
         texts = collect_texts(self.turn)
+        evidence = self._collect_evidence(texts)
         words = find_orders(self.setting, texts)
-        leaks = [one for one in self._find_leaks(texts, words, kept=True)]
+        leaks = [one for one in self._find_leaks(evidence, texts, words, kept=True)]
         leaks = [one for one in leaks if not one.stands_in(words)]
         here = f"what was said and read in {self.turn.session}"
         return list(dict.fromkeys(here if one.earlier else one.name for one in leaks))
