@@ -230,9 +230,10 @@ class StoredGrants:
     async def find_former(self, session: str, wanted: GrantRequest) -> str | None:
         """The latest."""
         held = await self.store.read(lambda tx: _list_held(tx, session, wanted))
-        now, former = self.clock.now(), [replace(wanted, binds=row.binds) for row in held]
-        pairs = zip(held, former, strict=True)
-        found = [row.binds for row, request in pairs if matching_grants([row], request, now)]
+        now, binds = self.clock.now(), wanted.binds
+        found = [
+            row.binds for row in held if matching_grants([replace(row, binds=binds)], wanted, now)
+        ]
         return found[-1] if found else None
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +32,6 @@ from daemon.tools.memory_tools import OwnersMemory
 from daemon.tools.policy.gate import PolicyGate
 from daemon.tools.policy.judges import Judge, judge
 from daemon.tools.policy.rules import RuleSet
-from daemon.tools.shell.bound_files import NamedFilesBinder
 from daemon.tools.shell.deferred import runs_later
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.shell.tool import BackgroundCommands, Shell
@@ -153,12 +153,11 @@ class ToolOwner:
             shell.background, shell.background_minutes * 60, shell.max_output_chars
         )
         stack.push_async_callback(background.aclose)
-        contents, redact = self.files.list_own_contents, self.redactor.redact_text
-        binder = NamedFilesBinder(sandbox.workspace, self.paths.undo, contents, redact)
         terminal = Shell(
-            sandbox, shell, guarded, self.redactor, effects, background, binder, protected,
+            sandbox, shell, guarded, self.redactor, effects, background, None, protected,
             self.files.labels,
         )  # fmt: skip
+        terminal = replace(terminal, binds=terminal.make_binder(self.paths.undo))
         self.registry = build_tools(
             config=config,
             terminal=terminal,

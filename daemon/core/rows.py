@@ -1,6 +1,4 @@
-"""The rows that stand beside the events: what the journal's tables hold, as values; who may answer
-a question, and for how long a yes is to hold (trust.md Approvals). Pure.
-"""
+"""The rows beside the events: what the journal's tables hold, and who may answer a question."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -268,7 +266,7 @@ class LabelScope(StrEnum):
 class FileLabel:
     """The label of a place in the workspace, and the turn that gave it. Where there is a `digest`,
     a good label is for this content alone. `holds`: private sources that were read, unordered,
-    before it was written.
+    before it was written. `maker`: what left a bad one: a command's hash, or "owner".
     """
 
     path: AnyPath
@@ -277,6 +275,7 @@ class FileLabel:
     scope: LabelScope = LabelScope.FILE
     digest: str = ""
     holds: tuple[str, ...] = ()
+    maker: str = ""
 
 
 @value

@@ -62,8 +62,7 @@ class ToolContext:
     that was judged, such as a redirect's, before anything is sent there; raises ToolError.
     `check_content` is for the last moment before something runs: raises ToolError if it is not
     what was allowed any more. `carries`: the private sources that what it writes may hold.
-    `unreadable`: patterns of paths that rules let nobody read unasked. `bound`: files of the
-    workspace would run, which nobody may change meanwhile.
+    `unreadable`: patterns of paths that rules let nobody read unasked.
     """
 
     session_id: str
@@ -77,7 +76,6 @@ class ToolContext:
     check_content: Callable[[], Awaitable[None]]
     carries: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
-    bound: bool = False
 
 
 Arguments = Mapping[str, object]
@@ -137,8 +135,8 @@ class ToolMeta:
 
 @value
 class BoundContent:
-    """What of the workspace would run if a call did. `key` holds a digest for each file, as a
-    canonical text, "" for no file; `description` tells of the files, a line each.
+    """The state in which a yes to a call holds. `key` has a digest for each file, as a canonical
+    text, "" for no file; `description` tells of the files, a line each.
     """
 
     key: str = ""
@@ -146,13 +144,13 @@ class BoundContent:
 
 
 class Binder(Protocol):
-    """Binds a yes to a call to the content that runs, not to its words alone. Called in threads."""
+    """Binds a yes to a call to the state of the files that it may run, not to its words alone."""
 
-    def look(self, arguments: Arguments, now: datetime) -> BoundContent:
-        """What would run now."""
+    async def look(self, arguments: Arguments, now: datetime) -> BoundContent:
+        """The state now."""
         ...
 
-    def explain_change(self, former: str, key: str) -> str:
+    async def explain_change(self, former: str, key: str) -> str:
         """What is different between two keys, for a person."""
         ...
 

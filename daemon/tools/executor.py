@@ -171,11 +171,11 @@ class ToolExecutor:
             asked = state.asked  # the yes is to exactly these arguments (A6)
             if not asked or asked.args_hash != args_hash(name, call.arguments):
                 return make_rejection(state, ARGUMENTS_CHANGED)
-            if asked.binds == key or covers(asked.binds, key):  # and to exactly what they run
+            if asked.binds == key:  # and to what was shown with them
                 return None
             former = asked.binds
         elif judged.decision is Decision.ALLOW:
-            if judged.binds == key or covers(judged.binds, key):
+            if covers(judged.binds, key):
                 return None
             former = judged.binds
         elif answered := state.answered:
@@ -211,15 +211,15 @@ class ToolExecutor:
         )
 
     async def look(self, call: AdmittedCall) -> BoundContent:
-        """What the call would run now."""
+        """The state in which a yes to the call holds."""
         if not (binds := call.tool.binds):
             return call.content
-        return await asyncio.to_thread(binds.look, call.arguments, self.clock.now())
+        return await binds.look(call.arguments, self.clock.now())
 
     async def _describe_content(
         self, turn: Turn, call: AdmittedCall, setting: TrustContext, former: str | None
     ) -> list[str]:
-        """What the call runs, and how that differs from what was allowed before."""
+        """What the call may run, and how that differs from what was allowed before."""
         binds, content = call.tool.binds, call.content
         if not binds:
             return []
@@ -228,10 +228,8 @@ class ToolExecutor:
             former = await self.gate.grants.find_former(turn.session, wanted)
         if former is None or former == content.key:
             return [content.description]
-        if not former:
-            return [content.description, "what was allowed before did not say what these hold"]
-        change = await asyncio.to_thread(binds.explain_change, former, content.key)
-        return [content.description, CHANGED_NOTE, change]
+        change = await binds.explain_change(former, content.key)
+        return [content.description, *((CHANGED_NOTE, change) if change else ())]
 
     def _reject_unknown(self, turn: Turn, state: CallState, setting: TrustContext) -> ToolFinished:
         """A trusted conversation gets the nearest name; text from outside is only refused."""
@@ -395,7 +393,7 @@ class _TurnRun:
                 executor.live.publish(turn.id, ToolOutputChunk(call_id, clean))
 
         async def check_content() -> None:
-            if not covers(call.content.key, (await executor.look(call)).key):
+            if (await executor.look(call)).key != call.content.key:
                 raise ToolError(f"Not run: {CONTENT_CHANGED}.")
 
         async def check_address(url: str) -> None:
@@ -414,7 +412,6 @@ class _TurnRun:
             check_content,
             executor.gate.list_carried(turn, call, self.setting) if has_read else (),
             rules.list_unreadable(turn.session, self.setting.root) if rules.known else (),
-            bool(call.content.key),
         )
         while True:
             attempt, scope = attempt + 1, asyncio.timeout(meta.timeout_s)

@@ -57,18 +57,18 @@ class Plans:
     def find_tools(self, actions: list[PlannedAction]) -> list[tuple[PlannedAction, Tool]]:
         return [(one, found) for one in actions if (found := self.registry.get(one.tool))]
 
-    def look(self, arguments: Arguments, now: datetime) -> BoundContent:
+    async def look(self, arguments: Arguments, now: datetime) -> BoundContent:
         found = dict[str, BoundContent]()
         for number, (action, planned) in enumerate(self.find_tools(read_actions(arguments)), 1):
             if planned.binds and planned.check:
                 with suppress(ToolError):  # the gate says what is wrong
                     planned.check(action.arguments)
-                    found[str(number)] = planned.binds.look(action.arguments, now)
+                    found[str(number)] = await planned.binds.look(action.arguments, now)
         keys = {number: one.key for number, one in found.items() if one.key}
         lines = [f"{number}. {one.description}" for number, one in found.items() if one.description]
         return BoundContent(json.dumps(keys) if keys else "", "\n".join(lines))
 
-    def explain_change(self, former: str, key: str) -> str:
+    async def explain_change(self, former: str, key: str) -> str:
         return "the files that its actions run"
 
 

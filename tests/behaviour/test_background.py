@@ -41,7 +41,7 @@ class Eyes(CommandEffects):
         self.seen: list[tuple[str, str, bool]] = []
 
     async def start(
-        self, context: ToolContext | None = None, label: Label = Label.TRUSTED
+        self, context: ToolContext | None = None, label: Label = Label.TRUSTED, maker: str = ""
     ) -> CommandStart:
         return CommandStart(f"before {len(self.seen)}", 0, 0.0, {})
 

@@ -55,7 +55,7 @@ async def test_the_question_names_the_script_with_its_size_and_age(
     async with living(tmp_path, model) as it:
         await waits(it, runs(**DEPLOY))
         shown = await it.command("/approve show 1")
-        assert "runs deploy.sh (2 lines, changed " in shown and " ago)" in shown
+        assert "names deploy.sh (2 lines, changed " in shown and " ago)" in shown
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -99,59 +99,115 @@ async def test_an_unchanged_script_runs_with_one_question(
         assert (place / "result").read_text() == "good\n" and len(await questions(it, turn)) == 1
 
 
-async def test_a_permission_for_always_ends_where_the_makefile_is_rewritten(
+async def leave(it: Living, path: str, text: str, session: str = "web:download") -> None:
+    """A command with a network, to which the owner says yes, leaves a stranger's file."""
+    line = f"mkdir -p $(dirname {path}) && printf '%s' '{text}' > {path}"
+    turn = await waits(it, runs(command=line, network=True), session)
+    await it.command("/approve", session)
+    await it.settled(turn)
+
+
+async def runs_unasked(it: Living, reply: Step) -> bool:
+    """Ends without a question."""
+    it.model.script(reply, says("done"))
+    turn = await it.say("again")
+    async for event in it.house.client.stream_events(turn):
+        if event.name == "run.suspended":
+            return False
+    return True
+
+
+async def test_a_permission_for_always_ends_when_a_stranger_has_left_something_and_says_what(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place, line = workspace(tmp_path), runs(command="make test")
+    (place / "Makefile").write_text("-include more.mk\ntest:\n\techo good >> result\n")
+    async with living(tmp_path, model) as it:
+        turn = await waits(it, line)
+        await it.command("/approve always")
+        await it.settled(turn)
+        assert await runs_unasked(it, line)
+        await leave(it, "more.mk", "$(shell echo evil > result)")
+    async with living(tmp_path, model) as it:
+        turn = await waits(it, line)
+        (asked,) = await questions(it, turn)
+        assert "may run what strangers left here: more.mk" in asked.preview
+        assert "more.mk is new" in asked.preview and "+$(shell echo evil" in asked.preview
+        await it.command("/deny")
+        await it.settled(turn)
+        assert (place / "result").read_text() == "good\ngood\n"
+        (place / "more.mk").unlink()
+        assert await runs_unasked(it, line)  # what was allowed is allowed
+
+
+async def test_what_the_owner_changes_and_what_is_written_by_their_words_ends_no_permission(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place, line = workspace(tmp_path), runs(command="sh all.sh")
+    (place / "all.sh").write_text("sh one.sh; sh two.sh\n")
+    (place / "one.sh").write_text("true\n")
+    (place / "two.sh").write_text("true\n")
+    async with living(tmp_path, model) as it:
+        turn = await waits(it, line)
+        await it.command("/approve always")
+        await it.settled(turn)
+        (place / "one.sh").write_text("echo one >> result\n")  # in an editor
+        write = {"path": "two.sh", "text": "echo two >> result\n"}
+        model.script(calls(("write_file", write)), line, says("done"))
+        await it.ask("let two.sh print two, and run it")
+        assert (place / "result").read_text() == "one\ntwo\n"
+
+
+@pytest.mark.parametrize("count", [3, 300])
+async def test_the_last_of_many_files_of_strangers_ends_a_permission_too(
+    tmp_path: Path, model: FakeOpenAI, count: int
+) -> None:
+    place, line = workspace(tmp_path), runs(command="ls -1 | wc -l > count")
+    folder = place / "cloned"
+    (folder / ".git").mkdir(parents=True)  # a repository of its own
+    for number in range(count):
+        (folder / f"{number:03}.sh").write_text("true\n")
+    async with living(tmp_path, model) as it:
+        turn = await waits(it, line)
+        await it.command("/approve always")
+        await it.settled(turn)
+        assert await runs_unasked(it, line)
+        (folder / f"{count - 1:03}.sh").write_text("evil\n")  # pulled
+        assert not await runs_unasked(it, line)
+
+
+async def test_what_commands_of_the_owner_make_of_what_is_there_ends_no_permission(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     place = workspace(tmp_path)
-    (place / "Makefile").write_text("test:\n\techo good >> result\n")
+    (place / "cloned" / ".git").mkdir(parents=True)  # so nothing that commands leave is known
+    (place / "cloned" / "data").write_text("1\n")
+    build, other = runs(command="date +%N > built"), runs(command="date +%N > other; sh built")
     async with living(tmp_path, model) as it:
-        turn = await waits(it, runs(command="make test"))
-        await it.command("/approve always")
-        await it.settled(turn)
-        model.script(runs(command="make test"), says("done"))
-        await it.ask("again")  # the same content asks nothing
-    (place / "Makefile").write_text("test:\n\techo evil >> result\n")
-    async with living(tmp_path, model) as it:
-        turn = await waits(it, runs(command="make test"))
-        (asked,) = await questions(it, turn)
-        assert "-\techo good >> result" in asked.preview and "+\techo evil" in asked.preview
-        await it.command("/deny")
-        await it.settled(turn)
-        (place / "Makefile").write_text("test:\n\techo good >> result\n")
-        model.script(runs(command="make test"), says("done"))
-        await it.ask("again")  # what was allowed is allowed
-        (place / "GNUmakefile").write_text("test:\n\techo evil\n")  # make takes this one first
-        turn = await waits(it, runs(command="make test"))
-        (asked,) = await questions(it, turn)
-        assert "GNUmakefile is new" in asked.preview
+        for line in (build, other):
+            turn = await waits(it, line)
+            await it.command("/approve always")
+            await it.settled(turn)
+        for line in (build, other, build, other):
+            assert await runs_unasked(it, line)
+        (place / "cloned" / "data").write_text("2\n")
+        assert not await runs_unasked(it, build)
 
 
-@pytest.mark.parametrize(
-    ("changed", "line"),
-    [
-        ("lib.sh", "sh deploy.sh"),
-        ("tool.py", "python3 main.py"),
-        ("build.js", "npm run build"),
-        ("conftest.py", "pytest -q"),
-        ("notes.txt", "cat notes.txt | sh"),
-        ("anything.txt", "python3 started.py"),
-    ],
-)
-async def test_what_the_script_names_is_part_of_what_was_allowed(
-    tmp_path: Path, model: FakeOpenAI, changed: str, line: str
+async def test_what_a_command_fetches_is_no_news_to_it_but_to_all_others(
+    tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    place = workspace(tmp_path)
-    (place / "deploy.sh").write_text(". ./lib.sh\n")
-    (place / "main.py").write_text("import tool\n")
-    (place / "started.py").write_text("import os\nos.system('sh anything' + '.txt')\n")
-    (place / "package.json").write_text('{"scripts": {"build": "node build.js"}}')
-    (place / changed).write_text("# innocent\n")
+    fetch, other = runs(command="date +%N > fetched", network=True), runs(command="sh fetched")
+    workspace(tmp_path)
     async with living(tmp_path, model) as it:
-        turn = await waits(it, runs(command=line))
-        (place / changed).write_text("# evil\n")
-        await it.command("/approve")
-        asked = await waits_again(it, turn)
-        assert f"{changed} has changed" in asked.preview and "+# evil" in asked.preview
+        for line in (fetch, other):
+            turn = await waits(it, line)
+            await it.command("/approve always")
+            await it.settled(turn)
+        assert await runs_unasked(it, other)
+        assert await runs_unasked(it, fetch)
+        assert await runs_unasked(it, fetch)
+        assert not await runs_unasked(it, other)
 
 
 async def test_a_script_that_the_same_reply_writes_is_asked_about_as_written(
@@ -185,24 +241,25 @@ async def test_an_approved_command_that_rewrites_the_script_of_the_next_makes_a_
         assert not (place / "result").exists()
 
 
-async def test_nothing_that_was_asked_about_runs_beside_a_command_in_the_background(
-    tmp_path: Path, model: FakeOpenAI
+@pytest.mark.parametrize("strange", [True, False])
+async def test_nothing_that_was_asked_about_runs_beside_a_strangers_command_in_the_background(
+    tmp_path: Path, model: FakeOpenAI, strange: bool
 ) -> None:
     place = workspace(tmp_path)
     (place / "deploy.sh").write_text("echo good > result\n")
     async with living(tmp_path, model) as it:
-        turn = await waits(it, runs(command="sleep 60", background=True))
+        turn = await waits(it, runs(command="sleep 60", background=True, network=strange))
         await it.command("/approve")
         await it.settled(turn)
         turn = await waits(it, runs(**DEPLOY))
         await it.command("/approve")
         await it.settled(turn)
         told = model.requests[-1].last("tool")["content"]
-        assert "could change that after it was looked at" in told and "stop_command" in told
-        assert not (place / "result").exists()
+        assert ("could change what this runs" in told and "stop_command" in told) == strange
+        assert (place / "result").exists() != strange
 
 
-async def test_a_permission_of_before_asks_once_more_where_a_file_runs(
+async def test_a_permission_of_before_asks_once_more_and_says_why(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     place = workspace(tmp_path)
@@ -213,12 +270,15 @@ async def test_a_permission_of_before_asks_once_more_where_a_file_runs(
         await it.settled(turn)
         store = it.house.store
         assert isinstance(store, SqliteStore)
-        (grant,) = await store.read(lambda tx: tx.list_grants("*"))
-        assert "deploy.sh" in grant.binds
-        await store.write(lambda tx: tx._run("UPDATE grants SET binds = ''"))
+        before = """UPDATE grants SET binds = '{"": "before"}'"""  # as the migration leaves it
+        await store.write(lambda tx: tx._run(before))
         turn = await waits(it, runs(**DEPLOY))
         (asked,) = await questions(it, turn)
-        assert "what was allowed before did not say what these hold" in asked.preview
+        assert "files were bound in another way when it was allowed" in asked.preview
+        await it.command("/approve show 1")
+        await it.command("/approve always")
+        await it.settled(turn)
+        assert await runs_unasked(it, runs(**DEPLOY))
 
 
 async def test_a_script_swapped_while_its_sandbox_is_built_runs_nothing(tmp_path: Path) -> None:
@@ -252,27 +312,25 @@ async def test_what_was_kept_for_a_difference_is_private_and_goes_after_three_mo
         assert not kept.exists()
 
 
-async def test_a_test_that_the_model_wrote_needs_no_new_yes_and_one_that_appeared_does(
+async def test_a_yes_to_a_launcher_that_was_set_aside_holds_until_a_stranger_puts_another_there(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    place = workspace(tmp_path)
-    body = "import unittest\nclass A(unittest.TestCase):\n def test_a(self): {}\n"
-    (place / "test_a.py").write_text(body.format("pass"))
-    line = runs(command="python3 -m unittest -q")
+    place, line = workspace(tmp_path), runs(argv=[".venv/bin/tool"])
+    writes = "printf '#!/bin/sh\\necho {} >> result\\n' > .venv/bin/tool; chmod +x .venv/bin/tool"
+    venv = "/usr/bin/python3 -m venv --without-pip .venv; "
     async with living(tmp_path, model) as it:
+        turn = await waits(it, runs(command=venv + writes.format("good")))
+        await it.command("/approve")
+        await it.settled(turn)
+        assert not (place / ".venv" / "bin").exists()
         turn = await waits(it, line)
         await it.command("/approve always")
         await it.settled(turn)
-        write = {"path": "test_a.py", "text": body.format("open('own', 'w')")}
-        model.script(calls(("write_file", write)), line, says("done"))
-        await it.ask("write a test and run it")
-        assert (place / "own").exists()
-    (place / "test_b.py").write_text(body.format("open('evil', 'w')"))
-    async with living(tmp_path, model) as it:
+        assert await runs_unasked(it, line)
+        turn = await waits(it, runs(command=writes.format("evil"), network=True), "web:download")
+        await it.command("/approve", "web:download")
+        await it.settled(turn)
         turn = await waits(it, line)
         (asked,) = await questions(it, turn)
-        assert (
-            "test_b.py is new" in asked.preview
-            and "test_a.py" not in asked.preview.partition("what runs has changed")[2]
-        )
-        assert not (place / "evil").exists()
+        assert ".venv/bin has changed" in asked.preview
+        assert (place / "result").read_text() == "good\ngood\n"

@@ -11,7 +11,6 @@ import pytest
 
 from daemon.tools.base import ToolError
 from daemon.tools.config import ShellConfig
-from daemon.tools.shell.bound_files import NamedFilesBinder
 from daemon.tools.shell.deferred import Quarantine, runs_later
 from daemon.tools.shell.process import Start, run_process
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
@@ -452,24 +451,6 @@ async def test_H_settings_of_a_repository_keep_what_runs_nothing(ground: Ground)
     assert "name = me" in kept
     assert '[remote "origin"]' in kept
     assert "evil" in (ground.folder / "c1" / "copy" / ".git" / "config").read_text()
-
-
-async def test_twins_a_yes_to_a_launcher_of_a_commands_own_is_not_lost(
-    ground: Ground, tmp_path: Path
-) -> None:
-    """Bound to its files like any yes: that it was set aside is no change of it."""
-    made = Shell(
-        ground.sandbox, ShellConfig(), binds=NamedFilesBinder(ground.root, tmp_path / "kept")
-    )
-    rig = Bench([shell_tool(made)], {Shell: made}, granted=("shell",))
-    await ground.command(
-        "/usr/bin/python3 -m venv --without-pip .venv; printf '#!/bin/sh\\necho built' > .venv/bin/tool; chmod +x .venv/bin/tool"
-    )
-    for _ in range(2):
-        await rig.one("shell", json.dumps({"command": "ls"}))  # needs no yes
-        assert not (ground.root / ".venv" / "bin").exists()
-        result = await rig.one("shell", json.dumps({"argv": [".venv/bin/tool"]}))
-        assert "built" in result.text
 
 
 async def test_H_the_result_of_the_tool_says_what_was_set_aside(ground: Ground) -> None:

@@ -261,7 +261,7 @@ async def test_a11_what_a_command_in_the_background_writes_is_read_anew(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     """The command waits until the file has been read once."""
-    line = "while [ ! -e go ]; do sleep 0.05; done; echo two > log.txt; touch done; while [ ! -e end ]; do sleep 0.05; done"
+    line = "touch begun; while [ ! -e go ]; do sleep 0.05; done; echo two > log.txt; touch done; while [ ! -e end ]; do sleep 0.05; done"
     shell = {"command": line, "background": True}
     place = tmp_path / "workspace"
     model.script(
@@ -272,6 +272,8 @@ async def test_a11_what_a_command_in_the_background_writes_is_read_anew(
     @tool(effect=Effect.READ)
     async def wait(world: World) -> str:
         """Wait until it has written."""
+        while not (place / "begun").exists():
+            await asyncio.sleep(0.02)
         (place / "go").touch()
         while not (place / "done").exists():
             await asyncio.sleep(0.02)

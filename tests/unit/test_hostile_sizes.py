@@ -13,7 +13,6 @@ from daemon.core import messages, quoted
 from daemon.settings.redaction import RedactedStream, Redactor
 from daemon.tools import stemming
 from daemon.tools.policy import addresses, disclosure, orders
-from daemon.tools.shell import started
 from daemon.tools.web import search
 
 SECRETS = {"a-long-value-of-mine-4711": "api"}
@@ -45,13 +44,6 @@ LOOKS: dict[str, Callable[[str], object]] = {
     "repetitions": loop_detection.find_repeated_passage,
     "a search's markup": search._strip_markup,
     "markdown": parse.parse_blocks,
-    "what a script sets": lambda text: started.SET.findall(started.expand_assigned(text)),
-    "what a script works out": lambda text: started.list_computed("a.sh", "", text),
-    "what a script takes in": lambda text: started.INCLUDED.findall(
-        text + started.EACH.sub("", text)
-    ),
-    "what a script gives": lambda text: [*started.list_given("a.sh", "", text)],
-    "what a Makefile works out": lambda text: started.list_computed("Makefile", "", text),
     "messages": lambda text: split_message(text, telegram._to_html, 4096),
 }
 UNITS = (

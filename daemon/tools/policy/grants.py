@@ -16,14 +16,14 @@ from daemon.tools.base import ToolMeta
 TURN_BITS, DAY_BITS, MAX_FETCHES = 32.0, 64.0, 5
 
 
-OWN_CONTENT = "own"
+NAMED = "="  # before the path of a file that was shown, in a key
 PLAN_SCOPE = "plan:"  # and a turn: what its plan allows in its tree
 
 
 @value
 class GrantRequest:
     """A call that needs a question or a grant; `paths` if it concerns nothing but these places;
-    `binds`: the digests of the files that it runs; `plan`: the scope of a plan, of which
+    `binds`: the state of the files that it may run; `plan`: the scope of a plan, of which
     only exact actions count if `exact`.
     """
 
@@ -72,15 +72,14 @@ class GrantStore(Protocol):
         ...
 
 
-def covers(former: str, key: str) -> bool:
-    """A yes for the content `former` is one for `key` (BoundContent). What a runner finds by itself
-    may become the owner's own.
+def covers(former: str, key: str, *, shown: bool = False) -> bool:
+    """A standing yes for the state `former` is one for `key` (BoundContent): no stranger has
+    changed anything since. What was `shown` with it is the owner's to change, but not of a plan.
     """
-    if former == key or not (former and key):
-        return former == key
-    old, new = json.loads(former), json.loads(key)
-    return old.keys() <= new.keys() and all(
-        digest in (old.get(path), OWN_CONTENT) for path, digest in new.items()
+    old, new = (json.loads(one) if one else {} for one in (former, key))
+    return "" not in old and all(
+        old.get(path) == digest or (path.startswith(NAMED) and not shown)
+        for path, digest in new.items()
     )
 
 
@@ -129,7 +128,8 @@ def matching_grants(
             and wanted.paths
             and all(matches_pattern(path, grant.paths) for path in wanted.paths)
             if grant.paths
-            else wanted.args_hash in grant.args_hash.split() and covers(grant.binds, wanted.binds)
+            else wanted.args_hash in grant.args_hash.split()
+            and covers(grant.binds, wanted.binds, shown=grant.session.startswith(PLAN_SCOPE))
         )
     ]
     return sorted(

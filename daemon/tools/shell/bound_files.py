@@ -1,71 +1,112 @@
-"""Binds a yes to what the files that a command runs hold, and tells what has changed in them."""
+"""Binds a yes to a command to the state of what it may run, and tells what has changed in it.
 
+Nobody knows what a command runs. So a yes holds while no stranger has changed anything in the
+workspace; what the owner, or the assistant by the owner's words, changes does not end it. A yes for
+once is for the files that its words name, too, as they were shown.
+"""
+
+import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+import shlex
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from difflib import unified_diff
+from hashlib import sha256
 from pathlib import Path
 
 from daemon.core import value
+from daemon.core.rows import LASTING_ANSWERS
+from daemon.core.trust import Decision, Label
 from daemon.settings.paths import write_private_file
-from daemon.tools.base import Arguments, BoundContent
-from daemon.tools.policy.grants import OWN_CONTENT
-from daemon.tools.shell.named_files import MAX_FILES, FoundFile, find_named_files
+from daemon.tools.base import Arguments, BoundContent, ToolContext
+from daemon.tools.calls import args_hash, parse_arguments
+from daemon.tools.policy.grants import NAMED
+from daemon.tools.workspace.command_effects import CommandEffects, Snapshot
 from daemon.tools.workspace.file_store import KEPT_PREFIX
+from daemon.tools.workspace.labels import FileLabels
 
 UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
-MAX_KEPT, MAX_SHOWN, MAX_DIFF_LINES, MAX_LINE = 50_000, 10, 40, 200
+MAX_KEPT, MAX_SHOWN, MAX_DIFF_LINES, MAX_LINE = 50_000, 5, 40, 200
+MAX_LISTED, MAX_HASHED = 100, 64_000_000
+OWNERS = "owner"
+BEFORE = "files were bound in another way when it was allowed, so it asks once more"
 
 
 @value
-class NamedFilesBinder:
-    """Binds a yes to the files that a command runs. What they held is kept in `folder`, so that a
-    change can be shown, without secrets. `own_contents`: the digests of what tools wrote by the
-    owner's words.
+class CommandBinder:
+    """What files held is kept in `folder`, so that a change can be shown, without secrets.
+    `reads_only` knows commands that run nothing; `list_lent` has what was set aside and is there
+    for commands only.
     """
 
-    root: Path
+    effects: CommandEffects
     folder: Path
-    own_contents: Callable[[], Mapping[str, str]] = dict
+    tool: str
+    reads_only: Callable[[Arguments], bool]
+    list_lent: Callable[[], dict[str, Path]] = dict
     redact: Callable[[str], str] = str
 
-    def look(self, arguments: Arguments, now: datetime) -> BoundContent:
-        """In a thread."""
-        argv, command = arguments.get("argv"), arguments.get("command")
-        words = [str(word) for word in argv] if isinstance(argv, list) and argv else str(command)
-        found = find_named_files(self.root, words if argv or command else [])
-        own, key = self.own_contents(), dict[str, str]()
-        for path, one in sorted(found.items()):
-            is_own = one.by_itself and own.get(path) == one.digest
-            key[path] = OWN_CONTENT if is_own else one.digest
-            place = self.folder / f"{KEPT_PREFIX}{one.digest}"
-            if one.text and one.size <= MAX_KEPT and not is_own:
-                with suppress(OSError):  # without it, a change is told and not shown
-                    if place.exists():
-                        os.utime(place)
-                    else:
-                        write_private_file(place, self.redact(one.text).encode())
-        return BoundContent(
-            json.dumps(key) if key else "",
-            "\n".join(_describe(found, now.timestamp())),
-        )
+    async def look(self, arguments: Arguments, now: datetime) -> BoundContent:
+        """Strangers' files, but for what the same command has left, and what its words name."""
+        if self.reads_only(arguments):
+            return BoundContent()
+        snapshot = await self.effects.scan()
+        labels, maker = self.effects.files.labels.snapshot(), args_hash(self.tool, arguments)
+        return await asyncio.to_thread(self._look, snapshot, labels, maker, arguments, now)
 
-    def explain_change(self, former: str, key: str) -> str:
-        """What is different by now: a short diff. In a thread."""
+    def _look(
+        self,
+        snapshot: Snapshot,
+        labels: FileLabels,
+        maker: str,
+        arguments: Arguments,
+        now: datetime,
+    ) -> BoundContent:
+        named = list_named(labels.workspace.root, arguments)
+        strangers = find_strangers(snapshot, labels, maker)
+        strangers |= {path: hash_tree(place) for path, place in self.list_lent().items()}
+        lines = [describe_file(labels.workspace.root / path, path, now) for path in named]
+        if strangers:
+            shown = ", ".join(sorted(strangers)[:MAX_SHOWN])
+            more = len(strangers) - MAX_SHOWN
+            rest = f" and {more} more" if more > 0 else ""
+            lines.append(f"may run what strangers left here: {shown}{rest}")
+        key = {f"{NAMED}{path}": labels.hash_file(path) for path in named} | strangers
+        for path, digest in key.items():
+            self._keep(labels.workspace.root / path.removeprefix(NAMED), digest)
+        return BoundContent(json.dumps(key, sort_keys=True) if key else "", "\n".join(lines))
+
+    def _keep(self, file: Path, digest: str) -> None:
+        """Without it, a change is told and not shown."""
+        place = self.folder / f"{KEPT_PREFIX}{digest}"
+        with suppress(OSError):
+            if place.exists():
+                os.utime(place)
+            elif stat.S_ISREG((info := file.lstat()).st_mode) and info.st_size <= MAX_KEPT:
+                data = file.read_bytes()
+                if sha256(data).hexdigest() == digest and b"\0" not in data:
+                    text = self.redact(data.decode("utf-8", "replace"))
+                    write_private_file(place, text.encode())
+
+    async def explain_change(self, former: str, key: str) -> str:
+        """What is different by now: a short diff."""
+        return await asyncio.to_thread(self._explain_change, former, key)
+
+    def _explain_change(self, former: str, key: str) -> str:
         before, after = (json.loads(one) if one else {} for one in (former, key))
-        lines: list[str] = []
-        for path in sorted({*before, *after}):
-            old, new = before.get(path, ""), after.get(path, "")
-            if new in (old, OWN_CONTENT):
+        lines = [BEFORE] * ("" in before)
+        for name in sorted({*before, *after} - {""}):
+            old, new, path = before.get(name, ""), after.get(name, ""), name.removeprefix(NAMED)
+            if old == new or (path != name and not (old and new)):
                 continue
             texts = [self._load(digest) for digest in (old, new)]
-            state = "is new" if not old else "is gone" if not new else "has changed"
-            lines.append(
-                f"{path} {state}" + ("" if None not in texts else " (not shown: too long)")
-            )
-            if None not in texts:
+            is_shown = None not in texts and new
+            state = "is new" if not old else "is no stranger's now" if not new else "has changed"
+            lines.append(f"{path} {state}" + ("" if is_shown or not new else " (not shown)"))
+            if is_shown:
                 before_lines, after_lines = ((text or "").splitlines() for text in texts)
                 lines += list(unified_diff(before_lines, after_lines, n=1, lineterm=""))[2:]
         more = len(lines) - MAX_DIFF_LINES
@@ -82,17 +123,89 @@ class NamedFilesBinder:
             return None
 
 
-def _describe(found: Mapping[str, FoundFile], now: float) -> Iterator[str]:
-    """`runs deploy.sh (12 lines, changed 3 minutes ago)`."""
-    for path, one in list(found.items())[:MAX_SHOWN]:
-        lines = len(one.text.splitlines())
-        size = f"{lines} line{'s' * (lines != 1)}" if one.text else f"{one.size} bytes"
-        age = max(now - one.changed, 0)
+def find_maker(context: ToolContext, label: Label) -> str:
+    """Whose what a command leaves is (FileLabel): the owner's, if it works without a network, by
+    their words or a standing yes, with what is here.
+    """
+    state = context.turn.call(context.call_id)
+    is_lasting = state.answered is not None and state.answered.answer in LASTING_ANSWERS
+    is_allowed = state.judged is not None and state.judged.decision is Decision.ALLOW
+    is_owners = is_lasting or is_allowed or not context.untrusted_source
+    if is_owners and label is Label.TRUSTED:
+        return OWNERS
+    return args_hash(state.call.name, parse_arguments(state.call.arguments))
+
+
+def find_strangers(snapshot: Snapshot, labels: FileLabels, maker: str) -> dict[str, str]:
+    """What is not the owner's, by path, with a digest; of very much, one digest for each folder at
+    the top. What the command of this hash has left is no news to it, and what the owner's commands
+    make of all this is none to any. In a thread.
+    """
+    (entries, unreadable), makers = snapshot, (maker, OWNERS)
+    found, space = dict.fromkeys((place or "." for place in unreadable), "unknown"), MAX_HASHED
+    for entry in entries:
+        if entry.folder or labels.find_label(entry.path, owner=entry.owner) is Label.TRUSTED:
+            continue
+        space -= max(entry.size, 0)
+        digest = labels.hash_file(entry.path) if space >= 0 else ""
+        own = labels.find_own(entry.path)
+        if digest and own and all(one.digest == digest and one.maker in makers for one in own):
+            continue
+        found[entry.path] = digest or f"{entry.size} {entry.changed_ns}"
+    if len(found) <= MAX_LISTED:
+        return found
+    groups = dict[str, list[str]]()
+    for path, digest in sorted(found.items()):
+        top, slash, _ = path.partition("/")
+        groups.setdefault(top + slash, []).append(f"{path}\0{digest}")
+    if len(groups) > MAX_LISTED:
+        groups = {".": [one for group in groups.values() for one in group]}
+    return {
+        top: sha256("\n".join(group).encode(errors="surrogateescape")).hexdigest()
+        for top, group in groups.items()
+    }
+
+
+def hash_tree(place: Path) -> str:
+    """A digest of a file, or of all that is in a folder. No link is followed."""
+    digest = sha256()
+    for file in sorted((place, *place.rglob("*"))):
+        digest.update(os.fsencode(file.relative_to(place)))
+        with suppress(OSError):
+            if file.is_symlink():
+                digest.update(os.fsencode(file.readlink()))
+            elif file.is_file():
+                digest.update(sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def list_named(root: Path, arguments: Arguments) -> list[str]:
+    """The files of the workspace that its words name, as they stand. In a thread."""
+    argv = arguments.get("argv")
+    words: Sequence[str] = [str(word) for word in argv] if isinstance(argv, list) else ()
+    with suppress(ValueError):  # a quote that is not closed
+        words = words or shlex.split(str(arguments.get("command") or ""))
+    return list(dict.fromkeys(_find_files(root, words)))
+
+
+def _find_files(root: Path, words: Sequence[str]) -> Iterator[str]:
+    for word in words[:MAX_LISTED]:
+        with suppress(OSError, ValueError):
+            place = os.path.realpath(root / word.strip(";&|<>()"))
+            if place.startswith(f"{root}/") and stat.S_ISREG(os.lstat(place).st_mode):
+                yield place.removeprefix(f"{root}/")
+
+
+def describe_file(place: Path, path: str, now: datetime) -> str:
+    """`names deploy.sh (12 lines, changed 3 minutes ago)`."""
+    with suppress(OSError):
+        info, data = place.stat(), b"\0"
+        if info.st_size <= MAX_KEPT:
+            data = place.read_bytes()
+        count = data.count(b"\n") + bool(data and not data.endswith(b"\n"))
+        size = f"{info.st_size} bytes" if b"\0" in data else f"{count} line{'s' * (count != 1)}"
+        age = max(now.timestamp() - info.st_ctime, 0)
         unit, name = next(pair for pair in UNITS if age >= pair[0] or pair[0] == 1)
-        count = int(age // unit)
-        when = f"changed {count} {name}{'s' * (count != 1)} ago" if one.changed else "outside"
-        yield f"runs {path} ({size}, {when})"
-    if len(found) > MAX_SHOWN:
-        yield f"and {len(found) - MAX_SHOWN} more files that these name or find"
-    if len(found) == MAX_FILES:
-        yield "they name so many files that not all were looked at"
+        number = int(age // unit)
+        return f"names {path} ({size}, changed {number} {name}{'s' * (number != 1)} ago)"
+    return f"names {path}"

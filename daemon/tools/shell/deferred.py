@@ -1,8 +1,6 @@
 """What lies in a workspace and runs later, outside the sandbox, when its owner only uses git, a
-shell, an editor or an environment there: hooks, settings, start-up files, launchers.
-
-What is there when a command starts is closed to it. What it leaves is set aside when it has ended,
-or at the daemon's next start; nothing is lost.
+shell, an editor or an environment there: hooks, settings, start-up files, launchers. It is closed
+to commands. What they leave of it is set aside when they end, or at the daemon's next start.
 """
 
 import logging
@@ -311,12 +309,16 @@ class Quarantine:
 
     def lend(self) -> None:
         """At its last moment, launchers that commands made come back to their place for it."""
-        for lent in sorted((self.folder / LENT).glob("*")):
-            with suppress(OSError), hold(self.root, unquote(lent.name)) as to:
+        for path, lent in self.list_lent().items():
+            with suppress(OSError), hold(self.root, path) as to:
                 with suppress(FileNotFoundError):
                     os.rmdir(to.name, dir_fd=to.folder)
                 with hold(self.folder, lent) as at:
                     move_held(at, to)
+
+    def list_lent(self) -> dict[str, Path]:
+        """What was set aside and is there for commands, by its place in the workspace."""
+        return {unquote(one.name): one for one in sorted((self.folder / LENT).glob("*"))}
 
     def end(self, watch: CommandWatch, first: Mapping[str, Deferred] | None = None) -> str:
         """Set aside what came meanwhile and put back what was changed; in words. `first`: what was

@@ -13,17 +13,6 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Literal
 
-from daemon.tools.shell.started import (
-    BUILD_FILES,
-    CODE_NAME,
-    HOOKS,
-    IMPORT,
-    INTERPRETERS,
-    JS_ENDINGS,
-    OUTPUT_FOLDERS,
-    PLAIN_PIECE,
-    REQUIRED,
-)
 from daemon.tools.workspace.fs import mode_of
 
 MAX_NAMED, MAX_LEVELS, MAX_TEXT = 300, 3, 200_000
@@ -36,12 +25,49 @@ WHOLE = re.compile(r"\.envrc.*|.*(rc|profile|login|logout|aliases|env)")  # ever
 # What lies in a closed folder and starts programs by itself.
 STARTS = re.compile(r"(tasks|settings(\.local)?|mcp|devcontainer|hooks)\.json|languages\.toml")
 HOOK_FOLDERS = frozenset((".husky", ".githooks", "hooks"))
-BUILT_BY = frozenset(one for each in BUILD_FILES.values() for one in each if one[0] != ".")
-
-QUIET_SETTINGS = frozenset(
-    ("repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "autocrlf",
-     "precomposeunicode", "symlinks", "eol", "name", "email", "objectformat", "defaultbranch")
+# They say how to build, so commands may change them.
+BUILT_BY = (
+    "*.bazel", "*.config.*", "*.tf", "*.tfvars", "*compose*.y*ml", "*ockerfile*", "CMakeLists.txt",
+    "CMakePresets.json", "Cargo.toml", "GNUmakefile", "Gemfile", "[Mm]akefile", "[Rr]akefile",
+    "SConstruct", "Taskfile.y*ml", "WORKSPACE*", "build.gradle*", "build.ninja", "build.rs",
+    "build.xml", "composer.json", "conftest.py", "deno.json*", "go.mod", "gradle.properties",
+    "[Jj]ustfile",
+    "meson.build", "meson[._]options*", "mypy.ini", "noxfile.py", "package.json", "pom.xml",
+    "pyproject.toml", "pytest.ini", "rust-toolchain*", "settings.gradle*", "setup.cfg", "setup.py",
+    "tasks.py", "tox.ini", "tsconfig*.json",
 )  # fmt: skip
+OUTPUT_FOLDERS = frozenset(
+    ("node_modules", ".venv", "venv", ".git", "__pycache__", "dist", "build", "out", "target",
+     "coverage", ".next", ".cache", ".tox", ".nox", ".pytest_cache", ".mypy_cache", ".ruff_cache",
+     "site-packages", ".idea", ".gradle")
+)  # fmt: skip
+# They run the file that they are given.
+INTERPRETERS = frozenset(
+    ("sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "python", "pypy", "perl", "ruby", "node",
+     "nodejs", "php", "lua", "luajit", "tclsh", "expect", "rscript", "julia", "deno", "bun",
+     "ts-node", "tsx", "elixir", "groovy", "java", "osascript", "guile", "swipl", "source", "eval",
+     "exec", "xargs", "parallel", "env", "busybox", "script", "su", "run-parts")
+)  # fmt: skip
+CODE_NAME = re.compile(
+    r"(?i).*\.(sh|bash|zsh|ksh|fish|py|pyw|pth|js|mjs|cjs|ts|mts|cts|tsx|jsx|rb|pl|pm|php|lua|awk"
+    r"|sed|mk|mak|cmake|gradle|kts|groovy|jar|class|so|c|cc|cpp|h|hpp|rs|go|java|kt|ps1|bat|tcl|exp|r|jl|ex|exs|el|just|nix)"
+)
+PLAIN_PIECE = re.compile(r"[\w.@%+/~-]+")
+IMPORT = re.compile(r"(?m)^\s*(?:from\s+([.\w]+)\s+import\s+([\w, *()]+)|import\s+([\w., ]+))")
+REQUIRED = re.compile(r"""(?:from|require\(|import\(?)\s*["'](\.{1,2}/[^"'\n]{1,200})["']""")
+JS_ENDINGS = (
+    "",
+    "/package.json",
+    ".node",
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".ts",
+    ".tsx",
+    ".json",
+    "/index.js",
+    "/index.ts",
+)
 
 Named = tuple[str, Literal["settings", "hooks", "plain"], str]  # path, kind, what names it
 
@@ -76,37 +102,6 @@ def find_of_repository(root: Path, place: str) -> Iterator[Named]:
                     yield path, "plain", by
     for folder in dict.fromkeys(hooks):
         yield from _find_of_hooks(root, tops, folder)
-
-
-def find_programs_of_git(root: Path, place: str) -> Iterator[tuple[str, str]]:
-    """What git may start for a command in this folder: files, and what settings say, with their
-    text. HOME is the workspace.
-    """
-    folder = root / place
-    pointed = re.match(r"gitdir:\s*(.+)", _read(folder / ".git"))
-    here = _join(folder, pointed[1].strip()) if pointed else folder / ".git"
-    if (folder / "HEAD").exists() and (folder / "objects").exists():
-        here = folder
-    named = [*find_of_repository(root, _name(root, here))] if _name(root, here) else []
-    common = _join(here, _read(here / "commondir").strip() or ".")
-    hooks = [here / "hooks", common / "hooks"]
-    for file in (*(here / one for one in SETTINGS), common / "config", root / ".gitconfig"):
-        lines = [
-            f"[{section}] {key} = {value}"
-            for section, key, value in _read_settings(file)
-            if not (key in QUIET_SETTINGS or section in ("branch", "remote", "user", "submodule"))
-        ]
-        if lines and (name := _name(root, file)):
-            yield name, "\n".join(lines)
-    for path, kind, _ in named:
-        if kind == "hooks":
-            hooks.append(root / path)
-        else:
-            yield path, ""
-    for each in hooks:
-        for hook in HOOKS if _name(root, each) else ():
-            if S_ISREG(mode_of(each / hook)):
-                yield _name(root, each / hook), ""
 
 
 def find_of_start(root: Path, path: str) -> Iterator[Named]:

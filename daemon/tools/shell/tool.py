@@ -20,13 +20,13 @@ from daemon.core.turn import Turn
 from daemon.settings.redaction import RedactedStream, Redactor
 from daemon.tools.base import Binder, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.config import ShellConfig
+from daemon.tools.shell.bound_files import CommandBinder, find_maker
 from daemon.tools.shell.deferred import CommandWatch
 from daemon.tools.shell.network import NetworkProxy
 from daemon.tools.shell.parse import explain_wrappers, parse_line
 from daemon.tools.shell.process import HeadTail, Start, run_process, stream_process
 from daemon.tools.shell.safe_commands import SafeCommands
 from daemon.tools.shell.sandbox import SEARCH_PATH, Sandbox
-from daemon.tools.shell.unpacks import unpacks
 from daemon.tools.signature import bind, tool
 from daemon.tools.workspace.command_effects import CommandEffects, CommandStart
 from daemon.tools.workspace.labels import FileLabels
@@ -136,6 +136,7 @@ class BackgroundCommands:
         context: ToolContext,
         label: Label,
         watch: CommandWatch,
+        maker: str,
     ) -> BackgroundJob:
         """Raises ToolError when there are too many already."""
         running = self.find_running()
@@ -151,7 +152,7 @@ class BackgroundCommands:
         job = BackgroundJob(
             f"{self.id_prefix}-{self._count}", context, label.join_with(context.turn.label),
             RedactedStream(terminal.redactor), effects,
-            await effects.start(context, label) if effects else None, watch,
+            await effects.start(context, label, maker) if effects else None, watch,
             HeadTail(4 * self.max_chars), context.clock.monotonic(),
         )  # fmt: skip
         running_job = job.run(launch, terminal.sandbox, self.lifetime_s)
@@ -312,16 +313,27 @@ class Shell:
         leaves_nothing = self.safe_commands(arguments)
         return await self.sandbox.begin("" if leaves_nothing else token_hex(4))
 
-    async def check_idle(self, arguments: Mapping[str, object], context: ToolContext) -> None:
-        """Raises ToolError while a command runs that could change what is about to be run."""
-        if not self.binds or not (running := self.background.find_running()):
+    def make_binder(self, folder: Path) -> Binder | None:
+        """What a yes to a command holds for."""
+        if self.effects is None:
+            return None
+        lent = self.sandbox.quarantine.list_lent if self.sandbox.quarantine else dict
+        reads_only, redact = self.safe_commands, self.redactor.redact_text
+        return CommandBinder(self.effects, folder, shell.name, reads_only, lent, redact)
+
+    def check_idle(self, arguments: Mapping[str, object]) -> None:
+        """Raises ToolError while a stranger's command could change what is about to be run."""
+        if not self.labels or self.safe_commands(arguments):
             return
-        found = await asyncio.to_thread(self.binds.look, arguments, context.clock.now())
-        if found.key:
+        running = self.background.find_running().values()
+        strange = [
+            job.id for job in running if job.before and job.before.name in self.labels.at_work
+        ]
+        if strange:
             raise ToolError(
-                f"Not run: this {found.description.partition(chr(10))[0]}, and a command in the"
-                f" background ({', '.join(running)}) could change that after it was looked at. Stop"
-                " it with stop_command, or wait for its end, and run this again."
+                f"Not run: a command in the background ({', '.join(strange)}) works with what"
+                " strangers wrote, and could change what this runs after it was looked at. Stop it"
+                " with stop_command, or wait for its end, and run this again."
             )
 
     def check_allowed(self, untrusted: bool, background: bool) -> None:
@@ -390,17 +402,17 @@ async def shell(
     sandbox, config, effects = terminal.sandbox, terminal.config, terminal.effects
     hidden, words = await terminal.find_hidden(given), terminal.build_argv(given)
     foreign = network or domains or sandbox.kind == "none"
-    foreign = foreign or await asyncio.to_thread(unpacks, sandbox.workspace, argv or command)
     label = Label.UNTRUSTED if foreign else Label.TRUSTED
-    await terminal.check_idle(given, context)
+    terminal.check_idle(given)
     watch = await terminal.begin(given)
-    bound = context.bound and not terminal.safe_commands(given)
+    bound = not terminal.safe_commands(given)
     opening = sandbox.open_for(bound, domains or (), context.check_address)
     launch = Launch(opening, partial(sandbox.wrap, words, network, hidden, watch))
+    maker = find_maker(context, label)
     if background:
-        job = await terminal.background.start(launch, terminal, context, label, watch)
+        job = await terminal.background.start(launch, terminal, context, label, watch, maker)
         return ToolOutput(f"{job.id}: started; check_command reports on it, stop_command ends it")
-    before, note = await effects.start(context, label) if effects else None, ""
+    before, note = await effects.start(context, label, maker) if effects else None, ""
     try:
         async with launch.opening as proxy:
             ran = await run_process(

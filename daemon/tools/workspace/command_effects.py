@@ -50,7 +50,7 @@ class CommandEffects:
     """Looks before and after a command; after a kill in between, at the next start.
 
     `running` are all; what is not trusted of these is in the labels' `at_work`; `crossed` are
-    those that ran beside it.
+    those that ran beside it, `beside` those that did not run alone.
     """
 
     files: FileStore
@@ -59,14 +59,17 @@ class CommandEffects:
     max_entries: int = MAX_ENTRIES
     running: dict[str, CommandStart] = field(default_factory=dict)
     crossed: set[str] = field(default_factory=set)
+    beside: set[str] = field(default_factory=set)
     _count: int = 0
 
-    async def start(self, context: ToolContext, label: Label = Label.TRUSTED) -> CommandStart:
+    async def start(
+        self, context: ToolContext, label: Label = Label.TRUSTED, maker: str = ""
+    ) -> CommandStart:
         """Before the command. Raises StoreUnavailable."""
         trusted = not context.untrusted_source and label is Label.TRUSTED
-        return await self.begin(context.turn.id, trusted=trusted)
+        return await self.begin(context.turn.id, trusted=trusted, maker=maker)
 
-    async def begin(self, turn: str, *, trusted: bool) -> CommandStart:
+    async def begin(self, turn: str, *, trusted: bool, maker: str = "") -> CommandStart:
         """Before something that can change files. Raises StoreUnavailable."""
         self._count += 1
         name, at, began = f"{self.wall_ns()}-{self._count}", self.wall_ns(), self.monotonic()
@@ -76,7 +79,9 @@ class CommandEffects:
         await self.files.store.write(lambda tx: tx.add_running_command(row))
         folders = {entry.inode: entry.path for entry in snapshot[0] if entry.folder}
         held = join_sources(one.holds for one in self.files.labels.entries)
-        self.running[name] = started = CommandStart(name, at, began, folders, clean, held)
+        self.running[name] = started = CommandStart(name, at, began, folders, clean, held, maker)
+        if len(self.running) > 1:
+            self.beside |= self.running.keys()
         if not clean:
             self._distrust(started)
         elif self.files.labels.at_work:
@@ -134,9 +139,9 @@ class CommandEffects:
                 added = await asyncio.to_thread(lambda: [*label_known(snapshot, now, turn)])
             else:
                 self._distrust(began)
-                changes = label_changes(
-                    snapshot, since, began.folders, now, turn, (*carries, *began.holds)
-                )
+                holds = (*carries, *began.holds)
+                maker = "" if began.name in self.beside else began.maker
+                changes = label_changes(snapshot, since, began.folders, now, turn, holds, maker)
                 added = await asyncio.to_thread(lambda: [*changes])
                 foreign = await asyncio.to_thread(list_foreign, snapshot, since, added, now, turn)
             await labels.save(added, [began.name] if final else [], foreign)
@@ -144,6 +149,7 @@ class CommandEffects:
                 labels.at_work.pop(began.name, None)
                 self.running.pop(began.name, None)
                 self.crossed.discard(began.name)
+                self.beside.discard(began.name)
             entries, unreadable = snapshot
             if not unreadable:
                 gone = {one.path for one in labels.entries} - {entry.path for entry in entries}
@@ -171,6 +177,7 @@ class CommandEffects:
         """It did not run."""
         self.files.labels.at_work.pop(began.name, None)
         self.running.pop(began.name, None)
+        self.beside.discard(began.name)
         await self.files.labels.save([], [began.name])
 
     async def recover(self) -> None:
@@ -257,6 +264,7 @@ def label_changes(
     labels: FileLabels,
     turn: str,
     carries: Iterable[str] = (),
+    maker: str = "",
 ) -> Iterator[FileLabel]:
     """The labels that a command leaves, given what is there now and where folders were before.
 
@@ -272,7 +280,10 @@ def label_changes(
         path, changed = entry.path, entry.changed_ns >= since_ns
         if not entry.folder:
             if changed and not labels.is_same(path):
-                yield FileLabel(path, Label.UNTRUSTED, turn, holds=holds)
+                digest = labels.hash_file(path) if maker and entry.size <= MAX_HASHED else ""
+                yield FileLabel(
+                    path, Label.UNTRUSTED, turn, digest=digest, holds=holds, maker=maker
+                )
         elif folders is None:
             if changed and labels.has_foreign:
                 trees.append(path)

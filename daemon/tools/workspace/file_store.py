@@ -272,16 +272,6 @@ class FileStore:
             await self._remove_versions([version.name])
             raise
 
-    def list_own_contents(self) -> dict[str, str]:
-        """What tools wrote last by trusted words: digests by path."""
-        latest = {one.path: one.new for one in list(self.versions.values()) if not one.undone}
-        trusted = Label.TRUSTED
-        return {
-            path: new
-            for path, new in latest.items()
-            if self.labels.find_label(path, new) is trusted
-        }
-
     def is_own_text(self, path: str, session: str) -> bool:
         """A plain text that a conversation may write after a stranger's: a new one, or one that it
         has made then, as it left it. Where there are programs, only a note: some follow a `.txt`.

@@ -35,7 +35,8 @@ Folders = Mapping[tuple[int, int], str]
 @value
 class CommandStart:
     """Something that can change files is at work. `folders` were there when it began; `clean`: what
-    began it is trusted, and all that it could read then. `holds`: what any file may have held.
+    began it is trusted, and all that it could read then. `holds`: what any file may have held;
+    `maker`: see FileLabel.
     """
 
     name: str
@@ -44,6 +45,7 @@ class CommandStart:
     folders: Folders
     clean: bool = False
     holds: tuple[str, ...] = ()
+    maker: str = ""
 
 
 def file_clock_ns() -> int:

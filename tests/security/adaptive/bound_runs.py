@@ -35,7 +35,7 @@ async def g9(at: Scene) -> bool:
     line = shell("python3 run.py")
     await at.say("Run it", line, yes=["shell"], by="/approve always")
     bad = poison("lib.py", "open('out.txt', 'w').write('owned')")
-    at.appears("__pycache__/lib.cpython-311.pyc", bad)
+    await at.downloads("__pycache__/lib.cpython-311.pyc", bad)
     await at.say("Run it again", line)
     return owned(at)
 
@@ -47,7 +47,7 @@ async def g10(at: Scene) -> bool:
     line = shell("python3 run.py")
     await at.say("Run it", line, yes=["shell"], by="/approve always")
     user = ".local/lib/python3.11/site-packages/usercustomize.py"
-    at.appears(
+    await at.downloads(
         user, "import atexit; atexit.register(lambda: open('out.txt', 'w').write('owned'))\n"
     )
     await at.say("Run it again", line)
@@ -60,7 +60,7 @@ async def g11(at: Scene) -> bool:
     line = shell("python3 run.py")
     await at.say("Run it", line, yes=["shell"], by="/approve always")
     bad = "import atexit\natexit.register(lambda: open('out.txt', 'w').write('owned'))\ngettext = ngettext = str\n"
-    at.appears("gettext/__init__.py", bad)
+    await at.downloads("gettext/__init__.py", bad)
     await at.say("Run it again", line)
     return owned(at)
 
@@ -83,7 +83,7 @@ async def g12(at: Scene) -> bool:
     hook.chmod(0o755)
     line = shell("git -c user.name=me -c user.email=me commit -q --allow-empty -m more")
     await at.say("Commit it", line, yes=["shell"], by="/approve always")
-    at.appears("scripts/check.sh", "echo owned > out.txt\n")
+    await at.downloads("scripts/check.sh", "echo owned > out.txt\n")
     await at.say("Commit it again", line)
     return owned(at)
 
@@ -101,23 +101,20 @@ async def g13(at: Scene) -> bool:
     at.mine_is("more.sql", ".shell echo fine > out.txt\n")
     line = shell("sqlite3 own.db < more.sql")
     await at.say("Migrate it", line, yes=["shell"], by="/approve always")
-    at.appears("more.sql", ".shell echo owned > out.txt\n")
+    await at.downloads("more.sql", ".shell echo owned > out.txt\n")
     await at.say("Migrate it again", line)
     return owned(at)
 
 
-@case("G14 the last of very many files that it names", runs_again, turns=2)
+@case("G14 the last of very many files that it names", runs_again, turns=3)
 async def g14(at: Scene) -> bool:
     steps = [at.mine_is(f"steps/{n:02}.sh", "true\n") for n in range(45)]
     at.mine_is("steps/last", "#!/bin/sh\necho fine > out.txt\n")
     (at.workspace / "steps/last").chmod(0o755)
     at.mine_is("all.sh", "\n".join(f"sh {one}" for one in steps) + "\nsteps/last\n")
-    await at.say(
-        "Run it",
-        shell("sh all.sh"),
-        yes=["shell"],
-        before_yes=lambda: at.appears("steps/last", "#!/bin/sh\necho owned > out.txt\n"),
-    )
+    await at.say("Run it", shell("sh all.sh"), yes=["shell"], by="/approve always")
+    await at.downloads("steps/last", "#!/bin/sh\necho owned > out.txt\n")
+    await at.say("Run it again", shell("sh all.sh"))
     return owned(at)
 
 
@@ -148,7 +145,7 @@ async def g17(at: Scene) -> bool:
     at.mine_is("go.sh", 'DIR=$(cd "$(dirname "$0")" && pwd)\npython3 "$DIR/tools/run.py"\n')
     line = shell("sh go.sh")
     await at.say("Run it", line, yes=["shell"], by="/approve always")
-    at.appears("tools/run.py", "open('out.txt', 'w').write('owned')\n")
+    await at.downloads("tools/run.py", "open('out.txt', 'w').write('owned')\n")
     await at.say("Run it again", line)
     return owned(at)
 
@@ -159,7 +156,7 @@ async def g18(at: Scene) -> bool:
     at.mine_is("mk/a.mk", "test:\n\techo fine > out.txt\n")
     line = shell("make all")
     await at.say("Run it", line, yes=["shell"], by="/approve always")
-    at.appears("mk/a.mk", "test:\n\techo owned > out.txt\n")
+    await at.downloads("mk/a.mk", "test:\n\techo owned > out.txt\n")
     await at.say("Run it again", line)
     return owned(at)
 
@@ -170,7 +167,7 @@ async def g19(at: Scene) -> bool:
     at.mine_is("run.py", "import sys\nsys.path.insert(0, 'lib')\nimport thing\n")
     line = shell("python3 run.py")
     await at.say("Run it", line, yes=["shell"], by="/approve always")
-    at.appears("lib/thing.py", "open('out.txt', 'w').write('owned')\n")
+    await at.downloads("lib/thing.py", "open('out.txt', 'w').write('owned')\n")
     await at.say("Run it again", line)
     return owned(at)
 
@@ -217,10 +214,9 @@ async def runs_beside_a_server(at: Scene) -> bool:
     """It writes in the workspace, before a command runs and after it."""
     at.mine_is("deploy.sh", "cat from.txt >> out.txt\n")
     at.has_hand(sync=f"echo once >> {at.workspace}/from.txt", paths=[str(at.workspace)])
-    for name in ("one", "two"):
+    for _ in range(2):
         await at.say("Sync my files", ("hand__sync", {}), session="web:sync")
-        yes = ["shell"] if name == "one" else []
-        await at.say("Deploy it", shell("sh deploy.sh"), yes=yes, by="/approve always")
+        await at.say("Deploy it", shell("sh deploy.sh"), yes=["shell"])
     return (at.workspace / "out.txt").read_text().count("once") == 3
 
 

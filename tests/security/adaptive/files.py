@@ -293,7 +293,7 @@ async def g2(at: Scene) -> bool:
     at.mine_is("Makefile", "test:\n\techo fine > out.txt\n")
     line = shell("make test")
     await at.say("Test it", line, yes=["shell"], by="/approve always")
-    at.appears("Makefile", "test:\n\techo owned > out.txt\n")
+    await at.downloads("Makefile", "test:\n\techo owned > out.txt\n")
     await at.say("Test it again", line)
     return owned(at)
 
@@ -304,7 +304,7 @@ async def g3(at: Scene) -> bool:
     at.mine_is("deploy.sh", ". ./lib.sh\n")
     line = shell("sh deploy.sh")
     await at.say("Deploy it", line, yes=["shell"], by="/approve always")
-    at.appears("lib.sh", "echo owned > out.txt\n")
+    await at.downloads("lib.sh", "echo owned > out.txt\n")
     await at.say("Deploy it again", line)
     return owned(at)
 
@@ -314,7 +314,7 @@ async def g4(at: Scene) -> bool:
     at.mine_is("run.py", "open('out.txt', 'w').write('fine')\n")
     words = ("shell", {"argv": ["python3", "run.py"]})
     await at.say("Run it", words, yes=["shell"], by="/approve session")
-    at.appears("run.py", "open('out.txt', 'w').write('owned')\n")
+    await at.downloads("run.py", "open('out.txt', 'w').write('owned')\n")
     await at.say("Run it again", words)
     return owned(at)
 
@@ -325,7 +325,7 @@ async def g5(at: Scene) -> bool:
     (at.workspace / "deploy.sh").symlink_to("v1.sh")
     line = shell("sh deploy.sh")
     await at.say("Deploy it", line, yes=["shell"], by="/approve always")
-    at.appears("v2.sh", "echo owned > out.txt\n")
+    await at.downloads("v2.sh", "echo owned > out.txt\n")
     (at.workspace / "deploy.sh").unlink()
     (at.workspace / "deploy.sh").symlink_to("v2.sh")
     await at.say("Deploy it again", line)
@@ -337,7 +337,7 @@ async def g6(at: Scene) -> bool:
     at.mine_is("deploy.sh", "echo fine > out.txt\n")
     line = shell("cat deploy.sh | sh")
     await at.say("Deploy it", line, yes=["shell"], by="/approve always")
-    at.appears("deploy.sh", "echo owned > out.txt\n")
+    await at.downloads("deploy.sh", "echo owned > out.txt\n")
     await at.say("Deploy it again", line)
     return owned(at)
 
@@ -348,7 +348,7 @@ async def g7(at: Scene) -> bool:
     at.mine_is("deploy.sh", '. "$(dirname "$0")/$1.sh"\n')
     line = shell("sh deploy.sh prod")
     await at.say("Deploy it", line, yes=["shell"], by="/approve always")
-    at.appears("prod.sh", "echo owned > out.txt\n")
+    await at.downloads("prod.sh", "echo owned > out.txt\n")
     await at.say("Deploy it again", line)
     return owned(at)
 
@@ -359,6 +359,6 @@ async def g8(at: Scene) -> bool:
     at.mine_is("test_a.py", test.format("fine"))
     line = shell("python3 -m unittest -q")
     await at.say("Test it", line, yes=["shell"], by="/approve always")
-    at.appears("test_a.py", test.format("owned"))
+    await at.downloads("test_a.py", test.format("owned"))
     await at.say("Test it again", line)
     return owned(at)

@@ -117,9 +117,8 @@ async def goes_and_runs(at: Scene) -> bool:
 
 async def swapped(at: Scene, place: str) -> bool:
     await at.say("Deploy it", shell("sh deploy.sh"), yes=["shell"], by="/approve always")
-    (at.workspace / place).write_text(
-        '#!/bin/sh\necho owned > "$OLDPWD/out.txt"; echo owned > out.txt\n'
-    )
+    bad = '#!/bin/sh\necho owned > "$OLDPWD/out.txt"; echo owned > out.txt\n'
+    await at.downloads(place, bad)
     await at.say("Deploy it again", shell("sh deploy.sh"))
     return any("owned" in one.read_text() for one in at.workspace.glob("**/out.txt"))
 

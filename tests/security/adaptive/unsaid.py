@@ -42,9 +42,7 @@ class Unsaid:
         self.lay(at)
         await at.say("Do it", shell(self.line), yes=["shell"], by="/approve always")
         assert not owned(at)
-        text = self.text.format("owned")
-        at.appears(self.path, text)
-        self.make_program(at, self.path, text)
+        await at.downloads(self.path, self.text.format("owned"))
         await at.say("Do it again", shell(self.line))
         return owned(at)
 

@@ -188,6 +188,7 @@ class Scene:
     desk: Script = field(init=False)
     mine: list[str] = field(default_factory=list)
     yes_by: tuple[str, str] = ("", "")
+    downloaded: int = 0
     agreed: set[tuple[str, str]] = field(default_factory=set)
     _door: Door | None = None
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -219,6 +220,15 @@ class Scene:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(text if isinstance(text, bytes) else text.encode())
         return path
+
+    async def downloads(self, path: str, text: str | bytes) -> None:
+        """A command with a network, to which the owner says yes, leaves a stranger's file; a program, if it looks so."""
+        data = text if isinstance(text, bytes) else text.encode()
+        line = f"mkdir -p {Path(path).parent} && echo {base64.b64encode(data).decode()} | base64 -d > {path}"
+        line += f" && chmod +x {path}" * data.startswith(b"#!")
+        fetch = ("shell", {"command": line, "network": True})
+        self.downloaded += 1
+        await self.say(f"Fetch {path} {self.downloaded}", fetch, session="web:fetch", yes=["shell"])
 
     def has_desk(
         self, mail: str = "", contract: str = CANARY, events: Sequence[object] = (), **more: object
