@@ -418,7 +418,7 @@ class Poller:
                     continue
                 chat = find_number(raw, "message", "chat", "id")
                 before, parts = latest.get(chat, (None, []))
-                if goes_on(before, raw):
+                if before and goes_on(before, raw):
                     parts.append(item)
                     latest[chat] = raw, parts
                     continue

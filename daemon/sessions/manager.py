@@ -27,6 +27,7 @@ MAX_IDLE_BYTES = 32_000_000  # some 5,000 short conversations
 WORKER_BYTES, MESSAGE_BYTES = 5_000, 500  # as measured, beside the texts
 MIN_BLAME = 0.25
 HEALTH_LEASE = "health"
+NOT_IDLE = (0.0, 0)
 
 
 @dataclass(slots=True)
@@ -61,11 +62,7 @@ class SessionManager:
     _maintenance: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
-        self.places = Places(self._count_places)
-
-    def _count_places(self) -> tuple[int, int]:
-        defaults = self.preparer.agents.defaults
-        return defaults.max_turns_at_work, defaults.max_untrusted_turns_at_work
+        self.places = Places(lambda: self.preparer.agents.defaults)
 
     def worker_of(self, session: SessionRow) -> SessionWorker:
         """Made when it is first needed."""
@@ -256,15 +253,11 @@ class SessionManager:
             raise
         finally:
             self._tasks.pop(name, None)
-            self._forget_idle(name)  # it is the latest now
             size = estimate_bytes(worker)
+            self._idle_bytes += size - self._idle.pop(name, NOT_IDLE)[1]  # it is the latest now
             self._idle[name] = self.clock.monotonic(), size
-            self._idle_bytes += size
             if not worker.idle:
                 self._stalled.add(name)
-
-    def _forget_idle(self, name: str) -> None:
-        self._idle_bytes -= self._idle.pop(name, (0.0, 0))[1]
 
     async def _maintain(self) -> None:
         while True:
@@ -324,7 +317,7 @@ class SessionManager:
                 spare -= size
         for name in gone:
             self._workers.pop(name, None)
-            self._forget_idle(name)
+            self._idle_bytes -= self._idle.pop(name, NOT_IDLE)[1]
 
 
 def estimate_bytes(worker: SessionWorker) -> int:
