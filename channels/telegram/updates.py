@@ -388,8 +388,6 @@ def merge_parts(parts: Sequence[InboundMessage]) -> InboundMessage:
     """
     if parts[0].attachments:
         return _merge_album(parts)
-    if len(parts) == 1:
-        return parts[0]
     text = ""
     for part in parts:
         is_cut_in_word = utf16_length(text) % MOST_TEXT == 0

@@ -139,7 +139,7 @@ class LocalClient(JournalReader, DaemonClient):
                 view = await self._find_run(turn)
                 if view.state in END_STATES:
                     return view
-            item = await anext(items)
+            item = await items.get()
         if isinstance(item, TurnFinished) and not any(
             isinstance(entry.event, MessageQueued) for entry in item.turn.events
         ):
@@ -164,7 +164,8 @@ class LocalClient(JournalReader, DaemonClient):
                     yield event
             if view.state in END_STATES or formatter.turn.ended:
                 return
-            async for item in items:
+            while True:
+                item = await items.get()
                 for event in formatter.format(item):
                     yield event
                 if formatter.turn.ended or isinstance(item, Quarantined):

@@ -154,8 +154,9 @@ def find_quoted(text: str, data: Sequence[str] = (), own: str = "") -> Spans:
     known = _find_given(text, data) if data else ()
     plain, offsets = _normalize(text, known)
     length = len(text) - sum(end - start for start, end in known)
-    marked = _find_marked(plain, length)
-    return _merge([*known, *((offsets[start], offsets[end]) for start, end in marked)])
+    marked = ((offsets[start], offsets[end]) for start, end in _find_marked(plain, length))
+    spans = [*known, *marked]
+    return _merge(spans) if spans else ()
 
 
 def is_typed(text: str, data: Sequence[str]) -> bool:

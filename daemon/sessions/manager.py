@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 MAINTENANCE_INTERVAL_S = 0.5
 IDLE_WORKER_S = 300.0
 MAX_IDLE_BYTES = 32_000_000  # some 5,000 short conversations
-WORKER_BYTES, MESSAGE_BYTES = 5_000, 500  # as measured, beside the texts
+WORKER_BYTES, MESSAGE_BYTES = 5_000, 500  # of an idle worker, as measured, beside the texts
 MIN_BLAME = 0.25
 HEALTH_LEASE = "health"
 NOT_IDLE = (0.0, 0)
@@ -253,7 +253,9 @@ class SessionManager:
             raise
         finally:
             self._tasks.pop(name, None)
-            size = estimate_bytes(worker)
+            shown = worker.history.window
+            size = WORKER_BYTES + MESSAGE_BYTES * len(shown.messages)
+            size += CHARS_PER_TOKEN * shown.tokens
             self._idle_bytes += size - self._idle.pop(name, NOT_IDLE)[1]  # it is the latest now
             self._idle[name] = self.clock.monotonic(), size
             if not worker.idle:
@@ -318,13 +320,6 @@ class SessionManager:
         for name in gone:
             self._workers.pop(name, None)
             self._idle_bytes -= self._idle.pop(name, NOT_IDLE)[1]
-
-
-def estimate_bytes(worker: SessionWorker) -> int:
-    """The memory that an idle worker takes."""
-    window = worker.history.window
-    texts = CHARS_PER_TOKEN * window.tokens
-    return WORKER_BYTES + MESSAGE_BYTES * len(window.messages) + texts
 
 
 def _count_active_sessions(tx: Tx, rows: Sequence[SessionRow]) -> int:
