@@ -397,9 +397,9 @@ class Poller:
 
         Edits that change nothing are left out: Telegram sends them for previews and reactions.
         """
-        items: list[tuple[str, Arrival | list[InboundMessage] | None]] = []
-        albums: dict[tuple[Address, str, str], list[InboundMessage]] = {}
-        latest: dict[int, tuple[object, list[InboundMessage]]] = {}  # by chat
+        items: list[tuple[str, Arrival | None]] = []
+        albums: dict[tuple[Address, str, str], tuple[int, list[InboundMessage]]] = {}
+        latest: dict[int, tuple[object, int, list[InboundMessage]]] = {}  # by chat
         for raw in updates:
             item = parse_update(raw, self.me)
             query = find_text(raw, "callback_query", "id")
@@ -412,22 +412,21 @@ class Poller:
                 if item.edits and before == checksum:
                     continue
                 if album := album_of(raw):
-                    photos = albums.setdefault((item.address, item.sender.id, album), [])
-                    photos.append(item)
-                    items += [("", photos)] if len(photos) == 1 else []
+                    whose = item.address, item.sender.id, album
+                    at, parts = albums.setdefault(whose, (len(items), []))
+                else:
+                    chat = find_number(raw, "message", "chat", "id")
+                    former, at, parts = latest.get(chat, (None, 0, []))
+                    if not (former and goes_on(former, raw)):
+                        at, parts = len(items), []
+                    latest[chat] = raw, at, parts
+                parts.append(item)
+                if at < len(items):
+                    items[at] = query, merge_parts(parts)
                     continue
-                chat = find_number(raw, "message", "chat", "id")
-                before, parts = latest.get(chat, (None, []))
-                if goes_on(before, raw):
-                    parts.append(item)
-                    latest[chat] = raw, parts
-                    continue
-                latest[chat] = raw, [item]
-                items.append((query, latest[chat][1]))
-                continue
             if item or query:
                 items.append((query, item))
-        return [(q, merge_parts(one) if isinstance(one, list) else one) for q, one in items]
+        return items
 
     async def _answer(self, query: str, text: str) -> None:
         toast = {"text": truncate(text, MAX_TOAST)} if text else {}

@@ -41,6 +41,7 @@ from channels.message import (
 UPDATE_KINDS = ("message", "edited_message", "callback_query", "message_reaction")
 IGNORED_KINDS = frozenset(UpdateType)
 DATA_ENTITIES = ("blockquote", "expandable_blockquote", "pre")
+MOVES = frozenset(("migrate_to_chat_id", "migrate_from_chat_id"))
 UNSHOWN = ("story", "game", "invoice", "giveaway", "paid_media", "gift", "unique_gift")
 BY_OTHERS = ("forward_origin", "forward_date", "via_bot")
 LONG_TEXT, MOST_TEXT = 3_000, 4_096  # what the app may have cut; UTF-16 units of one message
@@ -58,6 +59,8 @@ FILE_KINDS = (
     ("video_note", "video", "video/mp4"),
     ("animation", "video", "video/mp4"),
 )
+ENTITIES = frozenset(("entities", "caption_entities"))
+FILES, POLLS = frozenset(kind[0] for kind in FILE_KINDS), frozenset(("poll", "checklist"))
 
 
 class TelegramIdentity(NamedTuple):
@@ -78,7 +81,7 @@ def parse_update(raw: object, me: TelegramIdentity) -> Arrival | None:
         if change := get_object(raw, "message_reaction"):
             return _parse_reaction(change, me)
         if message := get_object(raw, "message") or get_object(raw, "edited_message"):
-            moved = _parse_move(message, me)
+            moved = _parse_move(message, me) if MOVES & message.keys() else None
             return moved or _parse_message(message, me, edited=not raw.get("message"))
         if IGNORED_KINDS & raw.keys():
             return None
@@ -110,7 +113,7 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
     kind, address = get_text(get_object(message, "chat"), "type", "private"), _address(message, me)
     content = _read_content(message)
     shared_by_others = not content.text and any(map(message.get, ("contact", "venue", "poll")))
-    if edited and not (_text(message) or content.files):
+    if edited and not (content.text or content.files):
         return None  # a shared place that moves, votes in a poll: nothing new was said
     if not sender or sender.get("is_bot") or sender.get("id") == CHANNEL_FORWARDER:
         return None
@@ -123,8 +126,7 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
     points = any(map(message.get, ("reply_to_message", "external_reply")))
     references = _read_references(message, me) if points else ()
     replied = find_object(message, "reply_to_message")
-    entities = get_objects(message, "entities") + get_objects(message, "caption_entities")
-    named = [get_object(entity, "user").get("id") for entity in entities]
+    named = _list_named(message) if ENTITIES & message.keys() else ()
     answers_us = find_object(replied, "from").get("id") == me.id and not _opens_topic(replied)
     external_id, edits, seconds = f"{address.chat}/{number}", "", get_number(message, "date", 0)
     if edited:
@@ -148,6 +150,12 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
         sent_at=datetime.fromtimestamp(seconds, UTC) if 0 < seconds < LATEST else None,
         data=(*content.data, *content.beside),
     )
+
+
+def _list_named(message: Json) -> list[object]:
+    """The ids of people who are mentioned without a name of their own."""
+    entities = get_objects(message, "entities") + get_objects(message, "caption_entities")
+    return [get_object(entity, "user").get("id") for entity in entities]
 
 
 def _read_references(message: Json, me: TelegramIdentity) -> tuple[Reference, ...]:
@@ -201,7 +209,20 @@ def _read_content(message: Json) -> Content:
     """All that a person sees in the message. Of its text what stands in quotation blocks and code,
     and the addresses under other words, are data.
     """
-    whole = _text(message)
+    text, data = get_text(message, "text", "") or get_text(message, "caption", ""), ()
+    if ENTITIES & message.keys():
+        text, data = _read_entities(message, text)
+    return Content(
+        text,
+        data=data,
+        polls=tuple(_list_polls(message)) if POLLS & message.keys() else (),
+        notes=() if text else tuple(filter(None, _describe_shared(message))),
+        files=_attachments(message) if FILES & message.keys() else (),
+    )
+
+
+def _read_entities(message: Json, whole: str) -> tuple[str, tuple[str, ...]]:
+    """The text with the addresses under its words; and what of it is data."""
     units = whole.encode("utf-16-le", "surrogatepass")  # Telegram counts in these
     links, blocks = list[tuple[int, int, str]](), list[tuple[int, int]]()
     for entity in get_objects(message, "entities") or get_objects(message, "caption_entities"):
@@ -219,13 +240,7 @@ def _read_content(message: Json) -> Content:
         show_links(whole[start:end], [(a - start, b - start, u) for a, b, u in links if a >= start])
         for start, end in blocks
     )
-    return Content(
-        text,
-        data=(*(shown.strip() for shown, _ in quotations), *hidden),
-        polls=tuple(_list_polls(message)),
-        notes=() if text else tuple(filter(None, _describe_shared(message))),
-        files=_attachments(message),
-    )
+    return text, (*(shown.strip() for shown, _ in quotations), *hidden)
 
 
 def _list_polls(message: Json) -> Iterator[Poll]:
@@ -238,10 +253,6 @@ def _list_polls(message: Json) -> Iterator[Poll]:
         done = (place for place, task in enumerate(tasks) if task.get("completion_date"))
         texts = tuple(find_text(task, "text") for task in tasks)
         yield Poll(find_text(checklist, "title"), texts, "checklist", frozenset(done))
-
-
-def _text(message: Json) -> str:
-    return get_text(message, "text", "") or get_text(message, "caption", "")
 
 
 def strip_mention(text: str, username: str) -> tuple[str, bool]:
@@ -377,8 +388,6 @@ def merge_parts(parts: Sequence[InboundMessage]) -> InboundMessage:
     """
     if parts[0].attachments:
         return _merge_album(parts)
-    if len(parts) == 1:
-        return parts[0]
     text = ""
     for part in parts:
         is_cut_in_word = utf16_length(text) % MOST_TEXT == 0

@@ -63,12 +63,8 @@ class Directory:
     clock: Clock
     new_code: Callable[[], str] = new_code
 
-    async def role_of(
-        self, channel: str, account: str, sender: str, config: Mapping[str, Role] | None = None
-    ) -> Role | None:
-        """None for a stranger. `config`: the roles of the channel's config, which go first."""
-        if config and sender in config:
-            return config[sender]
+    async def role_of(self, channel: str, account: str, sender: str) -> Role | None:
+        """Of somebody who had a code; None for a stranger."""
         name = person_name(channel, account, sender)
         return _role_of(await self.store.read(lambda tx: tx.get_person(name)))
 

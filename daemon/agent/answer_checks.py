@@ -10,7 +10,7 @@ from datetime import timedelta
 from hashlib import sha256
 
 from daemon.agent.budgets import build_system_question
-from daemon.agent.claim_check import find_false_claims, render_correction, render_note
+from daemon.agent.claim_check import BARE, find_false_claims, render_correction, render_note
 from daemon.agent.context.builder import TurnContext, render_message
 from daemon.agent.context.history import REFLECTION
 from daemon.agent.models import ModelCaller
@@ -168,7 +168,7 @@ class AnswerChecker:
         if not text or text not in end.reply:
             return end
         found = {}
-        for event in iterate_since_reply(turn):
+        for event in iterate_since_reply(turn) if turn.verified else ():
             if isinstance(event, Verified):
                 found.setdefault(event.check, event)
         notes = [one.note for one in reversed(found.values())]
@@ -336,7 +336,8 @@ def _find_claims(turn: Turn, text: str) -> Mapping[str, str]:
         return {}
     # where the author has criteria, or a loop goes on until one holds, these tell what is done
     judged = turn.spec.checks or turn.session.startswith("loop:")
-    request = None if judged else "\n".join(_list_said(turn))
+    is_bare = not judged and BARE.match(text)
+    request = "\n".join(_list_said(turn)) if is_bare else None
     return find_false_claims(text, turn.settled_calls, request)
 
 

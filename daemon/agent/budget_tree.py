@@ -115,7 +115,7 @@ class Budget:
                 max(0.0, rest.usd - held.usd),
             )
             account.reservations -= 1
-        self.add_spent(actual)
+            account.spent += actual
 
     def compute_remaining(self) -> Caps:
         """The least that any account from here up has left; None where none has a limit."""

@@ -1,19 +1,15 @@
-"""What the user is told when a turn ends without the model's own last word; an alarm where that
-happens often (D6).
-"""
+"""What the user is told when a turn ends without the model's own last word."""
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from daemon.agent.termination.conditions import Halt
 from daemon.agent.termination.loop_detection import find_repeated_passage, normalize_text
 from daemon.core.errors import ErrorClass, ProviderError
-from daemon.core.events import Alarm, Outcome
+from daemon.core.events import Outcome
 from daemon.core.rows import OF_GOAL
 from daemon.core.trust import Stop
 from daemon.core.turn import Turn
-from daemon.store.journal import Store
 
 NEXT = {
     Stop.CANCELLED: "Say what you want instead, or ask again.",
@@ -108,54 +104,3 @@ def render_failure(turn: Turn, error: ProviderError) -> str:
     """For a turn that no model answers any more."""
     head = f"I could not get an answer from the model: {error}"
     return "\n".join((head, *render_outcomes(turn), ADVICE.get(error.kind, LATER)))
-
-
-def describe_end(turn: Turn) -> str:
-    """Why a turn ended and how far it had come: a line in the log, every time (D6)."""
-    end = turn.ended
-    why = end.reason.value if end else "not yet"
-    detail = f" ({end.detail})" if end and end.detail else ""
-    return f"{why}{detail}, after {turn.iterations} iterations"
-
-
-LATEST = 10
-TOO_OFTEN = 3
-EXHAUSTED = (Stop.MAX_ITERATIONS, Stop.OVER_BUDGET, Stop.DEADLINE)
-ALARM = (
-    "The agent {agent} ran out of its budget in {count} of its last {of} turns ({reasons}). Its "
-    "limits may be too low for what "
-    "it is asked, or it goes about it badly: `aidaemon runs` shows them."
-)
-
-
-@dataclass(slots=True)
-class StopStats:
-    """The latest ends of each agent, kept beside the rows that they come from. One alarm for each
-    time the mark is reached.
-    """
-
-    _ends: dict[str, deque[Stop]] = field(default_factory=dict)
-
-    async def load(self, store: Store, agents: list[str]) -> None:
-        """Read the latest ends from the journal; those that led to the last alarm lead to no
-        other.
-        """
-        stops = await store.read(lambda tx: [tx.list_recent_stops(one, LATEST) for one in agents])
-        for agent, latest in zip(agents, stops, strict=True):
-            self._ends[agent] = deque(reversed(latest), maxlen=LATEST)
-
-    def record_stop(self, agent: str, reason: Stop) -> Alarm | None:
-        """Note it; an alarm when this end is the third in ten that exhausted the budget, or
-        more.
-        """
-        ends = self._ends.setdefault(agent, deque(maxlen=LATEST))
-        ends.append(reason)
-        spent = [end for end in ends if end in EXHAUSTED]
-        if reason not in EXHAUSTED or len(spent) < TOO_OFTEN:
-            return None
-        ends.clear()  # the next alarm needs three more
-        reasons = ", ".join(sorted({end.value for end in spent}))
-        return Alarm(
-            "budget_exhausted",
-            ALARM.format(agent=agent, count=len(spent), of=LATEST, reasons=reasons),
-        )

@@ -10,7 +10,6 @@ from daemon.agent.budgets import BudgetExceeded, Budgets
 from daemon.agent.context.builder import CLOSING, SHRINK, ContextBuilder, TurnContext
 from daemon.agent.final_messages import (
     BY_STOP,
-    StopStats,
     render_failure,
     render_final_reply,
     render_stop,
@@ -21,6 +20,7 @@ from daemon.agent.subagents.composite import advance, render_partial_answers
 from daemon.agent.subagents.manager import SubagentManager
 from daemon.agent.termination.conditions import (
     Halt,
+    StopStats,
     check_iterations,
     ends_by_condition,
     find_declared_stop,
@@ -96,6 +96,10 @@ class AgentLoop:
                 await self._step(turn, context, control)
         control.accepts_steers = False
         await turn.commit()
+        if end := turn.ended:  # a line in the log, every time (D6)
+            detail = f" ({end.detail})" if end.detail else ""
+            text = "turn %s of %s ended: %s%s, after %d iterations"
+            log.info(text, turn.id, turn.session, end.reason.value, detail, turn.iterations)
 
     async def _step(self, turn: Turn, context: TurnContext, control: TurnControl) -> None:
         """One thing, when nothing stands in the way."""

@@ -236,7 +236,8 @@ class ModelCaller:
     ) -> None:
         """Call; a request that is refused for what is in it is made again without that (A7)."""
         asked = [(route.provider.name, route.model) for route in routes]
-        known = self.adaptations.find(turn, asked)
+        any_known = turn.adapted or self.adaptations.helped
+        known = self.adaptations.find(turn, asked) if any_known else None
         while True:
             try:
                 await self._call_once(

@@ -146,7 +146,7 @@ async def prepare(
         words = await models.ask(turn, context, INTENT, message, max_tokens=CLASS_TOKENS)
         if intent := parse_intent(words or ""):
             turn.record(Classified(intent), now())
-    if not models.is_embedded(turn, context) and (advice := advise_plan(turn)):
+    if (advice := advise_plan(turn)) and not models.is_embedded(turn, context):
         turn.record(Coached(TODO_TOOL, advice), now())
     if turn.seq != before:
         prompt = builder.build_prompt(turn, context)

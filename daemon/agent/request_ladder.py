@@ -166,7 +166,7 @@ class Adaptations:
     """What helped, by session, provider and model, for a day or until the config changes."""
 
     monotonic: Callable[[], float]
-    _by_key: dict[tuple[str, str, str], _Remembered] = field(default_factory=dict)
+    helped: dict[tuple[str, str, str], _Remembered] = field(default_factory=dict)
 
     def find(self, turn: Turn, asked: Iterable[tuple[str, str]]) -> RequestAdapted | None:
         """Of this turn's own climb, which a crash may have cut; else of an earlier turn. `asked`:
@@ -176,7 +176,7 @@ class Adaptations:
             own = turn.adapted
             if own and (own.provider, own.model) == (provider, model):
                 return own
-            known = self._by_key.get((turn.session, provider, model))
+            known = self.helped.get((turn.session, provider, model))
             if known and self.monotonic() < known.until:
                 return known.step
         return None
@@ -184,21 +184,21 @@ class Adaptations:
     def remember(self, turn: Turn, step: RequestAdapted) -> None:
         """It helped."""
         key = turn.session, step.provider, step.model
-        known = self._by_key.get(key)
+        known = self.helped.get(key)
         if known is None or known.step != step:
-            if len(self._by_key) >= MAX_REMEMBERED:
-                del self._by_key[next(iter(self._by_key))]
-            self._by_key[key] = _Remembered(step, self.monotonic() + REMEMBERED_S)
+            if len(self.helped) >= MAX_REMEMBERED:
+                del self.helped[next(iter(self.helped))]
+            self.helped[key] = _Remembered(step, self.monotonic() + REMEMBERED_S)
 
     def forget(self, turn: Turn, provider: str, model: str) -> None:
         """It did not help any more."""
-        self._by_key.pop((turn.session, provider, model), None)
+        self.helped.pop((turn.session, provider, model), None)
 
     def forget_session(self, session: str) -> None:
         """The conversation begins anew."""
-        for key in [key for key in self._by_key if key[0] == session]:
-            del self._by_key[key]
+        for key in [key for key in self.helped if key[0] == session]:
+            del self.helped[key]
 
     def clear(self) -> None:
         """The config has changed."""
-        self._by_key.clear()
+        self.helped.clear()

@@ -120,7 +120,7 @@ def _make_held(daemon: Daemon) -> HeldMessages:
     return HeldMessages(
         daemon.store,
         daemon.clock,
-        lambda: daemon.config.notify,
+        lambda: daemon.runtime.loaded.config.notify,
         lambda: daemon.config.delivery.hold_seconds,
     )
 

@@ -21,13 +21,13 @@ from daemon.agent.context.builder import (
     TurnContext,
 )
 from daemon.agent.context.history import ReadOnlySink
-from daemon.agent.final_messages import StopStats
 from daemon.agent.loop import AgentLoop
 from daemon.agent.models import ModelCaller, ModelChoice, ModelRouting, RedactingChain
 from daemon.agent.pre_call import classify_by_rules
 from daemon.agent.request_ladder import Adaptations
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.manager import SubagentManager, spawn_agent
+from daemon.agent.termination.conditions import StopStats
 from daemon.app.adapters import MEMORY_SET_ASIDE, MemoryRecall, OwnerNotifier
 from daemon.app.config import Config, Loaded, list_mailboxes
 from daemon.app.runtime_config import build_choice
@@ -104,7 +104,7 @@ class Daemon(ToolOwner):
         self.owner_sessions = OwnerSessions(
             store,
             self.list_shared_names,
-            lambda: self.config.memory.owner_sessions,
+            lambda: self.runtime.loaded.config.memory.owner_sessions,
         )
         usage = DailyUsage(clock, config.budget, self.owner_sessions.is_owners)
         self.usage = usage

@@ -26,9 +26,9 @@ from daemon.client.views import (
     run_view,
 )
 from daemon.commands.registry import (
+    ASKS_TO_START,
     CommandCall,
     CommandRunner,
-    asks_to_start,
     fence_argument,
     parse_command,
 )
@@ -97,7 +97,7 @@ class LocalClient(JournalReader, DaemonClient):
             data=tuple(data),
         )
         command = parse_command(text) if is_typed(text, data) else None
-        if not data and has_right(by.role, Right.TALK) and asks_to_start(text):
+        if not data and has_right(by.role, Right.TALK) and ASKS_TO_START.fullmatch(text):
             command = ("start", "")
         receipt = await self.inbox.accept(message, command=bool(command))
         if not command:
@@ -139,7 +139,7 @@ class LocalClient(JournalReader, DaemonClient):
                 view = await self._find_run(turn)
                 if view.state in END_STATES:
                     return view
-            item = await anext(items)
+            item = await items.get()
         if isinstance(item, TurnFinished) and not any(
             isinstance(entry.event, MessageQueued) for entry in item.turn.events
         ):
@@ -164,7 +164,8 @@ class LocalClient(JournalReader, DaemonClient):
                     yield event
             if view.state in END_STATES or formatter.turn.ended:
                 return
-            async for item in items:
+            while True:
+                item = await items.get()
                 for event in formatter.format(item):
                     yield event
                 if formatter.turn.ended or isinstance(item, Quarantined):

@@ -68,6 +68,8 @@ class JournalReader(RunReader):
         self, session: str | None = None, limit: int = 50, prefix: str = ""
     ) -> list[RunLine]:
         def read(tx: Tx) -> list[RunLine]:
+            every = session is None
+            turns = tx.list_all_turns(limit, prefix) if every else tx.list_turns(session, limit)
             begun = {
                 row.id: build_view(
                     RunLine,
@@ -76,7 +78,7 @@ class JournalReader(RunReader):
                     parent=row.parent or None,
                     text=_first_words(tx.get_turn_input(row.id)),
                 )
-                for row in tx.list_turns(session, limit, prefix)
+                for row in turns
             }
             sessions = [session] if session else tx.list_unfinished_sessions()
             waiting = [row for name in sessions for row in tx.list_waiting_inputs(name)]

@@ -142,7 +142,7 @@ class ApprovalCommands:
             raise UsageError("Questions because of this conversation are not answered here.")
 
         def look(tx: Tx) -> tuple[list[ApprovalRow], ShownApprovals]:
-            here = tx.list_asked_in(now, session.id)
+            here = tx.list_asked_in(session.id, now)
             if denies and which.lower() == "all":  # before others, in whose place they would be put
                 here = tx.list_approvals("waiting", session.id) + here
             if call.role is Role.OWNER and CODE.fullmatch(which):

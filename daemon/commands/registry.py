@@ -198,8 +198,11 @@ FILE_EXAMPLES = {
     "web": '"What is in notes.txt?"',
 }
 FILE_SENT = 'Send me a file and say: "Sum this up."'
-LONGEST_QUESTION = 40
-ASKS_TO_START = ("what can you do", "was kannst du", "que peux-tu faire", "qué puedes hacer")
+ASKS_TO_START = re.compile(
+    r"[ ¿?!.]*(?:what can you do|was kannst du|que peux-tu faire|qué puedes hacer)[ ¿?!.]*",
+    re.IGNORECASE,
+)
+"""The whole text asks what one can ask: that is told without a model."""
 FREE_TEXT = ("loop", "deny", "schedule", "goal", "plan")
 
 
@@ -207,11 +210,6 @@ def parse_command(text: str) -> tuple[str, str] | None:
     """(name, argument) of a text that is a command; "/etc/passwd" is none."""
     match = COMMAND_TEXT.fullmatch(text.strip())
     return (match[1].lower(), (match[2] or "").strip()) if match else None
-
-
-def asks_to_start(text: str) -> bool:
-    """The whole text asks what one can ask: that is told without a model."""
-    return len(text) < LONGEST_QUESTION and text.strip(" ¿?!.").casefold() in ASKS_TO_START
 
 
 def fence_argument(name: str, argument: str, data: Sequence[str]) -> str:

@@ -181,7 +181,7 @@ class SessionCommands:
             counts: dict[str, Sequence[object]] = {
                 "started": tx.list_unfinished_turns(session.id),
                 "queued": tx.list_waiting_inputs(session.id),
-                "waiting for your answer": tx.list_approvals("pending", session.id),
+                "waiting for your answer": tx.list_pending(session.id),
             }
             if later := tx.list_approvals("waiting", session.id):
                 counts["to be asked when those are answered"] = later

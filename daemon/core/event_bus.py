@@ -1,7 +1,7 @@
 """What watchers of a turn see as it happens: drafts, which are not stored, and events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -91,7 +91,7 @@ class EventBus:
     @contextmanager
     def subscribe(
         self, turn_id: str, only: Accepts | None = None
-    ) -> Iterator[AsyncIterator[LiveItem]]:
+    ) -> Iterator[asyncio.Queue[LiveItem]]:
         """Everything, or only this, that happens to the turn from now on. The watcher decides when
         it has seen the last.
         """
@@ -103,13 +103,8 @@ class EventBus:
         watchers = self._watchers.setdefault(turn_id, {})
         watchers[queue] = only
         try:
-            yield _drain(queue)
+            yield queue
         finally:
             del watchers[queue]
             if not watchers:
                 del self._watchers[turn_id]
-
-
-async def _drain(queue: asyncio.Queue[LiveItem]) -> AsyncIterator[LiveItem]:
-    while True:
-        yield await queue.get()

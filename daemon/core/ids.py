@@ -44,7 +44,7 @@ def build_session_id(channel: str, chat: str) -> str:
 
 def is_mail_session(session: str) -> bool:
     """Of a mail thread, not of what works for it."""
-    return split_channel(session.partition(":")[0])[1] == MAIL_SESSION
+    return session.partition(":")[0].rpartition(ACCOUNT_SEPARATOR)[2] == MAIL_SESSION
 
 
 def parse_session_id(session: str) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from daemon.core.events import (
     UserSaid,
 )
 from daemon.core.labels import find_label
-from daemon.core.quoted import Spans, split_said
+from daemon.core.quoted import SaidParts, Spans, split_said
 from daemon.core.trust import OWNER_NAME, Effect, Label
 from daemon.core.turn import Turn
 
@@ -96,7 +96,8 @@ def iter_person_texts(
     text: str, role: str, label: Label, quoted: Spans = ()
 ) -> Iterator[SourcedText]:
     """What a person said themselves, and what they only pasted or quoted, which is a stranger's."""
-    owned, parts = role == OWNER_NAME, split_said(text, quoted)
+    owned = role == OWNER_NAME
+    parts = split_said(text, quoted) if quoted else SaidParts(text, "")
     if parts.said or not quoted:
         yield SourcedText(parts.said, Origin.PERSON if owned else Origin.OTHER, label, owned=owned)
     if quoted:

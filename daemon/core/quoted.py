@@ -151,11 +151,12 @@ def find_quoted(text: str, data: Sequence[str] = (), own: str = "") -> Spans:
         head = len(text) - len(own)
         parts = ((head + start, head + end) for start, end in find_quoted(own))
         return _merge([*find_quoted(text[:head], data), *parts])
-    known = _find_given(text, data)
+    known = _find_given(text, data) if data else ()
     plain, offsets = _normalize(text, known)
     length = len(text) - sum(end - start for start, end in known)
-    marked = _find_marked(plain, length)
-    return _merge([*known, *((offsets[start], offsets[end]) for start, end in marked)])
+    marked = ((offsets[start], offsets[end]) for start, end in _find_marked(plain, length))
+    spans = [*known, *marked]
+    return _merge(spans) if spans else ()
 
 
 def is_typed(text: str, data: Sequence[str]) -> bool:
@@ -239,7 +240,8 @@ def _find_marked(plain: str, length: int) -> Iterator[tuple[int, int]]:
     if fences:  # what stands between two of them is perhaps no code, but part of what was pasted
         yield fences[0][0], fences[-1][1] if len(fences) % 2 == 0 else len(plain)
     yield from (one.span() for one in QUOTED_LINE.finditer(plain))
-    yield from _find_quotations(plain)
+    if not OPENING.keys().isdisjoint(plain):
+        yield from _find_quotations(plain)
 
 
 def _find_quotations(plain: str) -> Iterator[tuple[int, int]]:

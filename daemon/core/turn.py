@@ -127,11 +127,10 @@ class TurnUsage:
         self.charged_usd += charged_usd
         self.seconds += seconds
 
-    def add_reservation(self, asked: ModelAsked | Consulting | None) -> None:
+    def add_reservation(self, asked: ModelAsked | Consulting) -> None:
         """A call was cut off: its reservation counts as spent."""
-        if asked:
-            self.reserved_tokens += asked.reserved_tokens
-            self.reserved_usd += asked.reserved_usd or 0.0
+        self.reserved_tokens += asked.reserved_tokens
+        self.reserved_usd += asked.reserved_usd or 0.0
 
 
 def build_summary_message(event: HistoryCompressed) -> Message:
@@ -327,7 +326,8 @@ class Turn:
     def _fold(self, event: Event) -> None:  # noqa: C901, PLR0912, PLR0915  one flat match
         match event:
             case ModelAsked():
-                self.spent.add_reservation(self.open_request)
+                if self.open_request:
+                    self.spent.add_reservation(self.open_request)
                 self.open_request = event
             case ModelReplied(text=text, calls=calls):
                 self.open_request, self.reply = None, event
@@ -386,7 +386,8 @@ class Turn:
             case RequestAdapted():  # what is refused costs nothing
                 self.open_request, self.adapted = None, event
             case Consulting():
-                self.spent.add_reservation(self.open_consultation)
+                if self.open_consultation:
+                    self.spent.add_reservation(self.open_consultation)
                 self.open_consultation = event
             case Consulted():
                 self.open_consultation = None

@@ -64,7 +64,7 @@ class Admission:
         """The person this sender is now; None for a stranger. A name says nothing
         here, the id does.
         """
-        role = await self.people.role_of(*self.place, sender.id, self.roles)
+        role = self.roles.get(sender.id) or await self.people.role_of(*self.place, sender.id)
         if role is None:
             return None
         name = f"{self.channel}:{sender.id}"

@@ -84,7 +84,7 @@ class ButtonHandler:
                 session,
                 person.name,
                 replace(glance, whole=glance.whole | {ref_of(row)}),
-                [*tx.list_approvals("pending", session), row],
+                [*tx.list_pending(session), row],
             )
             tx.post_delivery(
                 OutboxRow(

@@ -22,10 +22,10 @@ from channels.message import (
 )
 from daemon.access.chat_ids import chat_id, parse_address, session_id
 from daemon.commands.registry import (
+    ASKS_TO_START,
     COMMANDS,
     CommandCall,
     CommandRunner,
-    asks_to_start,
     fence_argument,
     parse_command,
 )
@@ -107,7 +107,9 @@ class ChannelHost:
             if isinstance(moved, ChatMoved):  # before what was said there
                 await _as_not_accepted(self.state.move_chat(self.store, moved.old, moved.new))
         chats: dict[object, list[Arrival]] = {}
-        for arrival in map(self._use_first_id, arrivals):
+        if self.state.moved_chats:
+            arrivals = [*map(self._use_first_id, arrivals)]
+        for arrival in arrivals:
             chats.setdefault(getattr(arrival, "address", None), []).append(arrival)
         done = await asyncio.gather(*map(self._handle, chats.values()), return_exceptions=True)
         for error in done:
@@ -238,7 +240,8 @@ class ChannelHost:
         may_be_command = "/" in inbound.text and not inbound.forwarded
         command = parse_command(inbound.text) if may_be_command else None
         bare = not (inbound.forwarded or inbound.attachments or inbound.references)
-        if bare and has_right(person.role, Right.TALK) and asks_to_start(inbound.text):
+        may_talk = has_right(person.role, Right.TALK)
+        if bare and may_talk and ASKS_TO_START.fullmatch(inbound.text):
             command = ("start", "")
         if command and not is_typed(inbound.text, inbound.data):
             command = None
@@ -251,12 +254,13 @@ class ChannelHost:
             await self._accept_command(inbound, person, *command, shown=False)
         elif not (inbound.text.strip() or inbound.attachments):
             return
-        elif not has_right(person.role, Right.TALK):
+        elif not may_talk:
             await self.admission.notify_daily(inbound, LOOK_ONLY_NOTICE)
         else:
             busy = self.inbox.sessions.running_turn(session_id(inbound.address))
             try:
-                inbound = await self._drop_known(inbound)
+                if inbound.references:
+                    inbound = await self._drop_known(inbound)
                 receipt = await self.inbox.accept(self._inbox_message(inbound, person))
             except TooMany as error:
                 if error.first:  # one line for all that come too fast, not one for each
@@ -335,8 +339,6 @@ class ChannelHost:
 
     async def _drop_known(self, inbound: InboundMessage) -> InboundMessage:
         """Without the messages that the model has before it."""
-        if not inbound.references:
-            return inbound
         where = session_id(inbound.address)
 
         def look(tx: Tx) -> tuple[Reference, ...]:

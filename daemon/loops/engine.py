@@ -250,7 +250,7 @@ class LoopEngine:
                 lambda tx: (tx.get_turn(turn), tx.get_turn_input(turn))
             )
             if not (begun and begun.ended_at) and not (message and message.state == "quarantined"):
-                await anext(ends)
+                await ends.get()
                 begun = await self.store.read(lambda tx: tx.get_turn(turn))
         return begun
 

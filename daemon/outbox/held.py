@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import field
 from datetime import UTC, datetime, time, timedelta
 from itertools import groupby
 from typing import Annotated
@@ -82,6 +83,8 @@ class NotifyConfig(BaseModel):
 
     def find_due(self, now: datetime) -> datetime | None:
         """When what comes now is told; None for at once. Local time is the process's."""
+        if not (self.digest or self.quiet_hours):
+            return None
         if self.digest:
             return min(_find_next(one, now) for one in self.digest)
         return self.find_quiet_end(now)
@@ -148,55 +151,56 @@ def is_held_answer(row: OutboxRow) -> bool:
 @value
 class HeldMessages:
     """Lets what is held go when it is due, however the clock jumps. What is due is in the journal;
-    this only looks in time.
+    this only looks in time. `is_held` is set by the sender, which sees all that is posted.
     """
 
     store: Store
     clock: Clock
     get_notify: Callable[[], NotifyConfig]
     get_hold_s: Callable[[], int]
+    is_held: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
         """Until cancelled."""
-        wake = asyncio.Event()
-        unwatch = self.store.watch_outbox(wake.set)
-        try:
-            while True:
-                wake.clear()
-                try:
-                    wait = await self._look()
-                except StoreUnavailable as error:
-                    log.error("held messages wait: %s", error)
-                    wait = PAUSE_S
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(wait):
-                        await wake.wait()
-        finally:
-            unwatch()
+        while True:
+            self.is_held.clear()
+            try:
+                wait = await self._look()
+            except StoreUnavailable as error:
+                log.error("held messages wait: %s", error)
+                wait = PAUSE_S
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self.is_held.wait()
 
     async def _look(self) -> float | None:
         """The seconds until the next look; None while nothing is held."""
         now = self.clock.now()
-        await self.release(self.get_notify(), now)
-        times = await self.store.read(lambda tx: tx.get_held_times())
+        times = await self.release(self.get_notify(), now)
         if times is None:
             return None
         return min(max((times[0] - now).total_seconds(), SOON_S), LOOK_S)
 
-    async def release(self, config: NotifyConfig, now: datetime) -> None:
+    async def release(
+        self, config: NotifyConfig, now: datetime
+    ) -> tuple[datetime, datetime] | None:
         """No notice waits longer than one that comes now: not after a change of the config, or of
-        a clock that was wrong.
+        a clock that was wrong. Gives when the first of those that are held still is due, and when
+        the last was made.
         """
         latest = config.find_due(now) or now
         times, is_late = await self.store.read(
             lambda tx: (tx.get_held_times(), tx.has_notices_after(latest))
         )
         if times and (is_late or times[0] <= now or times[1] > now):
-            await self.store.write(lambda tx: _release(tx, now, latest))
+            times = await self.store.write(lambda tx: _release(tx, now, latest))
+        return times
 
 
-def _release(tx: Tx, now: datetime, latest: datetime) -> None:
-    """All that is due is new again; notices for one conversation become one message."""
+def _release(tx: Tx, now: datetime, latest: datetime) -> tuple[datetime, datetime] | None:
+    """All that is due is new again; notices for one conversation become one message. What is held
+    still, as `get_held_times` says.
+    """
     tx.advance_notices(latest)
     notices = sorted(tx.list_held_notices(now), key=_get_chat)
     for _, group in groupby(notices, _get_chat):
@@ -206,6 +210,7 @@ def _release(tx: Tx, now: datetime, latest: datetime) -> None:
         if others:
             tx.set_body("\n\n".join(row.body for row in (first, *others)), first.turn, first.part)
     tx.release_held(now)
+    return tx.get_held_times()
 
 
 def _get_chat(row: OutboxRow) -> tuple[str, str]:

@@ -8,7 +8,7 @@ after a crash too.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from math import inf
@@ -140,7 +140,7 @@ class DraftUpdater:
     address: Address
     channel: ChannelState
     drafts: LiveDrafts
-    watch: AbstractContextManager[AsyncIterator[LiveItem]]
+    watch: AbstractContextManager[asyncio.Queue[LiveItem]]
     task: asyncio.Task[None] | None = None
     text: str = ""
     is_fresh: bool = True
@@ -157,7 +157,7 @@ class DraftUpdater:
     is_showing: bool = False
     mute: bool = False
 
-    async def follow(self, items: AsyncIterator[LiveItem]) -> None:
+    async def follow(self, items: asyncio.Queue[LiveItem]) -> None:
         """Until the turn has ended, waits for a person, or the reply is about to be sent."""
         self.began = self.busy_since = self.drafts.clock.monotonic()
         reading = asyncio.create_task(self._read(items), name=f"draft events {self.turn}")
@@ -176,9 +176,9 @@ class DraftUpdater:
             if self.drafts.updaters.get(self.turn) is self:
                 del self.drafts.updaters[self.turn]
 
-    async def _read(self, items: AsyncIterator[LiveItem]) -> None:
+    async def _read(self, items: asyncio.Queue[LiveItem]) -> None:
         while not self.is_over:
-            item = await anext(items)
+            item = await items.get()
             match item.event if isinstance(item, RecordedEvent) else item:
                 case TextDelta(text=text):
                     self.text = text if self.is_fresh else self.text + text
@@ -334,7 +334,7 @@ class ApprovalMessages:
         with self.live.subscribe(turn, _stops) as items:
             await self._close(turn)
             if turn in self.open_turns:
-                await anext(items)
+                await items.get()
                 await self._close(turn)
 
     async def _close(self, turn: str) -> None:

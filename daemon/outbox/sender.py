@@ -127,7 +127,8 @@ class OutboxSender:
         """
         done, self._done = self._done, set()
         config, now = self.held.get_notify(), self.clock.now()
-        await self.held.release(config, now)
+        if await self.held.release(config, now):
+            self.held.is_held.set()
         rows = await self.store.read(
             lambda tx: [row for name in self.channels for row in tx.list_unsent(name)]
         )

@@ -127,7 +127,7 @@ def fold_schema(schema: Mapping[str, object]) -> Json:
     """An object schema without alternatives and conditions at its root (what any alternative takes
     is shown), without empty members, and without references to what is not there.
     """
-    root = _resolve(dict(schema), schema)
+    root = _resolve(dict(schema), schema) if "$ref" in schema else dict(schema)
     properties, required = _collect(root, schema, 0)
     folded = {key: part for key, part in root.items() if key not in NOT_AT_ROOT}
     folded |= {"type": "object", "properties": properties}

@@ -13,7 +13,7 @@ from daemon.providers.rules import find_offered
 
 # <think>, [THINK], <|thinking|>, <seed:think>: at the beginning of a reply only.
 NAMES = "(?:think|thinking|thought|reasoning)"
-OPENING = re.compile(rf"[<\[◁]\|?(?:\w+:)?{NAMES}\|?[>\]▷]", re.IGNORECASE)
+OPENING = re.compile(rf"\s*[<\[◁]\|?(?:\w+:)?{NAMES}\|?[>\]▷]", re.IGNORECASE)
 CLOSING = re.compile(rf"[<\[◁]\|?/(?:\w+:)?{NAMES}\|?[>\]▷]", re.IGNORECASE)
 LONGEST_TAG = 40
 # gpt-oss: <|channel|>analysis<|message|>thought<|end|><|start|>assistant<|channel|>final<|message|>
@@ -51,7 +51,7 @@ def split_thought(text: str) -> tuple[str, str]:
     """
     if text.lstrip().startswith("<|") and (final := FINAL.search(text)):
         return text[: final.start()], TOKEN.sub("", text[final.end() :])
-    end, at = 0, _skip_blanks(text, 0)
+    end = at = 0
     while opening := OPENING.match(text, at):
         if not (closing := CLOSING.search(text, opening.end())):
             break
@@ -70,7 +70,7 @@ def _skip_blanks(text: str, at: int) -> int:
 def is_unfinished_thought(text: str) -> bool:
     """It begins a thought, and does not end it."""
     _, answer = split_thought(text)
-    return OPENING.match(answer.lstrip()) is not None
+    return OPENING.match(answer) is not None
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from math import ceil
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from daemon.agent.config import AgentConfig
 from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError
 from daemon.core.ids import is_mail_session
@@ -172,15 +173,14 @@ class Places:
     sessions have few; whoever waits gets a place by rank, then in order.
     """
 
-    limits: Callable[[], tuple[int, int]]
+    get_config: Callable[[], AgentConfig]
     _at_work: list[int] = field(default_factory=lambda: [0, 0, 0])
     _waiting: list[tuple[int, asyncio.Future[bool]]] = field(default_factory=list)
     _closed: bool = False
 
     def _is_free(self, rank: int) -> bool:
-        most, untrusted = self.limits()
-        if not most:
-            most = 1 << 30
+        config = self.get_config()
+        most, untrusted = config.max_turns_at_work or 1 << 30, config.max_untrusted_turns_at_work
         if rank == UNTRUSTED_RANK and untrusted and self._at_work[rank] >= untrusted:
             return False
         others = sum(self._at_work[PERSON_RANK:])

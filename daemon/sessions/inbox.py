@@ -175,7 +175,7 @@ def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
     """
     if row.label is Label.UNTRUSTED or row.quoted:
         return None
-    for asked in reversed(tx.list_approvals("pending", row.session)):
+    for asked in reversed(tx.list_pending(row.session)):
         begun, own = tx.get_turn_input(asked.turn), tx.get_session(asked.session)
         from_outside = own is None or own.label is Label.UNTRUSTED
         if (

@@ -24,9 +24,10 @@ log = logging.getLogger(__name__)
 MAINTENANCE_INTERVAL_S = 0.5
 IDLE_WORKER_S = 300.0
 MAX_IDLE_BYTES = 32_000_000  # some 5,000 short conversations
-WORKER_BYTES, MESSAGE_BYTES = 5_000, 500  # as measured, beside the texts
+WORKER_BYTES, MESSAGE_BYTES = 5_000, 500  # of an idle worker, as measured, beside the texts
 MIN_BLAME = 0.25
 HEALTH_LEASE = "health"
+NOT_IDLE = (0.0, 0)
 
 
 @dataclass(slots=True)
@@ -61,11 +62,7 @@ class SessionManager:
     _maintenance: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
-        self.places = Places(self._count_places)
-
-    def _count_places(self) -> tuple[int, int]:
-        defaults = self.preparer.agents.defaults
-        return defaults.max_turns_at_work, defaults.max_untrusted_turns_at_work
+        self.places = Places(lambda: self.preparer.agents.defaults)
 
     def worker_of(self, session: SessionRow) -> SessionWorker:
         """Made when it is first needed."""
@@ -256,15 +253,13 @@ class SessionManager:
             raise
         finally:
             self._tasks.pop(name, None)
-            self._forget_idle(name)  # it is the latest now
-            size = estimate_bytes(worker)
+            shown = worker.history.window
+            size = WORKER_BYTES + MESSAGE_BYTES * len(shown.messages)
+            size += CHARS_PER_TOKEN * shown.tokens
+            self._idle_bytes += size - self._idle.pop(name, NOT_IDLE)[1]  # it is the latest now
             self._idle[name] = self.clock.monotonic(), size
-            self._idle_bytes += size
             if not worker.idle:
                 self._stalled.add(name)
-
-    def _forget_idle(self, name: str) -> None:
-        self._idle_bytes -= self._idle.pop(name, (0.0, 0))[1]
 
     async def _maintain(self) -> None:
         while True:
@@ -324,14 +319,7 @@ class SessionManager:
                 spare -= size
         for name in gone:
             self._workers.pop(name, None)
-            self._forget_idle(name)
-
-
-def estimate_bytes(worker: SessionWorker) -> int:
-    """The memory that an idle worker takes."""
-    window = worker.history.window
-    texts = CHARS_PER_TOKEN * window.tokens
-    return WORKER_BYTES + MESSAGE_BYTES * len(window.messages) + texts
+            self._idle_bytes -= self._idle.pop(name, NOT_IDLE)[1]
 
 
 def _count_active_sessions(tx: Tx, rows: Sequence[SessionRow]) -> int:

@@ -4,12 +4,10 @@ sources (A3, A4, E3).
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 
-from daemon.agent.config import AgentConfig
 from daemon.agent.context.history import History, load_history, rebuild_turn
 from daemon.agent.pre_call import classify_by_rules
-from daemon.agent.spec.agent_spec import AgentSpec
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value
 from daemon.core.errors import ConfigError
@@ -43,9 +41,6 @@ class TurnPreparer:
 
     agents: AgentRegistry
     recall: Callable[[str, str], Awaitable[Sequence[MemoryHit]]]
-    _cached: dict[str, tuple[AgentSpec, AgentConfig, TurnSpec, Limits]] = field(
-        default_factory=dict
-    )
 
     async def first_event(
         self,
@@ -63,9 +58,8 @@ class TurnPreparer:
         """
         error, intent, memories = "", None, ()
         try:
-            spec, limits = self._settings_of(
-                self.agents.get(child.agent if child else session.agent)
-            )
+            agent = self.agents.find(child.agent if child else session.agent)
+            spec, limits = agent.terms, agent.limits
         except ConfigError as exc:
             spec, limits, error = TurnSpec(agent=session.agent), Limits(), str(exc)
         else:
@@ -93,21 +87,13 @@ class TurnPreparer:
             role=row.role,
             files=files,
             quoted=row.quoted,
-            outcomes=describe_outcomes(settled),
+            outcomes=describe_outcomes(settled) if settled else "",
             settled=tuple(f"{one.turn}/{one.part}" for one, _ in settled),
             private=join_sources((history.private, row.private)),
             named=bool(row.attachments)
             and any(one.named for one in attachments_from_json(row.attachments)),
         )
         return event, error
-
-    def _settings_of(self, spec: AgentSpec) -> tuple[TurnSpec, Limits]:
-        """Cached while neither its file nor the config changes."""
-        defaults, made = self.agents.defaults, self._cached.get(spec.identity.name)
-        if made is None or made[0] is not spec or made[1] is not defaults:
-            made = (spec, defaults, spec.turn_spec(defaults), spec.limits(defaults))
-            self._cached[spec.identity.name] = made
-        return made[2:]
 
 
 def _inherit(spec: TurnSpec, parent: TurnSpec, depth: int) -> TurnSpec:
@@ -123,16 +109,12 @@ def _inherit(spec: TurnSpec, parent: TurnSpec, depth: int) -> TurnSpec:
     )
 
 
-def serves_another(session: SessionRow, turn: Turn) -> bool:
-    """It works for another turn, or for a loop."""
-    return bool(turn.parent) or LOOP_CHANNEL in (session.channel, session.id.partition(":")[0])
-
-
 def load_inherited_sources(
     tx: Tx, session: SessionRow, turn: Turn
 ) -> tuple[tuple[SourcedText, ...], tuple[SourcedText, ...], str]:
-    """The texts behind such a turn, oldest first: of the conversation before, of the work that the
-    person began, down to the turns above it; and the first of those turns.
+    """The texts behind a turn that works for another one, or for a loop, oldest first: of the
+    conversation before, of the work that the person began, down to the turns above it; and the
+    first of those turns.
     """
     texts: tuple[SourcedText, ...] = ()
     parent, where, root = turn.parent, session, turn.id
@@ -156,7 +138,7 @@ def load_inherited_sources(
 
 def describe_outcomes(settled: Sequence[tuple[OutboxRow, bool]]) -> str:
     """What the model is told of the end of messages to others and of answers that failed, each with
-    whether its turn was trusted; "" for none. What a stranger may have written is not among it: the
+    whether its turn was trusted. What a stranger may have written is not among it: the
     subject of other turns, and the words of a server.
     """
     ends = {"sent": "sent", "withdrawn": "withdrawn by the user; it was not sent"}
@@ -167,4 +149,4 @@ def describe_outcomes(settled: Sequence[tuple[OutboxRow, bool]]) -> str:
         what = describe_message(row, with_subject=is_trusted)
         refused = refused if row.kind == MAIL else UNREAD
         lines.append(f"- {what}: {ends.get(row.state, refused)}")
-    return OUTCOMES.format(lines="\n".join(lines)) if lines else ""
+    return OUTCOMES.format(lines="\n".join(lines))

@@ -16,7 +16,6 @@ from daemon.agent.context.history import (
     rebuild_turn,
     sum_progress,
 )
-from daemon.agent.final_messages import describe_end
 from daemon.agent.turn_control import TurnControl
 from daemon.core.clock import wait_for_stop, wait_to_end
 from daemon.core.errors import CONFIG_FAULT, Fenced, StoreUnavailable
@@ -38,7 +37,7 @@ from daemon.core.rows import GOAL_CHANNEL, NO_ROOT, ApprovalRow, InboxRow, Sessi
 from daemon.core.trust import Label, Role
 from daemon.core.turn import Turn
 from daemon.sessions.brakes import OWNER_RANK, PERSON_RANK, UNTRUSTED_RANK
-from daemon.sessions.turn_setup import AGENT, load_inherited_sources, serves_another
+from daemon.sessions.turn_setup import AGENT, load_inherited_sources
 from daemon.store.journal import Tx
 from daemon.store.posting import begins_by_itself
 from daemon.store.tables.sessions import is_cleared
@@ -434,8 +433,9 @@ class SessionWorker:
         account = await manager.budgets.open(turn)
         session, history = self.session, self.history
         texts, work, root_turn = history.texts, (), ""
+        in_loop = session.id.startswith(LOOP_PREFIX)
         by_itself = begins_by_itself(session.id)
-        if serves_another(session, turn):
+        if turn.parent or in_loop:
             (texts, work, root_turn), by_itself = await manager.store.read(
                 lambda tx: (
                     load_inherited_sources(tx, session, turn),
@@ -460,8 +460,6 @@ class SessionWorker:
             if turn.id in self.cancels:
                 self.wakes.append(turn.id)
             return
-        log.info("turn %s of %s ended: %s", turn.id, self.session.id, describe_end(turn))
-        in_loop = session.id.startswith(LOOP_PREFIX)
         if not in_loop and not is_cleared(turn.events[0].at, self.session):
             self.history.add(turn)
         manager.budgets.close(turn)

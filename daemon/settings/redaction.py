@@ -263,11 +263,11 @@ class Redactor:
             self._secrets, self._needles = secrets, Needles.build(secrets)
         return self._needles
 
-    def redact_text(self, text: str) -> str:
-        """Without any secret; the very same text if none is there."""
-        return self._redact_text(text, self.needles)
-
-    def _redact_text(self, text: str, needles: Needles) -> str:
+    def redact_text(self, text: str, needles: Needles | None = None) -> str:
+        """Without any secret; the very same text if none is there. `needles`: of a look at the
+        source that was just made.
+        """
+        needles = needles or self.needles
         clean = needles.clean
         if not text or not needles.names or text in clean:
             return text
@@ -290,7 +290,7 @@ class Redactor:
     def _redact(self, thing: Any, needles: Needles) -> object:
         kind, cleaned = type(thing), thing
         if kind is str:
-            return self._redact_text(thing, needles)
+            return self.redact_text(thing, needles)
         if kind in PLAIN:
             return thing
         if isinstance(thing, tuple | list):
@@ -311,7 +311,7 @@ class Redactor:
         """No secret is in any of them, as is known now."""
         self._looked_at = float("-inf")
         needles = self.needles
-        return all(self._redact_text(text, needles) is text for text in texts)
+        return all(self.redact_text(text, needles) is text for text in texts)
 
 
 @dataclass(slots=True)

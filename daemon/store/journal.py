@@ -199,7 +199,7 @@ class Tx(Posting, PeopleTables, ScheduleTables):
     ) -> None:
         """What the event changes in the tables beside it; most events change nothing there."""
         match event:
-            case UserSaid(settled=settled):
+            case UserSaid(settled=settled) if settled:
                 self.note_outcomes(settled)
             case Steered(input_id=message):
                 self.set_input_state(message, f"steered:{turn_id}")

@@ -266,7 +266,7 @@ async def test_secrets_are_taken_out_of_results_and_of_what_is_shown_meanwhile(
             json.dumps({"command": "printf correct-; sleep 0.3; echo horse-battery; echo bye"}),
         )
         while "bye" not in shown:
-            glimpse = await asyncio.wait_for(anext(seen), DEADLINE)
+            glimpse = await asyncio.wait_for(seen.get(), DEADLINE)
             shown += glimpse.text if isinstance(glimpse, Printed) else ""
     assert result.text == "exit_code: 0\n[secret bank]\nbye"
     assert shown == "[secret bank]\nbye\n"

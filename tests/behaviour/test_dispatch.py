@@ -754,7 +754,7 @@ async def test_watchers_see_what_a_tool_prints() -> None:
     rig = Bench([talk])
     with rig.live.subscribe("t1") as seen:
         await rig.one("talk")
-        assert await anext(seen) == Printed(rig.turn.calls[0].call_id, "half way")
+        assert await seen.get() == Printed(rig.turn.calls[0].call_id, "half way")
 
 
 async def test_every_result_says_how_long_it_took() -> None:

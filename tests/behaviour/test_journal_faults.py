@@ -81,7 +81,7 @@ def all_kept(promised: list[str], tx: Tx) -> None:
         row = tx.get_input(f"m{name}")
         assert row and row.state in ("new", "done"), line
         assert row.state == "done" or what == "accepted", line
-    turns = {row.id: row for row in tx.list_turns(None, 1_000_000)}
+    turns = {row.id: row for row in tx.list_all_turns(1_000_000)}
     replies = {row.turn: row.body for row in tx.list_outbox("new")}
     assert replies == {name: f"reply to {name[1:]}" for name in turns}
     assert all(row.state == "ended" and len(tx.list_events(row.id)) == 3 for row in turns.values())

@@ -439,7 +439,7 @@ async def test_d6_stop_reasons_are_counted(tmp_path: Path, model: FakeOpenAI) ->
     async with living(tmp_path, model) as it:
         for text in ("one", "two", "three"):
             await it.ask(text)
-        first = (await it.house.store.read(lambda tx: tx.list_turns(None, 9)))[-1]
+        first = (await it.house.store.read(lambda tx: tx.list_all_turns(9)))[-1]
         counts = await it.house.store.read(lambda tx: tx.count_stops(first.started_at))
     assert counts == {Stop.DONE: 2, Stop.FAILED: 1}
 

@@ -12,6 +12,7 @@ from time import monotonic
 
 import pytest
 
+from daemon.core.event_bus import LiveItem
 from daemon.core.event_bus import ToolOutputChunk as Printed
 from daemon.core.events import ApprovalAsked, CallJudged, Outcome, ToolFinished
 from daemon.core.trust import Effect, Label
@@ -75,12 +76,12 @@ def processes_with(mark: str) -> list[int]:
     return found
 
 
-async def printed(rig: Bench, seen: object, word: str) -> None:
+async def printed(rig: Bench, seen: asyncio.Queue[LiveItem], word: str) -> None:
     """Wait until the running command has printed this."""
     text = ""
     async with asyncio.timeout(DEADLINE):
         while word not in text:
-            glimpse = await anext(seen)  # pyrefly: ignore[bad-argument-type]
+            glimpse = await seen.get()
             text += glimpse.text if isinstance(glimpse, Printed) else ""
 
 

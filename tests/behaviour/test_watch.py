@@ -16,7 +16,7 @@ from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, fails, hangs, 
 from tests.fakes.wordy_model import Turnstile
 
 TERMINAL = "terminal:main"
-LOGGER = "daemon.sessions.worker"
+LOGGER = "daemon.agent.loop"
 
 
 @tool(effect=Effect.READ)

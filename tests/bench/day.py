@@ -233,7 +233,7 @@ async def _calm(house: Daemon, most: int) -> None:
 
 
 async def _count_mails(house: Daemon, count: int) -> bool:
-    runs = await house.store.read(lambda tx: tx.list_turns(None, 100_000))
+    runs = await house.store.read(lambda tx: tx.list_all_turns(100_000))
     return sum(row.session.startswith("email_trigger:") for row in runs) >= count
 
 
@@ -255,7 +255,7 @@ async def _judge(house: Daemon, day: Day) -> None:
         day.fired[row.name] += len(ran)
         day.twice += len(ran) - len({one.due for one in ran})
         day.late += sum(one.at != one.due for one in ran)
-    runs = await house.store.read(lambda tx: tx.list_turns(None, 100_000))
+    runs = await house.store.read(lambda tx: tx.list_all_turns(100_000))
     day.unfinished = sum(row.state != "ended" for row in runs)
     day.mails.update(row.session for row in runs if row.session.startswith("email_trigger:"))
 

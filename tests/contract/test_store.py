@@ -171,7 +171,7 @@ async def test_an_event_of_a_known_place_is_a_conflict_and_the_first_stands(stor
     with pytest.raises(Conflict):
         await add(store, epoch, ended(), first=2)
     assert await store.read(lambda tx: tx.list_events("t1")) == recorded(said(), replied())
-    assert await store.read(lambda tx: [row.state for row in tx.list_turns(None, 5)]) == ["running"]
+    assert await store.read(lambda tx: [row.state for row in tx.list_all_turns(5)]) == ["running"]
 
 
 async def test_a_turn_begins_once_and_takes_its_message(store: Store) -> None:
@@ -189,7 +189,7 @@ async def test_turns_come_newest_first_and_unfinished_ones_oldest_first(store: S
     await store.write(lambda tx: [begin(tx, name) for name in ("t1", "t2", "t3")])
     await store.write(lambda tx: begin(tx, "t4", where="terminal:b"))
     await add(store, 3, ended(), first=1, name="t2")
-    assert await store.read(lambda tx: [row.id for row in tx.list_turns(None, 3)]) == [
+    assert await store.read(lambda tx: [row.id for row in tx.list_all_turns(3)]) == [
         "t4",
         "t3",
         "t2",

@@ -86,7 +86,7 @@ async def test_a_turn_remembers_which_agent_it_was(store: Store) -> None:
         tx.begin_turn(replace(turn("t2"), agent="digger"), tx.claim_session(HOME, "me"))
 
     await store.write(work)
-    assert await store.read(lambda tx: [row.agent for row in tx.list_turns(None, 2)]) == [
+    assert await store.read(lambda tx: [row.agent for row in tx.list_all_turns(2)]) == [
         "digger",
         "default",
     ]

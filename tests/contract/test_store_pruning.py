@@ -74,7 +74,7 @@ async def test_what_somebody_needs_is_not_pruned(store: Store) -> None:
 
     await store.write(work)
     assert await prune(store, SteadyClock(after(31 * DAY)), 30, {"t2"}) == 1
-    rows = await store.read(lambda tx: tx.list_turns(None, 9))
+    rows = await store.read(lambda tx: tx.list_all_turns(9))
     assert [row.id for row in rows if row.state == "pruned"] == ["t7"]
     assert await store.write(lambda tx: tx.revoke_grant("g1"))
     assert await prune(store, SteadyClock(after(31 * DAY)), 30, ()) == 2

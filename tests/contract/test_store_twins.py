@@ -340,7 +340,7 @@ def everything(tx: Tx) -> list[object]:
             )
             for where in WHERE
         ],
-        (tx.list_turns(None, 3), tx.list_unfinished_sessions(), tx.list_grants("*")),
+        (tx.list_all_turns(3), tx.list_unfinished_sessions(), tx.list_grants("*")),
         (tx.list_approvals(), tx.list_approvals("pending"), tx.list_approvals("void", WHERE[0])),
         [
             (

@@ -148,7 +148,7 @@ async def states(house: Daemon, channel: str = "telegram") -> list[str]:
 
 async def reactions(house: Daemon) -> list[str]:
     """What people left on what the latest turn said."""
-    [turn] = await house.store.read(lambda tx: tx.list_turns(None, 1))
+    [turn] = await house.store.read(lambda tx: tx.list_all_turns(1))
     view = await house.client.get_run(turn.id)
     assert view
     return view.reactions

@@ -34,8 +34,7 @@ async def ended(house: Daemon, number: int) -> bool:
     """So many turns are over."""
     return (
         sum(
-            row.state == "ended"
-            for row in await house.store.read(lambda tx: tx.list_turns(None, 99))
+            row.state == "ended" for row in await house.store.read(lambda tx: tx.list_all_turns(99))
         )
         == number
     )
@@ -148,7 +147,7 @@ async def test_e7_a_stop_is_told_once_whatever_waited_behind_what_ran(
         )
         views = [
             await house.client.get_run(row.id)
-            for row in await house.store.read(lambda tx: tx.list_turns(None, 9))
+            for row in await house.store.read(lambda tx: tx.list_all_turns(9))
         ]
         assert [view.stop_reason for view in views if view] == ["done", *["cancelled"] * 3]
         assert all("Say what you want instead" in (view.reply or "") for view in views[1:] if view)
@@ -194,7 +193,7 @@ async def test_what_is_about_to_begin_when_its_sender_is_removed_is_not_worked_o
         await fetching.wait()
         await channel.say(f"/people remove {person_name('telegram', '', STRANGER)}")
         await settled(lambda: ended(house, 1))
-        [turn] = await house.store.read(lambda tx: tx.list_turns(None, 9))
+        [turn] = await house.store.read(lambda tx: tx.list_all_turns(9))
         assert (turn.stop_reason, turn.detail, model.count) == (Stop.CANCELLED, DROPPED_REASON, 0)
 
 

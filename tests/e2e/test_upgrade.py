@@ -116,7 +116,7 @@ async def test_what_stood_beside_the_turns_stands_in_tables_of_its_own(home: Pat
             "never run rm -rf /"
         ]
         assert await store.write(lambda tx: tx.add_rule("never pay", "{}", "", "owner")) == 5
-        now = (await store.read(lambda tx: tx.list_turns(None, 1)))[0].started_at
+        now = (await store.read(lambda tx: tx.list_all_turns(1)))[0].started_at
         [usage] = await store.read(lambda tx: tx.sum_usage(now))
         assert (usage.calls, usage.input_tokens) == spent
         assert await store.read(lambda tx: tx.count_stops(now.replace(hour=0))) == {"done": 4}

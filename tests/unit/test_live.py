@@ -20,7 +20,7 @@ async def test_who_waits_for_one_thing_is_shown_nothing_else_and_makes_nobody_wr
         assert not live.is_watched("t")
         live.publish("t", TextDelta("o"))
         live.publish("t", ENDED)
-        assert await anext(seen) is ENDED
+        assert await seen.get() is ENDED
 
 
 async def test_one_who_watches_everything_is_enough_for_them_to_be_written() -> None:
@@ -29,7 +29,7 @@ async def test_one_who_watches_everything_is_enough_for_them_to_be_written() -> 
         assert live.is_watched("t")
         live.publish("t", TextDelta("o"))
         live.publish("t", ENDED)
-        shown: list[LiveItem] = [await anext(seen), await anext(seen)]
+        shown: list[LiveItem] = [await seen.get(), await seen.get()]
         assert shown == [TextDelta("o"), ENDED]
     assert not live.is_watched("t")
 
@@ -40,7 +40,7 @@ async def test_a_watcher_that_falls_far_behind_loses_drafts_but_hears_of_the_end
         for _ in range(BACKLOG + 5):
             live.publish("t", TextDelta("o"))
         live.publish("t", ENDED)
-        shown = [await anext(seen) for _ in range(BACKLOG + 1)]
+        shown = [await seen.get() for _ in range(BACKLOG + 1)]
         assert shown[-1] is ENDED
 
 
@@ -48,7 +48,7 @@ async def first_shown(live: EventBus, then: LiveItem) -> LiveItem:
     """What a watcher who comes now is shown first, if the next thing to happen is `then`."""
     with live.subscribe("t") as seen:
         live.publish("t", then)
-        return await anext(seen)
+        return await seen.get()
 
 
 async def test_who_comes_in_the_middle_of_a_draft_sees_its_beginning_and_never_an_old_one() -> None:

@@ -278,7 +278,7 @@ async def test_a_journal_of_before_there_were_agents_reads_as_if_there_were_none
         db.execute("INSERT INTO events VALUES ('t1', 1, ?, ?, ?, ?)", (to_db(NOW), *encode(said())))
     async with aclosing(await SqliteStore.open(path)) as store:
         assert await store.read(lambda tx: tx.list_sessions()) == [session()]
-        assert await store.read(lambda tx: (tx.list_turns(None, 9), tx.get_input("m1"))) == (
+        assert await store.read(lambda tx: (tx.list_all_turns(9), tx.get_input("m1"))) == (
             [turn("t1")],
             message("m1", state="taken"),
         )

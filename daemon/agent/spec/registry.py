@@ -12,12 +12,28 @@ from pathlib import Path
 from daemon.agent.config import AgentConfig
 from daemon.agent.spec.agent_spec import DEFAULT, AgentSpec, default_spec, parse_spec
 from daemon.agent.spec.sections import NAME, NAME_RULE
+from daemon.core import value
 from daemon.core.errors import ConfigError
+from daemon.core.turn_spec import Limits, TurnSpec
 from daemon.settings.dotted_keys import suggest
 from daemon.settings.load import config_error, read_text
 
 log = logging.getLogger(__name__)
 MAX_DEPTH, MAX_REPORTED = 20, 5
+
+
+@value
+class Agent:
+    """What its file says, and what a turn of it is begun under."""
+
+    spec: AgentSpec
+    terms: TurnSpec
+    limits: Limits
+
+    @classmethod
+    def of(cls, spec: AgentSpec, defaults: AgentConfig) -> "Agent":
+        """Under this config."""
+        return cls(spec, spec.turn_spec(defaults), spec.limits(defaults))
 
 
 @dataclass(slots=True)
@@ -29,11 +45,11 @@ class AgentRegistry:
     folder: Path
     defaults: AgentConfig
     tools: tuple[str, ...] = ()
-    _cached: dict[str, tuple[tuple[int, int, int], AgentSpec | str]] = field(default_factory=dict)
-    _default_spec: AgentSpec = field(init=False)
+    _cached: dict[str, tuple[tuple[int, int, int], Agent | str]] = field(default_factory=dict)
+    _default: Agent = field(init=False)
 
     def __post_init__(self) -> None:
-        self._default_spec = default_spec(self.defaults)
+        self._default = Agent.of(default_spec(self.defaults), self.defaults)
 
     @classmethod
     def open(cls, folder: Path, defaults: AgentConfig) -> "AgentRegistry":
@@ -54,13 +70,17 @@ class AgentRegistry:
         return sorted(path.stem for path in self.folder.glob("*.toml") if path.is_file())
 
     def get(self, name: str) -> AgentSpec:
+        """The agent as its file says now. Raises ConfigError."""
+        return self.find(name).spec
+
+    def find(self, name: str) -> Agent:
         """The agent as its file says now, all that it sets to work included. Raises ConfigError:
         file, key, what was expected.
         """
-        spec = self._load(name)
-        if spec.composite and (faults := self._check_members(spec, (name,), {})):
+        agent = self._load(name)
+        if agent.spec.composite and (faults := self._check_members(agent.spec, (name,), {})):
             raise config_error(self._path(name), faults)
-        return spec
+        return agent
 
     def errors(self) -> list[str]:
         """Everything that is wrong with the files, a line each."""
@@ -82,7 +102,8 @@ class AgentRegistry:
 
     def set_defaults(self, defaults: AgentConfig) -> None:
         """From now on this is what the config says; who works already keeps what it began with."""
-        self.defaults, self._default_spec = defaults, default_spec(defaults)
+        self.defaults = defaults
+        self._default = Agent.of(default_spec(defaults), defaults)
         self._cached.clear()
 
     def set_tools(self, tools: Sequence[str]) -> None:
@@ -103,7 +124,7 @@ class AgentRegistry:
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.toml"
 
-    def _load(self, name: str) -> AgentSpec:
+    def _load(self, name: str) -> Agent:
         """What the file says, without a look at the agents it names."""
         stamp = None
         if NAME.fullmatch(name):
@@ -114,7 +135,7 @@ class AgentRegistry:
         if stamp is None:  # no file, or one that may take for ever to read
             self._cached.pop(name, None)
             if name == DEFAULT:
-                return self._default_spec
+                return self._default
             if name in self.files():
                 raise config_error(
                     self._path(name), [("", f"{NAME_RULE}, as the file's name before .toml")]
@@ -127,16 +148,16 @@ class AgentRegistry:
             raise ConfigError(cached[1])
         return cached[1]
 
-    def _read(self, name: str) -> AgentSpec | str:
-        """The spec, or what is wrong with it."""
+    def _read(self, name: str) -> Agent | str:
+        """The agent, or what is wrong with its file."""
         path = self._path(name)
         try:
             spec = parse_spec(read_text(path), path)
         except ConfigError as error:
             return str(error)
         if name == DEFAULT and "loop" not in spec.model_fields_set:
-            return spec.model_copy(update={"loop": self.defaults.loop})
-        return spec
+            spec = spec.model_copy(update={"loop": self.defaults.loop})
+        return Agent.of(spec, self.defaults)
 
     def _check_members(
         self, spec: AgentSpec, above: Sequence[str], known: dict[str, list[str]]
@@ -155,7 +176,7 @@ class AgentRegistry:
             else:
                 if name not in known:
                     try:
-                        inner = self._check_members(self._load(name), (*above, name), known)
+                        inner = self._check_members(self._load(name).spec, (*above, name), known)
                         known[name] = [
                             f"{name} cannot be used: {at}: {fault}"
                             for at, fault in inner[:MAX_REPORTED]

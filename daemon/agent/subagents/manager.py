@@ -128,7 +128,7 @@ class SubagentManager:
                 if suspended or (session and session.paused) or self._is_waiting(event.child):
                     self.hold_ancestors(event.child)
                 if not (child and child.done):  # it may be set aside before it begins
-                    await anext(ends)
+                    await ends.get()
                     row = await self.store.read(lambda tx: tx.get_turn(event.child))
             finally:
                 self.release_ancestors(event.child)

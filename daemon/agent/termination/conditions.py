@@ -1,10 +1,13 @@
 """Why a turn stops (D1, E1): used-up budgets and iterations, errors that end it (D3), a model that
-sees no way on (D4), and the ends that a spec declares (B2).
+sees no way on (D4), and the ends that a spec declares (B2); an alarm where budgets are often used
+up (D6).
 """
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, islice, takewhile
 from urllib.parse import urlsplit
@@ -12,6 +15,7 @@ from urllib.parse import urlsplit
 from daemon.agent.budget_tree import Shortage
 from daemon.core import value
 from daemon.core.events import (
+    Alarm,
     Event,
     ModelReplied,
     Outcome,
@@ -22,6 +26,7 @@ from daemon.core.rows import OF_GOAL
 from daemon.core.trust import Stop
 from daemon.core.turn import CallState, Done, Turn
 from daemon.core.turn_spec import BudgetExhausted, Condition, TextIncludes, ToolResult
+from daemon.store.journal import Store
 
 DAY = "day"
 OTHERS = "others"  # the day's account of all but the owner's own chats
@@ -81,6 +86,15 @@ DEPENDS = re.compile(r"\b(?:if|when|whenever|in case|until|unless|without)\b")
 SOLVED = re.compile(
     r" (?:if|when|unless|until)\b|(?:,? (?:so|but|therefore)|[;:—–-]) (?:first,? )?(?:i(?:'ll|'d| "
     r"will| would)|i am going to|let me|let's|here(?:'s| is))\b"
+)
+
+ENDS_KEPT = 10
+TOO_OFTEN = 3
+EXHAUSTED = (Stop.MAX_ITERATIONS, Stop.OVER_BUDGET, Stop.DEADLINE)
+ALARM = (
+    "The agent {agent} ran out of its budget in {count} of its last {of} turns ({reasons}). Its "
+    "limits may be too low for what "
+    "it is asked, or it goes about it badly: `aidaemon runs` shows them."
 )
 
 
@@ -294,3 +308,38 @@ def _has_result(condition: ToolResult, state: CallState) -> bool:
         return False
     coded = condition.exit_code in (None, result.exit_code)
     return result.tool == condition.tool and coded and condition.contains in result.text
+
+
+@dataclass(slots=True)
+class StopStats:
+    """The latest ends of each agent, kept beside the rows that they come from. One alarm for each
+    time the mark is reached.
+    """
+
+    _ends: dict[str, deque[Stop]] = field(default_factory=dict)
+
+    async def load(self, store: Store, agents: list[str]) -> None:
+        """Read the latest ends from the journal; those that led to the last alarm lead to no
+        other.
+        """
+        stops = await store.read(
+            lambda tx: [tx.list_recent_stops(one, ENDS_KEPT) for one in agents]
+        )
+        for agent, latest in zip(agents, stops, strict=True):
+            self._ends[agent] = deque(reversed(latest), maxlen=ENDS_KEPT)
+
+    def record_stop(self, agent: str, reason: Stop) -> Alarm | None:
+        """Note it; an alarm when this end is the third in ten that exhausted the budget, or
+        more.
+        """
+        ends = self._ends.setdefault(agent, deque(maxlen=ENDS_KEPT))
+        ends.append(reason)
+        spent = [end for end in ends if end in EXHAUSTED]
+        if reason not in EXHAUSTED or len(spent) < TOO_OFTEN:
+            return None
+        ends.clear()  # the next alarm needs three more
+        reasons = ", ".join(sorted({end.value for end in spent}))
+        return Alarm(
+            "budget_exhausted",
+            ALARM.format(agent=agent, count=len(spent), of=ENDS_KEPT, reasons=reasons),
+        )

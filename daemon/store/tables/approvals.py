@@ -11,10 +11,11 @@ from daemon.core.trust import Answer
 from daemon.store.tables.base import Get, Insert, List, RowMapper, Run, Table, Value
 
 APPROVALS = RowMapper(ApprovalRow, "approvals")
-OF_SESSION = """(?2 IS NULL OR session = ?2 OR EXISTS (SELECT 1 FROM sessions
-    WHERE sessions.id = session AND root = ?2 AND root <> '')) ORDER BY n"""
-OF_CHAT = f"""WHERE state = 'pending' AND expires > ?1 AND (EXISTS (SELECT 1 FROM outbox WHERE
-    outbox.turn = approvals.turn AND outbox.kind = 'approval' AND outbox.session = ?2)
+OF_SESSION = """(?1 IS NULL OR session = ?1 OR EXISTS (SELECT 1 FROM sessions
+    WHERE sessions.id = session AND root = ?1 AND root <> '')) ORDER BY n"""
+PENDING = f"WHERE state = 'pending' AND {OF_SESSION}"
+OF_CHAT = f"""WHERE state = 'pending' AND expires > ?2 AND (EXISTS (SELECT 1 FROM outbox WHERE
+    outbox.turn = approvals.turn AND outbox.kind = 'approval' AND outbox.session = ?1)
     OR {OF_SESSION.removesuffix(" ORDER BY n")}) ORDER BY n"""
 BY_TOKEN = "WHERE token_hash >= ?1 AND token_hash < ?1 || 'g' ORDER BY n DESC LIMIT 1"
 TOKEN_PREFIX = re.compile(r"[0-9a-f]{32,}")  # nobody guesses so many digits
@@ -44,12 +45,16 @@ class ApprovalTables(Table):
         """Questions, oldest first, filtered by state and session where given; those of agents that
         work for it included.
         """
-        where = "WHERE " if state is None else "WHERE state = ?1 AND "
-        return self._all(APPROVALS, where + OF_SESSION, state, session)
+        if state is None:
+            return self._all(APPROVALS, f"WHERE {OF_SESSION}", session)
+        return self._all(APPROVALS, f"WHERE state = ?2 AND {OF_SESSION}", session, state)
 
-    list_asked_in = List[[datetime, str], ApprovalRow](APPROVALS, OF_CHAT)
-    """Questions that still wait at this instant and stand in this chat, or are of its session and
-    of what works for it; oldest first.
+    list_pending = List[[str | None], ApprovalRow](APPROVALS, PENDING)
+    """Those that are open, of this session and of agents that work for it, or of all."""
+
+    list_asked_in = List[[str, datetime], ApprovalRow](APPROVALS, OF_CHAT)
+    """Questions that stand in this chat, or are of its session and of what works for it, and still
+    wait at this instant; oldest first.
     """
 
     get_approval = Get[[str, str], ApprovalRow](APPROVALS, "WHERE turn = ? AND call_id = ?")

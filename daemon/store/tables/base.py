@@ -42,14 +42,6 @@ def _load_limits(text: str) -> Limits:
     return Limits(**json.loads(text))
 
 
-def _load_tuple(text: str) -> tuple[str, ...]:
-    return tuple(json.loads(text))
-
-
-def _load_spans(text: str) -> Spans:
-    return tuple((start, end) for start, end in json.loads(text))
-
-
 DUMP: dict[type, Callable[[Any], object]] = {
     datetime: to_db,
     Limits: _dump_limits,
@@ -60,8 +52,8 @@ LOAD: dict[object, Callable[[Any], object]] = {
     bool: bool,
     AnyPath: json.loads,
     Limits: _load_limits,
-    tuple[str, ...]: _load_tuple,
-    Spans: _load_spans,
+    tuple[str, ...]: lambda text: tuple(json.loads(text)),
+    Spans: lambda text: tuple(map(tuple, json.loads(text))),
 }
 
 

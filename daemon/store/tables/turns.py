@@ -91,13 +91,14 @@ class TurnTables(Table):
     get_turn = Get[[str], TurnRow](TURNS, "WHERE id = ?")
     """One turn that has begun."""
 
-    def list_turns(self, session: str | None, limit: int, prefix: str = "") -> list[TurnRow]:
-        """Turns, newest first; of one session, or of all whose ids begin so."""
-        if session is None and prefix:
+    list_turns = List[[str, int], TurnRow](TURNS, "WHERE session = ? ORDER BY n DESC LIMIT ?")
+    """Turns of a session, newest first; -1 is no limit."""
+
+    def list_all_turns(self, limit: int, prefix: str = "") -> list[TurnRow]:
+        """Turns of all sessions, newest first; those whose ids begin so."""
+        if prefix:
             return self._all(TURNS, WITH_PREFIX, prefix, limit)
-        if session is None:
-            return self._all(TURNS, "ORDER BY n DESC LIMIT ?", limit)
-        return self._all(TURNS, "WHERE session = ? ORDER BY n DESC LIMIT ?", session, limit)
+        return self._all(TURNS, "ORDER BY n DESC LIMIT ?", limit)
 
     def sum_turns(self, session: str) -> tuple[int, float | None]:
         """How many turns the session has, and what they and those for it cost that have ended;

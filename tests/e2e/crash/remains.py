@@ -113,7 +113,7 @@ async def remains(
 
 
 def _turns(tx: Tx) -> tuple[dict[str, TurnRow], dict[str, list[RecordedEvent]]]:
-    turns = {row.id: row for row in reversed(tx.list_turns(None, 10_000))}
+    turns = {row.id: row for row in reversed(tx.list_all_turns(10_000))}
     return turns, {turn: tx.list_events(turn) for turn in turns}
 
 
