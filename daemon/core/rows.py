@@ -266,7 +266,7 @@ class LabelScope(StrEnum):
 class FileLabel:
     """The label of a place in the workspace, and the turn that gave it. Where there is a `digest`,
     a good label is for this content alone. `holds`: private sources that were read, unordered,
-    before it was written. `maker`: what left a bad one: a command's hash, or "owner".
+    before it was written. `maker`: what left a bad one: a command's hash, or a word.
     """
 
     path: AnyPath

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from daemon.core.events import ApprovalAsked
+from daemon.core.rows import FileLabel
+from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolError
 from daemon.tools.shell.process import Start, run_process
@@ -334,3 +336,27 @@ async def test_a_yes_to_a_launcher_that_was_set_aside_holds_until_a_stranger_put
         (asked,) = await questions(it, turn)
         assert ".venv/bin has changed" in asked.preview
         assert (place / "result").read_text() == "good\ngood\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"), [("wc -l *.md > count", False), ("sh later.md || true", True)]
+)
+async def test_a_note_that_is_written_of_a_page_ends_a_permission_only_where_the_words_name_it(
+    tmp_path: Path, model: FakeOpenAI, line: str, asks: bool
+) -> None:
+    place = workspace(tmp_path)
+    (place / "notes.md").write_text("true\n")
+    (place / "page.txt").write_text("a page\n")
+    async with living(tmp_path, model) as it:
+        page = FileLabel("page.txt", Label.UNTRUSTED, "")
+        await it.house.files.labels.save([page])
+        turn = await waits(it, runs(command=line))
+        await it.command("/approve always")
+        await it.settled(turn)
+        read = calls(("read_file", {"path": "page.txt"}))
+        write = calls(("write_file", {"path": "later.md", "text": "echo evil > result\n"}))
+        it.model.script(read, write, says("done"))
+        await it.ask("Read page.txt and sum it up in later.md", "web:reads")
+        assert (place / "later.md").exists()  # such a note needs no question
+        assert await runs_unasked(it, runs(command=line)) != asks
+        assert not (place / "result").exists()

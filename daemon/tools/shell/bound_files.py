@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from difflib import unified_diff
@@ -26,12 +26,11 @@ from daemon.tools.calls import args_hash, parse_arguments
 from daemon.tools.policy.grants import NAMED
 from daemon.tools.workspace.command_effects import CommandEffects, Snapshot
 from daemon.tools.workspace.file_store import KEPT_PREFIX
-from daemon.tools.workspace.labels import FileLabels
+from daemon.tools.workspace.labels import NOTE, OWNERS, FileLabels
 
 UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 MAX_KEPT, MAX_SHOWN, MAX_DIFF_LINES, MAX_LINE = 50_000, 5, 40, 200
 MAX_LISTED, MAX_HASHED = 100, 64_000_000
-OWNERS = "owner"
 BEFORE = "files were bound in another way when it was allowed, so it asks once more"
 
 
@@ -66,7 +65,7 @@ class CommandBinder:
         now: datetime,
     ) -> BoundContent:
         named = list_named(labels.workspace.root, arguments)
-        strangers = find_strangers(snapshot, labels, maker)
+        strangers = find_strangers(snapshot, labels, maker, named)
         strangers |= {path: hash_tree(place) for path, place in self.list_lent().items()}
         lines = [describe_file(labels.workspace.root / path, path, now) for path in named]
         if strangers:
@@ -136,10 +135,12 @@ def find_maker(context: ToolContext, label: Label) -> str:
     return args_hash(state.call.name, parse_arguments(state.call.arguments))
 
 
-def find_strangers(snapshot: Snapshot, labels: FileLabels, maker: str) -> dict[str, str]:
+def find_strangers(
+    snapshot: Snapshot, labels: FileLabels, maker: str, named: Container[str]
+) -> dict[str, str]:
     """What is not the owner's, by path, with a digest; of very much, one digest for each folder at
     the top. What the command of this hash has left is no news to it, and what the owner's commands
-    make of all this is none to any. In a thread.
+    make of all this is none to any; a note is data, where it is not `named`. In a thread.
     """
     (entries, unreadable), makers = snapshot, (maker, OWNERS)
     found, space = dict.fromkeys((place or "." for place in unreadable), "unknown"), MAX_HASHED
@@ -149,7 +150,8 @@ def find_strangers(snapshot: Snapshot, labels: FileLabels, maker: str) -> dict[s
         space -= max(entry.size, 0)
         digest = labels.hash_file(entry.path) if space >= 0 else ""
         own = labels.find_own(entry.path)
-        if digest and own and all(one.digest == digest and one.maker in makers for one in own):
+        known = makers if entry.path in named else (*makers, NOTE)
+        if digest and own and all(one.digest == digest and one.maker in known for one in own):
             continue
         found[entry.path] = digest or f"{entry.size} {entry.changed_ns}"
     if len(found) <= MAX_LISTED:

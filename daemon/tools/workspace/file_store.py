@@ -29,7 +29,7 @@ from daemon.tools.policy.addresses import find_addresses
 from daemon.tools.signature import tool
 from daemon.tools.workspace.foreign import ForeignContents, Held
 from daemon.tools.workspace.fs import NOTE_KINDS, TEXT_KINDS, PendingWrite, Workspace
-from daemon.tools.workspace.labels import NO_FILE, FileLabels, hash_content
+from daemon.tools.workspace.labels import NO_FILE, NOTE, FileLabels, hash_content
 
 MAX_HISTORY_BYTES = 175_000_000  # at most 25 more are added until the next look
 MAX_RECORDS = 5_000
@@ -198,7 +198,13 @@ class FileStore:
                     if after is Label.UNTRUSTED:  # the names of created folders are text, too
                         added = labels.label_new_names(pending.created, author.turn)
                         holds = join_sources((holds, labels.list_held([place])))
-                        added.append(FileLabel(place, after, author.turn, holds=holds))
+                        is_note = place.endswith(NOTE_KINDS) and self.workspace.is_plain_text(place)
+                        maker = NOTE if is_note else ""
+                        added.append(
+                            FileLabel(
+                                place, after, author.turn, digest=digest, holds=holds, maker=maker
+                            )
+                        )
                         held = Held.of(place, digest, new or b"")
                         foreign = labels.find_new_foreign([held], author.turn)
                     elif (

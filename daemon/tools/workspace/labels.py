@@ -24,6 +24,7 @@ from daemon.tools.workspace.foreign import TINY, ForeignContents, Held
 from daemon.tools.workspace.fs import READ_FLAGS, Workspace, casefold_name
 
 NO_FILE = ""
+OWNERS, NOTE = "owner", "note"  # makers that are no command of a stranger's
 UNTRUSTED, TRUSTED, FILE = Label.UNTRUSTED, Label.TRUSTED, LabelScope.FILE
 CLOCK_REALTIME_COARSE = 5
 SETTLED_NS = 100_000_000  # a file that changed this recently may change again without a sign

@@ -17,6 +17,7 @@ from random import Random
 from typing import Any, Literal
 
 from daemon.app.daemon import Overrides
+from daemon.tools.calls import CHANGED_NOTE
 from daemon.tools.policy.judges import judge
 from tests.fakes.mcp import Script
 from tests.fakes.openai import FakeOpenAI, Step, by, calls, says
@@ -421,6 +422,8 @@ class Scene:
                         before_yes()
                 by, session = self.yes_by
                 if agreed and by and self.through == "chat":
+                    if CHANGED_NOTE in self.previews[-1]:  # what is new has to be seen first
+                        await door.say("/approve show", session)
                     await door.say(by, session)
                 else:
                     await door.answer(*call, yes=agreed)
