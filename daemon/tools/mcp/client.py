@@ -69,7 +69,7 @@ from daemon.tools.mcp.tools import (
     stable_json,
 )
 from daemon.tools.mcp.wire import UNREADABLE, OpenRequests, read_message
-from daemon.tools.shell.process import TOO_MANY, kill_group, wait_until_crowded
+from daemon.tools.shell.process import TOO_MANY, CrowdGuard
 
 STDERR_BYTES = 64 * 1024
 MAX_STRAY_LINES, STRAY_LOGGED = 200, 10
@@ -130,10 +130,13 @@ async def open_stdio(
 
 
 async def _watch_count(process: asyncio.subprocess.Process, wire: Connection) -> None:
-    """Kill it at once: asked to go, it would make more of them in its time of grace."""
-    await wait_until_crowded(process.pid)
-    wire.close(TOO_MANY)
-    kill_group(process)
+    """It is killed at once: asked to go, it would make more of them in its time of grace."""
+    guard = CrowdGuard(process)
+    try:
+        await guard.killed.wait()
+        wire.close(TOO_MANY)
+    finally:
+        guard.close()
 
 
 async def _read_messages(

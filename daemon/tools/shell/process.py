@@ -5,7 +5,9 @@ import os
 import re
 import signal
 import socket
+import threading
 import time
+from asyncio import get_running_loop
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -172,8 +174,7 @@ async def stream_process(
     leave a child that we do not know yet. The command therefore waits until we, alive, send a
     line; without us it reads end-of-file and exits (K10).
     """
-    loop, timed_out, crowded = asyncio.get_running_loop(), False, asyncio.Event()
-    counting: asyncio.Task[None] | None = None
+    loop, timed_out, guard = get_running_loop(), False, None
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     reading, writing = os.pipe()
@@ -190,15 +191,15 @@ async def stream_process(
             process = await asyncio.shield(starting)
             theirs.close()
             output.close()
-            async with asyncio.timeout(timeout_s) as limit:
-                counting = asyncio.create_task(_stop_crowd(process.pid, crowded, limit))
+            guard = CrowdGuard(process)
+            async with asyncio.timeout(timeout_s):
                 await _let_go(ours, start.check)
                 await process.wait()
         except TimeoutError:
-            timed_out = not crowded.is_set()
+            timed_out = True
         finally:
-            if counting:
-                counting.cancel()
+            if guard:
+                guard.close()
             with closing(transport):
                 for end in (ours, theirs, output):
                     end.close()
@@ -210,7 +211,7 @@ async def stream_process(
                     async with asyncio.timeout(REAP_S):
                         await starting.result().wait()
     code = starting.result().returncode
-    if crowded.is_set():
+    if guard and guard.is_crowded:
         feed(f"\n[killed: {TOO_MANY}]\n".encode())
         return ProcessResult(KILLED_EXIT_CODE)
     if timed_out or code is None:
@@ -228,17 +229,34 @@ async def _let_go(ours: socket.socket, check: Check | None) -> None:
             await loop.sock_sendall(ours, b"\n")
 
 
-async def wait_until_crowded(pid: int) -> None:
-    """Return when the process has more below it than may be. For root, of whose processes the
-    kernel counts none; for others it never returns, for there the kernel counts.
+class CrowdGuard:
+    """Kills a process that has more below it than may be. For root, of whose processes the kernel
+    counts none; for others the kernel counts. A thread looks: a busy event loop would be late.
     """
-    if os.getuid():
-        await asyncio.Event().wait()
-    while True:
-        count = _count_machine()
-        if count > MAX_PROCESSES and await asyncio.to_thread(_count_below, pid) > MAX_PROCESSES:
-            return
-        await asyncio.sleep(COUNT_EVERY_S if count < MAX_PROCESSES // 2 else COUNT_OFTEN_S)
+
+    def __init__(self, process: Process) -> None:
+        self.process, self.killed, self._loop = process, asyncio.Event(), get_running_loop()
+        self.is_crowded = False
+        self._closed = threading.Event()
+        if not os.getuid():
+            name = f"count below {process.pid}"
+            threading.Thread(target=self._watch, name=name, daemon=True).start()
+
+    def _watch(self) -> None:
+        pause = COUNT_EVERY_S
+        while not self._closed.wait(pause):
+            count = _count_machine()
+            if count > MAX_PROCESSES and _count_below(self.process.pid) > MAX_PROCESSES:
+                self.is_crowded = True
+                kill_group(self.process)
+                with suppress(RuntimeError):  # the loop is closed
+                    self._loop.call_soon_threadsafe(self.killed.set)
+                return
+            pause = COUNT_EVERY_S if count < MAX_PROCESSES // 2 else COUNT_OFTEN_S
+
+    def close(self) -> None:
+        """The process has ended."""
+        self._closed.set()
 
 
 def _count_machine() -> int:
@@ -254,12 +272,6 @@ def _count_below(pid: int) -> int:
             for task in Path(f"/proc/{one}/task").iterdir():
                 waiting += (task / "children").read_text().split()
     return count + len(waiting)
-
-
-async def _stop_crowd(pid: int, crowded: asyncio.Event, limit: asyncio.Timeout) -> None:
-    await wait_until_crowded(pid)
-    crowded.set()
-    limit.reschedule(asyncio.get_running_loop().time())
 
 
 async def exchange(argv: Sequence[str], data: bytes, timeout_s: float) -> bytes | None:
