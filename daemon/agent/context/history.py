@@ -49,7 +49,8 @@ def estimate_max_tokens(messages: Sequence[Message], estimated: int) -> int:
     """The most that a request can take: for other scripts, and the provider's form of each call
     and result, on top of 4/3 of the estimate.
     """
-    wide = sum(len(one.text.encode(*ENCODING)) - len(one.text) for one in messages)
+    texts = (one.text for one in messages if not one.text.isascii())
+    wide = sum(len(text.encode(*ENCODING)) - len(text) for text in texts)
     calls = sum(len(message.calls) for message in messages)
     return estimated * 4 // 3 + wide // 3 + AROUND_A_CALL * calls
 
