@@ -45,6 +45,12 @@ class Eyes(CommandEffects):
     ) -> CommandStart:
         return CommandStart(f"before {len(self.seen)}", 0, 0.0, {})
 
+    async def judge_reading(
+        self, context: ToolContext, label: Label, *, beside: bool
+    ) -> tuple[Label, tuple[str, ...]]:
+        self.seen.append(("reads", label.value, True))
+        return label.join_with(self.says), ()
+
     async def finish(
         self,
         began: CommandStart,

@@ -8,7 +8,6 @@ once is for the files that its words name, too, as they were shown.
 import asyncio
 import json
 import os
-import shlex
 import stat
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from daemon.settings.paths import write_private_file
 from daemon.tools.base import Arguments, BoundContent, ToolContext
 from daemon.tools.calls import args_hash, parse_arguments
 from daemon.tools.policy.grants import NAMED
+from daemon.tools.shell.parse import split_words
 from daemon.tools.workspace.command_effects import CommandEffects, Snapshot
 from daemon.tools.workspace.file_store import KEPT_PREFIX
 from daemon.tools.workspace.labels import NOTE, OWNERS, FileLabels
@@ -186,14 +186,14 @@ def list_named(root: Path, arguments: Arguments) -> list[str]:
     argv = arguments.get("argv")
     words: Sequence[str] = [str(word) for word in argv] if isinstance(argv, list) else ()
     with suppress(ValueError):  # a quote that is not closed
-        words = words or shlex.split(str(arguments.get("command") or ""))
+        words = words or split_words(str(arguments.get("command") or ""))
     return list(dict.fromkeys(_find_files(root, words)))
 
 
 def _find_files(root: Path, words: Sequence[str]) -> Iterator[str]:
     for word in words[:MAX_LISTED]:
         with suppress(OSError, ValueError):
-            place = os.path.realpath(root / word.strip(";&|<>()"))
+            place = os.path.realpath(root / word)
             if place.startswith(f"{root}/") and stat.S_ISREG(os.lstat(place).st_mode):
                 yield place.removeprefix(f"{root}/")
 

@@ -168,18 +168,3 @@ def split_words(line: str) -> list[str]:
     lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&\n")
     lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
     return list(lexer)
-
-
-def expand_braces(word: str) -> list[str]:
-    """What a shell makes of `{a,b}`."""
-    found = [word]
-    for _ in range(8):
-        if not any(re.search(r"\{[^{}]*,[^{}]*\}", one) for one in found) or len(found) > 32:
-            return found
-        found = [
-            one[: match.start()] + choice + one[match.end() :]
-            for one in found
-            if (match := re.search(r"\{([^{}]*,[^{}]*)\}", one) or re.search(r"$()", one))
-            for choice in match[1].split(",")
-        ]
-    return found

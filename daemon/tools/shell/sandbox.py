@@ -214,10 +214,8 @@ class Sandbox:
         return cls(root, kind, refused, kept, guard or AddressGuard(), Writers(root))
 
     async def begin(self, name: str) -> CommandWatch:
-        """Before a command: what is there that runs later, outside; "" is for one that only
-        reads.
-        """
-        if self.quarantine and name:
+        """Before a command that may write: what is there that runs later, outside."""
+        if self.quarantine:
             return await asyncio.to_thread(self.quarantine.begin, name)
         return CommandWatch(name, await asyncio.to_thread(find_deferred, self.workspace))
 
@@ -275,11 +273,15 @@ class Sandbox:
         watch: CommandWatch | None = None,
         proxy: NetworkProxy | None = None,
     ) -> list[str]:
-        """The command line that runs `command` in the sandbox; bubblewrap hides places of it."""
+        """The command line that runs `command` in the sandbox; bubblewrap hides places of it.
+        Without a name of its `watch` it only reads in the workspace.
+        """
         env = {**self.env, **(proxy.env if proxy else {})}
-        variables = [word for item in env.items() for word in ("--setenv", *item)]
+        options = ["--clearenv", *(word for item in env.items() for word in ("--setenv", *item))]
         line, place = [WAIT_FOR_GO + LIMITS, *command], self.workspace
-        wrapped = self._wrap(line, network, (), [place], place, ["--clearenv", *variables], proxy)
+        reads = watch is not None and not watch.name
+        readable, writable = ([place], []) if reads else ([], [place])
+        wrapped = self._wrap(line, network, readable, writable, place, options, proxy)
         if self.kind != "bubblewrap":
             return wrapped
         found = watch.before if watch else find_deferred(place)

@@ -308,10 +308,9 @@ class Shell:
             found += await asyncio.to_thread(others.find)
         return found
 
-    async def begin(self, arguments: Mapping[str, object]) -> CommandWatch:
+    async def begin(self, *, reads: bool) -> CommandWatch:
         """Note what runs later, outside; a command that only reads leaves nothing of it."""
-        leaves_nothing = self.safe_commands(arguments)
-        return await self.sandbox.begin("" if leaves_nothing else token_hex(4))
+        return CommandWatch("", {}) if reads else await self.sandbox.begin(token_hex(4))
 
     def make_binder(self, folder: Path) -> Binder | None:
         """What a yes to a command holds for."""
@@ -321,14 +320,11 @@ class Shell:
         reads_only, redact = self.safe_commands, self.redactor.redact_text
         return CommandBinder(self.effects, folder, shell.name, reads_only, lent, redact)
 
-    def check_idle(self, arguments: Mapping[str, object]) -> None:
+    def check_idle(self) -> None:
         """Raises ToolError while a stranger's command could change what is about to be run."""
-        if not self.labels or self.safe_commands(arguments):
-            return
+        at_work = self.labels.at_work if self.labels else {}
         running = self.background.find_running().values()
-        strange = [
-            job.id for job in running if job.before and job.before.name in self.labels.at_work
-        ]
+        strange = [job.id for job in running if job.before and job.before.name in at_work]
         if strange:
             raise ToolError(
                 f"Not run: a command in the background ({', '.join(strange)}) works with what"
@@ -401,18 +397,22 @@ async def shell(
     terminal.check_domains(given)
     sandbox, config, effects = terminal.sandbox, terminal.config, terminal.effects
     hidden, words = await terminal.find_hidden(given), terminal.build_argv(given)
-    foreign = network or domains or sandbox.kind == "none"
+    foreign, reads = network or domains or sandbox.kind == "none", terminal.safe_commands(given)
     label = Label.UNTRUSTED if foreign else Label.TRUSTED
-    terminal.check_idle(given)
-    watch = await terminal.begin(given)
-    bound = not terminal.safe_commands(given)
-    opening = sandbox.open_for(bound, domains or (), context.check_address)
+    if not reads:
+        terminal.check_idle()
+    watch = await terminal.begin(reads=reads)
+    opening = sandbox.open_for(not reads, domains or (), context.check_address)
     launch = Launch(opening, partial(sandbox.wrap, words, network, hidden, watch))
     maker = find_maker(context, label)
     if background:
         job = await terminal.background.start(launch, terminal, context, label, watch, maker)
         return ToolOutput(f"{job.id}: started; check_command reports on it, stop_command ends it")
-    before, note = await effects.start(context, label, maker) if effects else None, ""
+    before, note, holds = None, "", ()
+    beside = bool(terminal.labels and terminal.labels.at_work)
+    if effects and not reads:
+        before = await effects.start(context, label, maker)
+        holds = before.holds
     try:
         async with launch.opening as proxy:
             ran = await run_process(
@@ -431,10 +431,12 @@ async def shell(
         note = await sandbox.end(watch)
         if effects and before:
             label = await effects.finish(before, context, label=label)
+        elif effects:
+            label, holds = await effects.judge_reading(context, label, beside=beside)
     late = f" (timed out after {config.timeout_s:g} s; it was killed)" if ran.timed_out else ""
     parts = (f"exit_code: {ran.exit_code}{late}", ran.output or SILENT, note, proxy.report())
     text = "\n".join(parts).rstrip()
-    code, holds = ran.exit_code, before.holds if before else ()
+    code = ran.exit_code
     return ToolOutput(text, is_error=code != 0, exit_code=code, label=label, holds=holds)
 
 

@@ -93,6 +93,18 @@ class CommandEffects:
             self.files.labels.at_work[started.name] = started
             self.crossed |= self.running.keys()
 
+    async def judge_reading(
+        self, context: ToolContext, label: Label, *, beside: bool
+    ) -> tuple[Label, tuple[str, ...]]:
+        """The label of what a command printed that could change nothing, and what private sources
+        it may hold; `beside`: something was at work when it began.
+        """
+        labels = self.files.labels
+        trusted = not context.untrusted_source and label is Label.TRUSTED
+        clean = trusted and not (beside or labels.at_work) and not await self.find_foreign()
+        holds = join_sources(one.holds for one in labels.entries)
+        return Label.TRUSTED if clean else Label.UNTRUSTED, holds
+
     async def finish(
         self,
         began: CommandStart,
