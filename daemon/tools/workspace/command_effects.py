@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.rows import FileLabel, LabelScope, RunningCommand
 from daemon.core.trust import Label, join_sources
@@ -31,8 +31,7 @@ TICK_NS = 20_000_000
 Snapshot = tuple["list[ScannedEntry]", list[str]]  # all that is there, and unreadable folders
 
 
-@value
-class ScannedEntry:
+class ScannedEntry(NamedTuple):
     """`changed_ns`: when it was last written, renamed or made, by the machine's clock. `size`: of
     an ordinary file, else -1; `owner`: the user id of who owns it.
     """
@@ -244,8 +243,7 @@ def find_foreign(snapshot: Snapshot, labels: FileLabels, own_ns: int | None = No
         if entry.folder:
             continue
         is_own = own_ns is not None and entry.changed_ns >= own_ns
-        has_bad = labels.needs_cleaning(entry.path) or labels.is_foreign(entry.path)
-        if is_own and not has_bad:
+        if is_own and not (labels.needs_cleaning(entry.path) or labels.is_foreign(entry.path)):
             continue
         if labels.find_label(entry.path, owner=entry.owner) is Label.UNTRUSTED:
             return entry.path
