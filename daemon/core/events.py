@@ -28,7 +28,7 @@ from daemon.core.turn_spec import Intent, Limits, TurnSpec
 
 @value
 class CallJudged:
-    """What the gate said to a call, and why; `binds`: what it would run then (BoundContent)."""
+    """What the gate said, and why; `binds`: see BoundContent; `owners`: only they may say yes."""
 
     call_id: str
     tool: str
@@ -36,6 +36,7 @@ class CallJudged:
     decision: Decision
     reason: str
     binds: str = ""
+    owners: bool = False
 
 
 @value

@@ -45,7 +45,7 @@ from daemon.tools.calls import (
     to_printable,
     truncate_middle,
 )
-from daemon.tools.policy.gate import PolicyGate, is_owners_to_answer, make_grant_request
+from daemon.tools.policy.gate import PolicyGate, make_grant_request
 from daemon.tools.policy.grants import covers, grantable_paths
 from daemon.tools.policy.judges import REASONS
 from daemon.tools.registry import ToolRegistry, is_allowed
@@ -162,7 +162,8 @@ class ToolExecutor:
         state, now, name = call.state, self.clock.now(), call.state.call.name
         judged, former, key = state.judged, None, call.content.key
         if verdict := await self.gate.decide(turn, call, setting):
-            judged = CallJudged(state.call_id, name, call.effect, *verdict, binds=key)
+            decision, reason, owners = verdict
+            judged = CallJudged(state.call_id, name, call.effect, decision, reason, key, owners)
             turn.record(judged, now)
         assert judged
         if judged.decision is Decision.DENY:
@@ -207,7 +208,7 @@ class ToolExecutor:
             preview="\n".join(filter(None, lines)),
             paths=grantable_paths(tool.meta, arguments),
             binds=key,
-            owners=is_owners_to_answer(call, judged.reason),
+            owners=judged.owners,
         )
 
     async def look(self, call: AdmittedCall) -> BoundContent:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from daemon.app.daemon import Overrides
 from daemon.core.trust import OWNER, Answer, Decision
 from daemon.tools.policy.facts import PolicyInput
-from daemon.tools.policy.gate import Verdict
+from daemon.tools.policy.rules import Verdict
 from tests.fakes.house import Living, living
 from tests.fakes.mail.door import MailDoor
 from tests.fakes.openai import FakeOpenAI, Step, by, calls, says

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from daemon.core import value
@@ -22,7 +23,7 @@ from daemon.tools.policy.facts import OTHERS_READ, Approvals, PolicyInput, Taint
 from daemon.tools.policy.grants import PLAN_SCOPE, GrantRequest, GrantStore, grantable_paths
 from daemon.tools.policy.judges import TABLE, Judge, judge, quote
 from daemon.tools.policy.plans import MAX_ACTIONS, find_fault, read_actions
-from daemon.tools.policy.rules import STRICTNESS, RuleSet, Verdict
+from daemon.tools.policy.rules import STRICTNESS, RuleSet
 from daemon.tools.registry import ToolRegistry
 
 ALLOW, ASK, DENY = Decision
@@ -44,12 +45,20 @@ def make_grant_request(turn: Turn, call: AdmittedCall, setting: TrustContext) ->
     )
 
 
-def is_owners_to_answer(call: AdmittedCall, reason: str) -> bool:
+class GateVerdict(NamedTuple):
+    """Whether a call may run, and why; `owners`: only the owner may say yes."""
+
+    decision: Decision
+    reason: str
+    owners: bool = False
+
+
+def is_owners_to_answer(call: AdmittedCall, case: PolicyInput) -> bool:
     """An admin's yes is not enough, though it is a WRITE: others would read its result, or it
     writes what the assistant does by itself as the owner's word.
     """
     prompts = (is_protected(path, (HEARTBEAT_FILE,)) for path in _list_paths(call))
-    return OTHERS_READ in reason or any(prompts)
+    return case.unordered == OTHERS_READ or any(prompts)
 
 
 def _list_paths(call: AdmittedCall) -> list[PurePosixPath]:
@@ -111,7 +120,9 @@ class PolicyGate:
                 " nothing was sent there. Ask for that address by itself, if it is wanted."
             )
 
-    async def decide(self, turn: Turn, call: AdmittedCall, setting: TrustContext) -> Verdict | None:
+    async def decide(
+        self, turn: Turn, call: AdmittedCall, setting: TrustContext
+    ) -> GateVerdict | None:
         """The verdict on a call; a grant that it needs is used up by one.
 
         None for a call judged before, unless the owner's rules and settings are stricter by now.
@@ -124,9 +135,9 @@ class PolicyGate:
         if (tool.meta.owner_only and from_outside) or (
             tool.meta.no_others and turn.roles - OWN_ROLES
         ):
-            return DENY, OWNER_ONLY
+            return GateVerdict(DENY, OWNER_ONLY)
         if tool.name == PLAN_TOOL and (why := self._explain_bad_plan(turn, call, setting)):
-            return DENY, why
+            return GateVerdict(DENY, why)
         earlier = call.state.judged
         case = self._collect_facts(turn, call, setting)
         is_clean, words = case.taint is Taint.NONE, ("if owned", "if read")
@@ -143,7 +154,7 @@ class PolicyGate:
         granted = self.judge(replace(case, has_grant=True))
         if earlier:
             stricter = STRICTNESS.index(granted[0]) > STRICTNESS.index(earlier.decision)
-            return granted if stricter else None
+            return GateVerdict(*granted, earlier.owners) if stricter else None
         decision, reason = self.judge(case)
         if decision is not ALLOW and granted[0] is ALLOW:
             # The reply is on disk first: a call lost in a crash must not use up a grant (K7).
@@ -151,10 +162,10 @@ class PolicyGate:
             wanted = make_grant_request(turn, call, setting)
             key = f"{turn.id}/{call.state.call_id}"
             if await self.grants.use_grant(turn.session, wanted, key):
-                return granted
+                return GateVerdict(*granted)
         if decision is ASK and tool.meta.warning:
             reason = f"{reason}; {tool.meta.warning}"
-        return decision, reason
+        return GateVerdict(decision, reason, is_owners_to_answer(call, case))
 
     def list_carried(
         self, turn: Turn, call: AdmittedCall, setting: TrustContext

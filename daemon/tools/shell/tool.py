@@ -408,11 +408,9 @@ async def shell(
     if background:
         job = await terminal.background.start(launch, terminal, context, label, watch, maker)
         return ToolOutput(f"{job.id}: started; check_command reports on it, stop_command ends it")
-    before, note, holds = None, "", ()
     beside = bool(terminal.labels and terminal.labels.at_work)
-    if effects and not reads:
-        before = await effects.start(context, label, maker)
-        holds = before.holds
+    before = await effects.start(context, label, maker) if effects and not reads else None
+    note, holds = "", before.holds if before else ()
     try:
         async with launch.opening as proxy:
             ran = await run_process(
@@ -436,8 +434,7 @@ async def shell(
     late = f" (timed out after {config.timeout_s:g} s; it was killed)" if ran.timed_out else ""
     parts = (f"exit_code: {ran.exit_code}{late}", ran.output or SILENT, note, proxy.report())
     text = "\n".join(parts).rstrip()
-    code = ran.exit_code
-    return ToolOutput(text, is_error=code != 0, exit_code=code, label=label, holds=holds)
+    return ToolOutput(text, ran.exit_code != 0, ran.exit_code, label, holds=holds)
 
 
 def shell_tool(terminal: Shell) -> Tool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from daemon.app.daemon import Overrides
 from daemon.core.trust import Decision
 from daemon.tools.policy.facts import PolicyInput
-from daemon.tools.policy.gate import Verdict
+from daemon.tools.policy.rules import Verdict
 from tests.security.adaptive import (
     bound_runs,
     choosing,
