@@ -360,3 +360,54 @@ async def test_a_note_that_is_written_of_a_page_ends_a_permission_only_where_the
         assert (place / "later.md").exists()  # such a note needs no question
         assert await runs_unasked(it, runs(command=line)) != asks
         assert not (place / "result").exists()
+
+
+@pytest.mark.parametrize("path", [".env", "linked"])
+async def test_what_a_protected_file_holds_is_neither_kept_nor_shown_when_it_changes(
+    tmp_path: Path, model: FakeOpenAI, path: str
+) -> None:
+    place = workspace(tmp_path)
+    (place / ".env").write_text("WORD=walrus\n")
+    os.link(place / ".env", place / "linked")
+    async with living(tmp_path, model) as it:
+        turn = await waits(it, runs(command=f"sh {path}"))
+        assert f"names {path} (1 line" in await it.command("/approve show 1")
+        (place / path).write_text("WORD=teal\n")
+        await it.command("/approve")
+        asked = await waits_again(it, turn)
+        assert f"{path} has changed (not shown)" in asked.preview
+        assert "walrus" not in asked.preview and "teal" not in asked.preview
+        assert not [*(tmp_path / "undo").glob("bound-*")]
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("words", [{"command": "a" * 900_000}, {"argv": ["a/" * 400_000] * 20}])
+async def test_a_very_long_word_is_looked_at_in_no_time(
+    tmp_path: Path, model: FakeOpenAI, words: dict[str, object]
+) -> None:
+    async with living(tmp_path, model) as it:
+        turn = await waits(it, runs(**words))
+        assert len(await questions(it, turn)) == 1
+
+
+async def test_odd_names_of_strangers_files_are_told_on_one_line(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place, line = workspace(tmp_path), runs(command="ls -1 | wc -l > count")
+    (place / "cloned" / ".git").mkdir(parents=True)
+    for name in (b"\xff.sh", b"b\nnames nothing at all", b"c\x1b[31m", b"\xe2\x80\xaed"):
+        (place / "cloned" / os.fsdecode(name)).write_text("true\n")
+    async with living(tmp_path, model) as it:
+        turn = await waits(it, line)
+        (asked,) = await questions(it, turn)
+        assert "names nothing at all" in asked.preview
+        assert not any(one.startswith("names nothing") for one in asked.preview.splitlines())
+        await it.command("/approve always")
+        await it.settled(turn)
+        assert await runs_unasked(it, line)
+        (place / "cloned" / os.fsdecode(b"e\xff\nnames nothing new")).write_text("evil\n")
+        turn = await waits(it, line)
+        (asked,) = await questions(it, turn)
+        assert not any(one.startswith("names nothing") for one in asked.preview.splitlines())
+        shown = await it.command("/approve show 1")
+        assert "\x1b" not in shown and "\u202e" not in shown

@@ -37,7 +37,8 @@ Folders = Mapping[tuple[int, int], str]
 class CommandStart:
     """Something that can change files is at work. `folders` were there when it began; `clean`: what
     began it is trusted, and all that it could read then. `holds`: what any file may have held;
-    `maker`: see FileLabel.
+    `maker`: see FileLabel. `strange`: the digests of what others had left by then; of what is too
+    large, the sizes.
     """
 
     name: str
@@ -47,6 +48,7 @@ class CommandStart:
     clean: bool = False
     holds: tuple[str, ...] = ()
     maker: str = ""
+    strange: frozenset[str] = frozenset()
 
 
 def file_clock_ns() -> int:
@@ -292,6 +294,11 @@ class FileLabels:
             if stat.S_ISREG(info.st_mode) and info.st_size in self.foreign.sizes:
                 digest = self.hash_file(name)
         return bool(digest) and self.foreign.has(name, digest)
+
+    def find_makers(self, name: str, digest: str) -> set[str]:
+        """What left this content there; "" for what nobody knows, or not as it is now."""
+        own = self.find_own(name)
+        return {one.maker if digest and one.digest == digest else "" for one in own} or {""}
 
     def needs_cleaning(self, name: str) -> bool:
         """It has a bad label of its own, which stays until a trusted text stands there."""
