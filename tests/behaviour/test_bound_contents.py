@@ -178,13 +178,19 @@ async def test_the_last_of_many_files_of_strangers_ends_a_permission_too(
         assert not await runs_unasked(it, line)
 
 
+@pytest.mark.parametrize("size", [0, 70_000_000])
 async def test_what_commands_of_the_owner_make_of_what_is_there_ends_no_permission(
-    tmp_path: Path, model: FakeOpenAI
+    tmp_path: Path, model: FakeOpenAI, size: int
 ) -> None:
     place = workspace(tmp_path)
     (place / "cloned" / ".git").mkdir(parents=True)  # so nothing that commands leave is known
     (place / "cloned" / "data").write_text("1\n")
-    build, other = runs(command="date +%N > built"), runs(command="date +%N > other; sh built")
+    with (place / "big").open("wb") as file:
+        file.truncate(size)
+    os.chown(place / "big", 12345, -1)  # another user's
+    (place / "made").mkdir()
+    build = runs(command="date +%N > made/built")
+    other = runs(command="date +%N > made/other; sh made/built")
     async with living(tmp_path, model) as it:
         for line in (build, other):
             turn = await waits(it, line)
@@ -411,3 +417,24 @@ async def test_odd_names_of_strangers_files_are_told_on_one_line(
         assert not any(one.startswith("names nothing") for one in asked.preview.splitlines())
         shown = await it.command("/approve show 1")
         assert "\x1b" not in shown and "\u202e" not in shown
+
+
+async def test_a_stranger_ends_a_permission_also_where_nobody_can_look_any_more(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place, line = workspace(tmp_path), runs(command="sh deep/part; date +%N > deep/made")
+    (place / "deep").mkdir()
+    (place / "deep" / "part").write_text("true\n")
+    for number in range(5):
+        (place / f"{number}.txt").write_text("mine\n")
+    async with living(tmp_path, model) as it:
+        it.house.effects.max_entries = 3  # what is deep is beyond
+        await leave(it, "deep/first", "true")
+        turn = await waits(it, line)
+        await it.command("/approve always")
+        await it.settled(turn)
+        for _ in range(2):
+            assert await runs_unasked(it, line)
+        await leave(it, "deep/part", "echo evil > result")
+        assert not await runs_unasked(it, line)
+        assert not (place / "result").exists()

@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from daemon.core import value
-from daemon.core.rows import LASTING_ANSWERS
+from daemon.core.rows import LASTING_ANSWERS, LabelScope
 from daemon.core.trust import Decision, Label
 from daemon.settings.paths import write_private_file
 from daemon.tools.base import Arguments, BoundContent, ToolContext
@@ -148,7 +148,9 @@ def find_strangers(
     the top. What the command of this hash has left is no news to it, and what the owner's commands
     make of all this is none to any; a note is data, where it is not `named`. In a thread.
     """
-    found = dict.fromkeys((place or "." for place in snapshot[1]), "unknown")
+    found = {
+        place or ".": _hash_rows(place, labels, {maker, OWNERS, NOTE}) for place in snapshot[1]
+    }
     for entry, digest in hash_unknown(snapshot, labels):
         known = {maker, OWNERS} if entry.path in named else {maker, OWNERS, NOTE}
         if not labels.find_makers(entry.path, digest) <= known:
@@ -165,6 +167,17 @@ def find_strangers(
         top: sha256("\n".join(group).encode(errors="surrogateescape")).hexdigest()
         for top, group in groups.items()
     }
+
+
+def _hash_rows(place: str, labels: FileLabels, known: Container[str]) -> str:
+    """What is known to have been left in a folder that cannot be looked through."""
+    rows = sorted(
+        f"{one.path}\0{one.turn}\0{one.digest}"
+        for one in labels.entries
+        if one.label is Label.UNTRUSTED and one.maker not in known
+        if one.scope is not LabelScope.NAME and f"{one.path}/".startswith(place and f"{place}/")
+    )
+    return sha256("\n".join(rows).encode(errors="surrogateescape")).hexdigest()
 
 
 def hash_tree(place: Path) -> str:

@@ -24,6 +24,7 @@ from daemon.tools.workspace.labels import (
     CommandStart,
     FileLabels,
     Folders,
+    casefold_path,
     file_clock_ns,
 )
 
@@ -341,7 +342,11 @@ def label_changes(
                 if labels.find_folder_label(former) is Label.UNTRUSTED:
                     trees.append(path)
     for place in trees:
-        yield FileLabel(place, Label.UNTRUSTED, turn, LabelScope.TREE, holds=holds)
+        tree = FileLabel(place, Label.UNTRUSTED, turn, LabelScope.TREE, holds=holds, maker=maker)
+        had = labels.by_folded.get(casefold_path(place), {}).get(place, tree)
+        if maker == OWNERS and (had.label, had.scope) == (tree.label, tree.scope):
+            tree = replace(had, holds=holds)  # whoever has left something there, it still is
+        yield tree
 
 
 def list_foreign(
