@@ -178,17 +178,23 @@ async def test_the_last_of_many_files_of_strangers_ends_a_permission_too(
         assert not await runs_unasked(it, line)
 
 
+@pytest.mark.parametrize("size", [0, 70_000_000])
 async def test_what_commands_of_the_owner_make_of_what_is_there_ends_no_permission(
-    tmp_path: Path, model: FakeOpenAI
+    tmp_path: Path, model: FakeOpenAI, size: int
 ) -> None:
     place = workspace(tmp_path)
     (place / "cloned" / ".git").mkdir(parents=True)  # so nothing that commands leave is known
     (place / "cloned" / "data").write_text("1\n")
-    build, other = runs(command="date +%N > built"), runs(command="date +%N > other; sh built")
+    with (place / "big").open("wb") as file:
+        file.truncate(size)
+    os.chown(place / "big", 12345, -1)  # another user's
+    (place / "made").mkdir()
+    build = runs(command="date +%N > made/built")
+    other = runs(command="date +%N > made/other; sh made/built")
     async with living(tmp_path, model) as it:
-        for line in (build, other):
-            turn = await waits(it, line)
-            await it.command("/approve always")
+        for line, chat in ((build, "web:build"), (other, "web:other")):
+            turn = await waits(it, line, chat)
+            await it.command("/approve always", chat)
             await it.settled(turn)
         for line in (build, other, build, other):
             assert await runs_unasked(it, line)
@@ -360,3 +366,97 @@ async def test_a_note_that_is_written_of_a_page_ends_a_permission_only_where_the
         assert (place / "later.md").exists()  # such a note needs no question
         assert await runs_unasked(it, runs(command=line)) != asks
         assert not (place / "result").exists()
+
+
+@pytest.mark.parametrize("path", [".env", "linked"])
+async def test_what_a_protected_file_holds_is_neither_kept_nor_shown_when_it_changes(
+    tmp_path: Path, model: FakeOpenAI, path: str
+) -> None:
+    place = workspace(tmp_path)
+    (place / ".env").write_text("WORD=walrus\n")
+    os.link(place / ".env", place / "linked")
+    async with living(tmp_path, model) as it:
+        turn = await waits(it, runs(command=f"sh {path}"))
+        assert f"names {path} (1 line" in await it.command("/approve show 1")
+        (place / path).write_text("WORD=teal\n")
+        await it.command("/approve")
+        asked = await waits_again(it, turn)
+        assert f"{path} has changed (not shown)" in asked.preview
+        assert "walrus" not in asked.preview and "teal" not in asked.preview
+        assert not [*(tmp_path / "undo").glob("bound-*")]
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("words", [{"command": "a" * 900_000}, {"argv": ["a/" * 400_000] * 20}])
+async def test_a_very_long_word_is_looked_at_in_no_time(
+    tmp_path: Path, model: FakeOpenAI, words: dict[str, object]
+) -> None:
+    async with living(tmp_path, model) as it:
+        turn = await waits(it, runs(**words))
+        assert len(await questions(it, turn)) == 1
+
+
+async def test_odd_names_of_strangers_files_are_told_on_one_line(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place, line = workspace(tmp_path), runs(command="ls -1 | wc -l > count")
+    (place / "cloned" / ".git").mkdir(parents=True)
+    for name in (b"\xff.sh", b"b\nnames nothing at all", b"c\x1b[31m", b"\xe2\x80\xaed"):
+        (place / "cloned" / os.fsdecode(name)).write_text("true\n")
+    async with living(tmp_path, model) as it:
+        turn = await waits(it, line)
+        (asked,) = await questions(it, turn)
+        assert "names nothing at all" in asked.preview
+        assert not any(one.startswith("names nothing") for one in asked.preview.splitlines())
+        await it.command("/approve always")
+        await it.settled(turn)
+        assert await runs_unasked(it, line)
+        (place / "cloned" / os.fsdecode(b"e\xff\nnames nothing new")).write_text("evil\n")
+        turn = await waits(it, line)
+        (asked,) = await questions(it, turn)
+        assert not any(one.startswith("names nothing") for one in asked.preview.splitlines())
+        shown = await it.command("/approve show 1")
+        assert "\x1b" not in shown and "\u202e" not in shown
+
+
+async def test_a_stranger_ends_a_permission_also_where_nobody_can_look_any_more(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place, line = workspace(tmp_path), runs(command="sh deep/part; date +%N > deep/made")
+    (place / "deep").mkdir()
+    (place / "deep" / "part").write_text("true\n")
+    for number in range(5):
+        (place / f"{number}.txt").write_text("mine\n")
+    async with living(tmp_path, model) as it:
+        it.house.effects.max_entries = 3  # what is deep is beyond
+        await leave(it, "deep/first", "true")
+        turn = await waits(it, line)
+        await it.command("/approve always")
+        await it.settled(turn)
+        for _ in range(2):
+            assert await runs_unasked(it, line)
+        await leave(it, "deep/part", "echo evil > result")
+        assert not await runs_unasked(it, line)
+        assert not (place / "result").exists()
+
+
+@pytest.mark.parametrize("answer", ["/approve", "/approve session", "/approve always"])
+async def test_what_a_command_of_a_tainted_chat_leaves_is_no_owners_whatever_the_yes(
+    tmp_path: Path, model: FakeOpenAI, answer: str
+) -> None:
+    place = workspace(tmp_path)
+    (place / "go.sh").write_text("sh part || true\n")
+    (place / "page.txt").write_text("a page\n")
+    async with living(tmp_path, model) as it:
+        await it.house.files.labels.save([FileLabel("page.txt", Label.UNTRUSTED, "")])
+        turn = await waits(it, runs(command="sh go.sh"))
+        await it.command("/approve always")
+        await it.settled(turn)
+        read, line = calls(("read_file", {"path": "page.txt"})), "echo 'echo evil > result' > part"
+        it.model.script(read, runs(command=line), says("done"))
+        turn = await it.say("Read page.txt", "web:reads")
+        await it.until(turn, "approval.asked")
+        await it.command(answer, "web:reads")
+        await it.settled(turn)
+        assert not await runs_unasked(it, runs(command="sh go.sh"))
+        assert (place / "part").exists() and not (place / "result").exists()

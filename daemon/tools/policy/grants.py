@@ -16,7 +16,7 @@ from daemon.tools.base import ToolMeta
 TURN_BITS, DAY_BITS, MAX_FETCHES = 32.0, 64.0, 5
 
 
-NAMED = "="  # before the path of a file that was shown, in a key
+NAMED = "/"  # before the path of a file that was shown, in a key; no path begins so
 PLAN_SCOPE = "plan:"  # and a turn: what its plan allows in its tree
 
 

@@ -17,28 +17,29 @@ from hashlib import sha256
 from pathlib import Path
 
 from daemon.core import value
-from daemon.core.rows import LASTING_ANSWERS
+from daemon.core.rows import LabelScope
 from daemon.core.trust import Decision, Label
 from daemon.settings.paths import write_private_file
 from daemon.tools.base import Arguments, BoundContent, ToolContext
 from daemon.tools.calls import args_hash, parse_arguments
 from daemon.tools.policy.grants import NAMED
 from daemon.tools.shell.parse import split_words
-from daemon.tools.workspace.command_effects import CommandEffects, Snapshot
+from daemon.tools.workspace.command_effects import CommandEffects, Snapshot, hash_unknown
 from daemon.tools.workspace.file_store import KEPT_PREFIX
 from daemon.tools.workspace.labels import NOTE, OWNERS, FileLabels
+from daemon.tools.workspace.protected import ProtectedFiles
 
 UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 MAX_KEPT, MAX_SHOWN, MAX_DIFF_LINES, MAX_LINE = 50_000, 5, 40, 200
-MAX_LISTED, MAX_HASHED = 100, 64_000_000
+MAX_LISTED, MAX_WORD = 100, 4096
 BEFORE = "files were bound in another way when it was allowed, so it asks once more"
 
 
 @value
 class CommandBinder:
-    """What files held is kept in `folder`, so that a change can be shown, without secrets.
-    `reads_only` knows commands that run nothing; `list_lent` has what was set aside and is there
-    for commands only.
+    """What files held is kept in `folder`, so that a change can be shown, without secrets and
+    without what is `protected`. `reads_only` knows commands that run nothing; `list_lent` has
+    what was set aside and is there for commands only.
     """
 
     effects: CommandEffects
@@ -47,6 +48,7 @@ class CommandBinder:
     reads_only: Callable[[Arguments], bool]
     list_lent: Callable[[], dict[str, Path]] = dict
     redact: Callable[[str], str] = str
+    protected: ProtectedFiles | None = None
 
     async def look(self, arguments: Arguments, now: datetime) -> BoundContent:
         """Strangers' files, but for what the same command has left, and what its words name."""
@@ -69,13 +71,15 @@ class CommandBinder:
         strangers |= {path: hash_tree(place) for path, place in self.list_lent().items()}
         lines = [describe_file(labels.workspace.root / path, path, now) for path in named]
         if strangers:
-            shown = ", ".join(sorted(strangers)[:MAX_SHOWN])
+            shown = ", ".join(map(show_name, sorted(strangers)[:MAX_SHOWN]))
             more = len(strangers) - MAX_SHOWN
             rest = f" and {more} more" if more > 0 else ""
             lines.append(f"may run what strangers left here: {shown}{rest}")
         key = {f"{NAMED}{path}": labels.hash_file(path) for path in named} | strangers
         for path, digest in key.items():
-            self._keep(labels.workspace.root / path.removeprefix(NAMED), digest)
+            place = path.removeprefix(NAMED)
+            if not (self.protected and self.protected.covers(place)):
+                self._keep(labels.workspace.root / place, digest)
         return BoundContent(json.dumps(key, sort_keys=True) if key else "", "\n".join(lines))
 
     def _keep(self, file: Path, digest: str) -> None:
@@ -104,7 +108,9 @@ class CommandBinder:
             texts = [self._load(digest) for digest in (old, new)]
             is_shown = None not in texts and new
             state = "is new" if not old else "is no stranger's now" if not new else "has changed"
-            lines.append(f"{path} {state}" + ("" if is_shown or not new else " (not shown)"))
+            lines.append(
+                f"{show_name(path)} {state}" + ("" if is_shown or not new else " (not shown)")
+            )
             if is_shown:
                 before_lines, after_lines = ((text or "").splitlines() for text in texts)
                 lines += list(unified_diff(before_lines, after_lines, n=1, lineterm=""))[2:]
@@ -123,13 +129,12 @@ class CommandBinder:
 
 
 def find_maker(context: ToolContext, label: Label) -> str:
-    """Whose what a command leaves is (FileLabel): the owner's, if it works without a network, by
-    their words or a standing yes, with what is here.
+    """Whose what a command leaves is (FileLabel): the owner's, if it works without a network, in a
+    chat that read nothing of a stranger's or by a standing yes of before, with what is here.
     """
     state = context.turn.call(context.call_id)
-    is_lasting = state.answered is not None and state.answered.answer in LASTING_ANSWERS
     is_allowed = state.judged is not None and state.judged.decision is Decision.ALLOW
-    is_owners = is_lasting or is_allowed or not context.untrusted_source
+    is_owners = is_allowed or not context.untrusted_source
     if is_owners and label is Label.TRUSTED:
         return OWNERS
     return args_hash(state.call.name, parse_arguments(state.call.arguments))
@@ -142,18 +147,13 @@ def find_strangers(
     the top. What the command of this hash has left is no news to it, and what the owner's commands
     make of all this is none to any; a note is data, where it is not `named`. In a thread.
     """
-    (entries, unreadable), makers = snapshot, (maker, OWNERS)
-    found, space = dict.fromkeys((place or "." for place in unreadable), "unknown"), MAX_HASHED
-    for entry in entries:
-        if entry.folder or labels.find_label(entry.path, owner=entry.owner) is Label.TRUSTED:
-            continue
-        space -= max(entry.size, 0)
-        digest = labels.hash_file(entry.path) if space >= 0 else ""
-        own = labels.find_own(entry.path)
-        known = makers if entry.path in named else (*makers, NOTE)
-        if digest and own and all(one.digest == digest and one.maker in known for one in own):
-            continue
-        found[entry.path] = digest or f"{entry.size} {entry.changed_ns}"
+    found = {
+        place or ".": _hash_rows(place, labels, {maker, OWNERS, NOTE}) for place in snapshot[1]
+    }
+    for entry, digest in hash_unknown(snapshot, labels):
+        known = {maker, OWNERS} if entry.path in named else {maker, OWNERS, NOTE}
+        if not labels.find_makers(entry.path, digest) <= known:
+            found[entry.path] = digest or f"{entry.size} {entry.changed_ns}"
     if len(found) <= MAX_LISTED:
         return found
     groups = dict[str, list[str]]()
@@ -166,6 +166,17 @@ def find_strangers(
         top: sha256("\n".join(group).encode(errors="surrogateescape")).hexdigest()
         for top, group in groups.items()
     }
+
+
+def _hash_rows(place: str, labels: FileLabels, known: Container[str]) -> str:
+    """What is known to have been left in a folder that cannot be looked through."""
+    rows = sorted(
+        f"{one.path}\0{one.turn}\0{one.digest}"
+        for one in labels.entries
+        if one.label is Label.UNTRUSTED and one.maker not in known
+        if one.scope is not LabelScope.NAME and f"{one.path}/".startswith(place and f"{place}/")
+    )
+    return sha256("\n".join(rows).encode(errors="surrogateescape")).hexdigest()
 
 
 def hash_tree(place: Path) -> str:
@@ -185,13 +196,16 @@ def list_named(root: Path, arguments: Arguments) -> list[str]:
     """The files of the workspace that its words name, as they stand. In a thread."""
     argv = arguments.get("argv")
     words: Sequence[str] = [str(word) for word in argv] if isinstance(argv, list) else ()
+    line = str(arguments.get("command") or "")
     with suppress(ValueError):  # a quote that is not closed
-        words = words or split_words(str(arguments.get("command") or ""))
+        words = words or (split_words(line) if len(line) <= MAX_KEPT else line.split())
     return list(dict.fromkeys(_find_files(root, words)))
 
 
 def _find_files(root: Path, words: Sequence[str]) -> Iterator[str]:
     for word in words[:MAX_LISTED]:
+        if len(word) > MAX_WORD:  # no file has such a name, and it takes long to find that out
+            continue
         with suppress(OSError, ValueError):
             place = os.path.realpath(root / word)
             if place.startswith(f"{root}/") and stat.S_ISREG(os.lstat(place).st_mode):
@@ -209,5 +223,10 @@ def describe_file(place: Path, path: str, now: datetime) -> str:
         age = max(now.timestamp() - info.st_ctime, 0)
         unit, name = next(pair for pair in UNITS if age >= pair[0] or pair[0] == 1)
         number = int(age // unit)
-        return f"names {path} ({size}, changed {number} {name}{'s' * (number != 1)} ago)"
-    return f"names {path}"
+        return f"names {show_name(path)} ({size}, changed {number} {name}{'s' * (number != 1)} ago)"
+    return f"names {show_name(path)}"
+
+
+def show_name(path: str) -> str:
+    """On one line, with the escapes of Python where a sign of it cannot be shown."""
+    return path if path.isprintable() else repr(path)

@@ -318,7 +318,8 @@ class Shell:
             return None
         lent = self.sandbox.quarantine.list_lent if self.sandbox.quarantine else dict
         reads_only, redact = self.safe_commands, self.redactor.redact_text
-        return CommandBinder(self.effects, folder, shell.name, reads_only, lent, redact)
+        protected = self.protected
+        return CommandBinder(self.effects, folder, shell.name, reads_only, lent, redact, protected)
 
     def check_idle(self) -> None:
         """Raises ToolError while a stranger's command could change what is about to be run."""

@@ -20,9 +20,11 @@ from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolContext
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.labels import (
+    OWNERS,
     CommandStart,
     FileLabels,
     Folders,
+    casefold_path,
     file_clock_ns,
 )
 
@@ -77,8 +79,14 @@ class CommandEffects:
         row = RunningCommand(name, at, turn, clean and not self.files.labels.at_work)
         await self.files.store.write(lambda tx: tx.add_running_command(row))
         folders = {entry.inode: entry.path for entry in snapshot[0] if entry.folder}
+        strange = frozenset[str]()
+        if maker and not clean:
+            labels = self.files.labels.snapshot()
+            strange = await asyncio.to_thread(find_strange, snapshot, labels, maker)
         held = join_sources(one.holds for one in self.files.labels.entries)
-        self.running[name] = started = CommandStart(name, at, began, folders, clean, held, maker)
+        self.running[name] = started = CommandStart(
+            name, at, began, folders, clean, held, maker, strange
+        )
         if len(self.running) > 1:
             self.beside |= self.running.keys()
         if not clean:
@@ -151,8 +159,9 @@ class CommandEffects:
             else:
                 self._distrust(began)
                 holds = (*carries, *began.holds)
-                maker = "" if began.name in self.beside else began.maker
-                changes = label_changes(snapshot, since, began.folders, now, turn, holds, maker)
+                if began.name in self.beside:
+                    began = replace(began, maker="")
+                changes = label_changes(snapshot, since, began.folders, now, turn, holds, began)
                 added = await asyncio.to_thread(lambda: [*changes])
                 foreign = await asyncio.to_thread(list_foreign, snapshot, since, added, now, turn)
             await labels.save(added, [began.name] if final else [], foreign)
@@ -250,6 +259,27 @@ def find_foreign(snapshot: Snapshot, labels: FileLabels, own_ns: int | None = No
     return ""
 
 
+def hash_unknown(snapshot: Snapshot, labels: FileLabels) -> Iterator[tuple[ScannedEntry, str]]:
+    """What is not known to be trusted, with its digest; "" where it is too much. In a thread."""
+    space = MAX_HASHED
+    for entry in snapshot[0]:
+        if entry.folder or labels.find_label(entry.path, owner=entry.owner) is Label.TRUSTED:
+            continue
+        fits = entry.size <= space
+        space -= max(entry.size, 0) * fits
+        yield entry, labels.hash_file(entry.path) if fits else ""
+
+
+def find_strange(snapshot: Snapshot, labels: FileLabels, maker: str) -> frozenset[str]:
+    """See CommandStart: what this maker's commands and the owner's have not left. In a thread."""
+    return frozenset(
+        digest or str(entry.size)
+        for entry, digest in hash_unknown(snapshot, labels)
+        if (digest or entry.size > 0)
+        and not labels.find_makers(entry.path, digest) <= {maker, OWNERS}
+    )
+
+
 def label_known(snapshot: Snapshot, labels: FileLabels, turn: str) -> Iterator[FileLabel]:
     """What something trusted has left: labels for what no folder's trust covers. In a thread."""
     count = 0
@@ -274,16 +304,22 @@ def label_changes(
     labels: FileLabels,
     turn: str,
     carries: Iterable[str] = (),
-    maker: str = "",
+    began: CommandStart | None = None,
 ) -> Iterator[FileLabel]:
     """The labels that a command leaves, given what is there now and where folders were before.
 
     Files with a new stamp are labelled, and names of new folders. A moved folder takes the labels
     in it along: the stamps of files in it do not tell. Where nobody knows what was moved, and
     something is untrusted, everything in a changed folder counts. What it changed may hold what any
-    file did.
+    file did. What others left it has not made, wherever that stands now.
     """
     holds = join_sources((carries, *(one.holds for one in labels.entries)))
+    maker, strange = (began.maker, {*began.strange}) if began else ("", set[str]())
+    strange |= {
+        one.digest
+        for one in labels.entries
+        if one.label is Label.UNTRUSTED and one.maker not in (maker, OWNERS)
+    }
     entries, unreadable = snapshot
     trees = [*unreadable]
     for entry in entries:
@@ -291,8 +327,15 @@ def label_changes(
         if not entry.folder:
             if changed and not labels.is_same(path):
                 digest = labels.hash_file(path) if maker and entry.size <= MAX_HASHED else ""
+                is_new = not entry.size or strange.isdisjoint((digest, str(entry.size)))
+                (made, *others) = {maker} if is_new else labels.find_makers(path, digest)
                 yield FileLabel(
-                    path, Label.UNTRUSTED, turn, digest=digest, holds=holds, maker=maker
+                    path,
+                    Label.UNTRUSTED,
+                    turn,
+                    digest=digest,
+                    holds=holds,
+                    maker="" if others else made,
                 )
         elif folders is None:
             if changed and labels.has_foreign:
@@ -309,7 +352,11 @@ def label_changes(
                 if labels.find_folder_label(former) is Label.UNTRUSTED:
                     trees.append(path)
     for place in trees:
-        yield FileLabel(place, Label.UNTRUSTED, turn, LabelScope.TREE, holds=holds)
+        tree = FileLabel(place, Label.UNTRUSTED, turn, LabelScope.TREE, holds=holds, maker=maker)
+        had = labels.by_folded.get(casefold_path(place), {}).get(place, tree)
+        if maker == OWNERS and (had.label, had.scope) == (tree.label, tree.scope):
+            tree = replace(had, holds=holds)  # whoever has left something there, it still is
+        yield tree
 
 
 def list_foreign(

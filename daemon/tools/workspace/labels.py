@@ -37,7 +37,8 @@ Folders = Mapping[tuple[int, int], str]
 class CommandStart:
     """Something that can change files is at work. `folders` were there when it began; `clean`: what
     began it is trusted, and all that it could read then. `holds`: what any file may have held;
-    `maker`: see FileLabel.
+    `maker`: see FileLabel. `strange`: the digests of what others had left by then; of what is too
+    large, the sizes.
     """
 
     name: str
@@ -47,6 +48,7 @@ class CommandStart:
     clean: bool = False
     holds: tuple[str, ...] = ()
     maker: str = ""
+    strange: frozenset[str] = frozenset()
 
 
 def file_clock_ns() -> int:
@@ -121,7 +123,7 @@ class FileLabels:
             for place in _list_ancestors(folded)
         }
         return join_all(
-            UNTRUSTED if _casefold_path(name) in bad else self.find_label(name) for name in names
+            UNTRUSTED if casefold_path(name) in bad else self.find_label(name) for name in names
         )
 
     def label_new_names(
@@ -131,7 +133,7 @@ class FileLabels:
         return [
             FileLabel(name, label, turn, LabelScope.NAME)
             for name in names
-            if name not in self.by_folded.get(_casefold_path(name), ())
+            if name not in self.by_folded.get(casefold_path(name), ())
         ]
 
     def owns_repository(self, places: Iterable[str] = ()) -> bool:
@@ -202,14 +204,14 @@ class FileLabels:
         for label in labels:
             if label.digest and label.holds:
                 self.held_contents[label.digest] = label.holds
-            self.by_folded.setdefault(_casefold_path(label.path), {})[label.path] = label
+            self.by_folded.setdefault(casefold_path(label.path), {})[label.path] = label
 
     async def remove(self, names: Iterable[str]) -> None:
         """The caller holds the lock of the FileStore: no label is added meanwhile."""
         gone = {
             name: folded
             for name in names
-            if name in self.by_folded.get(folded := _casefold_path(name), ())
+            if name in self.by_folded.get(folded := casefold_path(name), ())
         }
         if not gone:
             return
@@ -225,7 +227,7 @@ class FileLabels:
             return []  # spellings cost more than all else, and most workspaces have no labels
         return [
             one
-            for one in self.by_folded.get(_casefold_path(name), {}).values()
+            for one in self.by_folded.get(casefold_path(name), {}).values()
             if one.scope is not LabelScope.NAME and (one.path == name or one.label is UNTRUSTED)
         ]
 
@@ -234,7 +236,7 @@ class FileLabels:
         rows = (
             one.holds
             for name in names
-            for place in _list_ancestors(_casefold_path(name))
+            for place in _list_ancestors(casefold_path(name))
             for one in self.by_folded.get(place, {}).values()
         )
         return join_sources(rows)
@@ -258,7 +260,7 @@ class FileLabels:
         return known[folder]
 
     def _find_tree_label(self, name: str) -> Label:
-        folded = _list_ancestors(_casefold_path(name))[1:]
+        folded = _list_ancestors(casefold_path(name))[1:]
         for place, spelled in zip(folded, _list_ancestors(name)[1:], strict=True):
             group = self.by_folded.get(place, {}).values()
             if trees := [one.label for one in group if one.scope is LabelScope.TREE]:
@@ -292,6 +294,11 @@ class FileLabels:
             if stat.S_ISREG(info.st_mode) and info.st_size in self.foreign.sizes:
                 digest = self.hash_file(name)
         return bool(digest) and self.foreign.has(name, digest)
+
+    def find_makers(self, name: str, digest: str) -> set[str]:
+        """What left this content there; "" for what nobody knows, or not as it is now."""
+        own = self.find_own(name)
+        return {one.maker if digest and one.digest == digest else "" for one in own} or {""}
 
     def needs_cleaning(self, name: str) -> bool:
         """It has a bad label of its own, which stays until a trusted text stands there."""
@@ -367,5 +374,5 @@ def _list_ancestors(name: str) -> list[str]:
     return ["/".join(steps[:count]) for count in range(len(steps), -1, -1)]
 
 
-def _casefold_path(name: str) -> str:
+def casefold_path(name: str) -> str:
     return "/".join(map(casefold_name, name.split("/")))

@@ -74,6 +74,10 @@ class ProtectedFiles:
             return False
         return _is_same(self.root / path, generation)
 
+    def covers(self, path: str) -> bool:
+        """It is protected by its name, or may be by another of its names."""
+        return is_protected(PurePosixPath(path), self.patterns) or self.leads_astray(path)
+
     def leads_astray(self, path: str) -> bool:
         """What stands here is no more than a name for what is protected or outside, or has further
         names.

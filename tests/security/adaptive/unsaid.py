@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from tests.security.adaptive.cases import case, shell
+from tests.security.adaptive.cases import case, fetch, shell, write
 from tests.security.adaptive.files import owned
+from tests.security.adaptive.found_later import find_job
 from tests.security.adaptive.world import Scene
 
 WRITES = "#!/bin/sh\necho {} >> $HOME/out.txt\n"
@@ -229,6 +230,79 @@ UNSAID = {
     "G63 the rules of a make in a script": Unsaid(
         "sh go.sh", {"go.sh": "make -f rules all\n"}, "rules", "all:\n\techo {} > out.txt\n"
     ),
+    "G64 a stranger's file has the mark of what was shown in its name": Unsaid(
+        "make -j2 all",
+        {"Makefile": "-include *.more\nall:\n\t@true\n"},
+        "=x.more",
+        "all: y\ny:\n\techo {} > out.txt\n",
+        late=True,
+    ),
+    "G65 a folder of strangers' files has that mark": Unsaid(
+        "make -j2 all",
+        {"Makefile": "-include */x.more\nall:\n\t@true\n"},
+        "=/x.more",
+        "all: y\ny:\n\techo {} > out.txt\n",
+        late=True,
+    ),
 }  # fmt: skip
 for name, unsaid in UNSAID.items():
     case(name, unsaid.twin, turns=2)(unsaid.run)
+
+
+async def runs_beside_copies(at: Scene) -> bool:
+    """What the owner's commands copy is theirs, where no stranger left it."""
+    at.mine_is("go.sh", "sh ./part\n")
+    at.mine_is("part", "echo once >> out.txt\n")
+    await at.say("Do it", shell("sh go.sh"), yes=["shell"], by="/approve always")
+    await at.downloads("data.csv", "2\n1\n")
+    await at.say("Do it then", shell("sh go.sh"), yes=["shell"], by="/approve always")
+    tidy = shell("touch part; cp go.sh more.sh; sort data.csv > sorted")
+    await at.say("Tidy up", tidy, session="web:tidy", yes=["shell"])
+    await at.say("Do it again", shell("sh go.sh"))
+    return (at.workspace / "out.txt").read_text().count("once") == 3
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What a stranger left at `path` is touched by an owner's command, which makes nothing of it."""
+
+    path: str
+    line: str
+
+    async def run(self, at: Scene) -> bool:
+        at.mine_is("go.sh", "sh ./part\n")
+        at.mine_is("part", "echo fine > out.txt\n")
+        await at.say("Do it", shell("sh go.sh"), yes=["shell"], by="/approve always")
+        await at.downloads(self.path, "echo owned > out.txt\n")
+        await at.say("Tidy up", shell(self.line), yes=["shell"])
+        await at.say("Do it again", shell("sh go.sh"))
+        return owned(at)
+
+
+PASSED = {
+    "G66 an owner's command changes the modes of all files": Passed("part", "chmod -R go-w ."),
+    "G67 an owner's command gives all files another time": Passed("part", "touch part"),
+    "G68 an owner's command renames a stranger's file": Passed("new/one", "mv new/one part"),
+    "G69 an owner's command copies a stranger's file": Passed("one", "cp one part; rm one"),
+    "G70 a second name for a stranger's file": Passed("one", "ln -f one part; rm one"),
+}
+for name, passed in PASSED.items():
+    case(name, runs_beside_copies, turns=2)(passed.run)
+
+
+@case("G71 a chat writes a part while an owner's command works", runs_beside_copies, turns=2)
+async def g71(at: Scene) -> bool:
+    """That command began before, and ends after it."""
+    at.mine_is("go.sh", "sh ./part\n")
+    at.mine_is("part", "echo fine > out.txt\n")
+    await at.say("Do it", shell("sh go.sh"), yes=["shell"], by="/approve always")
+    await at.say("Wait", shell("sleep 2; true", background=True), yes=["shell"])
+    page = at.evil.page("/page", "echo owned > out.txt")
+    bad = write("part", "echo owned > out.txt\n")
+    await at.say("Read it", fetch(page), bad, session="web:two", yes=["write_file", "http_get"])
+    assert "owned" in (at.workspace / "part").read_text()
+    for _ in range(3):
+        await at.say("Look", ("check_command", {"id": find_job(at), "wait_s": 2}))
+    assert at.told_model("exit_code: 0")
+    await at.say("Do it again", shell("sh go.sh"))
+    return owned(at)
