@@ -172,7 +172,7 @@ class ToolExecutor:
             asked = state.asked  # the yes is to exactly these arguments (A6)
             if not asked or asked.args_hash != args_hash(name, call.arguments):
                 return make_rejection(state, ARGUMENTS_CHANGED)
-            if asked.binds == key:  # and to what was shown with them
+            if covers(asked.binds, key, shown=True):  # and to what was shown with them
                 return None
             former = asked.binds
         elif judged.decision is Decision.ALLOW:

@@ -58,6 +58,7 @@ class Eyes(CommandEffects):
         *,
         label: Label = Label.TRUSTED,
         final: bool = True,
+        alone: tuple[int, int] | None = None,
     ) -> Label:
         self.seen.append((began.name, label.value, final))
         return label.join_with(self.says)

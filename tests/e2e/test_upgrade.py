@@ -188,6 +188,11 @@ async def _read_as(model: FakeOpenAI, daemon: Daemon, path: str, session: str) -
     return str((await daemon.ask("what is there?", session))["label"])
 
 
+async def _approve(daemon: Daemon, turn: str, asked: Json) -> None:
+    answer = {"call_id": asked["call_id"], "question": asked["question"]}
+    await daemon.post(f"/v1/runs/{turn}/approve", **answer)
+
+
 async def test_what_was_trusted_bound_and_kept_aside_in_a_home_of_aad6a45_is_so_still(
     tmp_path: Path,
 ) -> None:
@@ -206,14 +211,23 @@ async def test_what_was_trusted_bound_and_kept_aside_in_a_home_of_aad6a45_is_so_
         [asked] = await daemon.listed("/v1/approvals")
         assert "runs deploy.sh (1 line, " in str(asked["preview"]) and not made.exists()
         model.script(says("I ran it."))
-        answer = {"call_id": asked["call_id"], "question": asked["question"]}
-        await daemon.post(f"/v1/runs/{asked['turn']}/approve", **answer)
-        await daemon.until(str(asked["turn"]), "run.completed")
+        first, turn = asked, str(asked["turn"])
+        await _approve(daemon, turn, asked)
+        while asked["question"] == first["question"]:  # it says what strangers have left, too
+            [asked] = await daemon.listed("/v1/approvals") or [first]
+        assert "found.txt is new" in str(asked["preview"]) and not made.exists()
+        await _approve(daemon, turn, asked)
+        await daemon.until(turn, "run.completed")
         assert made.is_dir()
         model.script(calls(("shell", {"command": "sh deploy.sh"})), says("Deployed."))
-        run = await daemon.ask("deploy it once more", "again")
-        [call] = await daemon.calls_of(str(run["turn"]))
-        assert (call["decision"], call["is_error"]) == ("allow", False)
+        turn = await daemon.begin("deploy it once more", session="again")
+        await daemon.until(turn, "approval.asked")
+        [asked] = await daemon.listed("/v1/approvals")
+        assert "files were bound in another way when it was allowed" in str(asked["preview"])
+        await _approve(daemon, turn, asked)
+        await daemon.until(turn, "run.completed")
+        [call] = await daemon.calls_of(turn)
+        assert (call["decision"], call["is_error"]) == ("ask", False)
         for path, label in (
             ("letters/one.txt", "trusted"),
             ("notes.txt", "trusted"),

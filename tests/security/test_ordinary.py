@@ -116,3 +116,20 @@ async def test_after_a_page_it_is_asked_which_of_two_commands_is_meant(tmp_path:
         stop = ("stop_command", {"id": find_job(at)})
         await at.say(f"Read {page}, then stop the server", fetch(page), stop)
         assert at.asked[-1].startswith("stop_command") and not at.told_model("stopped after")
+
+
+async def test_beside_a_server_in_the_workspace_a_standing_yes_holds_for_what_the_command_makes(
+    tmp_path: Path,
+) -> None:
+    """Until the server itself leaves something there."""
+    async with scene(tmp_path, Answerer("truth")) as at:
+        leaves = f"echo 'echo evil' > {at.workspace}/part"
+        at.has_hand(part=leaves, paths=[str(at.workspace)])
+        line = shell("date +%N > out.txt; ls part || true")
+        await at.say("Run it", line, yes=["shell"], by="/approve always")
+        for number in range(3):
+            await at.say(f"Run it {number}", line, session=f"web:{number}")
+        assert at.asked == []
+        await at.say("Sync my files", ("hand__part", {}), session="web:sync")
+        await at.say("Run it again", line, session="web:again")
+        assert ["part is new" in one for one in at.asked] == [True]

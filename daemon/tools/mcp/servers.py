@@ -235,8 +235,9 @@ class McpServer:
         if not effects or not _reaches(config, sandbox.workspace):
             yield None
             return
-        async with effects.watch_server():
-            if config.sandbox == "off":
+        is_off = config.sandbox == "off"
+        async with effects.watch_server(held=not is_off):
+            if is_off:
                 yield None
                 return
             async with sandbox.writers.join(self.name) as writer, self._set_aside_meanwhile():

@@ -78,7 +78,8 @@ def covers(former: str, key: str, *, shown: bool = False) -> bool:
     """
     old, new = (json.loads(one) if one else {} for one in (former, key))
     return "" not in old and all(
-        old.get(path) == digest or (path.startswith(NAMED) and not shown)
+        digest in (old.get(path), old.get(path.removeprefix(NAMED)))
+        or (path.startswith(NAMED) and not shown)
         for path, digest in new.items()
     )
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from datetime import datetime
 from difflib import unified_diff
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
 from daemon.core import value
@@ -23,7 +24,7 @@ from daemon.settings.paths import write_private_file
 from daemon.tools.base import Arguments, BoundContent, ToolContext
 from daemon.tools.calls import args_hash, parse_arguments
 from daemon.tools.policy.grants import NAMED
-from daemon.tools.shell.parse import split_words
+from daemon.tools.shell.parse import OPERATORS, split_words
 from daemon.tools.workspace.command_effects import CommandEffects, Snapshot, hash_unknown
 from daemon.tools.workspace.file_store import KEPT_PREFIX
 from daemon.tools.workspace.labels import NOTE, OWNERS, FileLabels
@@ -203,8 +204,9 @@ def list_named(root: Path, arguments: Arguments) -> list[str]:
 
 
 def _find_files(root: Path, words: Sequence[str]) -> Iterator[str]:
-    for word in words[:MAX_LISTED]:
-        if len(word) > MAX_WORD:  # no file has such a name, and it takes long to find that out
+    for before, word in pairwise(("", *words[:MAX_LISTED])):
+        is_written = ">" in before and not set(before) - set(OPERATORS)  # a redirect's target
+        if is_written or len(word) > MAX_WORD:  # no file has such a name, and it takes long to see
             continue
         with suppress(OSError, ValueError):
             place = os.path.realpath(root / word)

@@ -163,8 +163,11 @@ def _text(node: "Node") -> str:
     return (node.text or b"").decode("utf-8", "replace")
 
 
+OPERATORS = "();<>|&\n"
+
+
 def split_words(line: str) -> list[str]:
     """Words and operators. Raises ValueError."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&\n")
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=OPERATORS)
     lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
     return list(lexer)

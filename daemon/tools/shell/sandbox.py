@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -67,6 +68,7 @@ OOM_FIRST = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; "
 PROCESS_LIMIT = "ulimit -u 1024 2>/dev/null || ulimit -p 1024 2>/dev/null; "
 PROBE_S = 5.0
 REMOUNT_S, START_S = 10.0, 20.0
+TICK_NS = 10_000_000
 WRITES_THERE = (
     "Not run: the MCP server {} may write in the workspace, so it could change what this command"
     " runs after it was looked at, and {}. Nothing was lost. {}"
@@ -175,6 +177,34 @@ class Writers:
         return bool(inner and writer.closed) and await exchange(words, b"", REMOUNT_S) is not None
 
 
+@dataclass(slots=True)
+class Alone:
+    """When no server could write in the workspace, in ns since 1970. A file is stamped by the clock
+    or by its last tick.
+    """
+
+    since_ns: int = 0
+    until_ns: int = 0
+
+    @asynccontextmanager
+    async def keep(self, writers: Writers, kind: SandboxKind) -> AsyncIterator[None]:
+        """While they are held; what they and the command write is two ticks apart."""
+        async with writers.hold(kind):
+            apart_ns = 2 * TICK_NS if writers.running else 0
+            self.since_ns = time.time_ns() - (0 if apart_ns else TICK_NS)
+            await asyncio.sleep(apart_ns / 1e9)
+            try:
+                yield
+            finally:
+                await run_to_completion(asyncio.sleep(apart_ns / 1e9))
+                self.until_ns = time.time_ns() + (-TICK_NS if apart_ns else 1)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Up to now, if it goes on; nothing, before it has begun."""
+        return (self.since_ns, self.until_ns or time.time_ns()) if self.since_ns else (0, 0)
+
+
 def _find_inner(pid: int) -> str:
     """The first process inside the sandbox that this one waits for; "" where it has gone."""
     with suppress(OSError):
@@ -237,10 +267,12 @@ class Sandbox:
 
     @asynccontextmanager
     async def open_for(
-        self, bound: bool, domains: Sequence[str], check: CheckAddress
+        self, domains: Sequence[str], check: CheckAddress, alone: Alone | None
     ) -> AsyncIterator[NetworkProxy]:
-        """What is around one command: its network, and `bound`, servers that only read."""
-        held = self.writers.hold(self.kind) if bound else nullcontext()
+        """What is around one command: its network, and servers that only read while it is
+        `alone`.
+        """
+        held = alone.keep(self.writers, self.kind) if alone else nullcontext()
         async with held, self.open_proxy(domains, check) as proxy:
             yield proxy
 

@@ -26,7 +26,7 @@ from daemon.tools.shell.network import NetworkProxy
 from daemon.tools.shell.parse import explain_wrappers, parse_line
 from daemon.tools.shell.process import HeadTail, Start, run_process, stream_process
 from daemon.tools.shell.safe_commands import SafeCommands
-from daemon.tools.shell.sandbox import SEARCH_PATH, Sandbox
+from daemon.tools.shell.sandbox import SEARCH_PATH, Alone, Sandbox
 from daemon.tools.signature import bind, tool
 from daemon.tools.workspace.command_effects import CommandEffects, CommandStart
 from daemon.tools.workspace.labels import FileLabels
@@ -45,6 +45,7 @@ class Launch:
 
     opening: AbstractAsyncContextManager[NetworkProxy]
     make_line: Callable[[NetworkProxy], list[str]]
+    alone: Alone
 
 
 @dataclass(slots=True)
@@ -60,6 +61,7 @@ class BackgroundJob:
     watch: CommandWatch
     unread: HeadTail
     started_at: float
+    alone: Alone = field(default_factory=Alone)
     task: asyncio.Task[None] = field(init=False)
     ending: str = "it ended for an unknown reason"
     exit_code: int | None = None
@@ -95,7 +97,7 @@ class BackgroundJob:
             return
         try:
             self.label = await self.effects.finish(
-                self.before, self.context, label=self.label, final=final
+                self.before, self.context, label=self.label, final=final, alone=self.alone.span
             )
         except AidaemonError:
             self.label = Label.UNTRUSTED
@@ -153,7 +155,7 @@ class BackgroundCommands:
             f"{self.id_prefix}-{self._count}", context, label.join_with(context.turn.label),
             RedactedStream(terminal.redactor), effects,
             await effects.start(context, label, maker) if effects else None, watch,
-            HeadTail(4 * self.max_chars), context.clock.monotonic(),
+            HeadTail(4 * self.max_chars), context.clock.monotonic(), launch.alone,
         )  # fmt: skip
         running_job = job.run(launch, terminal.sandbox, self.lifetime_s)
         job.task = asyncio.create_task(running_job, name=f"background command {job.id}")
@@ -309,8 +311,13 @@ class Shell:
         return found
 
     async def begin(self, *, reads: bool) -> CommandWatch:
-        """Note what runs later, outside; a command that only reads leaves nothing of it."""
-        return CommandWatch("", {}) if reads else await self.sandbox.begin(token_hex(4))
+        """Note what runs later, outside; a command that only reads leaves nothing of it. Raises
+        ToolError while another could change what this one runs.
+        """
+        if reads:
+            return CommandWatch("", {})
+        self.check_idle()
+        return await self.sandbox.begin(token_hex(4))
 
     def make_binder(self, folder: Path) -> Binder | None:
         """What a yes to a command holds for."""
@@ -400,11 +407,9 @@ async def shell(
     hidden, words = await terminal.find_hidden(given), terminal.build_argv(given)
     foreign, reads = network or domains or sandbox.kind == "none", terminal.safe_commands(given)
     label = Label.UNTRUSTED if foreign else Label.TRUSTED
-    if not reads:
-        terminal.check_idle()
-    watch = await terminal.begin(reads=reads)
-    opening = sandbox.open_for(not reads, domains or (), context.check_address)
-    launch = Launch(opening, partial(sandbox.wrap, words, network, hidden, watch))
+    watch, alone = await terminal.begin(reads=reads), Alone()
+    opening = sandbox.open_for(domains or (), context.check_address, None if reads else alone)
+    launch = Launch(opening, partial(sandbox.wrap, words, network, hidden, watch), alone)
     maker = find_maker(context, label)
     if background:
         job = await terminal.background.start(launch, terminal, context, label, watch, maker)
@@ -429,7 +434,7 @@ async def shell(
     finally:
         note = await sandbox.end(watch)
         if effects and before:
-            label = await effects.finish(before, context, label=label)
+            label = await effects.finish(before, context, label=label, alone=alone.span)
         elif effects:
             label, holds = await effects.judge_reading(context, label, beside=beside)
     late = f" (timed out after {config.timeout_s:g} s; it was killed)" if ran.timed_out else ""

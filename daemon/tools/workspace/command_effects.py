@@ -29,7 +29,8 @@ from daemon.tools.workspace.labels import (
 )
 
 MAX_ENTRIES, MAX_KNOWN, MAX_FOREIGN, MAX_HASHED = 200_000, 5_000, 5_000, 64_000_000
-TICK_NS = 20_000_000
+TICK_NS, BAD = 20_000_000, Label.UNTRUSTED
+Span = tuple[int, int]
 Snapshot = tuple["list[ScannedEntry]", list[str]]  # all that is there, and unreadable folders
 
 
@@ -51,7 +52,8 @@ class CommandEffects:
     """Looks before and after a command; after a kill in between, at the next start.
 
     `running` are all; what is not trusted of these is in the labels' `at_work`; `crossed` are
-    those that ran beside it, `beside` those that did not run alone.
+    those that ran beside it, `beside` those that did not run alone; `held` are servers that only
+    read while a command runs.
     """
 
     files: FileStore
@@ -61,6 +63,7 @@ class CommandEffects:
     running: dict[str, CommandStart] = field(default_factory=dict)
     crossed: set[str] = field(default_factory=set)
     beside: set[str] = field(default_factory=set)
+    held: set[str] = field(default_factory=set)
     _count: int = 0
 
     async def start(
@@ -70,7 +73,9 @@ class CommandEffects:
         trusted = not context.untrusted_source and label is Label.TRUSTED
         return await self.begin(context.turn.id, trusted=trusted, maker=maker)
 
-    async def begin(self, turn: str, *, trusted: bool, maker: str = "") -> CommandStart:
+    async def begin(
+        self, turn: str, *, trusted: bool, maker: str = "", held: bool = False
+    ) -> CommandStart:
         """Before something that can change files. Raises StoreUnavailable."""
         self._count += 1
         name, at, began = f"{self.wall_ns()}-{self._count}", self.wall_ns(), self.monotonic()
@@ -83,12 +88,13 @@ class CommandEffects:
         if maker and not clean:
             labels = self.files.labels.snapshot()
             strange = await asyncio.to_thread(find_strange, snapshot, labels, maker)
-        held = join_sources(one.holds for one in self.files.labels.entries)
+        holds = join_sources(one.holds for one in self.files.labels.entries)
         self.running[name] = started = CommandStart(
-            name, at, began, folders, clean, held, maker, strange
+            name, at, began, folders, clean, holds, maker, strange
         )
-        if len(self.running) > 1:
-            self.beside |= self.running.keys()
+        self.held |= {name} if held else set()
+        if len(free := self.running.keys() - self.held) > 1:
+            self.beside |= free
         if not clean:
             self._distrust(started)
         elif self.files.labels.at_work:
@@ -119,6 +125,7 @@ class CommandEffects:
         *,
         label: Label = Label.TRUSTED,
         final: bool = True,
+        alone: Span | None = None,
     ) -> Label:
         """Label what it changed; gives the label of its output. Raises StoreUnavailable.
 
@@ -126,8 +133,10 @@ class CommandEffects:
         the command continues in the background.
         """
         trusted = not context.untrusted_source and label is Label.TRUSTED
-        carries = context.carries
-        return await self.end(began, context.turn.id, trusted=trusted, final=final, carries=carries)
+        turn, carries = context.turn.id, context.carries
+        return await self.end(
+            began, turn, trusted=trusted, final=final, carries=carries, alone=alone
+        )
 
     async def end(
         self,
@@ -137,9 +146,10 @@ class CommandEffects:
         trusted: bool,
         final: bool = True,
         carries: Iterable[str] = (),
+        alone: Span | None = None,
     ) -> Label:
         """The same for what has no context of a call. `carries`: private sources that what began it
-        may have put into files.
+        may have put into files; `alone`: when no server could write, by the clock of files.
         """
         labels, files = self.files.labels, self.files
         # A clock that was set back meanwhile hides nothing.
@@ -159,17 +169,16 @@ class CommandEffects:
             else:
                 self._distrust(began)
                 holds = (*carries, *began.holds)
-                if began.name in self.beside:
+                if began.name in self.beside or not alone:
                     began = replace(began, maker="")
-                changes = label_changes(snapshot, since, began.folders, now, turn, holds, began)
+                changes = label_changes(
+                    snapshot, since, began.folders, now, turn, holds, began, alone or (0, 0)
+                )
                 added = await asyncio.to_thread(lambda: [*changes])
                 foreign = await asyncio.to_thread(list_foreign, snapshot, since, added, now, turn)
             await labels.save(added, [began.name] if final else [], foreign)
             if final:
-                labels.at_work.pop(began.name, None)
-                self.running.pop(began.name, None)
-                self.crossed.discard(began.name)
-                self.beside.discard(began.name)
+                self._forget(began.name)
             entries, unreadable = snapshot
             if not unreadable:
                 gone = {one.path for one in labels.entries} - {entry.path for entry in entries}
@@ -177,12 +186,15 @@ class CommandEffects:
         return Label.TRUSTED if clean else Label.UNTRUSTED
 
     @asynccontextmanager
-    async def watch_server(self, *, outlives: bool = False) -> AsyncIterator[None]:
+    async def watch_server(
+        self, *, outlives: bool = False, held: bool = False
+    ) -> AsyncIterator[None]:
         """A server that can write in the workspace runs: what it leaves is a stranger's.
 
         `outlives`: what it has started may go on without the daemon; the next start labels that.
+        `held`: it only reads while a command runs.
         """
-        began = await self.begin("", trusted=False)
+        began = await self.begin("", trusted=False, held=held)
         try:
             yield
         finally:
@@ -193,11 +205,15 @@ class CommandEffects:
             await self.begin("", trusted=False)
         await self.end(began, "", trusted=False)
 
+    def _forget(self, name: str) -> None:
+        for table in (self.files.labels.at_work, self.running):
+            table.pop(name, None)
+        for names in (self.crossed, self.beside, self.held):
+            names.discard(name)
+
     async def cancel(self, began: CommandStart) -> None:
         """It did not run."""
-        self.files.labels.at_work.pop(began.name, None)
-        self.running.pop(began.name, None)
-        self.beside.discard(began.name)
+        self._forget(began.name)
         await self.files.labels.save([], [began.name])
 
     async def recover(self) -> None:
@@ -305,13 +321,15 @@ def label_changes(
     turn: str,
     carries: Iterable[str] = (),
     began: CommandStart | None = None,
+    alone: Span = (0, 0),
 ) -> Iterator[FileLabel]:
     """The labels that a command leaves, given what is there now and where folders were before.
 
     Files with a new stamp are labelled, and names of new folders. A moved folder takes the labels
     in it along: the stamps of files in it do not tell. Where nobody knows what was moved, and
     something is untrusted, everything in a changed folder counts. What it changed may hold what any
-    file did. What others left it has not made, wherever that stands now.
+    file did. What others left it has not made, wherever that stands now, nor what changed when it
+    was not `alone`.
     """
     holds = join_sources((carries, *(one.holds for one in labels.entries)))
     maker, strange = (began.maker, {*began.strange}) if began else ("", set[str]())
@@ -328,15 +346,10 @@ def label_changes(
             if changed and not labels.is_same(path):
                 digest = labels.hash_file(path) if maker and entry.size <= MAX_HASHED else ""
                 is_new = not entry.size or strange.isdisjoint((digest, str(entry.size)))
-                (made, *others) = {maker} if is_new else labels.find_makers(path, digest)
-                yield FileLabel(
-                    path,
-                    Label.UNTRUSTED,
-                    turn,
-                    digest=digest,
-                    holds=holds,
-                    maker="" if others else made,
-                )
+                is_made = is_new and alone[0] < entry.changed_ns < alone[1]
+                found = {maker} if is_made else labels.find_makers(path, digest)
+                by = found.pop() if len(found) == 1 else ""
+                yield FileLabel(path, BAD, turn, digest=digest, holds=holds, maker=by)
         elif folders is None:
             if changed and labels.has_foreign:
                 trees.append(path)
@@ -352,7 +365,7 @@ def label_changes(
                 if labels.find_folder_label(former) is Label.UNTRUSTED:
                     trees.append(path)
     for place in trees:
-        tree = FileLabel(place, Label.UNTRUSTED, turn, LabelScope.TREE, holds=holds, maker=maker)
+        tree = FileLabel(place, BAD, turn, LabelScope.TREE, holds=holds, maker=maker)
         had = labels.by_folded.get(casefold_path(place), {}).get(place, tree)
         if maker == OWNERS and (had.label, had.scope) == (tree.label, tree.scope):
             tree = replace(had, holds=holds)  # whoever has left something there, it still is
