@@ -73,8 +73,8 @@ class GrantStore(Protocol):
 
 
 def covers(former: str, key: str, *, shown: bool = False) -> bool:
-    """A standing yes for the state `former` is one for `key` (BoundContent): no stranger has
-    changed anything since. What was `shown` with it is the owner's to change, but not of a plan.
+    """A standing yes for the state `former` is one for `key` (BoundContent): no stranger has left
+    anything since. What was `shown` with it counts for a yes for once and for a plan.
     """
     old, new = (json.loads(one) if one else {} for one in (former, key))
     return "" not in old and all(

@@ -1,6 +1,6 @@
 """Binds a yes to a command to the state of what it may run, and tells what has changed in it.
 
-Nobody knows what a command runs. So a yes holds while no stranger has changed anything in the
+Nobody knows what a command runs. So a yes holds while no stranger has left anything new in the
 workspace; what the owner, or the assistant by the owner's words, changes does not end it. A yes for
 once is for the files that its words name, too, as they were shown.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from difflib import unified_diff
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from itertools import pairwise
 from pathlib import Path
 
@@ -189,7 +189,8 @@ def hash_tree(place: Path) -> str:
             if file.is_symlink():
                 digest.update(os.fsencode(file.readlink()))
             elif file.is_file():
-                digest.update(sha256(file.read_bytes()).digest())
+                with file.open("rb") as opened:  # it may be large
+                    digest.update(file_digest(opened, "sha256").digest())
     return digest.hexdigest()
 
 

@@ -285,7 +285,7 @@ class Shell:
             self.labels,
         )
 
-    def build_argv(self, arguments: Mapping[str, object]) -> list[str]:
+    def build_argv(self, arguments: Mapping[str, object], safe: list[str] | None) -> list[str]:
         """The words to run; a safe command never goes through a shell. Raises ToolError."""
         command, argv = str(arguments.get("command") or ""), _words(arguments)
         if bool(command.strip()) == bool(argv):
@@ -295,20 +295,24 @@ class Shell:
         if "\0" in "".join((command, *argv)):
             raise ToolError("a command cannot hold a NUL character")
         bash = shutil.which("bash", path=SEARCH_PATH) or "/bin/sh"
-        return self.safe_commands.rewrite(arguments) or argv or [bash, "-c", command]
+        return safe or argv or [bash, "-c", command]
 
-    async def find_hidden(self, arguments: Mapping[str, object]) -> list[Path]:
-        """Protected places, for a command that needs no approval. Raises ToolError.
+    async def judge_words(
+        self, arguments: Mapping[str, object]
+    ) -> tuple[list[str] | None, list[Path]]:
+        """The words of a command that only reads, and needs no approval, with the protected places
+        that are hidden from it; None for all others. Raises ToolError.
 
-        They are noted for others, too, which may rename them.
+        Protected places are noted for others, too, which may rename them.
         """
         found = await asyncio.to_thread(self.protected.find) if self.protected else []
-        if not self.safe_commands(arguments):
-            return []
+        safe = self.safe_commands.rewrite(arguments)
+        if safe is None:
+            return None, []
         if self.protected and self.unreadable:  # these are no secret of a yes
             others = replace(self.protected, patterns=self.unreadable, known={})
             found += await asyncio.to_thread(others.find)
-        return found
+        return safe, found
 
     async def begin(self, *, reads: bool) -> CommandWatch:
         """Note what runs later, outside; a command that only reads leaves nothing of it. Raises
@@ -404,8 +408,9 @@ async def shell(
     }  # fmt: skip
     terminal.check_domains(given)
     sandbox, config, effects = terminal.sandbox, terminal.config, terminal.effects
-    hidden, words = await terminal.find_hidden(given), terminal.build_argv(given)
-    foreign, reads = network or domains or sandbox.kind == "none", terminal.safe_commands(given)
+    safe, hidden = await terminal.judge_words(given)
+    words, reads = terminal.build_argv(given, safe), safe is not None
+    foreign = network or domains or sandbox.kind == "none"
     label = Label.UNTRUSTED if foreign else Label.TRUSTED
     watch, alone = await terminal.begin(reads=reads), Alone()
     opening = sandbox.open_for(domains or (), context.check_address, None if reads else alone)
