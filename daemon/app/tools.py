@@ -26,15 +26,17 @@ from daemon.tools.base import Tool
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import RESERVED_FOLDERS
 from daemon.tools.executor import ToolExecutor
+from daemon.tools.layers.runs_later import runs_later
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager, load_client
 from daemon.tools.memory_tools import OwnersMemory
 from daemon.tools.policy.gate import PolicyGate
 from daemon.tools.policy.judges import Judge, judge
 from daemon.tools.policy.rules import RuleSet
-from daemon.tools.shell.deferred import runs_later
+from daemon.tools.shell.background import BackgroundCommands
+from daemon.tools.shell.run import merge_left
 from daemon.tools.shell.sandbox import Sandbox
-from daemon.tools.shell.tool import BackgroundCommands, Shell
+from daemon.tools.shell.tool import Shell
 from daemon.tools.signature import ToolDefinition, bind
 from daemon.tools.web.client import WebClient
 from daemon.tools.web.guard import AddressGuard
@@ -137,7 +139,10 @@ class ToolOwner:
         place = resolve_workspace(self.paths, config.workspace)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         guard = AddressGuard(config.http.allow)
-        self.sandbox = sandbox = await Sandbox.open(place, self.paths.home / "quarantine", guard)
+        home = self.paths.home
+        self.sandbox = sandbox = await Sandbox.open(
+            place, home / "quarantine", home / (shell.layers or "layers"), guard, shell.copy_mb
+        )
         beside = {INBOX: self.paths.inbox}
         guarded = tuple(config.protected_paths)
         protected = ProtectedFiles(sandbox.workspace, guarded)
@@ -145,10 +150,13 @@ class ToolOwner:
             sandbox.workspace, shell.max_output_chars, beside, protected.is_disguised
         )
         self.files = await FileStore.open(workspace, self.paths.undo, self.store, self.clock.now)
-        self.effects = effects = CommandEffects(self.files, self.clock.monotonic)
+        held = sandbox.layers.held if sandbox.layers else Path("/nonexistent")
+        self.effects = effects = CommandEffects(self.files, self.clock.monotonic, held, protected)
         if any(one.is_unsandboxed for one in self.config.mcp.values()):
             await stack.enter_async_context(effects.watch_server(outlives=True))
-        await effects.recover()  # of commands that a crash cut
+        await effects.recover()  # of what a crash cut
+        for said in await merge_left(sandbox, effects):
+            await self.notifier(said)
         background = BackgroundCommands(
             shell.background, shell.background_minutes * 60, shell.max_output_chars
         )

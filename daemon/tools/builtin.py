@@ -18,13 +18,8 @@ from daemon.tools.config import ToolsConfig
 from daemon.tools.memory_tools import OwnersMemory, recall, remember
 from daemon.tools.plan_tool import plan_tool
 from daemon.tools.registry import ToolRegistry
-from daemon.tools.shell.tool import (
-    BackgroundCommands,
-    Shell,
-    check_command,
-    shell_tool,
-    stop_tool,
-)
+from daemon.tools.shell.background import BackgroundCommands, check_command, stop_tool
+from daemon.tools.shell.tool import Shell, shell_tool
 from daemon.tools.signature import bind
 from daemon.tools.workspace.edits import delete_line, edit_file, write_file
 from daemon.tools.workspace.file_store import FileStore, copy_file, move_file

@@ -2,7 +2,7 @@
 tools/web/config.py.
 """
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -12,7 +12,7 @@ from daemon.tools.shell.safe_commands import PROGRAMS, READ_ONLY
 from daemon.tools.shell.sandbox import SandboxChoice
 from daemon.tools.web.config import NetConfig, WebConfig
 
-RESERVED_FOLDERS = ("agents", "skills", "logs", "files", "undo", "backups")
+RESERVED_FOLDERS = ("agents", "skills", "logs", "files", "undo", "backups", "layers")
 
 
 def _check_program(program: str) -> str:
@@ -54,6 +54,18 @@ class ShellConfig(BaseModel):
     )
     sandbox: SandboxChoice = Field(
         "auto", description='"auto": the best there is; "bubblewrap": without it no command runs'
+    )
+    copy_mb: float = Field(
+        50,
+        ge=0,
+        le=100_000,
+        description="a command works on a copy of a workspace up to this"
+        " size, where the machine has no overlays",
+    )
+    layers: Path | None = Field(
+        None,
+        description="a folder outside the workspace for what commands write until they end;"
+        " by default in HOME. In a container: on a volume",
     )
     background: int = Field(
         4, ge=0, le=100, description="so many commands may run in the background at a time"

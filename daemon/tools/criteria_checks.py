@@ -4,12 +4,12 @@ E10).
 
 import json
 import sys
-from functools import partial
+from contextlib import nullcontext
 from secrets import token_hex
 
 from daemon.core import value
-from daemon.core.clock import run_to_completion
 from daemon.core.turn_spec import check_pattern
+from daemon.tools.base import ToolError
 from daemon.tools.shell.process import Start, exchange, run_process
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.workspace.command_effects import CommandEffects
@@ -70,41 +70,38 @@ class CriteriaChecker:
             return _not_checked(TAINTED)
         if self.effects is None:
             return await self._run(command)
-        began = await self.effects.begin(turn, trusted=True)
-        if not began.clean:
-            await self.effects.cancel(began)
-            foreign = await self.effects.find_foreign()
+        foreign = await self.effects.find_foreign()
+        if foreign or self.effects.files.labels.at_work:
             return _not_checked(FOREIGN.format(foreign or "."))
-        try:
-            return await self._run(command)
-        finally:
-            await run_to_completion(self.effects.end(began, turn, trusted=True))
+        return await self._run(command)
 
     async def _run(self, command: str) -> CriterionResult:
+        """On a layer that is dropped: a check changes nothing."""
         sandbox = self.sandbox
-        watch = await sandbox.begin(token_hex(4))
+        layers = sandbox.layers
+        opened = layers.open(token_hex(6)) if layers else nullcontext()
         try:
-            ran = await run_process(
-                sandbox.wrap(command.split(), watch=watch),
-                cwd=sandbox.workspace,
-                env=sandbox.env,
-                timeout_s=self.command_s,
-                max_chars=OUTPUT_CHARS,
-                on_output=lambda text: None,
-                start=Start(partial(sandbox.lend, watch)),
-            )
+            async with opened as layer:
+                ran = await run_process(
+                    sandbox.wrap(command.split(), layer=layer),
+                    cwd=sandbox.find_cwd(layer),
+                    env=sandbox.find_env(layer),
+                    timeout_s=self.command_s,
+                    max_chars=OUTPUT_CHARS,
+                    on_output=lambda text: None,
+                    start=Start(fds=(layer.lock,) if layer else ()),
+                )
         except (OSError, ValueError) as error:  # ValueError: it contains a NUL
             why = getattr(error, "strerror", None) or error
             return _not_checked(f"the command could not be started: {why}")
-        finally:
-            note = await sandbox.end(watch)
+        except ToolError as error:
+            return _not_checked(str(error))
         warning = ""
         if ran.timed_out:
             warning = f"the command took longer than {self.command_s:g} s and was killed"
         elif ran.exit_code in NOT_RUNNABLE:
             warning = f"the command could not be run: {ran.output.strip()}"
-        output = f"{ran.output}\n{note}".rstrip()
-        return CriterionResult(ran.exit_code == 0 and not ran.timed_out, output, warning)
+        return CriterionResult(ran.exit_code == 0 and not ran.timed_out, ran.output, warning)
 
     async def match_pattern(self, pattern: str, text: str) -> CriterionResult:
         """Ignores case. In a process of its own, because a pattern can run forever."""

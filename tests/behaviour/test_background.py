@@ -17,15 +17,10 @@ from daemon.core.trust import Decision, Label
 from daemon.settings.redaction import Redactor
 from daemon.tools.base import ToolContext
 from daemon.tools.config import ShellConfig
+from daemon.tools.shell.background import BackgroundCommands, check_command, stop_command
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
-from daemon.tools.shell.tool import (
-    BackgroundCommands,
-    Shell,
-    check_command,
-    shell_tool,
-    stop_command,
-)
-from daemon.tools.workspace.command_effects import CommandEffects, CommandStart
+from daemon.tools.shell.tool import Shell, shell_tool
+from daemon.tools.workspace.command_effects import CommandEffects, Origin
 from tests.behaviour.test_shell import gone, processes_with
 from tests.fakes.tools import Bench
 
@@ -34,34 +29,19 @@ DEADLINE = 20
 
 
 class Eyes(CommandEffects):
-    """Records which commands it was asked about; `says` is what their output is good for."""
+    """Records which of the commands that it was asked about are clean; `says` is what their output is good for."""
 
     def __init__(self, says: Label = Label.TRUSTED) -> None:
         self.says = says
-        self.seen: list[tuple[str, str, bool]] = []
+        self.seen: list[bool] = []
 
-    async def start(
-        self, context: ToolContext | None = None, label: Label = Label.TRUSTED, maker: str = ""
-    ) -> CommandStart:
-        return CommandStart(f"before {len(self.seen)}", 0, 0.0, {})
+    async def start(self, context: ToolContext, label: Label, maker: str = "") -> Origin:
+        trusted = label is Label.TRUSTED
+        return Origin("", "", "", trusted=trusted, clean=trusted)
 
-    async def judge_reading(
-        self, context: ToolContext, label: Label, *, beside: bool
-    ) -> tuple[Label, tuple[str, ...]]:
-        self.seen.append(("reads", label.value, True))
-        return label.join_with(self.says), ()
-
-    async def finish(
-        self,
-        began: CommandStart,
-        context: ToolContext,
-        *,
-        label: Label = Label.TRUSTED,
-        final: bool = True,
-        alone: tuple[int, int] | None = None,
-    ) -> Label:
-        self.seen.append((began.name, label.value, final))
-        return label.join_with(self.says)
+    async def judge_output(self, origin: Origin) -> Label:
+        self.seen.append(origin.clean)
+        return self.says if origin.clean else Label.UNTRUSTED
 
 
 @pytest.fixture
@@ -246,7 +226,7 @@ async def test_F3_what_it_did_to_files_is_looked_at_and_its_output_is_no_better_
     bench = rig(workspace, eyes=eyes)
     result = await check(bench, await begin(bench, "true"))
     assert result.label is Label.UNTRUSTED
-    assert eyes.seen[-1] == ("before 0", "trusted", True)
+    assert eyes.seen[-1]
 
 
 async def test_one_that_was_started_after_reading_outside_text_stays_so(workspace: Path) -> None:
@@ -259,7 +239,7 @@ async def test_F3_a_command_that_is_waited_for_is_looked_at_too(workspace: Path)
     bench = rig(workspace, eyes=eyes)
     for given in ({"command": "true"}, {"command": "true", "network": True}):
         assert (await bench.one("shell", json.dumps(given))).label is Label.UNTRUSTED
-    assert [seen[1:] for seen in eyes.seen] == [("trusted", True), ("untrusted", True)]
+    assert eyes.seen == [True, False]
 
 
 async def test_secrets_are_taken_out_of_results_and_of_what_is_shown_meanwhile(

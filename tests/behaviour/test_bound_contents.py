@@ -250,21 +250,20 @@ async def test_an_approved_command_that_rewrites_the_script_of_the_next_makes_a_
 
 
 @pytest.mark.parametrize("strange", [True, False])
-async def test_nothing_that_was_asked_about_runs_beside_a_strangers_command_in_the_background(
+async def test_what_a_command_in_the_background_writes_is_run_by_no_other_until_it_ends(
     tmp_path: Path, model: FakeOpenAI, strange: bool
 ) -> None:
     place = workspace(tmp_path)
     (place / "deploy.sh").write_text("echo good > result\n")
     async with living(tmp_path, model) as it:
-        turn = await waits(it, runs(command="sleep 60", background=True, network=strange))
+        line = "echo 'echo evil > result' > deploy.sh; sleep 60"
+        turn = await waits(it, runs(command=line, background=True, network=strange))
         await it.command("/approve")
         await it.settled(turn)
         turn = await waits(it, runs(**DEPLOY))
         await it.command("/approve")
         await it.settled(turn)
-        told = model.requests[-1].last("tool")["content"]
-        assert ("could change what this runs" in told and "stop_command" in told) == strange
-        assert (place / "result").exists() != strange
+        assert (place / "result").read_text() == "good\n"
 
 
 async def test_a_permission_of_before_asks_once_more_and_says_why(
@@ -340,7 +339,7 @@ async def test_a_yes_to_a_launcher_that_was_set_aside_holds_until_a_stranger_put
         await it.settled(turn)
         turn = await waits(it, line)
         (asked,) = await questions(it, turn)
-        assert ".venv/bin has changed" in asked.preview
+        assert ".venv/bin/tool is new" in asked.preview
         assert (place / "result").read_text() == "good\ngood\n"
 
 

@@ -25,6 +25,8 @@ from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolOutput
 from daemon.tools.signature import bind, tool
+from tests.behaviour.test_shell import processes_with
+from tests.fakes import mcp
 from tests.fakes.commits import commit_of
 from tests.fakes.house import SESSION, Living, living, write_config
 from tests.fakes.openai import FakeOpenAI, calls, fails, gate, hangs, says
@@ -386,18 +388,20 @@ async def test_a_full_disk_holds_a_loop_up_and_loses_nothing_of_it_c6(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     disks, parts = full_disk()
-    async with house(tmp_path, model, looping("test_pass", "cat gate", most=1), parts) as it:
+    mark = f"94{os.getpid()}"
+    async with house(
+        tmp_path, model, looping("test_pass", f"sh wait.sh {mark}", most=1), parts
+    ) as it:
+        waits = tmp_path / "workspace" / "wait.sh"
+        waits.write_text("until grep -q go gate; do sleep 0.02; done")
         gate = tmp_path / "workspace" / "gate"
-        os.mkfifo(gate)
+        gate.touch()
         loop = await begin(it)
-        writing = await asyncio.to_thread(
-            gate.open, "w"
-        )  # the attempt is over, its criterion is being looked at
+        # the attempt is over, its criterion is being looked at
+        await mcp.until(lambda: bool(processes_with(mark)), 30)
         disks[0].full = True
         with it.house.loops.hub.watch() as happening:
-            writing.close()
-            gate.unlink()
-            gate.write_text("from now on it succeeds at once")
+            gate.write_text("go")
             await asyncio.wait_for(disks[0].refused.wait(), 30)
             disks[0].full = False
             await up_to_the_end(happening)

@@ -15,10 +15,12 @@ from daemon.sessions.inbox import InboxMessage
 from daemon.store.sqlite import SqliteStore
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.calls import HEARTBEAT_FILE
+from daemon.tools.shell.run import ORIGIN, merge_left
 from daemon.tools.workspace.command_effects import CommandEffects
 from daemon.tools.workspace.file_store import ChangeAuthor
 from daemon.tools.workspace.foreign import ForeignContents
 from tests.behaviour.test_files_labels import a_moment, context
+from tests.fakes.commands import Commands
 from tests.fakes.files import Desk
 from tests.fakes.house import living
 from tests.fakes.mcp import VENV, until
@@ -36,6 +38,13 @@ async def desk(tmp_path: Path) -> Desk:
 
 async def label(desk: Desk, path: str) -> Label:
     return (await desk.files.read(path, bytes))[1]
+
+
+async def ran(desk: Desk, line: str, outside: bool = False) -> Label:
+    """The label of what a command prints."""
+    effects = CommandEffects(desk.files, desk.clock.monotonic)
+    commands = Commands(desk.root, effects=effects)
+    return (await commands.run(line, context(desk.bench(), outside)))[1]
 
 
 async def test_the_workspace_is_the_owners_but_for_what_strangers_left_there(desk: Desk) -> None:
@@ -57,18 +66,10 @@ async def test_a_file_of_another_user_of_the_machine_is_a_strangers(desk: Desk) 
 async def test_a_trusted_command_leaves_the_owners_files_only_where_nothing_of_strangers_lies(
     desk: Desk,
 ) -> None:
-    effects, around = (
-        CommandEffects(desk.files, desk.clock.monotonic),
-        context(desk.bench(), False),
-    )
-    began = await effects.start(around)
-    (desk.root / "made.txt").write_text("made")
-    assert await effects.finish(began, around) is TRUSTED
+    assert await ran(desk, "echo made > made.txt") is TRUSTED
     assert await label(desk, "made.txt") is TRUSTED
     await desk.write("page.txt", "a page", label=UNTRUSTED)
-    began = await effects.start(around)
-    (desk.root / "later.txt").write_text("evil")
-    assert await effects.finish(began, around) is UNTRUSTED
+    assert await ran(desk, "echo evil > later.txt") is UNTRUSTED
     assert await label(desk, "later.txt") is UNTRUSTED
 
 
@@ -138,10 +139,16 @@ async def test_what_a_command_leaves_that_is_killed_with_the_daemon_is_judged_by
     tmp_path: Path, outside: bool, left: Label
 ) -> None:
     desk = await Desk.at(tmp_path)
-    await CommandEffects(desk.files, desk.clock.monotonic).start(context(desk.bench(), outside))
-    (desk.root / "half.txt").write_text("half")
+    effects = CommandEffects(desk.files, desk.clock.monotonic)
+    layers = Commands(desk.root).layers
+    origin = await effects.start(context(desk.bench(), outside), TRUSTED)
+    async with layers.open("killed") as layer:
+        layer.note.write_bytes(ORIGIN.dump_json(origin))
+        (layer.upper / "half.txt").write_text("half")
     again = await desk.again()
-    await CommandEffects(again.files, again.clock.monotonic).recover()
+    effects = CommandEffects(again.files, again.clock.monotonic)
+    await merge_left(Commands(desk.root).sandbox, effects)
+    assert (desk.root / "half.txt").read_text() == "half"
     assert await label(again, "half.txt") is left
 
 
@@ -272,14 +279,7 @@ async def test_a_copy_that_a_tainted_turn_or_command_makes_says_nothing_of_the_o
     await desk.write("copy.txt", STRANGE, label=UNTRUSTED)
     (desk.root / "other.txt").write_text(STRANGE * 2)
     await a_moment(desk.root)
-    effects, around = (
-        CommandEffects(desk.files, desk.clock.monotonic),
-        context(desk.bench(), True),
-    )
-    began = await effects.start(around)
-    (desk.root / "command.txt").write_text(STRANGE * 2)
-    (desk.root / "evil.txt").write_text(STRANGE * 3)
-    await effects.finish(began, around)
+    await ran(desk, "cat other.txt > command.txt; cat mine.txt mine.txt mine.txt > evil.txt", True)
     assert await label(desk, "copy.txt") is await label(desk, "command.txt") is UNTRUSTED
     (desk.root / "mine.txt").rename(desk.root / "mine2.txt")
     (desk.root / "other.txt").rename(desk.root / "other2.txt")
@@ -308,14 +308,7 @@ async def test_what_a_clean_command_brings_back_of_a_strangers_makes_all_that_it
     desk = await Desk.at(tmp_path)
     await desk.write("a.txt", STRANGE, label=UNTRUSTED)
     (desk.root / "a.txt").unlink()
-    effects, around = (
-        CommandEffects(desk.files, desk.clock.monotonic),
-        context(desk.bench(), False),
-    )
-    began = await effects.start(around)
-    (desk.root / "b.txt").write_text(STRANGE)
-    (desk.root / "c.txt").write_text("of " + STRANGE)
-    assert await effects.finish(began, around) is UNTRUSTED
+    assert await ran(desk, f"printf '{STRANGE}' > b.txt; echo 'of {STRANGE}' > c.txt") is UNTRUSTED
     assert await label(desk, "b.txt") is await label(desk, "c.txt") is UNTRUSTED
 
 

@@ -260,8 +260,8 @@ async def test_a11_over_a_restart_it_is_asked_anew(tmp_path: Path, model: FakeOp
 async def test_a11_what_a_command_in_the_background_writes_is_read_anew(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    """The command waits until the file has been read once."""
-    line = "touch begun; while [ ! -e go ]; do sleep 0.05; done; echo two > log.txt; touch done; while [ ! -e end ]; do sleep 0.05; done"
+    """What it writes is there when it has ended; it ends when the file has been read once."""
+    line = "until grep -q go gate; do sleep 0.05; done; echo two > log.txt"
     shell = {"command": line, "background": True}
     place = tmp_path / "workspace"
     model.script(
@@ -272,17 +272,15 @@ async def test_a11_what_a_command_in_the_background_writes_is_read_anew(
     @tool(effect=Effect.READ)
     async def wait(world: World) -> str:
         """Wait until it has written."""
-        while not (place / "begun").exists():
+        (place / "gate").write_text("go")
+        while (place / "log.txt").read_text() != "two\n":
             await asyncio.sleep(0.02)
-        (place / "go").touch()
-        while not (place / "done").exists():
-            await asyncio.sleep(0.02)
-        (place / "end").touch()
         return "it has written"
 
     parts = Overrides(tools=bind([wait], {World: World()}))
     async with living(tmp_path, model, {"agent": {"check_claims": False}}, parts) as alive:
         (place / "log.txt").write_text("one")
+        (place / "gate").touch()
         turn = await alive.say("go on, please")
         await alive.until(turn, "approval.asked")
         assert "Approved" in await alive.command("/approve")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.behaviour.test_shell import processes_with
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import Daemon, Json, error_of, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, Step, by, calls, gate, hangs, says
@@ -32,12 +33,11 @@ def test_mean():
     assert mean([2, 4]) == 3
 """
 HOLD = """
-import pathlib
+import pathlib, subprocess
 
 def pytest_sessionstart(session):
     if pathlib.Path("held").exists():
-        pathlib.Path("held").write_text("x")
-        pathlib.Path("release").read_text()
+        subprocess.run(["sleep", pathlib.Path("held").read_text()])
 """
 WRONG = "def add(a, b):\n    return a - b\n\ndef mean(xs):\n    return sum(xs)\n"
 HALF = WRONG.replace("a - b", "a + b")
@@ -146,15 +146,19 @@ async def over(daemon: Daemon) -> Json:
 @contextmanager
 def held(workspace: Path) -> Iterator[asyncio.Event]:
     """Test runs in this workspace wait for ever, and say so by the event."""
-    for name in ("held", "release"):
-        os.mkfifo(workspace / name)
-    descriptor, waiting = os.open(workspace / "held", os.O_RDWR | os.O_NONBLOCK), asyncio.Event()
-    asyncio.get_running_loop().add_reader(descriptor, waiting.set)
+    mark, waiting = f"93{os.getpid()}.1", asyncio.Event()
+    (workspace / "held").write_text(mark)
+
+    async def watch() -> None:
+        while not processes_with(f"sleep\0{mark}"):
+            await asyncio.sleep(0.02)
+        waiting.set()
+
+    watching = asyncio.create_task(watch())
     try:
         yield waiting
     finally:
-        asyncio.get_running_loop().remove_reader(descriptor)
-        os.close(descriptor)
+        watching.cancel()
         (workspace / "held").unlink()
 
 

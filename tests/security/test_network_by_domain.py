@@ -16,7 +16,8 @@ from daemon.core.rows import RuleRow
 from daemon.core.trust import Decision, Effect, Label
 from daemon.tools.config import ShellConfig
 from daemon.tools.policy.rules import RuleMatcher
-from daemon.tools.shell.tool import BackgroundCommands, Shell, check_command, shell_tool
+from daemon.tools.shell.background import BackgroundCommands, check_command
+from daemon.tools.shell.tool import Shell, shell_tool
 from tests.fakes.house import Living, living
 from tests.fakes.mcp import PROGRAM, Script, keeping
 from tests.fakes.openai import FakeOpenAI, calls, says

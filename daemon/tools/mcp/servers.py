@@ -236,7 +236,7 @@ class McpServer:
             yield None
             return
         is_off = config.sandbox == "off"
-        async with effects.watch_server(held=not is_off):
+        async with effects.watch_server():
             if is_off:
                 yield None
                 return

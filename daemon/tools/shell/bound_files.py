@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from difflib import unified_diff
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,7 +25,13 @@ from daemon.tools.base import Arguments, BoundContent, ToolContext
 from daemon.tools.calls import args_hash, parse_arguments
 from daemon.tools.policy.grants import NAMED
 from daemon.tools.shell.parse import OPERATORS, split_words
-from daemon.tools.workspace.command_effects import CommandEffects, Snapshot, hash_unknown
+from daemon.tools.workspace.command_effects import (
+    CommandEffects,
+    Snapshot,
+    hash_held,
+    hash_unknown,
+    list_held,
+)
 from daemon.tools.workspace.file_store import KEPT_PREFIX
 from daemon.tools.workspace.labels import NOTE, OWNERS, FileLabels
 from daemon.tools.workspace.protected import ProtectedFiles
@@ -39,15 +45,13 @@ BEFORE = "files were bound in another way when it was allowed, so it asks once m
 @value
 class CommandBinder:
     """What files held is kept in `folder`, so that a change can be shown, without secrets and
-    without what is `protected`. `reads_only` knows commands that run nothing; `list_lent` has
-    what was set aside and is there for commands only.
+    without what is `protected`. `reads_only` knows commands that run nothing.
     """
 
     effects: CommandEffects
     folder: Path
     tool: str
     reads_only: Callable[[Arguments], bool]
-    list_lent: Callable[[], dict[str, Path]] = dict
     redact: Callable[[str], str] = str
     protected: ProtectedFiles | None = None
 
@@ -68,8 +72,7 @@ class CommandBinder:
         now: datetime,
     ) -> BoundContent:
         named = list_named(labels.workspace.root, arguments)
-        strangers = find_strangers(snapshot, labels, maker, named)
-        strangers |= {path: hash_tree(place) for path, place in self.list_lent().items()}
+        strangers = find_strangers(snapshot, labels, self.effects.held, maker, named)
         lines = [describe_file(labels.workspace.root / path, path, now) for path in named]
         if strangers:
             shown = ", ".join(map(show_name, sorted(strangers)[:MAX_SHOWN]))
@@ -142,7 +145,7 @@ def find_maker(context: ToolContext, label: Label) -> str:
 
 
 def find_strangers(
-    snapshot: Snapshot, labels: FileLabels, maker: str, named: Container[str]
+    snapshot: Snapshot, labels: FileLabels, held: Path, maker: str, named: Container[str]
 ) -> dict[str, str]:
     """What is not the owner's, by path, with a digest; of very much, one digest for each folder at
     the top. What the command of this hash has left is no news to it, and what the owner's commands
@@ -151,10 +154,15 @@ def find_strangers(
     found = {
         place or ".": _hash_rows(place, labels, {maker, OWNERS, NOTE}) for place in snapshot[1]
     }
+    known = {maker, OWNERS}
     for entry, digest in hash_unknown(snapshot, labels):
-        known = {maker, OWNERS} if entry.path in named else {maker, OWNERS, NOTE}
-        if not labels.find_makers(entry.path, digest) <= known:
+        notes = set() if entry.path in named else {NOTE}
+        if not labels.find_makers(entry.path, digest) <= known | notes:
             found[entry.path] = digest or f"{entry.size} {entry.changed_ns}"
+    for path in list_held(held):
+        digest = hash_held(labels, held, path)
+        if not labels.is_same(path, digest) and not labels.find_makers(path, digest) <= known:
+            found[path] = digest
     if len(found) <= MAX_LISTED:
         return found
     groups = dict[str, list[str]]()
@@ -178,20 +186,6 @@ def _hash_rows(place: str, labels: FileLabels, known: Container[str]) -> str:
         if one.scope is not LabelScope.NAME and f"{one.path}/".startswith(place and f"{place}/")
     )
     return sha256("\n".join(rows).encode(errors="surrogateescape")).hexdigest()
-
-
-def hash_tree(place: Path) -> str:
-    """A digest of a file, or of all that is in a folder. No link is followed."""
-    digest = sha256()
-    for file in sorted((place, *place.rglob("*"))):
-        digest.update(os.fsencode(file.relative_to(place)))
-        with suppress(OSError):
-            if file.is_symlink():
-                digest.update(os.fsencode(file.readlink()))
-            elif file.is_file():
-                with file.open("rb") as opened:  # it may be large
-                    digest.update(file_digest(opened, "sha256").digest())
-    return digest.hexdigest()
 
 
 def list_named(root: Path, arguments: Arguments) -> list[str]:

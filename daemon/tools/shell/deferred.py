@@ -6,7 +6,6 @@ to commands. What they leave of it is set aside when they end, or at the daemon'
 import logging
 import math
 import os
-import re
 import shutil
 import stat
 from collections import Counter
@@ -17,47 +16,22 @@ from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 from threading import Lock
-from typing import Literal
 from urllib.parse import quote, unquote
 
 from pydantic import TypeAdapter
 
 from daemon.core import value
 from daemon.tools.base import ToolError
-from daemon.tools.shell.held import Held, copy_held, hold, move_held
-from daemon.tools.shell.owners_programs import SETTINGS, find_of_repository, find_of_start
-
-Kind = Literal[
-    "repository", "settings", "hooks", "launchers", "plain", "socket", "steps", "compiled"
-]
-NAMES = frozenset(
-    (".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
-     ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".inputrc", ".gitconfig",
-     ".envrc", ".direnv", ".vscode", ".idea", ".husky", ".devcontainer", ".mcp.json", ".claude",
-     ".cursor", ".exrc", ".vimrc", ".nvimrc", ".nvim.lua", ".gdbinit", ".lldbinit", ".yarnrc",
-     ".yarnrc.yml", ".npmrc", ".pnpmfile.cjs", "bunfig.toml", ".pre-commit-config.yaml",
-     "lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml", ".huskyrc", ".cargo",
-     ".mise.toml", "mise.toml", ".mise", "mise", "mise.local.toml", ".mise.local.toml",
-     ".dir-locals.el", ".dir-locals-2.el", ".devcontainer.json", ".githooks", ".pdbrc", ".perldb",
-     ".Rprofile", ".Renviron", ".RData", ".irbrc", ".pryrc", ".rdbgrc", ".byebugrc", ".ghci",
-     ".ocamlinit", ".iex.exs", ".erlang", ".psysh.php", ".octaverc", ".helix", ".zed", ".vim",
-     ".nvim", ".lvimrc", ".local.vimrc", ".vimrc.local", "_vimrc", ".ycm_extra_conf.py", ".fleet",
-     ".theia", ".gemini", ".codex", ".windsurf", ".kiro", ".roo", ".opencode", "opencode.json",
-     ".aider.conf.yml", ".autoenv", ".autoenv.zsh", ".overcommit.yml")
-)  # fmt: skip
-PATTERN = re.compile(
-    r".*\.code-workspace|\.lintstagedrc.*|lint-staged\.config\..*|\.huskyrc\..*|\.?mise\..*\.toml"
-    r"|\.autoenv.*"
+from daemon.tools.layers.held import Held, copy_held, hold, move_held
+from daemon.tools.layers.runs_later import (
+    Kind,
+    clean_settings,
+    clean_steps,
+    judge_folder,
+    judge_links,
+    only_paths,
 )
-WITHIN: Mapping[str, frozenset[str]] = {
-    ".config": frozenset(("git", "fish", "nvim", "helix", "zed", "mise", "mise.toml", "direnv",
-                          "systemd", "autostart", "lefthook.yml")),
-    ".hg": frozenset(("hgrc", "hgrc-not-shared")),
-}  # fmt: skip
-PACKAGES = frozenset(("site-packages", "dist-packages"))
-CUSTOMIZE = frozenset(("sitecustomize", "usercustomize"))
-ENVIRONMENTS = frozenset((".venv", "venv", ".env", "env"))
-POINTERS = ("commondir", "gitdir")
+
 MAX_CLOSED, MAX_NAME = 2000, 200
 OPEN = frozenset(("launchers", "steps", "compiled"))  # commands write them; looked at afterwards
 TOO_MANY = (
@@ -68,26 +42,6 @@ TOO_MANY = (
 LENT, KEPT, NOTE = "lent", "kept", ".running.json"
 SERVER, TOUCHED_S = "server-", 30.0
 log = logging.getLogger(__name__)
-SECTION = re.compile(r"\[([a-zA-Z]+)(?: \"([^\"\\\n]*)\")?\]\s*")
-SETTING = re.compile(r"\s*([a-zA-Z]+) ?= ?([^\"\\#;\n]*)")
-# What the list of a rebase may hold when a command has ended: nothing that starts a program.
-STEP = re.compile(
-    r"\s*(#.*|(p|pick|revert|e|edit|r|reword|f|fixup|s|squash|d|drop|l|label|t|reset|m|merge"
-    r"|u|update-ref|b|break|noop)(\s.*)?)?"
-)
-STEPS = frozenset(("git-rebase-todo", "git-rebase-todo.backup"))
-PLAIN_SETTINGS: Mapping[str, str] = {
-    "core": "repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
-    "|symlinks|autocrlf|eol|sharedrepository",
-    "remote": "url|fetch|push|mirror|tagopt|prune",
-    "branch": "remote|merge|rebase",
-    "user": "name|email",
-    "submodule": "url|active|branch",
-    "extensions": "objectformat|refstorage",
-    "init": "defaultbranch",
-    "pull": "rebase|ff",
-    "push": "default|autosetupremote",
-}
 
 
 @value
@@ -124,7 +78,7 @@ def find_deferred(root: Path, since: float = math.inf) -> dict[str, Deferred]:
                     judged.append((path, "socket", ""))
                 elif entry.name.endswith(".pyc") and info.st_ctime_ns >= since:
                     judged.append((path, "compiled", ""))
-            judged += (*_judge(root, place, inside), *_judge_links(place, links))
+            judged += (*judge_folder(root, place, inside), *judge_links(place, links))
             for path, kind, by in judged:
                 with suppress(OSError):
                     if by and path in found:
@@ -139,85 +93,8 @@ def find_deferred(root: Path, since: float = math.inf) -> dict[str, Deferred]:
     return found
 
 
-def runs_later(root: Path, path: str) -> bool:
-    """A file at this path, as it stands or as it would be made, runs later, or makes a folder do
-    so. Judged are the folders above it with their repositories.
-    """
-    steps = Path(os.path.relpath(root / path, root)).parts
-    for count, step in enumerate(() if ".." in steps else steps):
-        place = "/".join(steps[:count])
-        inside = {step: count + 1 < len(steps), **_list(root / place)}
-        if _is_repository(inside):
-            return True
-        judged = [*_judge(root, place, inside)]
-        if git := _list(root / place / ".git"):
-            judged += _judge(root, f"{place}/.git".lstrip("/"), git)
-        if any(f"{'/'.join(steps)}/".startswith(f"{one}/") for one, _, _ in judged):
-            return True
-    return False
-
-
-def _list(place: Path) -> dict[str, bool]:
-    """The names in a folder, and whether each is one."""
-    with suppress(OSError, ValueError), os.scandir(place) as entries:
-        return {one.name: one.is_dir(follow_symlinks=False) for one in entries}
-    return {}
-
-
 def _is_empty(place: Path) -> bool:
     return place.is_dir() and not any(place.iterdir())
-
-
-def _is_repository(inside: Mapping[str, bool]) -> bool:
-    return {"objects", "refs"} <= inside.keys() or {"HEAD", "commondir"} <= inside.keys()
-
-
-def _judge_links(place: str, links: set[str]) -> Iterator[tuple[str, Kind, str]]:
-    """An environment that lies elsewhere, under a name that says nothing."""
-    for name in links & (ENVIRONMENTS | {"node_modules"}):
-        yield f"{place}/{name}".lstrip("/"), "plain", ""
-
-
-def _judge(root: Path, place: str, inside: Mapping[str, bool]) -> Iterator[tuple[str, Kind, str]]:
-    above, prefix = Path(place), f"{place}/" if place else ""
-    if above.name == ".git" or _is_repository(inside):
-        if place:
-            yield place, "repository", ""
-        for name in inside.keys() & {*SETTINGS, *POINTERS}:
-            yield prefix + name, "settings" if name in SETTINGS else "plain", ""
-        for name in inside.keys() & {"hooks", "remotes", "branches"}:
-            yield prefix + name, "hooks", ""
-        yield from find_of_repository(root, place)
-    for name in inside:
-        if name in NAMES or PATTERN.fullmatch(name):
-            yield prefix + name, "plain", ""
-            yield from find_of_start(root, prefix + name)
-    for name in inside.keys() & WITHIN.get(above.name, frozenset()):
-        yield prefix + name, "plain", ""
-    if ".git" in inside and not inside[".git"]:
-        yield f"{prefix}.git", "plain", ""
-    if above.name in ("rebase-merge", "sequencer"):
-        for name in inside.keys() & {*STEPS, "strategy", "opts"}:
-            yield prefix + name, "steps", ""
-    yield from _judge_environment(root, place, inside)
-
-
-def _judge_environment(
-    root: Path, place: str, inside: Mapping[str, bool]
-) -> Iterator[tuple[str, Kind, str]]:
-    above, prefix = Path(place), f"{place}/" if place else ""
-    launchers = inside.keys() & {"bin", "Scripts"}
-    if "pyvenv.cfg" in inside or above.name in ENVIRONMENTS:
-        for name in launchers:
-            yield prefix + name, "launchers", ""
-    # A command's own has no launchers when it has ended.
-    if "pyvenv.cfg" in inside and launchers:
-        yield f"{prefix}pyvenv.cfg", "plain", f"{prefix}pyvenv.cfg"
-    if above.name == "node_modules" and above.parts.count("node_modules") == 1 and ".bin" in inside:
-        yield f"{prefix}.bin", "launchers", ""
-    for name in inside if above.name in PACKAGES else ():
-        if name.split(".")[0] in CUSTOMIZE or name.endswith(".pth"):
-            yield prefix + name, "launchers", ""
 
 
 def _stamp(root: Path, path: str, kind: Kind, by: str = "") -> Deferred:
@@ -397,14 +274,20 @@ class Quarantine:
             return
         cleaned = None
         if one.kind in ("settings", "steps"):
-            cleaned = clean_settings(at) if one.kind == "settings" else clean_steps(at, kept)
+            text = "" if at.is_link() else at.read()
+            if one.kind == "steps":
+                known = kept.read_text("utf-8", "replace") if kept else ""
+                cleaned = clean_steps(place.name, text, known)
+            else:
+                cleaned = "" if at.is_link() else clean_settings(text)
             if cleaned is None:
                 return
         if one.kind == "hooks" and _is_harmless(place):
             return
         if place.name in ("commondir", "gitdir", ".git") and _leads_inside(at, place, self.root):
             return
-        if place.suffix == ".pth" and one.kind == "launchers" and _only_paths(at):
+        is_path_file = place.suffix == ".pth" and one.kind == "launchers"
+        if is_path_file and not at.is_link() and only_paths(at.read()):
             return
         lent = quote(one.path, safe="")
         if one.kind == "launchers" and kept is None and len(lent) <= MAX_NAME and not at.is_link():
@@ -420,45 +303,9 @@ class Quarantine:
 WATCH = TypeAdapter(CommandWatch)
 
 
-def clean_settings(place: Held) -> str | None:
-    """Git's settings without those that could name a program; None when there are none of them."""
-    if place.is_link():
-        return ""
-    kept: list[str] = []
-    dropped, section = False, ""
-    for line in place.read().split("\n"):
-        if found := SECTION.fullmatch(line):
-            section = found[1].lower()
-        elif found := SETTING.fullmatch(line):
-            allowed = re.fullmatch(PLAIN_SETTINGS.get(section, "-"), found[1].lower())
-            if not allowed or "::" in found[2]:
-                dropped = True
-                continue
-        elif line.strip() and line.lstrip()[0] not in "#;":
-            dropped = True
-            continue
-        kept.append(line)
-    return "\n".join(kept) if dropped else None
-
-
-def clean_steps(place: Held, kept: Path | None) -> str | None:
-    """A rebase's list without the programs that were not in it before; None when there are none."""
-    if place.name not in STEPS:  # a strategy with a path in its name is a program
-        return None if re.fullmatch(r"[^/]*", place.read()) else ""
-    before = kept.read_text("utf-8", "replace").split("\n") if kept else []
-    lines = place.read().split("\n")
-    fine = [line for line in lines if STEP.fullmatch(line) or line in before]
-    return "\n".join(fine) if fine != lines else None
-
-
 def _changed_at(place: Path) -> float:
     """When anything in it was last changed."""
     return max(one.lstat().st_ctime for one in (place, *place.rglob("*")))
-
-
-def _only_paths(place: Held) -> bool:
-    """No line of it is run at each start of Python."""
-    return not (place.is_link() or re.search(r"(?m)^\W*import", place.read()))
 
 
 def _is_harmless(hooks: Path) -> bool:

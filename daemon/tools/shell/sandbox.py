@@ -8,25 +8,21 @@ import os
 import platform
 import shutil
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from secrets import token_hex
 from typing import Literal
 
 from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.tools.base import ToolError
+from daemon.tools.layers.layer import COPY_MB, MOUNT, OUT, Layer, Layers
 from daemon.tools.shell import landlock, remount
-from daemon.tools.shell.deferred import (
-    CommandWatch,
-    Quarantine,
-    close_deferred,
-    find_deferred,
-)
+from daemon.tools.shell.deferred import Quarantine, close_deferred, find_deferred
 from daemon.tools.shell.network import (
     NEEDS_BUBBLEWRAP,
     CheckAddress,
@@ -37,9 +33,9 @@ from daemon.tools.shell.network import (
 )
 from daemon.tools.shell.process import (
     WAIT_FOR_GO,
-    Check,
     ProcessResult,
     SandboxKind,
+    Start,
     exchange,
     run_process,
 )
@@ -68,7 +64,8 @@ OOM_FIRST = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; "
 PROCESS_LIMIT = "ulimit -u 1024 2>/dev/null || ulimit -p 1024 2>/dev/null; "
 PROBE_S = 5.0
 REMOUNT_S, START_S = 10.0, 20.0
-TICK_NS = 10_000_000
+HELD, PROBE, PROBED = "held", "probe-", ".aidaemon-probe"
+PROBE_SCRIPT = f"mkdir {PROBED} && : >{PROBED}/a && rm {PROBED}/a && ls >/dev/null"
 WRITES_THERE = (
     "Not run: the MCP server {} may write in the workspace, so it could change what this command"
     " runs after it was looked at, and {}. Nothing was lost. {}"
@@ -177,34 +174,6 @@ class Writers:
         return bool(inner and writer.closed) and await exchange(words, b"", REMOUNT_S) is not None
 
 
-@dataclass(slots=True)
-class Alone:
-    """When no server could write in the workspace, in ns since 1970. A file is stamped by the clock
-    or by its last tick.
-    """
-
-    since_ns: int = 0
-    until_ns: int = 0
-
-    @asynccontextmanager
-    async def keep(self, writers: Writers, kind: SandboxKind) -> AsyncIterator[None]:
-        """While they are held; what they and the command write is two ticks apart."""
-        async with writers.hold(kind):
-            apart_ns = 2 * TICK_NS if writers.running else 0
-            self.since_ns = time.time_ns() - (0 if apart_ns else TICK_NS)
-            await asyncio.sleep(apart_ns / 1e9)
-            try:
-                yield
-            finally:
-                await run_to_completion(asyncio.sleep(apart_ns / 1e9))
-                self.until_ns = time.time_ns() + (-TICK_NS if apart_ns else 1)
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """Up to now, if it goes on; nothing, before it has begun."""
-        return (self.since_ns, self.until_ns or time.time_ns()) if self.since_ns else (0, 0)
-
-
 def _find_inner(pid: int) -> str:
     """The first process inside the sandbox that this one waits for; "" where it has gone."""
     with suppress(OSError):
@@ -226,12 +195,18 @@ class Sandbox:
     kind: SandboxKind
     refusal: str = ""  # why nothing runs here at all
     quarantine: Quarantine | None = None
+    layers: Layers | None = None  # without, commands work in the workspace itself
     guard: AddressGuard = field(default_factory=AddressGuard, compare=False, repr=False)
     writers: Writers = field(default_factory=lambda: Writers(Path()), compare=False, repr=False)
 
     @classmethod
     async def open(
-        cls, workspace: Path, quarantine: Path | None = None, guard: AddressGuard | None = None
+        cls,
+        workspace: Path,
+        quarantine: Path | None = None,
+        layers: Path | None = None,
+        guard: AddressGuard | None = None,
+        copy_mb: float = COPY_MB,
     ) -> "Sandbox":
         """Find out once what this machine supports; do what an earlier daemon left."""
         root = await asyncio.to_thread(workspace.resolve)
@@ -241,40 +216,35 @@ class Sandbox:
         if kept:
             await asyncio.to_thread(kept.recover)
         refused = "" if closed else refusal
-        return cls(root, kind, refused, kept, guard or AddressGuard(), Writers(root))
+        made = cls(root, kind, refused, kept, None, guard or AddressGuard(), Writers(root))
+        if kept and layers:
+            found = Layers(root, layers, kept.folder / HELD, "", copy_mb)
+            return replace(made, layers=await made.probe_layers(found))
+        return made
 
-    async def begin(self, name: str) -> CommandWatch:
-        """Before a command that may write: what is there that runs later, outside."""
-        if self.quarantine:
-            return await asyncio.to_thread(self.quarantine.begin, name)
-        return CommandWatch(name, await asyncio.to_thread(find_deferred, self.workspace))
-
-    async def lend(self, watch: CommandWatch, check: Check | None = None) -> None:
-        """The last moment before it runs: first `check`, which may raise."""
-        if check:
-            await check()
-        if self.quarantine and watch.name:
-            await asyncio.to_thread(self.quarantine.lend)
-
-    async def end(self, watch: CommandWatch) -> str:
-        """After it: what was set aside, in words."""
-        return await asyncio.to_thread(self.quarantine.end, watch) if self.quarantine else ""
+    async def probe_layers(self, layers: Layers) -> Layers:
+        """Try an overlay: what is appended, added and deleted on it has to stand on it."""
+        if self.kind != "bubblewrap":
+            return replace(layers, obstacle="bubblewrap does not work here")
+        if layers.folder.is_relative_to(self.workspace):
+            return replace(layers, obstacle="its folder lies in the workspace")
+        try:
+            async with layers.open(f"{PROBE}{token_hex(4)}") as layer:
+                argv = self.wrap(["/bin/sh", "-c", PROBE_SCRIPT], layer=layer)
+                start = Start(fds=(layer.lock,))
+                ran = await run_process(
+                    argv, self.workspace, self.env, PROBE_S, max_chars=400, start=start
+                )
+                if ran.exit_code == 0 and (layer.upper / PROBED).is_dir():
+                    return layers
+                return replace(layers, obstacle=ran.output.strip() or "it did not work")
+        except (OSError, ToolError) as error:
+            return replace(layers, obstacle=str(error))
 
     def check_domains(self, domains: Iterable[str]) -> None:
         """Raises ToolError where a command cannot have the network by domain."""
         if parse_domains(domains) and self.kind != "bubblewrap":
             raise ToolError(f"{NEEDS_BUBBLEWRAP}.")
-
-    @asynccontextmanager
-    async def open_for(
-        self, domains: Sequence[str], check: CheckAddress, alone: Alone | None
-    ) -> AsyncIterator[NetworkProxy]:
-        """What is around one command: its network, and servers that only read while it is
-        `alone`.
-        """
-        held = alone.keep(self.writers, self.kind) if alone else nullcontext()
-        async with held, self.open_proxy(domains, check) as proxy:
-            yield proxy
 
     def open_proxy(
         self,
@@ -288,38 +258,60 @@ class Sandbox:
 
     @property
     def env(self) -> dict[str, str]:
-        """The whole environment of a command: nothing of the daemon's own."""
-        home = str(self.workspace)
-        extra = {"TMPDIR": home} if self.kind == "landlock" else {}
-        # What Python compiles is nobody's but this command's: no other program's part.
-        extra["PYTHONPYCACHEPREFIX"] = "/tmp/pycache"
-        # HOME is the workspace: start-up files there were not what was asked about.
-        extra |= {"PYTHONNOUSERSITE": "1", "GIT_CONFIG_GLOBAL": f"{home}/.gitconfig"}
-        return {"PATH": SEARCH_PATH, "HOME": home, "LANG": "C.UTF-8", "TERM": "dumb", **extra}
+        """The environment of what works in the workspace itself."""
+        return self.find_env(None)
 
     def wrap(
         self,
         command: Sequence[str],
         network: bool = False,
         hidden: Sequence[Path] = (),
-        watch: CommandWatch | None = None,
+        layer: Layer | None = None,
         proxy: NetworkProxy | None = None,
+        *,
+        reads: bool = False,
     ) -> list[str]:
-        """The command line that runs `command` in the sandbox; bubblewrap hides places of it.
-        Without a name of its `watch` it only reads in the workspace.
+        """The command line that runs `command` in the sandbox, on this layer or in the workspace
+        itself, which it only `reads`; bubblewrap hides places of it.
         """
-        env = {**self.env, **(proxy.env if proxy else {})}
+        env = {**self.find_env(layer), **(proxy.env if proxy else {})}
         options = ["--clearenv", *(word for item in env.items() for word in ("--setenv", *item))]
         line, place = [WAIT_FOR_GO + LIMITS, *command], self.workspace
-        reads = watch is not None and not watch.name
-        readable, writable = ([place], []) if reads else ([], [place])
-        wrapped = self._wrap(line, network, readable, writable, place, options, proxy)
         if self.kind != "bubblewrap":
-            return wrapped
-        found = watch.before if watch else find_deferred(place)
+            cwd = self.find_cwd(layer)
+            readable, writable = ([place], []) if reads else ([], [cwd])
+            if layer:
+                closed = layer.kind == "read-only"
+                readable = [place] if closed else []
+                writable = [layer.upper / OUT if closed else cwd, layer.tmp]
+            return self._wrap(line, network, readable, writable, cwd, options, proxy)
+        is_closed = reads or (layer and layer.kind == "read-only")
+        readable, writable = ([place], []) if is_closed else ([], [place])
+        wrapped = self._wrap(line, network, readable, writable, place, options, proxy)
         end = wrapped.index("--")
-        closed = close_deferred(place, found.values())
-        return [*wrapped[:end], *closed, *_hide(hidden), *_name_python(), *wrapped[end:]]
+        over = _list_over(place, layer)
+        wrapped = [*wrapped[:end], *over, *_hide(hidden), *_name_python(), *wrapped[end:]]
+        return _put_on(layer, wrapped) if layer and layer.kind == "overlay" else wrapped
+
+    def find_cwd(self, layer: Layer | None) -> Path:
+        """Where a command works, as the daemon sees it."""
+        is_copy = self.kind != "bubblewrap" and layer is not None and layer.kind == "copy"
+        return layer.upper if is_copy and layer else self.workspace
+
+    def find_env(self, layer: Layer | None) -> dict[str, str]:
+        """Its whole environment: nothing of the daemon's own."""
+        home = str(self.find_cwd(layer))
+        is_inside = self.kind == "bubblewrap"
+        tmp = "/tmp" if is_inside else str(layer.tmp) if layer else home
+        extra = {"TMPDIR": tmp} if self.kind == "landlock" else {}
+        if layer and layer.kind == "read-only":
+            extra["OUT"] = str((self.workspace if is_inside else layer.upper) / OUT)
+        # What Python compiles is nobody's but this command's: no other program's part.
+        extra["PYTHONPYCACHEPREFIX"] = f"{tmp}/pycache"
+        extra["GIT_CONFIG_NOSYSTEM"] = "1"
+        # HOME is the workspace: start-up files there were not what was asked about.
+        extra |= {"PYTHONNOUSERSITE": "1", "GIT_CONFIG_GLOBAL": f"{home}/.gitconfig"}
+        return {"PATH": SEARCH_PATH, "HOME": home, "LANG": "C.UTF-8", "TERM": "dumb", **extra}
 
     def wrap_server(
         self,
@@ -444,6 +436,27 @@ def bubblewrap_argv(network: bool) -> list[str]:
     for path in (Path("/proc", name) for name in HIDDEN_PROC):
         closed += ["--ro-bind", "/dev/null", str(path)] * path.exists()
     return [*words, "--proc", "/proc", "--dev", "/dev", *closed, *folders]
+
+
+def _list_over(place: Path, layer: Layer | None) -> list[str]:
+    """What stands in the place of the workspace, or of its folder `out`."""
+    if layer and layer.kind == "copy":
+        return ["--bind", str(layer.upper), str(place)]
+    if layer and layer.kind == "read-only":
+        return ["--bind", str(layer.upper / OUT), str(place / OUT)]
+    return []
+
+
+def _put_on(layer: Layer, line: Sequence[str]) -> list[str]:
+    """The line of bubblewrap in a user namespace in which the layer lies over the workspace."""
+    shell, flag, script, name, *rest = line
+    words = [
+        shutil.which("unshare") or "unshare", "--user", "--map-root-user", "--mount",
+        shell, flag, MOUNT + script, name, *layer.mount_words,
+    ]  # fmt: skip
+    user = [] if "--uid" in rest else ["--uid", str(os.geteuid()), "--gid", str(os.getegid())]
+    at = rest.index("--")
+    return [*words, *rest[:at], *user, "--sync-fd", str(layer.lock), *rest[at:]]
 
 
 def _name_python() -> list[str]:

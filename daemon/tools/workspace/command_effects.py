@@ -7,30 +7,32 @@ its output is untrusted, and so is what it changed. What a trusted command leave
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.rows import FileLabel, LabelScope, RunningCommand
-from daemon.core.trust import Label, join_sources
+from daemon.core.trust import Label, Sources, join_sources
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolContext
 from daemon.tools.workspace.file_store import FileStore
+from daemon.tools.workspace.foreign import Held
 from daemon.tools.workspace.labels import (
     OWNERS,
     CommandStart,
     FileLabels,
     Folders,
-    casefold_path,
     file_clock_ns,
 )
+from daemon.tools.workspace.protected import ProtectedFiles
 
-MAX_ENTRIES, MAX_KNOWN, MAX_FOREIGN, MAX_HASHED = 200_000, 5_000, 5_000, 64_000_000
+MAX_ENTRIES, MAX_FOREIGN, MAX_HASHED = 200_000, 5_000, 64_000_000
 TICK_NS, BAD = 20_000_000, Label.UNTRUSTED
-Span = tuple[int, int]
 Snapshot = tuple["list[ScannedEntry]", list[str]]  # all that is there, and unreadable folders
 
 
@@ -45,156 +47,158 @@ class ScannedEntry(NamedTuple):
     changed_ns: int
     size: int = -1
     owner: int | None = None
+    socket: bool = False
+
+
+@value
+class ChangedFile:
+    """What a command leaves at a path; `digest`: of a file or a link. `held`: it waits there for
+    the owner, so it needs a label of its own.
+    """
+
+    path: str
+    digest: str = ""
+    size: int = 0
+    head: bytes = b""  # see foreign.Held
+    folder: bool = False
+    gone: bool = False
+    held: bool = False
+
+
+@value
+class Origin:
+    """What a command is from: a call of a turn. It outlives a kill of the daemon beside the layer
+    that the command works on. `trusted`: so is what began it; `clean`: what it could read, too.
+    `holds`: private sources that any file may have held; `carries`: those of the turn; `maker`: see
+    FileLabel.
+    """
+
+    turn: str
+    session: str
+    call_id: str
+    trusted: bool
+    clean: bool
+    holds: Sources = ()
+    carries: Sources = ()
+    maker: str = ""
 
 
 @dataclass(slots=True)
 class CommandEffects:
-    """Looks before and after a command; after a kill in between, at the next start.
-
-    `running` are all; what is not trusted of these is in the labels' `at_work`; `crossed` are
-    those that ran beside it, `beside` those that did not run alone; `held` are servers that only
-    read while a command runs.
+    """Labels what commands leave when it is merged, and what servers write that share the
+    workspace. `held`: where the files wait that commands have made and that are not merged.
     """
 
     files: FileStore
     monotonic: Callable[[], float]
+    held: Path = Path("/nonexistent")
+    protected: ProtectedFiles | None = None
     wall_ns: Callable[[], int] = file_clock_ns
     max_entries: int = MAX_ENTRIES
     running: dict[str, CommandStart] = field(default_factory=dict)
-    crossed: set[str] = field(default_factory=set)
-    beside: set[str] = field(default_factory=set)
-    held: set[str] = field(default_factory=set)
     _count: int = 0
 
-    async def start(
-        self, context: ToolContext, label: Label = Label.TRUSTED, maker: str = ""
-    ) -> CommandStart:
-        """Before the command. Raises StoreUnavailable."""
-        trusted = not context.untrusted_source and label is Label.TRUSTED
-        return await self.begin(context.turn.id, trusted=trusted, maker=maker)
-
-    async def begin(
-        self, turn: str, *, trusted: bool, maker: str = "", held: bool = False
-    ) -> CommandStart:
-        """Before something that can change files. Raises StoreUnavailable."""
-        self._count += 1
-        name, at, began = f"{self.wall_ns()}-{self._count}", self.wall_ns(), self.monotonic()
-        snapshot = await self.scan()
-        clean = trusted and not await self._find_foreign(snapshot)
-        row = RunningCommand(name, at, turn, clean and not self.files.labels.at_work)
-        await self.files.store.write(lambda tx: tx.add_running_command(row))
-        folders = {entry.inode: entry.path for entry in snapshot[0] if entry.folder}
-        strange = frozenset[str]()
-        if maker and not clean:
-            labels = self.files.labels.snapshot()
-            strange = await asyncio.to_thread(find_strange, snapshot, labels, maker)
-        holds = join_sources(one.holds for one in self.files.labels.entries)
-        self.running[name] = started = CommandStart(
-            name, at, began, folders, clean, holds, maker, strange
-        )
-        self.held |= {name} if held else set()
-        if len(free := self.running.keys() - self.held) > 1:
-            self.beside |= free
-        if not clean:
-            self._distrust(started)
-        elif self.files.labels.at_work:
-            self.crossed.add(name)
-        return started
-
-    def _distrust(self, started: CommandStart) -> None:
-        if started.name in self.running:
-            self.files.labels.at_work[started.name] = started
-            self.crossed |= self.running.keys()
-
-    async def judge_reading(
-        self, context: ToolContext, label: Label, *, beside: bool
-    ) -> tuple[Label, tuple[str, ...]]:
-        """The label of what a command printed that could change nothing, and what private sources
-        it may hold; `beside`: something was at work when it began.
+    async def start(self, context: ToolContext, label: Label, maker: str = "") -> Origin:
+        """Before a command on a layer. `label` is what its output has from elsewhere, such as the
+        network.
         """
         labels = self.files.labels
         trusted = not context.untrusted_source and label is Label.TRUSTED
-        clean = trusted and not (beside or labels.at_work) and not await self.find_foreign()
+        clean = trusted and not labels.at_work and not await self.find_foreign()
         holds = join_sources(one.holds for one in labels.entries)
-        return Label.TRUSTED if clean else Label.UNTRUSTED, holds
+        return Origin(
+            context.turn.id, context.session_id, context.call_id, trusted, clean, holds,
+            tuple(context.carries), maker,
+        )  # fmt: skip
 
-    async def finish(
-        self,
-        began: CommandStart,
-        context: ToolContext,
-        *,
-        label: Label = Label.TRUSTED,
-        final: bool = True,
-        alone: Span | None = None,
-    ) -> Label:
-        """Label what it changed; gives the label of its output. Raises StoreUnavailable.
+    async def judge_output(self, origin: Origin) -> Label:
+        """Of what it printed, by what is there now."""
+        labels = self.files.labels
+        clean = origin.clean and not labels.at_work and not await self.find_foreign()
+        return Label.TRUSTED if clean else Label.UNTRUSTED
 
-        `label` is what the output has from elsewhere, such as the network; `final` is False while
-        the command continues in the background.
+    async def merge(
+        self, origin: Origin, changed: Sequence[ChangedFile], apply: Callable[[], str]
+    ) -> tuple[Label, str]:
+        """Label what a command has changed and let `apply` bring it over, in a thread; gives the
+        label of its output, and what `apply` says. Raises StoreUnavailable.
         """
-        trusted = not context.untrusted_source and label is Label.TRUSTED
-        turn, carries = context.turn.id, context.carries
-        return await self.end(
-            began, turn, trusted=trusted, final=final, carries=carries, alone=alone
+        labels, files = self.files.labels, self.files
+        async with files.lock:
+            label = await self.judge_output(origin)
+            if any(
+                labels.needs_cleaning(one.path) or labels.is_foreign(one.path, one.digest)
+                for one in changed
+                if one.digest
+            ):
+                label = Label.UNTRUSTED
+            if label is Label.TRUSTED:
+                added = await asyncio.to_thread(
+                    lambda: [*label_own(changed, labels.snapshot(), origin.turn)]
+                )
+                await labels.save(added)
+            elif changed:
+                snapshot, now = await self.scan(), labels.snapshot()
+                find = partial(label_foreign, changed, snapshot, now, origin)
+                await labels.save(*await asyncio.to_thread(find))
+            renamed = await asyncio.to_thread(self._find_renamed, changed)
+            said = await asyncio.to_thread(apply)
+            if self.protected:
+                await asyncio.to_thread(self.protected.note, renamed)
+            gone = [one.path for one in changed if one.gone]
+            await labels.remove(one for one in gone if not files.workspace.stat(one))
+        return label, said
+
+    def _find_renamed(self, changed: Sequence[ChangedFile]) -> list[str]:
+        """What is a protected file by another name, which it had before."""
+        if self.protected is None:
+            return []
+        names = (one.path for one in changed if one.gone and self.protected.has_name(one.path))
+        digests = {*map(self.files.labels.hash_file, names)}
+        return [one.path for one in changed if one.size and one.digest in digests]
+
+    async def begin(self, turn: str) -> CommandStart:
+        """Before a stranger's program that can change files itself. Raises StoreUnavailable."""
+        self._count += 1
+        name, at, began = f"{self.wall_ns()}-{self._count}", self.wall_ns(), self.monotonic()
+        snapshot = await self.scan()
+        await self.files.store.write(
+            lambda tx: tx.add_running_command(RunningCommand(name, at, turn))
         )
+        folders = {entry.inode: entry.path for entry in snapshot[0] if entry.folder}
+        self.running[name] = started = CommandStart(name, at, began, folders)
+        self.files.labels.at_work[name] = started
+        return started
 
-    async def end(
-        self,
-        began: CommandStart,
-        turn: str,
-        *,
-        trusted: bool,
-        final: bool = True,
-        carries: Iterable[str] = (),
-        alone: Span | None = None,
-    ) -> Label:
-        """The same for what has no context of a call. `carries`: private sources that what began it
-        may have put into files; `alone`: when no server could write, by the clock of files.
-        """
+    async def end(self, began: CommandStart, turn: str) -> None:
+        """Label what it changed. Raises StoreUnavailable."""
         labels, files = self.files.labels, self.files
         # A clock that was set back meanwhile hides nothing.
         reckoned = self.wall_ns() - int((self.monotonic() - began.monotonic) * 1e9)
         since = reckoned if reckoned < began.at_ns - TICK_NS else began.at_ns
         snapshot = await self.scan()
         async with files.lock:
-            clean = trusted and began.clean and began.name not in labels.at_work
-            crossed = began.name in self.crossed
-            if clean:
-                own_ns = None if crossed else since  # beside something else, nothing is its own
-                clean = not await self._find_foreign(snapshot, own_ns)
             now = labels.snapshot()
-            foreign: list[ForeignContent] = []
-            if clean:
-                added = await asyncio.to_thread(lambda: [*label_known(snapshot, now, turn)])
-            else:
-                self._distrust(began)
-                holds = (*carries, *began.holds)
-                if began.name in self.beside or not alone:
-                    began = replace(began, maker="")
-                changes = label_changes(
-                    snapshot, since, began.folders, now, turn, holds, began, alone or (0, 0)
-                )
-                added = await asyncio.to_thread(lambda: [*changes])
-                foreign = await asyncio.to_thread(list_foreign, snapshot, since, added, now, turn)
-            await labels.save(added, [began.name] if final else [], foreign)
-            if final:
-                self._forget(began.name)
+            changes = label_changes(snapshot, since, began.folders, now, turn)
+            added = await asyncio.to_thread(lambda: [*changes])
+            foreign = await asyncio.to_thread(list_foreign, snapshot, since, added, now, turn)
+            await labels.save(added, [began.name], foreign)
+            self._forget(began.name)
             entries, unreadable = snapshot
             if not unreadable:
                 gone = {one.path for one in labels.entries} - {entry.path for entry in entries}
-                await labels.remove(one for one in gone if one and not files.workspace.stat(one))
-        return Label.TRUSTED if clean else Label.UNTRUSTED
+                await labels.remove(one for one in gone if one and not self._stands(one))
+
+    def _stands(self, path: str) -> bool:
+        return bool(self.files.workspace.stat(path)) or os.path.lexists(self.held / path)
 
     @asynccontextmanager
-    async def watch_server(
-        self, *, outlives: bool = False, held: bool = False
-    ) -> AsyncIterator[None]:
+    async def watch_server(self, *, outlives: bool = False) -> AsyncIterator[None]:
         """A server that can write in the workspace runs: what it leaves is a stranger's.
 
         `outlives`: what it has started may go on without the daemon; the next start labels that.
-        `held`: it only reads while a command runs.
         """
-        began = await self.begin("", trusted=False, held=held)
+        began = await self.begin("")
         try:
             yield
         finally:
@@ -202,43 +206,34 @@ class CommandEffects:
 
     async def _end_server(self, began: CommandStart, outlives: bool) -> None:
         if outlives:
-            await self.begin("", trusted=False)
-        await self.end(began, "", trusted=False)
+            await self.begin("")
+        await self.end(began, "")
 
     def _forget(self, name: str) -> None:
         for table in (self.files.labels.at_work, self.running):
             table.pop(name, None)
-        for names in (self.crossed, self.beside, self.held):
-            names.discard(name)
-
-    async def cancel(self, began: CommandStart) -> None:
-        """It did not run."""
-        self._forget(began.name)
-        await self.files.labels.save([], [began.name])
 
     async def recover(self) -> None:
-        """Label what commands did whose end an earlier daemon did not see. Beside one that is not
-        clean, none is.
-        """
+        """Label what servers did whose end an earlier daemon did not see."""
         labels = self.files.labels
         found = await self.files.store.read(lambda tx: tx.list_running_commands())
         rows = [row for row in found if row.name not in self.running]
+        bad = [row for row in rows if not row.clean]  # an older daemon has noted commands, too
         if not rows:
             return
         snapshot = await self.scan()
-        clean = all(row.clean for row in rows)
+        if not bad and await self._find_foreign(snapshot):
+            bad = rows
+        changes = [
+            change
+            for row in bad
+            for change in label_changes(snapshot, row.at_ns, None, labels, row.turn)
+        ]
         foreign: list[ForeignContent] = []
-        if clean and not await self._find_foreign(snapshot, rows[0].at_ns):
-            changes = [*label_known(snapshot, labels, rows[0].turn)]
-        else:
-            changes = [
-                change
-                for row in rows
-                for change in label_changes(snapshot, row.at_ns, None, labels, row.turn)
-            ]
-            since = min(row.at_ns for row in rows)
+        if bad:
+            since = min(row.at_ns for row in bad)
             foreign = await asyncio.to_thread(
-                list_foreign, snapshot, since, changes, labels.snapshot(), rows[0].turn
+                list_foreign, snapshot, since, changes, labels.snapshot(), bad[0].turn
             )
         await labels.save(changes, [row.name for row in rows], foreign)
 
@@ -246,33 +241,93 @@ class CommandEffects:
         """Everything in the workspace."""
         return await asyncio.to_thread(scan, self.files.workspace.root, self.max_entries)
 
+    async def find_sockets(self) -> list[Path]:
+        """Of other programs that listen in the workspace."""
+        entries, _ = await self.scan()
+        return [self.files.workspace.root / one.path for one in entries if one.socket]
+
     async def find_foreign(self) -> str:
         """A file that nobody knows now; empty where there is none."""
         return await self._find_foreign(await self.scan())
 
-    async def _find_foreign(self, snapshot: Snapshot, own_ns: int | None = None) -> str:
+    async def _find_foreign(self, snapshot: Snapshot) -> str:
         labels = self.files.labels.snapshot()
-        return await asyncio.to_thread(find_foreign, snapshot, labels, own_ns)
+        return await asyncio.to_thread(find_foreign, snapshot, labels, self.held)
 
 
-def find_foreign(snapshot: Snapshot, labels: FileLabels, own_ns: int | None = None) -> str:
-    """A file that is not known to be trusted; empty where there is none. In a thread.
+def label_own(changed: Iterable[ChangedFile], labels: FileLabels, turn: str) -> Iterator[FileLabel]:
+    """What something trusted leaves: labels for what no folder's trust covers. In a thread."""
+    for one in changed:
+        if one.gone:
+            continue
+        if one.folder:
+            if labels.label_of_names([one.path]) is Label.UNTRUSTED:
+                yield from labels.label_new_names([one.path], turn, Label.TRUSTED)
+        elif one.held or labels.find_label(one.path, one.digest) is Label.UNTRUSTED:
+            yield FileLabel(one.path, Label.TRUSTED, turn, digest=one.digest)
 
-    What changed since `own_ns` has just been made by what is trusted, unless it has a bad label or
-    holds what a stranger's file held.
+
+def label_foreign(
+    changed: Sequence[ChangedFile], snapshot: Snapshot, labels: FileLabels, origin: Origin
+) -> tuple[list[FileLabel], tuple[str, ...], list[ForeignContent]]:
+    """What a command leaves that is not clean, with what strangers' files hold by now. It may hold
+    what any file did. What it has copied is whose it was. In a thread.
     """
+    turn, maker, files = origin.turn, origin.maker, [one for one in changed if one.digest]
+    added = labels.label_new_names([one.path for one in changed if one.folder], turn)
+    holds = join_sources((origin.carries, origin.holds))
+    strange = find_strange(snapshot, labels, maker, {one.size for one in files}) if maker else set()
+    contents = list[Held]()
+    for one in files:
+        if labels.is_same(one.path, one.digest):
+            continue
+        is_made = one.digest not in strange
+        found = {maker} if is_made else labels.find_makers(one.path, one.digest)
+        by = found.pop() if len(found) == 1 else ""
+        added.append(FileLabel(one.path, BAD, turn, digest=one.digest, holds=holds, maker=by))
+        is_plain = "/.git/" not in f"/{one.path}" and one.size <= MAX_HASHED
+        if is_plain and len(contents) < MAX_FOREIGN:
+            contents.append(Held(one.path, one.digest, one.size, one.head))
+    own = {
+        labels.hash_file(entry.path)
+        for entry in snapshot[0]
+        if entry.size in {one.size for one in contents}
+        and labels.find_label(entry.path, owner=entry.owner) is Label.TRUSTED
+    }
+    return (
+        added,
+        (),
+        labels.find_new_foreign((one for one in contents if one.digest not in own), turn),
+    )
+
+
+def find_foreign(snapshot: Snapshot, labels: FileLabels, held: Path) -> str:
+    """A file that is not known to be trusted; empty where there is none. In a thread."""
     entries, unreadable = snapshot
     if unreadable:
         return unreadable[0] or "."
     for entry in entries:
         if entry.folder:
             continue
-        is_own = own_ns is not None and entry.changed_ns >= own_ns
-        if is_own and not (labels.needs_cleaning(entry.path) or labels.is_foreign(entry.path)):
-            continue
         if labels.find_label(entry.path, owner=entry.owner) is Label.UNTRUSTED:
             return entry.path
-    return ""
+    waiting = list_held(held)
+    return next(
+        (one for one in waiting if not labels.is_same(one, hash_held(labels, held, one))), ""
+    )
+
+
+def list_held(held: Path) -> Iterator[str]:
+    """The files and links that wait there. In a thread."""
+    for folder, folders, files in os.walk(held):
+        links = [one for one in folders if Path(folder, one).is_symlink()]
+        for name in (*files, *links):
+            yield str(Path(folder, name).relative_to(held))
+
+
+def hash_held(labels: FileLabels, held: Path, path: str) -> str:
+    """The digest of what waits there."""
+    return labels.hash_file(str(held / path))
 
 
 def hash_unknown(snapshot: Snapshot, labels: FileLabels) -> Iterator[tuple[ScannedEntry, str]]:
@@ -286,70 +341,41 @@ def hash_unknown(snapshot: Snapshot, labels: FileLabels) -> Iterator[tuple[Scann
         yield entry, labels.hash_file(entry.path) if fits else ""
 
 
-def find_strange(snapshot: Snapshot, labels: FileLabels, maker: str) -> frozenset[str]:
-    """See CommandStart: what this maker's commands and the owner's have not left. In a thread."""
-    return frozenset(
-        digest or str(entry.size)
-        for entry, digest in hash_unknown(snapshot, labels)
-        if (digest or entry.size > 0)
-        and not labels.find_makers(entry.path, digest) <= {maker, OWNERS}
-    )
-
-
-def label_known(snapshot: Snapshot, labels: FileLabels, turn: str) -> Iterator[FileLabel]:
-    """What something trusted has left: labels for what no folder's trust covers. In a thread."""
-    count = 0
-    for entry in snapshot[0]:
-        if entry.folder:
-            if labels.label_of_names([entry.path]) is Label.UNTRUSTED:
-                yield from labels.label_new_names([entry.path], turn, Label.TRUSTED)
-        elif labels.find_label(entry.path, owner=entry.owner) is Label.UNTRUSTED:
-            if digest := labels.hash_file(entry.path):
-                yield FileLabel(entry.path, Label.TRUSTED, turn, digest=digest)
-        else:
-            continue
-        count += 1
-        if count > MAX_KNOWN:  # the rest stays unknown, and is asked about
-            return
-
-
-def label_changes(
-    snapshot: Snapshot,
-    since_ns: int,
-    folders: Folders | None,
-    labels: FileLabels,
-    turn: str,
-    carries: Iterable[str] = (),
-    began: CommandStart | None = None,
-    alone: Span = (0, 0),
-) -> Iterator[FileLabel]:
-    """The labels that a command leaves, given what is there now and where folders were before.
-
-    Files with a new stamp are labelled, and names of new folders. A moved folder takes the labels
-    in it along: the stamps of files in it do not tell. Where nobody knows what was moved, and
-    something is untrusted, everything in a changed folder counts. What it changed may hold what any
-    file did. What others left it has not made, wherever that stands now, nor what changed when it
-    was not `alone`.
-    """
-    holds = join_sources((carries, *(one.holds for one in labels.entries)))
-    maker, strange = (began.maker, {*began.strange}) if began else ("", set[str]())
-    strange |= {
+def find_strange(
+    snapshot: Snapshot, labels: FileLabels, maker: str, sizes: Container[int]
+) -> set[str]:
+    """The digests of these sizes that this maker's commands and the owner's have not left."""
+    rows = {
         one.digest
         for one in labels.entries
         if one.label is Label.UNTRUSTED and one.maker not in (maker, OWNERS)
     }
+    entries = [entry for entry in snapshot[0] if entry.size > 0 and entry.size in sizes]
+    return rows | {
+        digest
+        for entry, digest in hash_unknown((entries, []), labels)
+        if not labels.find_makers(entry.path, digest) <= {maker, OWNERS}
+    }
+
+
+def label_changes(
+    snapshot: Snapshot, since_ns: int, folders: Folders | None, labels: FileLabels, turn: str
+) -> Iterator[FileLabel]:
+    """The labels that a server leaves, given what is there now and where folders were before.
+
+    Files with a new stamp are labelled, and names of new folders. A moved folder takes the labels
+    in it along: the stamps of files in it do not tell. Where nobody knows what was moved, and
+    something is untrusted, everything in a changed folder counts. What it changed may hold what any
+    file did.
+    """
+    holds = join_sources(one.holds for one in labels.entries)
     entries, unreadable = snapshot
     trees = [*unreadable]
     for entry in entries:
         path, changed = entry.path, entry.changed_ns >= since_ns
         if not entry.folder:
             if changed and not labels.is_same(path):
-                digest = labels.hash_file(path) if maker and entry.size <= MAX_HASHED else ""
-                is_new = not entry.size or strange.isdisjoint((digest, str(entry.size)))
-                is_made = is_new and alone[0] < entry.changed_ns < alone[1]
-                found = {maker} if is_made else labels.find_makers(path, digest)
-                by = found.pop() if len(found) == 1 else ""
-                yield FileLabel(path, BAD, turn, digest=digest, holds=holds, maker=by)
+                yield FileLabel(path, BAD, turn, holds=holds)
         elif folders is None:
             if changed and labels.has_foreign:
                 trees.append(path)
@@ -365,11 +391,7 @@ def label_changes(
                 if labels.find_folder_label(former) is Label.UNTRUSTED:
                     trees.append(path)
     for place in trees:
-        tree = FileLabel(place, BAD, turn, LabelScope.TREE, holds=holds, maker=maker)
-        had = labels.by_folded.get(casefold_path(place), {}).get(place, tree)
-        if maker == OWNERS and (had.label, had.scope) == (tree.label, tree.scope):
-            tree = replace(had, holds=holds)  # whoever has left something there, it still is
-        yield tree
+        yield FileLabel(place, BAD, turn, LabelScope.TREE, holds=holds)
 
 
 def list_foreign(
@@ -417,7 +439,10 @@ def scan(root: Path, max_entries: int = MAX_ENTRIES) -> Snapshot:
                         inode, is_folder = (info.st_dev, info.st_ino), stat.S_ISDIR(info.st_mode)
                         size = info.st_size if stat.S_ISREG(info.st_mode) else -1
                         changed, owner = info.st_ctime_ns, info.st_uid
-                        found.append(ScannedEntry(path, is_folder, inode, changed, size, owner))
+                        listens = stat.S_ISSOCK(info.st_mode)
+                        found.append(
+                            ScannedEntry(path, is_folder, inode, changed, size, owner, listens)
+                        )
                         folders += [path] * is_folder
         except FileNotFoundError:
             continue

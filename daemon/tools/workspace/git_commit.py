@@ -115,7 +115,7 @@ class Committer:
         script = ["/bin/sh", "-c", SCRIPT, message, str(len(places)), *(places or [".", *left_out])]
         found = await asyncio.to_thread(self.protected.find) if self.protected else []
         unseen = [one for one in found if ".git" not in one.relative_to(sandbox.workspace).parts]
-        argv = sandbox.wrap(script, hidden=unseen, watch=await sandbox.begin(""))
+        argv = sandbox.wrap(script, hidden=unseen)
         ran = await stream_process(
             lambda data: output.extend(data[: MAX_BYTES - len(output)]),
             argv, sandbox.workspace, sandbox.env, TIMEOUT_S,

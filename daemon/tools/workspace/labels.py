@@ -35,20 +35,14 @@ Folders = Mapping[tuple[int, int], str]
 
 @value
 class CommandStart:
-    """Something that can change files is at work. `folders` were there when it began; `clean`: what
-    began it is trusted, and all that it could read then. `holds`: what any file may have held;
-    `maker`: see FileLabel. `strange`: the digests of what others had left by then; of what is too
-    large, the sizes.
+    """Something of a stranger's that can change files is at work. `folders` were there when it
+    began.
     """
 
     name: str
     at_ns: int
     monotonic: float
     folders: Folders
-    clean: bool = False
-    holds: tuple[str, ...] = ()
-    maker: str = ""
-    strange: frozenset[str] = frozenset()
 
 
 def file_clock_ns() -> int:
@@ -304,12 +298,12 @@ class FileLabels:
         """It has a bad label of its own, which stays until a trusted text stands there."""
         return any(one.label is UNTRUSTED for one in self.find_own(name))
 
-    def is_same(self, name: str) -> bool:
-        """It has a good label of its own, for what it holds now."""
+    def is_same(self, name: str, digest: str = "") -> bool:
+        """It has a good label of its own, for what it holds: this, or what stands there now."""
         own = self.find_own(name)
         if not own or any(one.label is UNTRUSTED for one in own):
             return False
-        return bool(own[0].digest) and own[0].digest == self.hash_file(name)
+        return bool(own[0].digest) and own[0].digest == (digest or self.hash_file(name))
 
     @property
     def has_foreign(self) -> bool:

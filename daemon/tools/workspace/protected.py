@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import translate
@@ -73,6 +73,17 @@ class ProtectedFiles:
         if generation is None or is_protected(PurePosixPath(path), self.patterns):
             return False
         return _is_same(self.root / path, generation)
+
+    def note(self, paths: Iterable[str]) -> None:
+        """Protected files stand here by another name. In a thread."""
+        for path in paths:
+            place = self.root / path
+            with suppress(OSError):
+                self.known[INODE(place.lstat())] = _find_generation(place)
+
+    def has_name(self, path: str) -> bool:
+        """It is protected by its name, or a folder above it is."""
+        return is_protected(PurePosixPath(path), self.patterns)
 
     def covers(self, path: str) -> bool:
         """It is protected by its name, or may be by another of its names."""

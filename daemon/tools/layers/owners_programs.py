@@ -72,8 +72,8 @@ JS_ENDINGS = (
 Named = tuple[str, Literal["settings", "hooks", "plain"], str]  # path, kind, what names it
 
 
-def find_of_repository(root: Path, place: str) -> Iterator[Named]:
-    """What a repository's settings and hooks name in the workspace."""
+def find_of_repository(root: Path, place: str, over: Path) -> Iterator[Named]:
+    """What a repository's settings and hooks name in the workspace, or in what lies `over` it."""
     here = root / place
     tops = [*_list_tops(here)]
     own = (here / name for name in SETTINGS)
@@ -98,37 +98,37 @@ def find_of_repository(root: Path, place: str) -> Iterator[Named]:
                     if _name(root, folder) and mode_of(folder):
                         yield _name(root, folder), "hooks", by
             elif not INERT_SETTING.fullmatch(key):
-                for path in list_named(root, tops, value, whole=True):
+                for path in list_named(root, tops, value, over, whole=True):
                     yield path, "plain", by
     for folder in dict.fromkeys(hooks):
-        yield from _find_of_hooks(root, tops, folder)
+        yield from _find_of_hooks(root, tops, folder, over)
 
 
-def find_of_start(root: Path, path: str) -> Iterator[Named]:
+def find_of_start(root: Path, path: str, over: Path) -> Iterator[Named]:
     """What a start-up file, or a folder of them, names."""
     place = root / path
     if place.name in HOOK_FOLDERS:
-        yield from _find_of_hooks(root, [place.parent], place)
+        yield from _find_of_hooks(root, [place.parent], place, over)
         return
     files = [place]
     if S_ISDIR(mode_of(place)):
         files = [one for one in place.iterdir() if STARTS.fullmatch(one.name)]
     for file in files:
         whole = WHOLE.fullmatch(file.name) is not None
-        for found in list_named(root, [place.parent], _read(file), whole=whole):
+        for found in list_named(root, [place.parent], _read(file), over, whole=whole):
             yield found, "plain", path
 
 
-def _find_of_hooks(root: Path, tops: Sequence[Path], folder: Path) -> Iterator[Named]:
+def _find_of_hooks(root: Path, tops: Sequence[Path], folder: Path, over: Path) -> Iterator[Named]:
     with suppress(OSError):
         for file in folder.iterdir():
             if not file.name.endswith(".sample"):
-                for path in list_named(root, [*tops, folder], _read(file)):
+                for path in list_named(root, [*tops, folder], _read(file), over):
                     yield path, "plain", _name(root, folder)
 
 
 def list_named(
-    root: Path, tops: Sequence[Path], text: str, *, whole: bool = False
+    root: Path, tops: Sequence[Path], text: str, over: Path, *, whole: bool = False
 ) -> Iterator[str]:
     """The files that a text names and what those name: code, what a program is said to run, or
     with `whole` every file; nothing that is built or says how to build.
@@ -141,12 +141,14 @@ def list_named(
             for piece, is_run in (*_list_pieces(each), *_list_modules(each)):
                 for place in places:
                     path = _name(root, _join(place, piece)) or _name(root, place / piece.strip("/"))
-                    if path in found or len(found) >= MAX_NAMED or not _is_own(root, path):
+                    if path in found or len(found) >= MAX_NAMED or not path:
                         continue
-                    if all_files or is_run or _looks_like_code(root / path):
+                    file = root / path if mode_of(root / path) else over / path
+                    if not _is_own(file, path):
+                        continue
+                    if all_files or is_run or _looks_like_code(file):
                         found[path] = None
-                        file = root / path
-                        further.append((_read(file), [*tops, file.parent], False))
+                        further.append((_read(file), [*tops, (root / path).parent], False))
         level = further
     yield from found
 
@@ -192,10 +194,10 @@ def _list_modules(text: str) -> Iterator[tuple[str, bool]]:
         yield from ((f"{module}{ending}", True) for ending in JS_ENDINGS)
 
 
-def _is_own(root: Path, path: str) -> bool:
+def _is_own(file: Path, path: str) -> bool:
     parts = path.split("/")
     built = any(fnmatchcase(parts[-1], pattern) for pattern in BUILT_BY)
-    return not (OUTPUT_FOLDERS & set(parts) or built) and S_ISREG(mode_of(root / path))
+    return not (OUTPUT_FOLDERS & set(parts) or built) and S_ISREG(mode_of(file))
 
 
 def _looks_like_code(file: Path) -> bool:

@@ -1,0 +1,218 @@
+"""What a command changed: read from its layer, beside the workspace as it stands by now."""
+
+import filecmp
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from daemon.core import value
+from daemon.tools.layers.layer import OUT, Layer
+
+Kind = Literal["folder", "file", "mode", "link", "deleted", "special"]
+MEANWHILE = "the owner changed it meanwhile"
+OPAQUE, ORIGIN = "user.overlay.opaque", "user.overlay.origin"
+MAX_PATH = 4096 - 256  # the names in it are to fit, too
+UPS = re.compile(r"(\.\./)*")
+
+
+@value
+class Change:
+    """`source`: where the new content lies. `conflict`: what the owner did there meanwhile."""
+
+    path: str
+    kind: Kind
+    source: Path
+    conflict: str = ""
+
+
+class ChangeReader:
+    """Of one layer. What is held lies over the workspace. In a thread."""
+
+    def __init__(self, layer: Layer) -> None:
+        self.layer, self.upper = layer, layer.upper
+        self.lowers = (layer.held, layer.workspace)
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """In the order of merging: what is gone first, folders before what is in them."""
+        if self.layer.kind == "overlay":
+            return [*self._walk("")]
+        return [*self._compare(OUT if self.layer.kind == "read-only" else "", moved=False)]
+
+    def list_names(self, place: str) -> dict[str, os.stat_result]:
+        """What stands in this folder of the view when the command has ended."""
+        upper = list_folder(self.upper / place)
+        if self.layer.kind != "overlay":
+            return upper
+        below = {} if has_mark(self.upper / place, OPAQUE) else self._list_below(place)
+        return {name: info for name, info in {**below, **upper}.items() if not is_whiteout(info)}
+
+    def find_before(self, path: str) -> os.stat_result | None:
+        """What stands below the layer; None for nothing."""
+        found = (lstat(lower / path) for lower in self.lowers)
+        return next((one for one in found if one), None)
+
+    def _list_below(self, place: str) -> dict[str, os.stat_result]:
+        held, workspace = (list_folder(lower / place) for lower in self.lowers)
+        return {**workspace, **held}
+
+    def _walk(self, place: str) -> Iterator[Change]:
+        here = self.upper / place
+        if not open_folder(here):
+            yield Change(place, "special", here)
+            return
+        inside = list_folder(here)
+        if has_mark(here, OPAQUE):
+            for name in sorted(self._list_below(place).keys() - inside.keys()):
+                yield from self._delete(join(place, name))
+        for name, now in sorted(inside.items()):
+            yield from self._judge(join(place, name), now)
+
+    def _judge(self, path: str, now: os.stat_result) -> Iterator[Change]:
+        source, before = self.upper / path, self.find_before(path)
+        if is_whiteout(now):
+            yield from self._delete(path)
+            return
+        if before and stat.S_IFMT(before.st_mode) != stat.S_IFMT(now.st_mode):
+            yield from self._delete(path)
+            before = None
+        if stat.S_ISDIR(now.st_mode):
+            if before is None:
+                yield Change(path, "folder", source)
+            yield from self._walk(path)
+        else:
+            yield from self._judge_file(path, now, before)
+
+    def _judge_file(
+        self, path: str, now: os.stat_result, before: os.stat_result | None
+    ) -> Iterator[Change]:
+        source, conflict = self.upper / path, self._find_conflict(path)
+        if stat.S_ISREG(now.st_mode):
+            same = before is not None and self._is_same(path, now, before)
+            if not same:
+                yield Change(path, "file", source, conflict)
+            elif before and (now.st_mode ^ before.st_mode) & 0o111:
+                yield Change(path, "mode", source, conflict)
+        elif not stat.S_ISLNK(now.st_mode):
+            yield Change(path, "special", source)
+        elif before is None or source.readlink() != self._find_place(path).readlink():
+            yield Change(path, "link", source, conflict)
+
+    def _find_place(self, path: str) -> Path:
+        return next(lower / path for lower in self.lowers if lstat(lower / path))
+
+    def _is_same(self, path: str, now: os.stat_result, before: os.stat_result) -> bool:
+        if now.st_size != before.st_size:
+            return False
+        with suppress(OSError):
+            return filecmp.cmp(self.upper / path, self._find_place(path), shallow=False)
+        return False
+
+    def _delete(self, path: str) -> Iterator[Change]:
+        before = self.find_before(path)
+        if before is None:
+            return
+        if stat.S_ISDIR(before.st_mode):
+            for name in sorted(self._list_below(path)):
+                yield from self._delete(join(path, name))
+            yield Change(path, "deleted", self.upper / path)
+        else:
+            yield Change(path, "deleted", self.upper / path, self._find_conflict(path))
+
+    def _find_conflict(self, path: str) -> str:
+        """By the workspace's own stamps: what is there is newer, or what was there has gone."""
+        workspace = self.layer.workspace
+        if below := lstat(workspace / path):
+            return MEANWHILE * self.layer.is_late(below)
+        if lstat(self.layer.held / path):
+            return ""
+        folder, was_there = lstat((workspace / path).parent), has_mark(self.upper / path, ORIGIN)
+        return MEANWHILE * bool(was_there and folder and self.layer.is_late(folder))
+
+    def _compare(self, place: str, *, moved: bool) -> Iterator[Change]:
+        """Of a copy: what is newer than the copy, or stands in a folder that is, is looked at."""
+        here = self.upper / place
+        if not open_folder(here):
+            yield Change(place, "special", here)
+            return
+        inside, below = list_folder(here), self._list_below(place)
+        for name in sorted(below.keys() - inside.keys()):
+            if not self.layer.is_late(below[name]):
+                yield from self._delete(join(place, name))
+        for name, now in sorted(inside.items()):
+            path, before = join(place, name), below.get(name)
+            late = self.layer.is_late(now)
+            if before and stat.S_IFMT(before.st_mode) != stat.S_IFMT(now.st_mode):
+                if late or moved or not self.layer.is_late(before):
+                    yield from self._delete(path)
+                    before = None
+                else:
+                    continue
+            if stat.S_ISDIR(now.st_mode):
+                if before is None:
+                    yield Change(path, "folder", self.upper / path)
+                yield from self._compare(path, moved=late or moved)
+            elif before is None or late or (moved and not self.layer.is_late(before)):
+                yield from self._judge_file(path, now, before)
+
+
+def leads_out(path: str, target: str) -> bool:
+    """A link at this path may lead out of the workspace, or into a repository's own files."""
+    found = UPS.match(f"{target}/")
+    ups = len(found[0]) // 3 if found else 0
+    rest = f"{target}/"[3 * ups :]
+    is_plain = not target.startswith("/") and "../" not in f"/{rest}" and ups <= path.count("/")
+    return not is_plain or ".git" in target.lower().split("/")
+
+
+def list_folder(place: Path) -> dict[str, os.stat_result]:
+    """What is in it, by name; no link is followed."""
+    found = dict[str, os.stat_result]()
+    if stat.S_ISDIR(getattr(lstat(place), "st_mode", 0)):
+        with suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    found[entry.name] = entry.stat(follow_symlinks=False)
+    return found
+
+
+def open_folder(place: Path) -> bool:
+    """The command may have closed it; one whose path is too long cannot be looked into."""
+    try:
+        mode = stat.S_IMODE(place.lstat().st_mode)
+        if mode & 0o700 != 0o700:
+            place.chmod(mode | 0o700)
+    except OSError:
+        return False
+    return len(os.fsencode(place)) < MAX_PATH
+
+
+def lstat(place: Path) -> os.stat_result | None:
+    """None for nothing."""
+    try:
+        return place.lstat()
+    except (OSError, ValueError):
+        return None
+
+
+def is_whiteout(info: os.stat_result) -> bool:
+    """The mark of an overlay for what was deleted."""
+    return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+
+
+def has_mark(place: Path, name: str) -> bool:
+    """An overlay's own, which no command can set."""
+    try:
+        return os.getxattr(place, name, follow_symlinks=False) in (b"y", b"")
+    except OSError:
+        return False
+
+
+def join(place: str, name: str) -> str:
+    """A path below a folder; "" is the workspace."""
+    return f"{place}/{name}" if place else name

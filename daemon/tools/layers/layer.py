@@ -1,0 +1,243 @@
+"""A command works on a layer of the workspace: it sees the workspace, and what it writes lies
+beside it until the command has ended. Then it is merged, or held (see changes.py).
+
+An overlay in the user namespace around bubblewrap; where there can be none, a copy of a small
+workspace; else the workspace is read-only, but for its folder `out`.
+"""
+
+import asyncio
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from daemon.core import value
+from daemon.core.clock import run_to_completion
+from daemon.tools.base import ToolError
+
+LayerKind = Literal["overlay", "copy", "read-only"]
+NOTE, STAMP, LOCK, KIND, OUT = "note.json", "stamp", "lock", "kind", "out"
+MAX_COPIED_FILES, COPY_MB = 2000, 50
+MIN_LOCK = 10  # the sandbox has its own descriptors below
+FICLONE = 0x40049409
+# The overlay lies at the workspace's own path, and as long as the command lives. The lower folders
+# are links in the layer's, so names need no escape.
+MOUNT = (
+    'cd "$1" && mount -t overlay overlay "$2" -o "$3,upperdir=upper,workdir=work,userxattr"'
+    " && : >stamp && cd / && shift 3 && "
+)
+NO_LAYER = (
+    "Not run: this machine has no sandbox, so a command works on a copy of the workspace, and this"
+    " one is too large for that (more than {} files or {} MB). Make it smaller, or install"
+    " bubblewrap; see aidaemon doctor."
+)
+
+
+@value
+class Layer:
+    """`place` is the layer's own folder; `held` has what earlier commands made that waits for the
+    owner: it lies over the workspace for commands.
+    """
+
+    place: Path
+    workspace: Path
+    kind: LayerKind
+    held: Path
+    lock: int = -1  # held while its command may be alive
+
+    @property
+    def upper(self) -> Path:
+        """What the command wrote; in a copy, all that is there."""
+        return self.place / "upper"
+
+    @property
+    def tmp(self) -> Path:
+        """For temporary files where there is no `/tmp` of its own."""
+        return self.place / "tmp"
+
+    @property
+    def note(self) -> Path:
+        """What a restart needs to merge this layer."""
+        return self.place / NOTE
+
+    @property
+    def mount_words(self) -> list[str]:
+        """What is around bubblewrap's line, up to its script: the overlay's arguments."""
+        lower = "lowerdir=held:lower" if self.has_held else "lowerdir=lower"
+        return [str(self.place), str(self.workspace), lower]
+
+    @property
+    def has_held(self) -> bool:
+        """Something is held."""
+        return self.held.is_dir() and any(self.held.iterdir())
+
+    def is_late(self, info: os.stat_result) -> bool:
+        """This was changed since the command began. A rename counts, and nobody sets this time."""
+        return info.st_ctime_ns >= (self.place / STAMP).stat().st_ctime_ns
+
+    def create(self) -> None:
+        """In a thread."""
+        for name in ("upper", "work", "tmp"):
+            (self.place / name).mkdir(parents=True, mode=0o755)
+        (self.place / "lower").symlink_to(self.workspace)
+        (self.place / "held").symlink_to(self.held)
+        (self.place / LOCK).touch()
+        (self.place / KIND).write_text(self.kind)
+        if self.kind == "copy":
+            copy_tree(self.workspace, self.upper)
+            if self.has_held:
+                copy_tree(self.held, self.upper)
+        elif self.kind == "read-only":
+            (self.workspace / OUT).mkdir(exist_ok=True)
+            (self.upper / OUT).mkdir()
+            copy_tree(self.workspace / OUT, self.upper / OUT)
+        (self.place / STAMP).touch()
+
+    async def wait_for_end(self, tries: int, pause_s: float) -> None:
+        """A command of an earlier daemon dies with that daemon, some moments later."""
+        with (self.place / LOCK).open() as lock:
+            for _ in range(tries):
+                if _try_lock(lock.fileno()):
+                    return
+                await asyncio.sleep(pause_s)
+
+    def drop(self) -> None:
+        """In a thread. Nothing of it is needed any more."""
+        for folder in list_folders(self.place):
+            with suppress(OSError):
+                folder.chmod(0o700)  # the kernel's own `work/work` has no mode
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+def _try_lock(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def list_folders(place: Path) -> Iterator[Path]:
+    """It, and all folders in it, each before what is in it is listed."""
+    yield place
+    with suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from list_folders(Path(entry.path))
+
+
+@value
+class Layers:
+    """`folder` is that of all layers, outside the workspace; `held`: see Layer."""
+
+    workspace: Path
+    folder: Path
+    held: Path
+    obstacle: str = ""  # why there is no overlay
+    copy_mb: float = COPY_MB
+
+    @asynccontextmanager
+    async def open(self, name: str, *, needs_copy: bool = False) -> AsyncIterator[Layer]:
+        """It is dropped at the end, unless it has a note: then it is still to be merged. Raises
+        ToolError.
+        """
+        layer = await asyncio.to_thread(self._create, name, needs_copy)
+        lock = os.open(layer.place / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            high = fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, MIN_LOCK)
+        finally:
+            os.close(lock)
+        try:
+            fcntl.flock(high, fcntl.LOCK_SH)
+            yield replace(layer, lock=high)
+        finally:
+            os.close(high)
+            if not layer.note.exists():
+                await run_to_completion(asyncio.to_thread(layer.drop))
+
+    def _create(self, name: str, needs_copy: bool) -> Layer:
+        kind: LayerKind = "overlay"
+        if self.obstacle:
+            fits = is_small(self.workspace, self.copy_mb)
+            if needs_copy and not fits:
+                raise ToolError(NO_LAYER.format(MAX_COPIED_FILES, self.copy_mb))
+            kind = "copy" if fits else "read-only"
+        layer = Layer(self.folder / name, self.workspace, kind, self.held)
+        try:
+            layer.create()
+        except OSError as error:
+            layer.drop()
+            raise ToolError(
+                f"Not run: the layer that a command writes on could not be made in {self.folder}:"
+                f" {error.strerror or error}. Nothing was changed."
+            ) from error
+        return layer
+
+    def list_left(self) -> list[Layer]:
+        """What an earlier daemon did not merge, the oldest first."""
+        places = [one for one in self.folder.glob("*") if (one / NOTE).exists()]
+        places.sort(key=lambda one: (one / NOTE).stat().st_mtime_ns)
+        return [Layer(one, self.workspace, read_kind(one), self.held) for one in places]
+
+    def remove_unused(self) -> None:
+        """Layers without a note: nothing ran on them."""
+        for place in self.folder.glob("*"):
+            if not (place / NOTE).exists():
+                Layer(place, self.workspace, "copy", self.held).drop()
+
+
+def read_kind(place: Path) -> LayerKind:
+    """Of a layer that an earlier daemon made."""
+    kinds: tuple[LayerKind, ...] = ("overlay", "copy", "read-only")
+    found = (place / KIND).read_text()
+    return next(kind for kind in kinds if kind == found)
+
+
+def is_small(root: Path, max_mb: float) -> bool:
+    """It can be copied for each command. In a thread."""
+    count, size = 0, 0
+    folders = [root]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                info = entry.stat(follow_symlinks=False)
+                count, size = count + 1, size + info.st_size
+                if count > MAX_COPIED_FILES or size > max_mb * 1_000_000:
+                    return False
+                if stat.S_ISDIR(info.st_mode):
+                    folders.append(Path(entry.path))
+    return True
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """All files, folders and links in it, with their modes and times; blocks are shared where the
+    file system can. In a thread.
+    """
+    target.mkdir(exist_ok=True)
+    with os.scandir(source) as entries:
+        for entry in entries:
+            to = target / entry.name
+            info = entry.stat(follow_symlinks=False)
+            if entry.is_symlink():
+                with suppress(FileExistsError):
+                    to.symlink_to(Path(entry.path).readlink())
+            elif stat.S_ISDIR(info.st_mode):
+                copy_tree(Path(entry.path), to)
+            elif stat.S_ISREG(info.st_mode):
+                copy_file(Path(entry.path), to)
+    shutil.copystat(source, target)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """An ordinary file, never by a hard link."""
+    with source.open("rb") as old, target.open("wb") as new:
+        try:
+            fcntl.ioctl(new.fileno(), FICLONE, old.fileno())
+        except OSError:
+            shutil.copyfileobj(old, new)
+    shutil.copystat(source, target)

@@ -1,0 +1,221 @@
+"""Brings what a command changed from its layer into the workspace, or holds it for the owner.
+
+Done again after a kill, it does the rest: what was moved is not in the layer any more.
+"""
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import file_digest, sha256
+from pathlib import Path
+
+from daemon.core import value
+from daemon.tools.layers.changes import ChangeReader, lstat
+from daemon.tools.layers.held import hold
+from daemon.tools.layers.layer import Layer
+from daemon.tools.layers.plan import MergePlan, Step
+from daemon.tools.workspace.command_effects import ChangedFile
+from daemon.tools.workspace.foreign import TINY
+
+KEEPS_MODE, OWN_MODE, MAX_LINES = 0o755, 0o600, 20
+FOLDER_MODE = 0o755
+TAIL = (
+    "Later commands still see it. To have it outside, too, the owner looks at it and moves it from"
+    " {} to its place."
+)
+
+
+@value
+class Merge:
+    """Of one layer whose command has ended. `aside` takes what the owner changed meanwhile. All of
+    it works in a thread.
+    """
+
+    layer: Layer
+    steps: Sequence[Step]
+    aside: Path
+
+    @classmethod
+    def read(cls, layer: Layer, aside: Path) -> "Merge":
+        """What it will do."""
+        return cls(layer, MergePlan(ChangeReader(layer)).steps, aside)
+
+    def list_files(self) -> Iterator[ChangedFile]:
+        """What it leaves, and what it removes."""
+        for step in self.steps:
+            change = step.change
+            if step.action not in ("merge", "hold"):
+                continue
+            if change.kind == "deleted":
+                yield ChangedFile(change.path, gone=True)
+            elif change.kind == "folder":
+                yield ChangedFile(change.path, folder=True)
+            else:
+                found = read_file(change.path, change.source)
+                yield replace(found, held=step.action == "hold")
+
+    def apply(self) -> str:
+        """In words, what did not come over."""
+        held, other = list[str](), list[str]()
+        for step in self.steps:
+            try:
+                line = self._do(step)
+            except OSError as error:
+                line = f"{show(step.change.path)}: {error.strerror or error}"
+                other.append(line)
+                continue
+            if line:
+                (held if step.action == "hold" else other).append(line)
+        return describe(held, other, self.layer.held)
+
+    def _do(self, step: Step) -> str:
+        change, path = step.change, step.change.path
+        if step.action == "drop":
+            return f"{show(path)} {step.reason}: not kept" if step.reason else ""
+        if step.action == "keep":
+            return self._keep(step)
+        if step.action == "hold":
+            if change.kind == "deleted":
+                return "" if self._remove_held(path) else f"{show(path)}: not deleted"
+            if step.cleaned is not None and not lstat(self.layer.workspace / path):
+                self._write(path, step.cleaned)
+            self._move(step, self.layer.held)
+            return "" if change.kind == "folder" else f"{show(path)} ({step.reason})"
+        if change.kind == "deleted":
+            self._remove_held(path)
+            self._remove(path)
+        else:
+            self._move(step, self.layer.workspace)
+            if change.kind != "folder":
+                self._remove_held(path)
+        return ""
+
+    def _keep(self, step: Step) -> str:
+        """Both are kept: the owner's in its place, the command's aside."""
+        change, path = step.change, step.change.path
+        if change.kind == "deleted":
+            return f"{show(path)}: {step.reason}, so it was not deleted"
+        if change.kind == "folder" or not lstat(change.source):
+            return ""
+        self._move(step, self.aside)
+        return f"{show(path)}: {step.reason}; the command's own is {self.aside / path}"
+
+    def _move(self, step: Step, root: Path) -> None:
+        """By a rename where it is one file system; the folders above are no links."""
+        change, source = step.change, step.change.source
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(root, change.path.rpartition("/")[0])
+        if change.kind == "folder":
+            if not any(source.iterdir()):  # else it comes with what is in it, if that comes
+                make_folders(root, change.path)
+            return
+        if not lstat(source):
+            return  # an earlier daemon did it
+        strip_marks(source)
+        mode = source.lstat().st_mode
+        if not stat.S_ISLNK(mode):
+            source.chmod((stat.S_IMODE(mode) & KEEPS_MODE) | OWN_MODE)
+        with hold(root, change.path) as at:
+            try:
+                os.replace(source, at.name, dst_dir_fd=at.folder)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                move_across(source, at.folder, at.name)
+
+    def _write(self, path: str, text: str) -> None:
+        make_folders(self.layer.workspace, path.rpartition("/")[0])
+        with hold(self.layer.workspace, path) as at, open(at.name, "x", opener=at.open) as file:
+            file.write(text)
+
+    def _remove(self, path: str) -> None:
+        """A folder that the owner has put something into meanwhile stays."""
+        with suppress(FileNotFoundError), hold(self.layer.workspace, path) as at:
+            info = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
+            remove = os.rmdir if stat.S_ISDIR(info.st_mode) else os.unlink
+            remove(at.name, dir_fd=at.folder)
+
+    def _remove_held(self, path: str) -> bool:
+        place = self.layer.held / path
+        if not (info := lstat(place)):
+            return False
+        if stat.S_ISDIR(info.st_mode):
+            shutil.rmtree(place, ignore_errors=True)
+        else:
+            place.unlink()
+        for folder in place.relative_to(self.layer.held).parents:
+            with suppress(OSError):
+                if folder.parts:
+                    (self.layer.held / folder).rmdir()
+        return True
+
+
+def make_folders(root: Path, path: str) -> None:
+    """Each that is missing below the root; no link is followed. Raises OSError."""
+    steps = path.split("/") if path else []
+    for count in range(1, len(steps) + 1):
+        with hold(root, "/".join(steps[:count])) as at, suppress(FileExistsError):
+            os.mkdir(at.name, FOLDER_MODE, dir_fd=at.folder)
+
+
+def move_across(source: Path, folder: int, name: str) -> None:
+    """To another file system: complete under another name first."""
+    info, fresh = source.lstat(), f".{name[:200]}.aidaemon-new"
+    with suppress(FileNotFoundError):
+        os.unlink(fresh, dir_fd=folder)
+    if stat.S_ISLNK(info.st_mode):
+        os.symlink(source.readlink(), fresh, dir_fd=folder)
+    else:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with (
+            source.open("rb") as old,
+            os.fdopen(os.open(fresh, flags, OWN_MODE, dir_fd=folder), "wb") as new,
+        ):
+            shutil.copyfileobj(old, new)
+            os.fchmod(new.fileno(), stat.S_IMODE(info.st_mode))
+            os.utime(new.fileno(), ns=(info.st_atime_ns, info.st_mtime_ns))
+    os.replace(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+    source.unlink()
+
+
+def strip_marks(place: Path) -> None:
+    """The overlay's own attributes, and what else a command gave it."""
+    with suppress(OSError):
+        for name in os.listxattr(place, follow_symlinks=False):
+            if name.startswith("user."):
+                os.removexattr(place, name, follow_symlinks=False)
+
+
+def read_file(path: str, place: Path) -> ChangedFile:
+    """A file or a link, as it will be at this path."""
+    if not (info := lstat(place)):
+        return ChangedFile(path)
+    if stat.S_ISLNK(info.st_mode):
+        target = os.fsencode(place.readlink())
+        return ChangedFile(path, sha256(target).hexdigest(), len(target), target[:TINY])
+    place.chmod(stat.S_IMODE(info.st_mode) | OWN_MODE)
+    with place.open("rb") as file:
+        head = file.read(TINY)
+        file.seek(0)
+        return ChangedFile(path, file_digest(file, "sha256").hexdigest(), info.st_size, head)
+
+
+def show(path: str) -> str:
+    """On one line, with the escapes of Python where a sign of it cannot be shown."""
+    return path if path.isprintable() else repr(path)
+
+
+def describe(held: Sequence[str], other: Iterable[str], place: Path) -> str:
+    """For the model and the owner: what is where, and how it comes back."""
+    lines = [*other]
+    if held:
+        lines += ["Set aside, nothing is lost:"]
+        lines += [f"- {one}" for one in held[:MAX_LINES]]
+        if len(held) > MAX_LINES:
+            lines.append(f"- and {len(held) - MAX_LINES} more")
+        lines.append(TAIL.format(place))
+    return "\n".join(lines)

@@ -1,0 +1,183 @@
+"""One command, from its layer to its merge."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_hex
+
+from pydantic import TypeAdapter
+
+from daemon.core import value
+from daemon.core.clock import run_to_completion
+from daemon.core.errors import AidaemonError
+from daemon.core.trust import Label
+from daemon.tools.base import ToolContext
+from daemon.tools.layers.layer import OUT, Layer
+from daemon.tools.layers.merge import Merge
+from daemon.tools.shell.network import NetworkProxy
+from daemon.tools.shell.process import Start
+from daemon.tools.shell.sandbox import Sandbox
+from daemon.tools.workspace.command_effects import CommandEffects, Origin
+
+ORIGIN = TypeAdapter(Origin)
+KEPT = "meanwhile"
+NOT_MERGED = (
+    "What it changed could not be brought into the workspace: {}. Nothing is lost: it is kept, and"
+    " comes over when the daemon starts again."
+)
+READ_ONLY = (
+    "The workspace was read-only: this machine has no overlay ({}), and it is too large to copy"
+    " (more than 2000 files or {:g} MB). Only its folder {} can be written by commands."
+)
+LEFT_TRIES, LEFT_PAUSE_S = 100, 0.05
+
+
+@value
+class Given:
+    """A command as it is to run. One that only `reads` needs no layer."""
+
+    words: Sequence[str]
+    network: bool = False
+    domains: Sequence[str] = ()
+    hidden: Sequence[Path] = ()
+    reads: bool = False
+
+
+@value
+class CommandRun:
+    """What is open while one command runs."""
+
+    sandbox: Sandbox
+    given: Given
+    context: ToolContext
+    label: Label
+    effects: CommandEffects | None
+    origin: Origin | None
+    layer: Layer | None
+    proxy: NetworkProxy
+
+    @property
+    def argv(self) -> list[str]:
+        """Its line in the sandbox."""
+        given = self.given
+        return self.sandbox.wrap(
+            given.words, given.network, given.hidden, self.layer, self.proxy, reads=given.reads
+        )
+
+    @property
+    def cwd(self) -> Path:
+        """Where its line starts."""
+        return self.sandbox.find_cwd(self.layer)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What its line starts with."""
+        return self.sandbox.find_env(self.layer)
+
+    @property
+    def start(self) -> Start:
+        """Its last moment before: the content that was allowed is looked at once more."""
+        lock = (self.layer.lock,) if self.layer else ()
+        return Start(self.context.check_content, (*self.proxy.fds, *lock))
+
+    @property
+    def holds(self) -> tuple[str, ...]:
+        """The private sources that what it prints may hold."""
+        return self.origin.holds if self.origin else ()
+
+    async def finish(self) -> tuple[Label, str]:
+        """It has ended: what it changed comes over. The label of what it printed, and in words what
+        did not come over.
+        """
+        return await run_to_completion(self._finish())
+
+    async def _finish(self) -> tuple[Label, str]:
+        label, layer = self.label, self.layer
+        if layer is None:
+            return await self.judge(), ""
+        try:
+            label, said = await merge(layer, self.sandbox, self.effects, self.origin, label)
+        except (AidaemonError, OSError) as error:
+            why = getattr(error, "strerror", None) or error
+            return Label.UNTRUSTED, NOT_MERGED.format(why)
+        if layer.kind == "read-only" and self.sandbox.layers:
+            layers = self.sandbox.layers
+            read_only = READ_ONLY.format(layers.obstacle, layers.copy_mb, OUT)
+            said = "\n".join(filter(None, (said, read_only)))
+        return label, said
+
+    async def judge(self) -> Label:
+        """The label of what it has printed so far."""
+        if self.effects is None or self.origin is None:
+            return self.label
+        try:
+            return await self.effects.judge_output(self.origin)
+        except AidaemonError:
+            return Label.UNTRUSTED
+
+
+@asynccontextmanager
+async def open_run(
+    sandbox: Sandbox,
+    given: Given,
+    context: ToolContext,
+    label: Label,
+    effects: CommandEffects | None,
+    maker: str,
+) -> AsyncIterator[CommandRun]:
+    """Raises ToolError where it cannot run."""
+    layers, name = sandbox.layers, token_hex(6)
+    needs_copy = sandbox.kind == "none"
+    opened = layers.open(name, needs_copy=needs_copy) if layers and not given.reads else None
+    held = nullcontext() if given.reads else sandbox.writers.hold(sandbox.kind)
+    proxied = sandbox.open_proxy(given.domains, context.check_address)
+    async with held, proxied as proxy, opened or nullcontext() as layer:
+        origin = await effects.start(context, label, maker) if effects else None
+        if layer:
+            known = origin or Origin("", "", "", trusted=False, clean=False)
+            await asyncio.to_thread(layer.note.write_bytes, ORIGIN.dump_json(known))
+            sockets = await effects.find_sockets() if effects else []
+            given = replace(given, hidden=(*given.hidden, *sockets))
+        yield CommandRun(sandbox, given, context, label, effects, origin, layer, proxy)
+
+
+async def merge(
+    layer: Layer,
+    sandbox: Sandbox,
+    effects: CommandEffects | None,
+    origin: Origin | None,
+    label: Label,
+) -> tuple[Label, str]:
+    """Of a layer whose command has ended. Raises OSError, StoreUnavailable."""
+    aside = layer.held.parent / f"{KEPT}-{layer.place.name}"
+    found = await asyncio.to_thread(Merge.read, layer, aside)
+    if effects and origin:
+        changed = await asyncio.to_thread(lambda: [*found.list_files()])
+        label, said = await effects.merge(origin, changed, found.apply)
+    else:
+        said = await asyncio.to_thread(found.apply)
+    await asyncio.to_thread(layer.note.unlink)
+    return label, said
+
+
+async def merge_left(sandbox: Sandbox, effects: CommandEffects) -> list[str]:
+    """What commands of an earlier daemon changed, which was killed; in words what did not come
+    over. One that is still alive is waited for.
+    """
+    layers = sandbox.layers
+    if layers is None:
+        return []
+    await asyncio.to_thread(layers.remove_unused)
+    left = await asyncio.to_thread(layers.list_left)
+    origins = [ORIGIN.validate_json(await asyncio.to_thread(one.note.read_bytes)) for one in left]
+    clean = all(origin.clean for origin in origins)
+    said = list[str]()
+    for layer, origin in zip(left, origins, strict=True):
+        await layer.wait_for_end(LEFT_TRIES, LEFT_PAUSE_S)
+        own = replace(origin, clean=clean)
+        _, words = await merge(layer, sandbox, effects, own, Label.UNTRUSTED)
+        said += [words] * bool(words)
+        await asyncio.to_thread(layer.drop)
+    return said
