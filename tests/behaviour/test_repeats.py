@@ -261,7 +261,7 @@ async def test_a11_what_a_command_in_the_background_writes_is_read_anew(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     """What it writes is there when it has ended; it ends when the file has been read once."""
-    line = "until grep -q go gate; do sleep 0.05; done; echo two > log.txt"
+    line = "until cat ga?e | grep -q go; do sleep 0.05; done; echo two > log.txt"
     shell = {"command": line, "background": True}
     place = tmp_path / "workspace"
     model.script(
