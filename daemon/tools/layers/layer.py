@@ -96,7 +96,11 @@ class Layer:
             (self.workspace / OUT).mkdir(exist_ok=True)
             (self.upper / OUT).mkdir()
             copy_tree(self.workspace / OUT, self.upper / OUT)
-        (self.place / STAMP).touch()
+        stamp = self.place / STAMP
+        stamp.touch()
+        copied_ns = stamp.stat().st_ctime_ns
+        while self.kind != "overlay" and stamp.stat().st_ctime_ns == copied_ns:
+            stamp.touch()  # later than all that was copied, by a tick of the file system's clock
 
     async def wait_for_end(self, tries: int, pause_s: float) -> None:
         """A command of an earlier daemon dies with that daemon, some moments later."""

@@ -90,12 +90,12 @@ def find_of_repository(root: Path, place: str, over: Path) -> Iterator[Named]:
             if section.startswith("include") and key == "path":
                 target = _join(file.parent, value)
                 waiting.append(target)
-                if _name(root, target) and S_ISREG(mode_of(target)):
+                if _name(root, target):
                     yield _name(root, target), "settings", by
             elif key == "hookspath":
                 for folder in (_join(top, value) for top in tops):
                     hooks.append(folder)
-                    if _name(root, folder) and mode_of(folder):
+                    if _name(root, folder):
                         yield _name(root, folder), "hooks", by
             elif not INERT_SETTING.fullmatch(key):
                 for path in list_named(root, tops, value, over, whole=True):

@@ -1,0 +1,235 @@
+"""A command writes on a layer; what it changed comes over when it has ended, as README and trust.md say (issue of layers)."""
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from daemon.core.trust import Label
+from daemon.tools.base import ToolContext, ToolError
+from daemon.tools.layers.layer import Layers
+from daemon.tools.layers.merge import Merge
+from daemon.tools.shell.run import ORIGIN, merge_left
+from daemon.tools.shell.sandbox import Sandbox, SandboxKind
+from daemon.tools.workspace.command_effects import CommandEffects, Origin
+from tests.behaviour.test_files_labels import context
+from tests.fakes.commands import Commands
+from tests.fakes.files import Desk
+from tests.fakes.tools import Bench
+
+NO_OVERLAY = "it is not there, for the test"
+GROUNDS = [("bubblewrap", ""), ("bubblewrap", NO_OVERLAY), ("landlock", NO_OVERLAY)]
+
+
+@pytest.fixture(params=GROUNDS, ids=["overlay", "copy", "landlock"])
+def commands(tmp_path: Path, request: pytest.FixtureRequest) -> Commands:
+    kind: SandboxKind
+    kind, obstacle = request.param
+    root = tmp_path.resolve() / "workspace"
+    root.mkdir()
+    return Commands(root, kind, obstacle=obstacle)
+
+
+def around() -> ToolContext:
+    return context(Bench([]), untrusted=False)
+
+
+async def run(commands: Commands, line: str) -> str:
+    """What is said of what did not come over."""
+    ran, _, note = await commands.run(line, around())
+    assert ran.exit_code == 0, ran.output
+    return note
+
+
+def tree(root: Path) -> dict[str, str]:
+    """Every file and link, and what is in it."""
+    return {
+        str(one.relative_to(root)): f"-> {one.readlink()}" if one.is_symlink() else one.read_text()
+        for one in sorted(root.rglob("*"))
+        if one.is_symlink() or one.is_file()
+    }
+
+
+WORK: dict[str, tuple[str, dict[str, str]]] = {
+    "write": ("echo 2 > a; echo 3 > new", {"a": "2\n", "new": "3\n", "d/b": "b", "d/c": "c"}),
+    "append": ("echo 2 >> a", {"a": "a2\n", "d/b": "b", "d/c": "c"}),
+    "edit": ("sed -i s/a/z/ a", {"a": "z", "d/b": "b", "d/c": "c"}),
+    "delete": ("rm a; rm -r d", {}),
+    "rename": ("mv a z", {"z": "a", "d/b": "b", "d/c": "c"}),
+    "rename a folder": ("mv d e", {"a": "a", "e/b": "b", "e/c": "c"}),
+    "two folders in each other's place": (
+        "mkdir e; echo 1 > e/b; mv d x; mv e d; mv x e",
+        {"a": "a", "d/b": "1\n", "e/b": "b", "e/c": "c"},
+    ),
+    "a folder for a file": ("rm a; mkdir a; echo 1 > a/x", {"a/x": "1\n", "d/b": "b", "d/c": "c"}),
+    "a file for a folder": ("rm -r d; echo 1 > d", {"a": "a", "d": "1\n"}),
+    "a new folder for an old one": ("rm -r d; mkdir d; echo 1 > d/n", {"a": "a", "d/n": "1\n"}),
+    "a link inside": ("ln -s d/b l", {"a": "a", "d/b": "b", "d/c": "c", "l": "-> d/b"}),
+    "a hard link": ("ln a l", {"a": "a", "l": "a", "d/b": "b", "d/c": "c"}),
+    "a closed folder": ("mkdir z; echo 1 > z/a; chmod 0 z", {"a": "a", "d/b": "b", "d/c": "c", "z/a": "1\n"}),
+    "nothing": ("cat a; touch a; echo a > /dev/null", {"a": "a", "d/b": "b", "d/c": "c"}),
+    "written and taken away": ("echo 1 > x; rm x; mkdir y; rmdir y", {"a": "a", "d/b": "b", "d/c": "c"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("work", WORK)
+async def test_ordinary_work_comes_over(commands: Commands, work: str) -> None:
+    line, left = WORK[work]
+    (commands.root / "d").mkdir()
+    for name, text in (("a", "a"), ("d/b", "b"), ("d/c", "c")):
+        (commands.root / name).write_text(text)
+    assert await run(commands, line) == ""
+    assert tree(commands.root) == left
+    assert not any(commands.layers.folder.iterdir())
+
+
+async def test_modes_of_programs_come_over_and_no_other_users_rights(commands: Commands) -> None:
+    (commands.root / "run").write_text("x")
+    (commands.root / "run").chmod(0o644)
+    await run(commands, "chmod +x run; echo 1 > key; chmod 600 key; echo 1 > all; chmod 777 all")
+    modes = [stat.S_IMODE((commands.root / one).stat().st_mode) for one in ("run", "key", "all")]
+    assert modes == [0o755, 0o600, 0o755]
+
+
+async def test_nothing_is_in_the_workspace_before_the_command_has_ended(commands: Commands) -> None:
+    (commands.root / "gate").touch()
+    line = "echo half > a; until cat gate | grep -q go; do sleep 0.02; done; echo whole > a"
+    running = asyncio.create_task(run(commands, line))
+    await asyncio.sleep(0.3)
+    assert not (commands.root / "a").exists()
+    if commands.layers.obstacle:  # a copy sees nothing of what comes later
+        running.cancel()
+        return
+    (commands.root / "gate").write_text("go")
+    await running
+    assert (commands.root / "a").read_text() == "whole\n"
+
+
+MEANWHILE: dict[str, tuple[str, Callable[[Path], object], dict[str, str]]] = {
+    "both wrote": ("echo theirs > a", lambda at: (at / "a").write_text("mine"), {"a": "mine"}),
+    "it deleted": ("rm a", lambda at: (at / "a").write_text("mine"), {"a": "mine"}),
+    "both made": ("echo theirs > n", lambda at: (at / "n").write_text("mine"), {"a": "a", "n": "mine"}),
+    "another file": ("echo 1 > n", lambda at: (at / "a").write_text("mine"), {"a": "mine", "n": "1\n"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MEANWHILE)
+async def test_what_the_owner_changed_meanwhile_stays_and_the_commands_own_is_kept(
+    commands: Commands, case: str
+) -> None:
+    line, change, left = MEANWHILE[case]
+    (commands.root / "a").write_text("a")
+    async with commands.layers.open("one") as layer:
+        target = {"echo theirs > a": "a", "echo theirs > n": "n", "echo 1 > n": "n"}.get(line)
+        await asyncio.sleep(0.02)
+        change(commands.root)
+        if target:
+            (layer.upper / target).write_text(line.split()[1] + "\n")
+        elif layer.kind == "copy":
+            (layer.upper / "a").unlink()
+        else:
+            os.mknod(layer.upper / "a", stat.S_IFCHR, 0)
+        said = Merge.read(layer, commands.quarantine / "kept").apply()
+    assert tree(commands.root) == left
+    # Of a copy, nobody knows whether a file was deleted there or is new in the workspace.
+    is_told = case != "another file" and (case != "it deleted" or not commands.layers.obstacle)
+    assert ("meanwhile" in said) == is_told
+    kept = commands.quarantine / "kept"
+    assert [one.read_text() for one in kept.rglob("*") if one.is_file()] == (
+        ["theirs\n"] if case.startswith("both") else []
+    )
+
+
+HELD: dict[str, tuple[str, str]] = {
+    "a link that leads out": ("ln -s /etc/passwd l", "l"),
+    "a link above the workspace": ("mkdir d; ln -s ../../x d/l", "d/l"),
+    "a link on a winding way": ("mkdir d; ln -s d/../../x l", "l"),
+    "a name that is no UTF-8": ("echo 1 > $'\\xff'", "\udcff"),
+    "a start-up file": ("echo 1 > .envrc", ".envrc"),
+    "a repository in plain sight": ("git init -q --bare r", "r/HEAD"),
+    "a repository that is the workspace": ("git init -q --bare .", "HEAD"),
+    "a pointer to a repository": ("mkdir s; echo 'gitdir: /tmp/x' > s/.git", "s/.git"),
+    "what Python compiled beside its source": ("mkdir p; echo 1 > p/a.pyc", "p/a.pyc"),
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+async def test_what_could_run_later_or_leads_out_waits_and_later_commands_see_it(
+    commands: Commands, case: str
+) -> None:
+    line, path = HELD[case]
+    note = await run(commands, line)
+    assert "nothing is lost" in note
+    assert not os.path.lexists(commands.root / path)
+    assert os.path.lexists(commands.quarantine / "held" / path)
+    name = path if path.isascii() else f"$'\\x{path.encode(errors='surrogateescape').hex()}'"
+    await run(commands, f"ls -d {name}; rm {name}")
+    assert not os.path.lexists(commands.quarantine / "held" / path)
+
+
+async def test_what_is_no_file_does_not_come_over(commands: Commands) -> None:
+    note = await run(commands, "mkfifo pipe; echo 1 > a")
+    assert "pipe is no plain file" in note
+    assert tree(commands.root) == {"a": "1\n"}
+
+
+async def test_a_workspace_that_is_too_large_to_copy_is_read_only_but_for_out(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path.resolve() / "workspace"
+    root.mkdir()
+    for number in range(2001):
+        (root / f"f{number}").touch()
+    for kind in ("bubblewrap", "landlock"):
+        commands = Commands(root, kind, obstacle=NO_OVERLAY)
+        _, _, note = await commands.run("echo 1 > f1; echo $?; echo 2 > $OUT/made", around())
+        assert (root / "f1").read_text() == "" and (root / "out/made").read_text() == "2\n"
+        assert "read-only" in note and NO_OVERLAY in note
+        (root / "out/made").unlink()
+    bare = Commands(root, "none", obstacle=NO_OVERLAY)
+    with pytest.raises(ToolError, match="too large"):
+        await bare.run("echo 1", around())
+
+
+async def test_a_probe_says_why_there_is_no_overlay(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "workspace"
+    root.mkdir()
+    good = await Sandbox.open(root, tmp_path / "q", tmp_path / "layers")
+    assert good.layers and good.layers.obstacle == ""
+    inside = await Sandbox.open(root, tmp_path / "q", root / "layers")
+    assert inside.layers and "in the workspace" in inside.layers.obstacle
+    bare = await Sandbox(root, "landlock").probe_layers(Layers(root, tmp_path, tmp_path / "held"))
+    assert "bubblewrap" in bare.obstacle
+    assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize("moved", range(6))
+async def test_a_merge_that_a_kill_cut_goes_on_at_the_next_start(
+    tmp_path: Path, moved: int
+) -> None:
+    """Each file is the old one or the new one; nothing comes twice, nothing is lost."""
+    desk = await Desk.at(tmp_path.resolve())
+    (desk.root / "old").write_text("old")
+    (desk.root / "gone").write_text("gone")
+    commands = Commands(desk.root)
+    async with commands.layers.open("killed") as layer:
+        layer.note.write_bytes(ORIGIN.dump_json(Origin("t", "s", "c", trusted=False, clean=False)))
+        for name in ("a", "old", ".envrc"):
+            (layer.upper / name).write_text("new")
+        os.mknod(layer.upper / "gone", stat.S_IFCHR, 0)
+    merge = Merge.read(layer, commands.quarantine / "kept")
+    for step in merge.steps[:moved]:  # the kill
+        Merge(layer, [step], merge.aside).apply()
+    again = await desk.again()
+    effects = CommandEffects(again.files, again.clock.monotonic)
+    said = await merge_left(commands.sandbox, effects)
+    assert tree(desk.root) == {"a": "new", "old": "new"}
+    assert tree(commands.quarantine / "held") == {".envrc": "new"}
+    assert not any(commands.layers.folder.iterdir())
+    assert bool(said) == (moved <= [step.change.path for step in merge.steps].index(".envrc"))
+    for name in {"a", "old"} - {step.change.path for step in merge.steps[:moved]}:
+        assert await again.files.labels.label_of(name) is Label.UNTRUSTED
+    assert await merge_left(commands.sandbox, effects) == []
