@@ -1,7 +1,6 @@
 """What an approved command leaves does not run later outside the sandbox; ordinary work with git and environments goes on."""
 
 import json
-import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 
 from daemon.tools.config import ShellConfig
 from daemon.tools.layers.runs_later import runs_later
-from daemon.tools.shell.deferred import Quarantine
 from daemon.tools.shell.sandbox import SandboxKind
 from daemon.tools.shell.tool import Shell, shell_tool
 from tests.behaviour.test_files_labels import context
@@ -438,39 +436,3 @@ async def test_H_the_result_of_the_tool_says_what_was_set_aside(ground: Ground) 
     )
     await made.background.find(started.text.partition(":")[0], rig.turn.session).task
     assert not (ground.root / ".bashrc").exists()
-
-
-def test_after_a_crash_what_a_server_left_is_set_aside_and_what_the_owner_made_since_stays(
-    tmp_path: Path,
-) -> None:
-    ground = Ground(tmp_path, "bubblewrap")
-    kept = Quarantine(ground.root, ground.folder, closed=True)
-    kept.begin_server()
-    (ground.root / ".envrc").write_text("touch $MARK\n")
-    kept.recover()  # the next daemon's
-    assert not (ground.root / ".envrc").exists()
-    assert list(ground.folder.glob("server-*/.envrc"))
-    watch = kept.begin_server()
-    note = ground.folder / f"{watch.name}.running.json"
-    os.utime(note, (0, 0))  # it died long ago
-    (ground.root / ".envrc").write_text("mine\n")
-    kept.recover()
-    assert (ground.root / ".envrc").read_text() == "mine\n"
-    assert not note.exists()
-
-
-def test_beside_a_command_that_is_at_work_nothing_of_a_server_is_set_aside_until_it_has_ended(
-    tmp_path: Path,
-) -> None:
-    ground = Ground(tmp_path, "bubblewrap")
-    kept = Quarantine(ground.root, ground.folder, closed=True)
-    first = kept.begin_server()
-    command = kept.begin("c1")
-    (ground.root / ".envrc").write_text("touch $MARK\n")
-    assert kept.check_server(first, first) == ("", first)
-    assert ".envrc" in kept.end(command)
-    said, watch = kept.check_server(first, first)
-    assert said == "" and watch.name == first.name
-    (ground.root / ".envrc").write_text("touch $MARK\n")
-    said, later = kept.check_server(first, first)
-    assert ".envrc" in said and later.name != first.name

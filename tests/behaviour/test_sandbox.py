@@ -8,17 +8,15 @@ import socket
 import subprocess
 import sys
 import textwrap
-from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from daemon.tools.base import ToolError
 from daemon.tools.shell import landlock
 from daemon.tools.shell.process import ProcessResult, run_process
-from daemon.tools.shell.sandbox import SEARCH_PATH, Sandbox, SandboxKind, Writer
+from daemon.tools.shell.sandbox import SEARCH_PATH, Places, Sandbox, SandboxKind
 from daemon.tools.workspace.command_effects import CommandEffects
 from tests.behaviour.test_files_labels import context
 from tests.behaviour.test_shell import gone, processes_with
@@ -266,8 +264,7 @@ def served(
     argv = sandbox.wrap_server(
         ["/bin/sh", "-c", command],
         network=network,
-        writable=writable,
-        readable=readable,
+        places=Places(writable, readable),
         env=env,
         cwd=sandbox.workspace,
     )
@@ -314,11 +311,11 @@ def test_E5_a_server_reaches_its_places_and_no_others(
 SERVER = """
     import os, subprocess, sys
     from pathlib import Path
-    from daemon.tools.shell.sandbox import Sandbox
+    from daemon.tools.shell.sandbox import Places, Sandbox
 
     place = Path(sys.argv[1])
-    argv = Sandbox(place, sys.argv[3]).wrap_server(["sh", "-c", f"echo begun; sleep {sys.argv[2]}"], network=False, writable=[place],
-                                                readable=[], env={"PATH": "/usr/bin:/bin"}, cwd=place)
+    argv = Sandbox(place, sys.argv[3]).wrap_server(["sh", "-c", f"echo begun; sleep {sys.argv[2]}"], network=False, places=Places([place]),
+                                                env={"PATH": "/usr/bin:/bin"}, cwd=place)
     subprocess.run(argv, env={"PATH": "/usr/bin:/bin"}, cwd=place)
 """
 
@@ -353,83 +350,6 @@ async def test_A3_keys_of_this_machine_are_not_seen_from_inside(tmp_path: Path) 
     )
     assert "private" not in ran.output.split()
     assert ran.exit_code != 0
-
-
-@asynccontextmanager
-async def writing_server(
-    sandbox: Sandbox,
-) -> AsyncIterator[tuple[Writer, Callable[[str], Awaitable[str]]]]:
-    """A server that may write in the workspace, and a way to have it run a line there: "did", or why not."""
-    place = sandbox.workspace
-    script = 'while read -r line; do eval "$line" && echo did || echo could not; done'
-    argv = sandbox.wrap_server(
-        ["sh", "-c", script], network=False, writable=[place], readable=[],
-        env={"PATH": SEARCH_PATH}, cwd=place,
-    )  # fmt: skip
-    process = await asyncio.create_subprocess_exec(
-        *argv, stdin=PIPE, stdout=PIPE, env={"PATH": SEARCH_PATH}, start_new_session=True
-    )
-    assert process.stdin and process.stdout
-    writes, reads = process.stdin, process.stdout
-
-    async def ask(line: str) -> str:
-        writes.write(f"{line}\n".encode())
-        return (await asyncio.wait_for(reads.readline(), DEADLINE)).decode().strip()
-
-    async with sandbox.writers.join("files") as writer:
-        writer.pid = process.pid
-        assert await ask("true") == "did"
-        writer.ready.set()
-        yield writer, ask
-    os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
-
-
-async def test_a_server_only_reads_the_workspace_while_a_command_runs_that_a_yes_is_for(
-    workspace: Path,
-) -> None:
-    sandbox = await Sandbox.open(workspace)
-    hold = sandbox.writers.hold
-    async with writing_server(sandbox) as (_, ask):
-        assert await ask("echo one > deploy.sh") == "did"
-        async with hold("bubblewrap"):
-            async with hold("bubblewrap"):
-                assert await ask("(echo two > deploy.sh)") == "could not"
-            for line in ("mv deploy.sh x", "(echo > new.py)", "rm deploy.sh", "chmod 777 ."):
-                assert await ask(line) == "could not", line
-            assert await ask("cat deploy.sh >/dev/null") == "did"
-        assert await ask("echo three > deploy.sh") == "did"
-
-
-async def test_no_command_starts_whose_files_a_server_could_change_all_the_same(
-    workspace: Path,
-) -> None:
-    sandbox = await Sandbox.open(workspace)
-    async with writing_server(sandbox) as (_, ask):
-        assert await ask("exec 3>>deploy.sh") == "did"
-        for _ in range(2):
-            with pytest.raises(ToolError, match=r"files may write .* open for writing"):
-                async with sandbox.writers.hold("bubblewrap"):
-                    raise AssertionError
-        assert await ask("echo more >&3") == "did"
-        with pytest.raises(
-            ToolError, match=r"files may write .* only bubblewrap, which does not work"
-        ):
-            async with sandbox.writers.hold("landlock"):
-                raise AssertionError
-
-
-async def test_a_server_that_starts_beside_such_a_command_waits_for_its_end(
-    workspace: Path,
-) -> None:
-    sandbox = await Sandbox.open(workspace)
-    joining = sandbox.writers.join("files")
-    async with sandbox.writers.hold("bubblewrap"):
-        late = asyncio.ensure_future(joining.__aenter__())
-        done, _ = await asyncio.wait((late,), timeout=0.2)
-        assert not done
-    assert (await asyncio.wait_for(late, DEADLINE)).name == "files"
-    await joining.__aexit__(None, None, None)
 
 
 async def test_python_is_python3_where_the_system_has_no_other(workspace: Path) -> None:

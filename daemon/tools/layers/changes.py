@@ -4,14 +4,14 @@ import filecmp
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from daemon.core import value
-from daemon.tools.layers.layer import OUT, Layer
+from daemon.tools.layers.layer import Layer
 
 Kind = Literal["folder", "file", "mode", "link", "deleted", "special"]
 MEANWHILE = "the owner changed it meanwhile"
@@ -31,18 +31,20 @@ class Change:
 
 
 class ChangeReader:
-    """Of one layer. What is held lies over the workspace. In a thread."""
+    """Of one layer. What is held lies over the workspace. `own`: when files were merged, by their
+    path, from a layer that goes on. In a thread.
+    """
 
-    def __init__(self, layer: Layer) -> None:
-        self.layer, self.upper = layer, layer.upper
+    def __init__(self, layer: Layer, own: Mapping[str, int]) -> None:
+        self.layer, self.upper, self.own = layer, layer.upper, own
         self.lowers = (layer.held, layer.workspace)
 
     @cached_property
     def changes(self) -> list[Change]:
         """In the order of merging: what is gone first, folders before what is in them."""
         if self.layer.kind == "overlay":
-            return [*self._walk("")]
-        return [*self._compare(OUT if self.layer.kind == "read-only" else "", moved=False)]
+            return [*self._find_undone(), *self._walk("")]
+        return [*self._compare(self.layer.out * (self.layer.kind == "read-only"), moved=False)]
 
     def list_names(self, place: str) -> dict[str, os.stat_result]:
         """What stands in this folder of the view when the command has ended."""
@@ -60,6 +62,13 @@ class ChangeReader:
     def _list_below(self, place: str) -> dict[str, os.stat_result]:
         held, workspace = (list_folder(lower / place) for lower in self.lowers)
         return {**workspace, **held}
+
+    def _find_undone(self) -> Iterator[Change]:
+        """What came over before and is in the layer no more: it leaves no mark there."""
+        for path, at in self.own.items():
+            info = lstat(self.layer.workspace / path)
+            if info and info.st_ctime_ns == at and not lstat(self.upper / path):
+                yield Change(path, "deleted", self.upper / path)
 
     def _walk(self, place: str) -> Iterator[Change]:
         here = self.upper / place
@@ -103,6 +112,16 @@ class ChangeReader:
         elif before is None or source.readlink() != self._find_place(path).readlink():
             yield Change(path, "link", source, conflict)
 
+    def _is_late(self, path: str, info: os.stat_result) -> bool:
+        """The owner changed it since the command began."""
+        return self.layer.is_late(info) and info.st_ctime_ns != self.own.get(path)
+
+    def list_stale(self) -> Iterator[str]:
+        """What the owner changed below a copy that is in the layer."""
+        for change in list_files(self.upper, ""):
+            if (info := lstat(self.layer.workspace / change)) and self._is_late(change, info):
+                yield change
+
     def _find_place(self, path: str) -> Path:
         return next(lower / path for lower in self.lowers if lstat(lower / path))
 
@@ -128,7 +147,7 @@ class ChangeReader:
         """By the workspace's own stamps: what is there is newer, or what was there has gone."""
         workspace = self.layer.workspace
         if below := lstat(workspace / path):
-            return MEANWHILE * self.layer.is_late(below)
+            return MEANWHILE * self._is_late(path, below)
         if lstat(self.layer.held / path):
             return ""
         folder, was_there = lstat((workspace / path).parent), has_mark(self.upper / path, ORIGIN)
@@ -142,13 +161,13 @@ class ChangeReader:
             return
         inside, below = list_folder(here), self._list_below(place)
         for name in sorted(below.keys() - inside.keys()):
-            if not self.layer.is_late(below[name]):
-                yield from self._delete(join(place, name))
+            if not self._is_late(path := join(place, name), below[name]):
+                yield from self._delete(path)
         for name, now in sorted(inside.items()):
             path, before = join(place, name), below.get(name)
             late = self.layer.is_late(now)
             if before and stat.S_IFMT(before.st_mode) != stat.S_IFMT(now.st_mode):
-                if late or moved or not self.layer.is_late(before):
+                if late or moved or not self._is_late(path, before):
                     yield from self._delete(path)
                     before = None
                 else:
@@ -157,7 +176,7 @@ class ChangeReader:
                 if before is None:
                     yield Change(path, "folder", self.upper / path)
                 yield from self._compare(path, moved=late or moved)
-            elif before is None or late or (moved and not self.layer.is_late(before)):
+            elif before is None or late or (moved and not self._is_late(path, before)):
                 yield from self._judge_file(path, now, before)
 
 
@@ -168,6 +187,16 @@ def leads_out(path: str, target: str) -> bool:
     rest = f"{target}/"[3 * ups :]
     is_plain = not target.startswith("/") and "../" not in f"/{rest}" and ups <= path.count("/")
     return not is_plain or ".git" in target.lower().split("/")
+
+
+def list_files(root: Path, place: str) -> Iterator[str]:
+    """All that is no folder, below this one."""
+    for name, info in list_folder(root / place).items():
+        path = join(place, name)
+        if stat.S_ISDIR(info.st_mode):
+            yield from list_files(root, path)
+        else:
+            yield path
 
 
 def list_folder(place: Path) -> dict[str, os.stat_result]:

@@ -2,12 +2,10 @@
 outside of any sandbox: their folder is held by its descriptor, and no link is followed.
 """
 
-import errno
 import os
-import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from daemon.core import value
@@ -55,46 +53,3 @@ def hold(root: Path, path: Path | str) -> Iterator[Held]:
         yield Held(folder, steps[-1])
     finally:
         os.close(folder)
-
-
-def move_held(place: Held, to: Held) -> None:
-    """A file or a folder; there is nothing at `to`. Raises OSError."""
-    if to.exists():
-        raise FileExistsError(errno.EEXIST, "something is there", to.name)
-    try:
-        os.rename(place.name, to.name, src_dir_fd=place.folder, dst_dir_fd=to.folder)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        copy_held(place, to)
-        if stat.S_ISDIR(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode):
-            shutil.rmtree(place.name, dir_fd=place.folder)
-        else:
-            os.unlink(place.name, dir_fd=place.folder)
-
-
-def copy_held(place: Held, to: Held) -> None:
-    """With all that is in it; links stay links. Raises OSError."""
-    info = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
-    mode = stat.S_IMODE(info.st_mode)
-    if stat.S_ISLNK(info.st_mode):
-        os.symlink(os.readlink(place.name, dir_fd=place.folder), to.name, dir_fd=to.folder)
-    elif stat.S_ISDIR(info.st_mode):
-        os.mkdir(to.name, 0o700, dir_fd=to.folder)
-        with ExitStack() as opened:
-            folders: list[int] = []
-            for one in (place, to):
-                folders.append(os.open(one.name, FOLDER, dir_fd=one.folder))
-                opened.callback(os.close, folders[-1])
-            with os.scandir(folders[0]) as entries:
-                for entry in entries:
-                    copy_held(*(Held(folder, entry.name) for folder in folders))
-            os.fchmod(folders[1], mode)
-    elif stat.S_ISREG(info.st_mode):
-        with (
-            open(place.name, "rb", opener=place.open) as file,
-            open(to.name, "xb", opener=to.open) as copy,
-        ):
-            shutil.copyfileobj(file, copy)
-            os.fchmod(copy.fileno(), mode)
-            os.utime(copy.fileno(), ns=(info.st_atime_ns, info.st_mtime_ns))

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
+from urllib.parse import unquote
 
 from daemon.core import value
 from daemon.core.clock import run_to_completion
@@ -48,6 +49,7 @@ class Layer:
     workspace: Path
     kind: LayerKind
     held: Path
+    out: str = OUT  # what can be written of a read-only workspace
     lock: int = -1  # held while its command may be alive
 
     @property
@@ -87,15 +89,15 @@ class Layer:
         (self.place / "lower").symlink_to(self.workspace)
         (self.place / "held").symlink_to(self.held)
         (self.place / LOCK).touch()
-        (self.place / KIND).write_text(self.kind)
+        (self.place / KIND).write_text(f"{self.kind}\n{self.out}")
         if self.kind == "copy":
             copy_tree(self.workspace, self.upper)
             if self.has_held:
                 copy_tree(self.held, self.upper)
         elif self.kind == "read-only":
-            (self.workspace / OUT).mkdir(exist_ok=True)
-            (self.upper / OUT).mkdir()
-            copy_tree(self.workspace / OUT, self.upper / OUT)
+            for root in (self.workspace, self.upper):
+                (root / self.out).mkdir(parents=True, exist_ok=True)
+            copy_tree(self.workspace / self.out, self.upper / self.out)
         stamp = self.place / STAMP
         stamp.touch()
         copied_ns = stamp.stat().st_ctime_ns
@@ -146,11 +148,13 @@ class Layers:
     copy_mb: float = COPY_MB
 
     @asynccontextmanager
-    async def open(self, name: str, *, needs_copy: bool = False) -> AsyncIterator[Layer]:
-        """It is dropped at the end, unless it has a note: then it is still to be merged. Raises
-        ToolError.
+    async def open(
+        self, name: str, *, needs_copy: bool = False, out: str = ""
+    ) -> AsyncIterator[Layer]:
+        """It is dropped at the end, unless it has a note: then it is still to be merged. `out`: no
+        more than this folder is to be written. Raises ToolError.
         """
-        layer = await asyncio.to_thread(self._create, name, needs_copy)
+        layer = await asyncio.to_thread(self._create, name, needs_copy, out)
         lock = os.open(layer.place / LOCK, os.O_RDONLY | os.O_CLOEXEC)
         try:
             high = fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, MIN_LOCK)
@@ -164,14 +168,14 @@ class Layers:
             if not layer.note.exists():
                 await run_to_completion(asyncio.to_thread(layer.drop))
 
-    def _create(self, name: str, needs_copy: bool) -> Layer:
-        kind: LayerKind = "overlay"
-        if self.obstacle:
+    def _create(self, name: str, needs_copy: bool, out: str) -> Layer:
+        kind: LayerKind = "read-only" if out else "overlay"
+        if self.obstacle and not out:
             fits = is_small(self.workspace, self.copy_mb)
             if needs_copy and not fits:
                 raise ToolError(NO_LAYER.format(MAX_COPIED_FILES, self.copy_mb))
             kind = "copy" if fits else "read-only"
-        layer = Layer(self.folder / name, self.workspace, kind, self.held)
+        layer = Layer(self.folder / name, self.workspace, kind, self.held, out or OUT)
         try:
             layer.create()
         except OSError as error:
@@ -186,7 +190,15 @@ class Layers:
         """What an earlier daemon did not merge, the oldest first."""
         places = [one for one in self.folder.glob("*") if (one / NOTE).exists()]
         places.sort(key=lambda one: (one / NOTE).stat().st_mtime_ns)
-        return [Layer(one, self.workspace, read_kind(one), self.held) for one in places]
+        return [Layer(one, self.workspace, *read_kind(one, self.held)) for one in places]
+
+    def take_lent(self) -> None:
+        """What versions before had set aside for later commands, each by its quoted path."""
+        for old in (self.held.parent / "lent").glob("*"):
+            new = self.held / unquote(old.name)
+            new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not os.path.lexists(new):
+                old.rename(new)
 
     def remove_unused(self) -> None:
         """Layers without a note: nothing ran on them."""
@@ -195,11 +207,11 @@ class Layers:
                 Layer(place, self.workspace, "copy", self.held).drop()
 
 
-def read_kind(place: Path) -> LayerKind:
+def read_kind(place: Path, held: Path) -> tuple[LayerKind, Path, str]:
     """Of a layer that an earlier daemon made."""
     kinds: tuple[LayerKind, ...] = ("overlay", "copy", "read-only")
-    found = (place / KIND).read_text()
-    return next(kind for kind in kinds if kind == found)
+    found, _, out = (place / KIND).read_text().partition("\n")
+    return next(kind for kind in kinds if kind == found), held, out
 
 
 def is_small(root: Path, max_mb: float) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from daemon.core import value
 from daemon.tools.layers.changes import ChangeReader, lstat
-from daemon.tools.layers.held import hold
+from daemon.tools.layers.held import Held, hold
 from daemon.tools.layers.layer import Layer
 from daemon.tools.layers.plan import MergePlan, Step
 from daemon.tools.workspace.command_effects import ChangedFile
@@ -31,18 +31,24 @@ TAIL = (
 
 @value
 class Merge:
-    """Of one layer whose command has ended. `aside` takes what the owner changed meanwhile. All of
-    it works in a thread.
+    """Of one layer whose command has ended; or of one that goes on: then all is copied, and `own`
+    has when. `aside` takes what the owner changed meanwhile. All of it works in a thread.
     """
 
     layer: Layer
     steps: Sequence[Step]
     aside: Path
+    own: dict[str, int] | None = None
 
     @classmethod
-    def read(cls, layer: Layer, aside: Path) -> "Merge":
+    def read(cls, layer: Layer, aside: Path, own: dict[str, int] | None = None) -> "Merge":
         """What it will do."""
-        return cls(layer, MergePlan(ChangeReader(layer)).steps, aside)
+        return cls(
+            layer,
+            MergePlan(ChangeReader(layer, own or {}), goes_on=own is not None).steps,
+            aside,
+            own,
+        )
 
     def list_files(self) -> Iterator[ChangedFile]:
         """What it leaves, and what it removes."""
@@ -55,7 +61,9 @@ class Merge:
             elif change.kind == "folder":
                 yield ChangedFile(change.path, folder=True)
             else:
-                found = read_file(change.path, change.source)
+                if self.own is None and change.kind != "link":
+                    make_readable(change.source)
+                found = read_file(change.path, self.layer.upper)
                 yield replace(found, held=step.action == "hold")
 
     def apply(self) -> str:
@@ -115,17 +123,22 @@ class Merge:
             return
         if not lstat(source):
             return  # an earlier daemon did it
-        strip_marks(source)
-        mode = source.lstat().st_mode
-        if not stat.S_ISLNK(mode):
-            source.chmod((stat.S_IMODE(mode) & KEEPS_MODE) | OWN_MODE)
-        with hold(root, change.path) as at:
+        with hold(root, change.path) as at, hold(self.layer.upper, change.path) as held:
+            if self.own is not None:
+                copy_across(held, at)
+                info = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
+                self.own[change.path] = info.st_ctime_ns
+                return
+            strip_marks(source)
+            if not held.is_link():
+                source.chmod((stat.S_IMODE(source.lstat().st_mode) & KEEPS_MODE) | OWN_MODE)
             try:
                 os.replace(source, at.name, dst_dir_fd=at.folder)
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
-                move_across(source, at.folder, at.name)
+                copy_across(held, at)
+                source.unlink()
 
     def _write(self, path: str, text: str) -> None:
         make_folders(self.layer.workspace, path.rpartition("/")[0])
@@ -162,24 +175,26 @@ def make_folders(root: Path, path: str) -> None:
             os.mkdir(at.name, FOLDER_MODE, dir_fd=at.folder)
 
 
-def move_across(source: Path, folder: int, name: str) -> None:
-    """To another file system: complete under another name first."""
-    info, fresh = source.lstat(), f".{name[:200]}.aidaemon-new"
+def copy_across(held: Held, at: Held) -> None:
+    """To another file system, or while the source is in use: complete under another name first."""
+    fresh = Held(at.folder, f".{at.name[:200]}.aidaemon-new")
     with suppress(FileNotFoundError):
-        os.unlink(fresh, dir_fd=folder)
-    if stat.S_ISLNK(info.st_mode):
-        os.symlink(source.readlink(), fresh, dir_fd=folder)
+        os.unlink(fresh.name, dir_fd=at.folder)
+    if held.is_link():
+        target = os.readlink(held.name, dir_fd=held.folder)
+        os.symlink(target, fresh.name, dir_fd=at.folder)
     else:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with (
-            source.open("rb") as old,
-            os.fdopen(os.open(fresh, flags, OWN_MODE, dir_fd=folder), "wb") as new,
+            open(held.name, "rb", opener=held.open) as old,
+            open(fresh.name, "xb", opener=fresh.open) as new,
         ):
+            info = os.fstat(old.fileno())
+            if not stat.S_ISREG(info.st_mode):
+                raise OSError(errno.EINVAL, "is no plain file")
             shutil.copyfileobj(old, new)
-            os.fchmod(new.fileno(), stat.S_IMODE(info.st_mode))
+            os.fchmod(new.fileno(), (stat.S_IMODE(info.st_mode) & KEEPS_MODE) | OWN_MODE)
             os.utime(new.fileno(), ns=(info.st_atime_ns, info.st_mtime_ns))
-    os.replace(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
-    source.unlink()
+    os.replace(fresh.name, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
 
 
 def strip_marks(place: Path) -> None:
@@ -190,18 +205,24 @@ def strip_marks(place: Path) -> None:
                 os.removexattr(place, name, follow_symlinks=False)
 
 
-def read_file(path: str, place: Path) -> ChangedFile:
+def make_readable(place: Path) -> None:
+    """A file of a command that has ended, which may have closed it."""
+    with suppress(OSError):
+        place.chmod(stat.S_IMODE(place.lstat().st_mode) | OWN_MODE)
+
+
+def read_file(path: str, upper: Path) -> ChangedFile:
     """A file or a link, as it will be at this path."""
-    if not (info := lstat(place)):
-        return ChangedFile(path)
-    if stat.S_ISLNK(info.st_mode):
-        target = os.fsencode(place.readlink())
-        return ChangedFile(path, sha256(target).hexdigest(), len(target), target[:TINY])
-    place.chmod(stat.S_IMODE(info.st_mode) | OWN_MODE)
-    with place.open("rb") as file:
-        head = file.read(TINY)
-        file.seek(0)
-        return ChangedFile(path, file_digest(file, "sha256").hexdigest(), info.st_size, head)
+    with suppress(OSError), hold(upper, path) as held:
+        if held.is_link():
+            target = os.fsencode(os.readlink(held.name, dir_fd=held.folder))
+            return ChangedFile(path, sha256(target).hexdigest(), len(target), target[:TINY])
+        info = os.stat(held.name, dir_fd=held.folder, follow_symlinks=False)
+        with open(held.name, "rb", opener=held.open) as file:
+            head = file.read(TINY)
+            file.seek(0)
+            return ChangedFile(path, file_digest(file, "sha256").hexdigest(), info.st_size, head)
+    return ChangedFile(path)
 
 
 def show(path: str) -> str:

@@ -5,6 +5,7 @@ run later outside the sandbox waits for the owner, and lies over the views of la
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -19,6 +20,7 @@ from daemon.tools.layers.runs_later import (
     judge_links,
     only_paths,
 )
+from daemon.tools.workspace.fs import READ_FLAGS
 
 Action = Literal["merge", "hold", "drop", "keep"]  # keep: of both, the owner's stays
 RUNS_LATER = "could run outside the sandbox later"
@@ -36,10 +38,11 @@ class Step:
 
 
 class MergePlan:
-    """Of one command that has ended. In a thread."""
+    """Of one layer. In a thread."""
 
-    def __init__(self, reader: ChangeReader) -> None:
+    def __init__(self, reader: ChangeReader, *, goes_on: bool = False) -> None:
         self.reader, self.root = reader, reader.layer.workspace
+        self.goes_on = goes_on  # it may still be changed: nothing is cleaned
         self._judged = dict[str, dict[str, str]]()
 
     @cached_property
@@ -91,9 +94,9 @@ class MergePlan:
             return Step(change, "merge")
         if name.endswith(".pth") and rule == "launchers" and only_paths(read(change.source)):
             return Step(change, "merge")
-        if rule == "settings" and self.reader.find_before(path) is None:
+        if rule == "settings" and self.reader.find_before(path) is None and not self.goes_on:
             return self._clean(change, clean_settings(read(change.source)))
-        if rule == "steps":
+        if rule == "steps" and not self.goes_on:
             before = self.root / path
             known = read(before) if before.is_file() else ""
             return self._clean(change, clean_steps(name, read(change.source), known))
@@ -157,5 +160,8 @@ def is_text(path: str) -> bool:
 
 
 def read(place: Path) -> str:
-    """An ordinary file's text."""
-    return place.read_bytes().decode("utf-8", "replace") if place.is_file() else ""
+    """An ordinary file's text; of a link, nothing."""
+    with suppress(OSError), os.fdopen(os.open(place, READ_FLAGS), "rb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file.read().decode("utf-8", "replace")
+    return ""

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from daemon.tools.base import ToolError
 from daemon.tools.layers.owners_programs import SETTINGS, find_of_repository, find_of_start
 
 Kind = Literal[
@@ -49,6 +50,11 @@ STEP = re.compile(
     r"\s*(#.*|(p|pick|revert|e|edit|r|reword|f|fixup|s|squash|d|drop|l|label|t|reset|m|merge"
     r"|u|update-ref|b|break|noop)(\s.*)?)?"
 )
+MAX_CLOSED = 2000
+TOO_MANY = (
+    "Not started: in {} lies too much that could run programs later (repositories, settings): no"
+    " more than {} places can be closed to a server."
+)
 STEPS = frozenset(("git-rebase-todo", "git-rebase-todo.backup"))
 PLAIN_SETTINGS: Mapping[str, str] = {
     "core": "repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
@@ -62,6 +68,25 @@ PLAIN_SETTINGS: Mapping[str, str] = {
     "pull": "rebase|ff",
     "push": "default|autosetupremote",
 }
+
+
+def list_closed(root: Path) -> list[Path]:
+    """What runs later of all that is below a folder which a server may write; in a thread."""
+    found = dict[Path, None]()
+    folders = [""]
+    while folders:
+        place = folders.pop()
+        inside = _list(root / place)
+        for path, kind, _ in judge_folder(root, place, inside):
+            target = (root / path).resolve()
+            if kind != "repository" and target.is_relative_to(root) and target != root:
+                found[target] = None
+        folders += [
+            f"{place}/{name}".lstrip("/") for name, is_folder in inside.items() if is_folder
+        ]
+        if len(found) > MAX_CLOSED:
+            raise ToolError(TOO_MANY.format(root, MAX_CLOSED))
+    return [*found]
 
 
 def runs_later(root: Path, path: str) -> bool:

@@ -109,7 +109,6 @@ async def open_stdio(
         async with anyio.create_task_group() as group:
             try:
                 process = await asyncio.shield(starting)
-                place.started(process.pid)
                 assert process.stdin and process.stdout and process.stderr
                 asked = OpenRequests()
                 reading = _read_messages, process.stdout, arriving, wire, heard, asked

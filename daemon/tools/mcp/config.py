@@ -89,7 +89,13 @@ class McpConfig(BaseModel):
     )
     paths: list[str] = Field(
         [],
-        description="in the sandbox, what a command may read and write beside system programs",
+        description="in the sandbox, what a command may read and write beside system programs;"
+        " in the workspace see write",
+    )
+    write: Literal["out", "workspace"] = Field(
+        "out",
+        description='where in the workspace a command may write, if its paths lead there: "out", in'
+        ' out/NAME alone; or "workspace". What it writes comes over at the end of each call',
     )
 
     @model_validator(mode="after")

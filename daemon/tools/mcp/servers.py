@@ -7,18 +7,19 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from daemon.core.clock import Clock, run_to_completion
+from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError, ConfigError
 from daemon.core.trust import Effect
 from daemon.tools.base import ToolOutput
+from daemon.tools.layers.layer import Layer
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.pins import (
     PROGRAM,
@@ -34,6 +35,7 @@ from daemon.tools.mcp.pins import (
     render_left_out,
     sort_tools,
 )
+from daemon.tools.mcp.server_files import ServerFiles, open_files
 from daemon.tools.mcp.tools import (
     McpTool,
     NotSent,
@@ -49,9 +51,8 @@ from daemon.tools.mcp.tools import (
     sanitize_line,
 )
 from daemon.tools.registry import ToolRegistry
-from daemon.tools.shell.deferred import CommandWatch
 from daemon.tools.shell.network import NetworkProxy
-from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Sandbox, Writer
+from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Places, Sandbox
 from daemon.tools.workspace.command_effects import CommandEffects
 
 if TYPE_CHECKING:
@@ -71,7 +72,6 @@ STEADY_S = 60.0
 WAIT_SESSION_S = 10.0
 REFRESH_EVERY_S = 1.0
 NOTIFY_EVERY_S = 600.0
-SET_ASIDE_EVERY_S = 10.0
 
 
 def load_client() -> Connect:
@@ -150,9 +150,7 @@ class McpServer:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _refresh_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _notified_at: float = -NOTIFY_EVERY_S
-    _first: CommandWatch | None = None
-    _watched: CommandWatch | None = None
-    _aside_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _files: ServerFiles | None = None
 
     async def run(self) -> None:
         """Connect, again and again, until cancelled."""
@@ -177,23 +175,19 @@ class McpServer:
         manager = self.manager
         try:
             async with self._open_network() as proxy:
-                folder = manager.folder / self.name
                 make_address = partial(
                     asyncio.to_thread, server_address, self.name, self.config, manager.sandbox,
-                    folder, proxy,
+                    manager.folder / self.name, proxy,
                 )  # fmt: skip
-                address = await make_address()
+                await make_address()  # a fault of the config is told at once
                 self._program = await self._admit_program()
-                async with self._watch_files() as writer:
-                    if writer:
-                        address = await make_address()  # what is there by now
-                        assert isinstance(address, ProcessAddress)
-                        address = replace(address, started=partial(setattr, writer, "pid"))
-                    async with manager.connect(
-                        address, self._changed.set, self._log_stderr
-                    ) as session:
-                        if writer:
-                            writer.ready.set()
+                opened = open_files(self.name, self.config, manager.sandbox, manager.effects)
+                async with opened as self._files:
+                    address = await make_address(self._files and self._files.layer)
+                    async with (
+                        self._watch_unsandboxed(),
+                        manager.connect(address, self._changed.set, self._log_stderr) as session,
+                    ):
                         return await self._serve_session(session)
         except AidaemonError as error:
             return str(error)
@@ -228,54 +222,17 @@ class McpServer:
     def _log_refused(self, line: str) -> None:
         log.warning("MCP server %s: %s", self.name, line)
 
-    @asynccontextmanager
-    async def _watch_files(self) -> AsyncIterator[Writer | None]:
-        """What it can write in the workspace is not the owner's, and does not change what runs."""
-        sandbox, config, effects = self.manager.sandbox, self.config, self.manager.effects
-        if not effects or not _reaches(config, sandbox.workspace):
-            yield None
-            return
-        is_off = config.sandbox == "off"
-        async with effects.watch_server():
-            if is_off:
-                yield None
-                return
-            async with sandbox.writers.join(self.name) as writer, self._set_aside_meanwhile():
-                yield writer
+    def _watch_unsandboxed(self) -> AbstractAsyncContextManager[None]:
+        """Without a sandbox it can write in the workspace itself."""
+        effects, is_off = self.manager.effects, self.config.is_unsandboxed
+        return effects.watch_server() if effects and is_off else nullcontext()
 
-    @asynccontextmanager
-    async def _set_aside_meanwhile(self) -> AsyncIterator[None]:
-        """What it leaves in the workspace that would run later is set aside, and its owner told."""
-        quarantine = self.manager.sandbox.quarantine
-        if quarantine is None:
-            yield
-            return
-        self._first = self._watched = await asyncio.to_thread(quarantine.begin_server)
-        watching = asyncio.create_task(self._set_aside_later())
-        try:
-            yield
-        finally:
-            watching.cancel()
-            await run_to_completion(self._set_aside())
-            await asyncio.to_thread(quarantine.forget, self._watched)
-            self._first = self._watched = None
-
-    async def _set_aside_later(self) -> None:
-        while True:
-            await self.manager.sleep(SET_ASIDE_EVERY_S)
-            await self._set_aside()
-
-    async def _set_aside(self) -> str:
-        """What was set aside, in words."""
-        quarantine = self.manager.sandbox.quarantine
-        async with self._aside_lock:
-            if not (quarantine and self._watched and self._first):
-                return ""
-            check = asyncio.to_thread(quarantine.check_server, self._watched, self._first)
-            said, self._watched = await run_to_completion(check)
-        if said:
-            await self.manager.notify(f"The MCP server {self.name} wrote in the workspace. {said}")
-        return said
+    async def _refresh_view(self, session: "McpSession") -> None:
+        """It starts anew where it would see files as they were."""
+        if self._files and await self._files.is_stale():
+            self._drop_session(session)
+            session.wire.closed.set()
+            raise NotSent(f"its MCP server {self.name} starts anew, because files have changed")
 
     def _log_stderr(self, line: str) -> None:
         log.info("MCP server %s says: %s", self.name, sanitize_line(line, 500))
@@ -372,8 +329,12 @@ class McpServer:
                 await self._refresh_if_changed(session)
                 if self._listing and tool not in self._listing.usable:
                     raise ToolChanged(describe_disabled(self.name, tool.name))
+                await self._refresh_view(session)
                 output = await session.call_tool(tool.name, arguments)
-                said = await self._set_aside()
+                said = await self._files.collect() if self._files else ""
+                if said:
+                    about = f"The MCP server {self.name} wrote in the workspace. {said}"
+                    await self.manager.notify(about)
                 return replace(output, text=f"{output.text}\n{said}") if said else output
             except SessionRefused as error:
                 self._drop_session(session)
@@ -405,7 +366,12 @@ class McpServer:
 
 
 def server_address(
-    name: str, config: McpConfig, sandbox: Sandbox, folder: Path, proxy: NetworkProxy | None = None
+    name: str,
+    config: McpConfig,
+    sandbox: Sandbox,
+    folder: Path,
+    proxy: NetworkProxy | None = None,
+    layer: Layer | None = None,
 ) -> ProcessAddress | UrlAddress:
     """Where the server is, or how to start it; `folder` is its home and always writable.
 
@@ -431,22 +397,17 @@ def server_address(
     # What is compiled is not pinned, so it is compiled anew.
     own = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", "PYTHONPYCACHEPREFIX": "/tmp/pyc"}
     env = {**own, **more, **config.env}
+    writable = [folder, *(Path(path).expanduser() for path in config.paths)]
     argv = sandbox.wrap_server(
         inner,
         network=config.network,
-        writable=[folder, *(Path(path).expanduser() for path in config.paths)],
-        readable=_readable_paths(inner),
+        places=Places(writable, _readable_paths(inner), layer),
         env=env,
         cwd=folder,
         proxy=proxy,
     )
-    return ProcessAddress(tuple(argv), env, str(folder), fds)
-
-
-def _reaches(config: McpConfig, root: Path) -> bool:
-    """Whether its paths and this folder have something in common."""
-    places = [Path(path).expanduser().resolve() for path in config.paths if not config.url]
-    return any(one.is_relative_to(root) or root.is_relative_to(one) for one in places)
+    lock = (layer.lock,) if layer else ()
+    return ProcessAddress(tuple(argv), env, str(folder), (*fds, *lock))
 
 
 def _pin_command(config: McpConfig) -> ToolPin:

@@ -5,7 +5,7 @@
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from hashlib import sha256
 
 from daemon.core import value
@@ -101,7 +101,6 @@ class ProcessAddress:
     env: Mapping[str, str]
     cwd: str
     fds: tuple[int, ...] = ()
-    started: Callable[[int], object] = field(default=str, compare=False)  # gets its process's id
 
 
 @value

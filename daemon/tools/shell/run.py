@@ -131,9 +131,8 @@ async def open_run(
     layers, name = sandbox.layers, token_hex(6)
     needs_copy = sandbox.kind == "none"
     opened = layers.open(name, needs_copy=needs_copy) if layers and not given.reads else None
-    held = nullcontext() if given.reads else sandbox.writers.hold(sandbox.kind)
     proxied = sandbox.open_proxy(given.domains, context.check_address)
-    async with held, proxied as proxy, opened or nullcontext() as layer:
+    async with proxied as proxy, opened or nullcontext() as layer:
         origin = await effects.start(context, label, maker) if effects else None
         if layer:
             known = origin or Origin("", "", "", trusted=False, clean=False)
@@ -149,16 +148,20 @@ async def merge(
     effects: CommandEffects | None,
     origin: Origin | None,
     label: Label,
+    own: dict[str, int] | None = None,
 ) -> tuple[Label, str]:
-    """Of a layer whose command has ended. Raises OSError, StoreUnavailable."""
+    """Of a layer whose command has ended, or of one that goes on, with what came over before.
+    Raises OSError, StoreUnavailable.
+    """
     aside = layer.held.parent / f"{KEPT}-{layer.place.name}"
-    found = await asyncio.to_thread(Merge.read, layer, aside)
+    found = await asyncio.to_thread(Merge.read, layer, aside, own)
     if effects and origin:
         changed = await asyncio.to_thread(lambda: [*found.list_files()])
         label, said = await effects.merge(origin, changed, found.apply)
     else:
         said = await asyncio.to_thread(found.apply)
-    await asyncio.to_thread(layer.note.unlink)
+    if own is None:
+        await asyncio.to_thread(layer.note.unlink)
     return label, said
 
 
@@ -169,6 +172,7 @@ async def merge_left(sandbox: Sandbox, effects: CommandEffects) -> list[str]:
     layers = sandbox.layers
     if layers is None:
         return []
+    await asyncio.to_thread(layers.take_lent)
     await asyncio.to_thread(layers.remove_unused)
     left = await asyncio.to_thread(layers.list_left)
     origins = [ORIGIN.validate_json(await asyncio.to_thread(one.note.read_bytes)) for one in left]

@@ -8,9 +8,9 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import field, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -18,11 +18,10 @@ from secrets import token_hex
 from typing import Literal
 
 from daemon.core import value
-from daemon.core.clock import run_to_completion
 from daemon.tools.base import ToolError
-from daemon.tools.layers.layer import COPY_MB, MOUNT, OUT, Layer, Layers
-from daemon.tools.shell import landlock, remount
-from daemon.tools.shell.deferred import Quarantine, close_deferred, find_deferred
+from daemon.tools.layers.layer import COPY_MB, MOUNT, Layer, Layers
+from daemon.tools.layers.runs_later import list_closed
+from daemon.tools.shell import landlock
 from daemon.tools.shell.network import (
     NEEDS_BUBBLEWRAP,
     CheckAddress,
@@ -36,7 +35,6 @@ from daemon.tools.shell.process import (
     ProcessResult,
     SandboxKind,
     Start,
-    exchange,
     run_process,
 )
 from daemon.tools.web.guard import AddressGuard
@@ -63,14 +61,8 @@ OOM_FIRST = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; "
 # Only where the limit counts the processes in the sandbox alone, and the shell knows how.
 PROCESS_LIMIT = "ulimit -u 1024 2>/dev/null || ulimit -p 1024 2>/dev/null; "
 PROBE_S = 5.0
-REMOUNT_S, START_S = 10.0, 20.0
 HELD, PROBE, PROBED = "held", "probe-", ".aidaemon-probe"
 PROBE_SCRIPT = f"mkdir {PROBED} && : >{PROBED}/a && rm {PROBED}/a && ls >/dev/null"
-WRITES_THERE = (
-    "Not run: the MCP server {} may write in the workspace, so it could change what this command"
-    " runs after it was looked at, and {}. Nothing was lost. {}"
-)
-ADVICE = "Take the workspace out of the server's paths, or try again when it is done."
 # The id in the sandbox of a daemon that runs as root: no capability, and nobody's name.
 NOBODY = "65534"
 HIDDEN_PROC = ("keys", "key-users", "kcore", "kallsyms")
@@ -89,102 +81,13 @@ DESCRIPTIONS = {
 }
 
 
-@dataclass(slots=True, eq=False)
-class Writer:
-    """A server that may write in the workspace; `pid` is 0 until it has started to its end."""
+@value
+class Places:
+    """What a server may write and read; what of it lies in the workspace it sees by its `layer`."""
 
-    name: str
-    pid: int = 0
-    ready: asyncio.Event = field(default_factory=asyncio.Event)
-    closed: bytes = b""  # what is read-only for it now
-
-
-@dataclass(slots=True, eq=False)
-class Writers:
-    """All of them. While a command runs whose yes is for files, they only read in the workspace."""
-
-    workspace: Path
-    running: list[Writer] = field(default_factory=list)
-    holds: int = 0
-    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    free: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @asynccontextmanager
-    async def join(self, name: str) -> AsyncIterator[Writer]:
-        """Before one starts: it waits for commands that must not see it write."""
-        while self.holds:
-            self.free.clear()
-            await self.free.wait()
-        writer = Writer(name)
-        self.running.append(writer)
-        try:
-            yield writer
-        finally:
-            self.running.remove(writer)
-            writer.ready.set()
-
-    @asynccontextmanager
-    async def hold(self, kind: SandboxKind) -> AsyncIterator[None]:
-        """For one command. Raises ToolError where one of them could write all the same."""
-        self.holds += 1
-        try:
-            for writer in [*self.running]:
-                await self._close(writer, kind)
-            yield
-        finally:
-            await run_to_completion(self._end())
-
-    async def _close(self, writer: Writer, kind: SandboxKind) -> None:
-        if kind != "bubblewrap":
-            why = "only bubblewrap, which does not work here, could keep it from that"
-            raise ToolError(WRITES_THERE.format(writer.name, why, ADVICE))
-        try:
-            async with asyncio.timeout(START_S):
-                await writer.ready.wait()
-        except TimeoutError:
-            why = "it is still starting"
-            raise ToolError(WRITES_THERE.format(writer.name, why, ADVICE)) from None
-        async with self.changing:
-            if writer in self.running and not writer.closed:
-                writer.closed = await self._find(writer)
-                if not await self._change(writer, "ro") and writer in self.running:
-                    await self._change(writer, "rw")
-                    writer.closed = b""
-                    why = "it cannot be kept from that: it has a file there open for writing"
-                    raise ToolError(WRITES_THERE.format(writer.name, why, ADVICE))
-
-    async def _end(self) -> None:
-        async with self.changing:
-            self.holds -= 1
-            for writer in [*self.running] * (not self.holds):
-                if writer.closed and await self._change(writer, "rw"):
-                    writer.closed = b""
-            if not self.holds:
-                self.free.set()
-
-    async def _find(self, writer: Writer) -> bytes:
-        """Its mounts in the workspace."""
-        inner = await asyncio.to_thread(_find_inner, writer.pid)
-        words = [sys.executable, "-I", "-S", remount.__file__, "find", inner, str(self.workspace)]
-        return await exchange(words, b"", REMOUNT_S) or b""
-
-    async def _change(self, writer: Writer, what: str) -> bool:
-        inner = await asyncio.to_thread(_find_inner, writer.pid)
-        words = [sys.executable, "-I", "-S", remount.__file__, what, inner, writer.closed.decode()]
-        return bool(inner and writer.closed) and await exchange(words, b"", REMOUNT_S) is not None
-
-
-def _find_inner(pid: int) -> str:
-    """The first process inside the sandbox that this one waits for; "" where it has gone."""
-    with suppress(OSError):
-        own = Path("/proc/self/ns/mnt").stat().st_ino
-        waiting = [str(pid)]
-        while waiting:
-            one = waiting.pop()
-            if Path(f"/proc/{one}/ns/mnt").stat().st_ino != own:
-                return one
-            waiting += Path(f"/proc/{one}/task/{one}/children").read_text().split()
-    return ""
+    writable: Sequence[Path] = ()
+    readable: Sequence[Path] = ()
+    layer: Layer | None = None
 
 
 @value
@@ -194,10 +97,8 @@ class Sandbox:
     workspace: Path
     kind: SandboxKind
     refusal: str = ""  # why nothing runs here at all
-    quarantine: Quarantine | None = None
     layers: Layers | None = None  # without, commands work in the workspace itself
     guard: AddressGuard = field(default_factory=AddressGuard, compare=False, repr=False)
-    writers: Writers = field(default_factory=lambda: Writers(Path()), compare=False, repr=False)
 
     @classmethod
     async def open(
@@ -208,17 +109,13 @@ class Sandbox:
         guard: AddressGuard | None = None,
         copy_mb: float = COPY_MB,
     ) -> "Sandbox":
-        """Find out once what this machine supports; do what an earlier daemon left."""
+        """Find out once what this machine supports."""
         root = await asyncio.to_thread(workspace.resolve)
         kind = await probe(root)
-        closed, refusal = kind == "bubblewrap", AS_ROOT if os.geteuid() == 0 else ""
-        kept = Quarantine(root, quarantine, closed) if quarantine else None
-        if kept:
-            await asyncio.to_thread(kept.recover)
-        refused = "" if closed else refusal
-        made = cls(root, kind, refused, kept, None, guard or AddressGuard(), Writers(root))
-        if kept and layers:
-            found = Layers(root, layers, kept.folder / HELD, "", copy_mb)
+        refusal = AS_ROOT if os.geteuid() == 0 and kind != "bubblewrap" else ""
+        made = cls(root, kind, refusal, None, guard or AddressGuard())
+        if quarantine and layers:
+            found = Layers(root, layers, quarantine / HELD, "", copy_mb)
             return replace(made, layers=await made.probe_layers(found))
         return made
 
@@ -283,7 +180,7 @@ class Sandbox:
             if layer:
                 closed = layer.kind == "read-only"
                 readable = [place] if closed else []
-                writable = [layer.upper / OUT if closed else cwd, layer.tmp]
+                writable = [layer.upper / layer.out if closed else cwd, layer.tmp]
             return self._wrap(line, network, readable, writable, cwd, options, proxy)
         is_closed = reads or (layer and layer.kind == "read-only")
         readable, writable = ([place], []) if is_closed else ([], [place])
@@ -305,7 +202,7 @@ class Sandbox:
         tmp = "/tmp" if is_inside else str(layer.tmp) if layer else home
         extra = {"TMPDIR": tmp} if self.kind == "landlock" else {}
         if layer and layer.kind == "read-only":
-            extra["OUT"] = str((self.workspace if is_inside else layer.upper) / OUT)
+            extra["OUT"] = str((self.workspace if is_inside else layer.upper) / layer.out)
         # What Python compiles is nobody's but this command's: no other program's part.
         extra["PYTHONPYCACHEPREFIX"] = f"{tmp}/pycache"
         extra["GIT_CONFIG_NOSYSTEM"] = "1"
@@ -318,8 +215,7 @@ class Sandbox:
         inner: Sequence[str],
         *,
         network: bool,
-        writable: Sequence[Path],
-        readable: Sequence[Path],
+        places: Places,
         env: Mapping[str, str],
         cwd: Path,
         proxy: NetworkProxy | None = None,
@@ -333,13 +229,29 @@ class Sandbox:
         foreign = [name for name in os.environ if name not in env and name.isidentifier()]
         unset = f"unset {' '.join(foreign)}; " if foreign else ""
         line = [unset + SERVER_LIMITS, *inner]
-        wrapped = self._wrap(line, network, readable, writable, cwd, [], proxy)
+        layer, writable = places.layer, places.writable
+        is_closed = layer is not None and layer.kind == "read-only"
+        above = self.kind == "bubblewrap"  # landlock takes nothing out of a folder
+        shared = [one for one in writable if is_closed and self._is_shared(one, above=not above)]
+        own = [one for one in writable if one not in shared]
+        readable = [*places.readable, *shared]
         if self.kind != "bubblewrap":
-            return wrapped
-        places = [place.resolve() for place in writable if place.is_dir()]
+            own += [layer.upper / layer.out] if layer and is_closed else []
+            return self._wrap(line, network, readable, own, cwd, [], proxy)
+        wrapped = self._wrap(line, network, readable, own, cwd, [], proxy)
+        outside = [one.resolve() for one in own if one.is_dir() and not self._is_shared(one)]
+        shut = _bind("--ro-bind", [self.workspace] if is_closed else [])
+        closed = (_bind("--ro-bind", list_closed(place)) for place in outside)
         end = wrapped.index("--")
-        closed = (close_deferred(place, find_deferred(place).values()) for place in places)
-        return [*wrapped[:end], *chain.from_iterable(closed), *wrapped[end:]]
+        over = _list_over(self.workspace, layer)
+        wrapped = [*wrapped[:end], *chain.from_iterable(closed), *shut, *over, *wrapped[end:]]
+        return _put_on(layer, wrapped) if layer and layer.kind == "overlay" else wrapped
+
+    def _is_shared(self, place: Path, *, above: bool = False) -> bool:
+        """It lies in the workspace, or with `above` the workspace in it."""
+        found = place.resolve()
+        is_above = above and self.workspace.is_relative_to(found)
+        return is_above or found.is_relative_to(self.workspace)
 
     def wrap_own(self, inner: Sequence[str], script: Path, network: bool = False) -> list[str]:
         """The command line of a program of ours that reads strangers' bytes: it reaches the system
@@ -347,7 +259,7 @@ class Sandbox:
         """
         readable = [Path(sys.prefix), Path(sys.base_prefix), script]
         return self.wrap_server(
-            inner, network=network, writable=(), readable=readable, env={}, cwd=script.parent
+            inner, network=network, places=Places((), readable), env={}, cwd=script.parent
         )
 
     def _wrap(
@@ -443,7 +355,7 @@ def _list_over(place: Path, layer: Layer | None) -> list[str]:
     if layer and layer.kind == "copy":
         return ["--bind", str(layer.upper), str(place)]
     if layer and layer.kind == "read-only":
-        return ["--bind", str(layer.upper / OUT), str(place / OUT)]
+        return ["--bind", str(layer.upper / layer.out), str(place / layer.out)]
     return []
 
 

@@ -111,6 +111,11 @@ class CommandEffects:
             tuple(context.carries), maker,
         )  # fmt: skip
 
+    def judge_server(self) -> Origin:
+        """Of a server that works on a layer: what it leaves is a stranger's."""
+        holds = join_sources(one.holds for one in self.files.labels.entries)
+        return Origin("", "", "", trusted=False, clean=False, holds=holds)
+
     async def judge_output(self, origin: Origin) -> Label:
         """Of what it printed, by what is there now."""
         labels = self.files.labels

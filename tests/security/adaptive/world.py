@@ -267,6 +267,8 @@ class Scene:
             "sandbox": sandbox,
             "effects": dict.fromkeys(tools, "read"),
         }
+        if paths:  # the most that an owner may allow
+            self.config["mcp"]["hand"]["write"] = "workspace"
 
     def hand_did(self, name: str) -> list[Json]:
         """What it noted of itself: lines with `code` and `said`."""
