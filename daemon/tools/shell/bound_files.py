@@ -27,12 +27,12 @@ from daemon.tools.policy.grants import NAMED
 from daemon.tools.shell.parse import OPERATORS, split_words
 from daemon.tools.workspace.command_effects import (
     CommandEffects,
-    Snapshot,
     hash_held,
-    hash_unknown,
+    hash_untrusted,
     list_held,
 )
 from daemon.tools.workspace.file_store import KEPT_PREFIX
+from daemon.tools.workspace.index import WorkspaceIndex
 from daemon.tools.workspace.labels import NOTE, OWNERS, FileLabels
 from daemon.tools.workspace.protected import ProtectedFiles
 
@@ -59,20 +59,20 @@ class CommandBinder:
         """Strangers' files, but for what the same command has left, and what its words name."""
         if self.reads_only(arguments):
             return BoundContent()
-        snapshot = await self.effects.scan()
+        index = await self.effects.look()
         labels, maker = self.effects.files.labels.snapshot(), args_hash(self.tool, arguments)
-        return await asyncio.to_thread(self._look, snapshot, labels, maker, arguments, now)
+        return await asyncio.to_thread(self._look, index, labels, maker, arguments, now)
 
     def _look(
         self,
-        snapshot: Snapshot,
+        index: WorkspaceIndex,
         labels: FileLabels,
         maker: str,
         arguments: Arguments,
         now: datetime,
     ) -> BoundContent:
         named = list_named(labels.workspace.root, arguments)
-        strangers = find_strangers(snapshot, labels, self.effects.held, maker, named)
+        strangers = find_strangers(index, labels, self.effects.held, maker, named)
         lines = [describe_file(labels.workspace.root / path, path, now) for path in named]
         if strangers:
             shown = ", ".join(map(show_name, sorted(strangers)[:MAX_SHOWN]))
@@ -145,20 +145,23 @@ def find_maker(context: ToolContext, label: Label) -> str:
 
 
 def find_strangers(
-    snapshot: Snapshot, labels: FileLabels, held: Path, maker: str, named: Container[str]
+    index: WorkspaceIndex, labels: FileLabels, held: Path, maker: str, named: Container[str]
 ) -> dict[str, str]:
     """What is not the owner's, by path, with a digest; of very much, one digest for each folder at
     the top. What the command of this hash has left is no news to it, and what the owner's commands
     make of all this is none to any; a note is data, where it is not `named`. In a thread.
     """
-    found = {
-        place or ".": _hash_rows(place, labels, {maker, OWNERS, NOTE}) for place in snapshot[1]
-    }
+    place = index.too_much
+    closed = "" if place == "." else place
+    found = (
+        {} if closed is None else {place or ".": _hash_rows(closed, labels, {maker, OWNERS, NOTE})}
+    )
     known = {maker, OWNERS}
-    for entry, digest in hash_unknown(snapshot, labels):
-        notes = set() if entry.path in named else {NOTE}
-        if not labels.find_makers(entry.path, digest) <= known | notes:
-            found[entry.path] = digest or f"{entry.size} {entry.changed_ns}"
+    for path, size, digest in hash_untrusted(index, labels):
+        notes = set() if path in named else {NOTE}
+        if not labels.find_makers(path, digest) <= known | notes:
+            changed_ns = 0 if digest else (labels.workspace.root / path).lstat().st_ctime_ns
+            found[path] = digest or f"{size} {changed_ns}"
     for path in list_held(held):
         digest = hash_held(labels, held, path)
         if not labels.is_same(path, digest) and not labels.find_makers(path, digest) <= known:

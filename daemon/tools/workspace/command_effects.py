@@ -7,7 +7,7 @@ its output is untrusted, and so is what it changed. What a trusted command leave
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,6 +22,7 @@ from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolContext
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.foreign import Held
+from daemon.tools.workspace.index import WorkspaceIndex
 from daemon.tools.workspace.labels import (
     OWNERS,
     CommandStart,
@@ -47,7 +48,6 @@ class ScannedEntry(NamedTuple):
     changed_ns: int
     size: int = -1
     owner: int | None = None
-    socket: bool = False
 
 
 @value
@@ -96,6 +96,7 @@ class CommandEffects:
     wall_ns: Callable[[], int] = file_clock_ns
     max_entries: int = MAX_ENTRIES
     running: dict[str, CommandStart] = field(default_factory=dict)
+    index: WorkspaceIndex | None = None
     _count: int = 0
 
     async def start(self, context: ToolContext, label: Label, maker: str = "") -> Origin:
@@ -143,8 +144,8 @@ class CommandEffects:
                 )
                 await labels.save(added)
             elif changed:
-                snapshot, now = await self.scan(), labels.snapshot()
-                find = partial(label_foreign, changed, snapshot, now, origin)
+                index, now = await self.look(), labels.snapshot()
+                find = partial(label_foreign, changed, index, now, origin)
                 await labels.save(*await asyncio.to_thread(find))
             renamed = await asyncio.to_thread(self._find_renamed, changed)
             said = await asyncio.to_thread(apply)
@@ -227,7 +228,7 @@ class CommandEffects:
         if not rows:
             return
         snapshot = await self.scan()
-        if not bad and await self._find_foreign(snapshot):
+        if not bad and await self.find_foreign():
             bad = rows
         changes = [
             change
@@ -246,18 +247,20 @@ class CommandEffects:
         """Everything in the workspace."""
         return await asyncio.to_thread(scan, self.files.workspace.root, self.max_entries)
 
+    async def look(self) -> WorkspaceIndex:
+        """What is there now."""
+        known = self.index or WorkspaceIndex(self.files.workspace.root, self.max_entries)
+        self.index = await asyncio.to_thread(known.refresh)
+        return self.index
+
     async def find_sockets(self) -> list[Path]:
         """Of other programs that listen in the workspace."""
-        entries, _ = await self.scan()
-        return [self.files.workspace.root / one.path for one in entries if one.socket]
+        return [*(await self.look()).list_sockets()]
 
     async def find_foreign(self) -> str:
         """A file that nobody knows now; empty where there is none."""
-        return await self._find_foreign(await self.scan())
-
-    async def _find_foreign(self, snapshot: Snapshot) -> str:
-        labels = self.files.labels.snapshot()
-        return await asyncio.to_thread(find_foreign, snapshot, labels, self.held)
+        index, labels = await self.look(), self.files.labels.snapshot()
+        return await asyncio.to_thread(find_foreign, index, labels, self.held)
 
 
 def label_own(changed: Iterable[ChangedFile], labels: FileLabels, turn: str) -> Iterator[FileLabel]:
@@ -273,7 +276,7 @@ def label_own(changed: Iterable[ChangedFile], labels: FileLabels, turn: str) -> 
 
 
 def label_foreign(
-    changed: Sequence[ChangedFile], snapshot: Snapshot, labels: FileLabels, origin: Origin
+    changed: Sequence[ChangedFile], index: WorkspaceIndex, labels: FileLabels, origin: Origin
 ) -> tuple[list[FileLabel], tuple[str, ...], list[ForeignContent]]:
     """What a command leaves that is not clean, with what strangers' files hold by now. It may hold
     what any file did. What it has copied is whose it was. In a thread.
@@ -281,7 +284,7 @@ def label_foreign(
     turn, maker, files = origin.turn, origin.maker, [one for one in changed if one.digest]
     added = labels.label_new_names([one.path for one in changed if one.folder], turn)
     holds = join_sources((origin.carries, origin.holds))
-    strange = find_strange(snapshot, labels, maker, {one.size for one in files}) if maker else set()
+    strange = find_strange(index, labels, maker) if maker else set()
     contents = list[Held]()
     for one in files:
         if labels.is_same(one.path, one.digest):
@@ -294,10 +297,9 @@ def label_foreign(
         if is_plain and len(contents) < MAX_FOREIGN:
             contents.append(Held(one.path, one.digest, one.size, one.head))
     own = {
-        labels.hash_file(entry.path)
-        for entry in snapshot[0]
-        if entry.size in {one.size for one in contents}
-        and labels.find_label(entry.path, owner=entry.owner) is Label.TRUSTED
+        labels.hash_file(path)
+        for path in index.list_sized({one.size for one in contents})
+        if labels.find_label(path) is Label.TRUSTED
     }
     return (
         added,
@@ -306,20 +308,14 @@ def label_foreign(
     )
 
 
-def find_foreign(snapshot: Snapshot, labels: FileLabels, held: Path) -> str:
+def find_foreign(index: WorkspaceIndex, labels: FileLabels, held: Path) -> str:
     """A file that is not known to be trusted; empty where there is none. In a thread."""
-    entries, unreadable = snapshot
-    if unreadable:
-        return unreadable[0] or "."
-    for entry in entries:
-        if entry.folder:
-            continue
-        if labels.find_label(entry.path, owner=entry.owner) is Label.UNTRUSTED:
-            return entry.path
-    waiting = list_held(held)
-    return next(
-        (one for one in waiting if not labels.is_same(one, hash_held(labels, held, one))), ""
-    )
+    if index.too_much:
+        return index.too_much
+    for path in list_held(held):
+        if not labels.is_same(path, hash_held(labels, held, path)):
+            return path
+    return next(index.list_untrusted(labels), "")
 
 
 def list_held(held: Path) -> Iterator[str]:
@@ -335,31 +331,30 @@ def hash_held(labels: FileLabels, held: Path, path: str) -> str:
     return labels.hash_file(str(held / path))
 
 
-def hash_unknown(snapshot: Snapshot, labels: FileLabels) -> Iterator[tuple[ScannedEntry, str]]:
-    """What is not known to be trusted, with its digest; "" where it is too much. In a thread."""
+def hash_untrusted(index: WorkspaceIndex, labels: FileLabels) -> Iterator[tuple[str, int, str]]:
+    """What is not known to be trusted, its size and its digest; "" where it is too much. In a
+    thread.
+    """
     space = MAX_HASHED
-    for entry in snapshot[0]:
-        if entry.folder or labels.find_label(entry.path, owner=entry.owner) is Label.TRUSTED:
-            continue
-        fits = entry.size <= space
-        space -= max(entry.size, 0) * fits
-        yield entry, labels.hash_file(entry.path) if fits else ""
+    for path in index.list_untrusted(labels):
+        with suppress(OSError):
+            size = (labels.workspace.root / path).lstat().st_size
+            fits = size <= space
+            space -= size * fits
+            yield path, size, labels.hash_file(path) if fits else ""
 
 
-def find_strange(
-    snapshot: Snapshot, labels: FileLabels, maker: str, sizes: Container[int]
-) -> set[str]:
-    """The digests of these sizes that this maker's commands and the owner's have not left."""
+def find_strange(index: WorkspaceIndex, labels: FileLabels, maker: str) -> set[str]:
+    """The digests of what this maker's commands and the owner's have not left."""
     rows = {
         one.digest
         for one in labels.entries
         if one.label is Label.UNTRUSTED and one.maker not in (maker, OWNERS)
     }
-    entries = [entry for entry in snapshot[0] if entry.size > 0 and entry.size in sizes]
     return rows | {
         digest
-        for entry, digest in hash_unknown((entries, []), labels)
-        if not labels.find_makers(entry.path, digest) <= {maker, OWNERS}
+        for path, size, digest in hash_untrusted(index, labels)
+        if size and not labels.find_makers(path, digest) <= {maker, OWNERS}
     }
 
 
@@ -444,10 +439,7 @@ def scan(root: Path, max_entries: int = MAX_ENTRIES) -> Snapshot:
                         inode, is_folder = (info.st_dev, info.st_ino), stat.S_ISDIR(info.st_mode)
                         size = info.st_size if stat.S_ISREG(info.st_mode) else -1
                         changed, owner = info.st_ctime_ns, info.st_uid
-                        listens = stat.S_ISSOCK(info.st_mode)
-                        found.append(
-                            ScannedEntry(path, is_folder, inode, changed, size, owner, listens)
-                        )
+                        found.append(ScannedEntry(path, is_folder, inode, changed, size, owner))
                         folders += [path] * is_folder
         except FileNotFoundError:
             continue
