@@ -42,7 +42,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon": 1_250,
     "daemon/access": 2_330,
     "daemon/agent": 35_600,
-    "daemon/app": 11_790,
+    "daemon/app": 11_810,
     "daemon/cli": 28_100,
     "daemon/client": 10_910,
     "daemon/commands": 14_320,
@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_920,
     "daemon/settings": 10_580,
     "daemon/store": 15_210,
-    "daemon/tools": 105_900,
+    "daemon/tools": 107_190,
     "daemon/triggers": 23_840,
     "memory": 2_650,
 }

@@ -46,6 +46,7 @@ from daemon.tools.workspace.command_effects import CommandEffects
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.fs import Workspace
 from daemon.tools.workspace.inbox_folder import INBOX
+from daemon.tools.workspace.index import IndexCache
 from daemon.tools.workspace.protected import ProtectedFiles
 from daemon.tools.workspace.send_file import MAX_SEND_BYTES, FileSender, send_file
 
@@ -145,7 +146,8 @@ class ToolOwner:
         )
         beside = {INBOX: self.paths.inbox}
         guarded = tuple(config.protected_paths)
-        protected = ProtectedFiles(sandbox.workspace, guarded)
+        cache = IndexCache(sandbox.workspace)
+        protected = ProtectedFiles(sandbox.workspace, guarded, cache=cache)
         workspace = Workspace(
             sandbox.workspace, shell.max_output_chars, beside, protected.is_disguised
         )

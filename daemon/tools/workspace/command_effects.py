@@ -22,7 +22,7 @@ from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolContext
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.foreign import Held
-from daemon.tools.workspace.index import WorkspaceIndex
+from daemon.tools.workspace.index import IndexCache, WorkspaceIndex
 from daemon.tools.workspace.labels import (
     OWNERS,
     CommandStart,
@@ -96,7 +96,7 @@ class CommandEffects:
     wall_ns: Callable[[], int] = file_clock_ns
     max_entries: int = MAX_ENTRIES
     running: dict[str, CommandStart] = field(default_factory=dict)
-    index: WorkspaceIndex | None = None
+    cache: IndexCache | None = None
     _count: int = 0
 
     async def start(self, context: ToolContext, label: Label, maker: str = "") -> Origin:
@@ -249,9 +249,8 @@ class CommandEffects:
 
     async def look(self) -> WorkspaceIndex:
         """What is there now."""
-        known = self.index or WorkspaceIndex(self.files.workspace.root, self.max_entries)
-        self.index = await asyncio.to_thread(known.refresh)
-        return self.index
+        self.cache = self.cache or IndexCache(self.files.workspace.root, self.max_entries)
+        return await asyncio.to_thread(self.cache.look)
 
     async def find_sockets(self) -> list[Path]:
         """Of other programs that listen in the workspace."""

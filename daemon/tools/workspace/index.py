@@ -10,6 +10,7 @@ import stat
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 from daemon.core import value
 from daemon.core.rows import LabelScope
@@ -123,6 +124,11 @@ def _judge(place: str, folder: Folder, labels: FileLabels, states: dict[str, Lab
     return Label.UNTRUSTED if folder.has_repository else above
 
 
+def join(place: str, name: str) -> str:
+    """A path below a folder; "" is the workspace."""
+    return f"{place}/{name}" if place else name
+
+
 def read_folder(at: str) -> Folder:
     """Raises OSError."""
     files, others = dict[str, int](), dict[str, int]()
@@ -150,3 +156,20 @@ def read_folder(at: str) -> Folder:
         frozenset(files.values()),
         ".git" in files or ".git" in folders,
     )
+
+
+@dataclass(slots=True)
+class IndexCache:
+    """The index of now, for all that look."""
+
+    root: Path
+    max_entries: int = MAX_ENTRIES
+    lock: Lock = field(default_factory=Lock)
+    index: WorkspaceIndex | None = None
+
+    def look(self) -> WorkspaceIndex:
+        """In a thread."""
+        with self.lock:
+            known = self.index or WorkspaceIndex(self.root, self.max_entries)
+            self.index = known.refresh()
+            return self.index

@@ -18,12 +18,16 @@ from pathlib import Path, PurePosixPath
 from daemon.tools.base import ToolError
 from daemon.tools.calls import is_protected
 from daemon.tools.workspace.fs import casefold_name
+from daemon.tools.workspace.index import Folder, IndexCache, WorkspaceIndex, join
 
 Inode = tuple[int, int]
 INODE: Callable[[os.stat_result], Inode] = attrgetter("st_dev", "st_ino")
 LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 GET_GENERATION = 0x80087601  # FS_IOC_GETVERSION: another number for each use of an inode
-MAX_ENTRIES = 500_000
+TOO_MANY = (
+    "Not run: the workspace has more than {} files, so protected ones could not be hidden from it."
+    " Nothing was done."
+)
 SKIPPED = ".git/objects"  # git's own names, compressed; what prints from there is judged by git
 
 
@@ -36,18 +40,18 @@ class ProtectedFiles:
     root: Path
     patterns: Sequence[str] = ()
     known: dict[Inode, int] = field(default_factory=dict)
+    cache: IndexCache | None = None
+    _named: dict[str, tuple[Folder, list[str]]] = field(default_factory=dict, init=False)
 
     def find(self) -> list[Path]:
         """Every protected file and folder, what one of them leads to as a link, and other names of
         the same files. In a thread. Raises ToolError where that cannot be found out.
         """
-        parts = [PurePosixPath(casefold_name(one)).parts[-1:] for one in self.patterns]
-        names = re.compile("|".join(translate(part[0]) for part in parts if part) or "(?!)")
         found: list[Path] = []
         inodes: dict[Inode, int] = {}
         linked = False
-        for entry in _walk(self.root, names, self.patterns):
-            place, real = Path(entry.path), Path(os.path.realpath(entry.path))
+        for place in self._list_named():
+            real = Path(os.path.realpath(place))
             found.append(place)
             inside = real.is_relative_to(self.root) and real != self.root
             if real != place and inside:
@@ -59,13 +63,52 @@ class ProtectedFiles:
                     linked = linked or (info.st_nlink > 1 and stat.S_ISREG(info.st_mode))
         wanted, self.known = self.known | inodes, inodes
         if linked or len(wanted) > len(inodes):
-            for entry in _walk(self.root, None, ()):
+            for place in self._list_all():
                 with suppress(OSError):
-                    inode, place = INODE(entry.stat(follow_symlinks=False)), Path(entry.path)
+                    inode = INODE(place.lstat())
                     if inode in wanted and _is_same(place, wanted[inode]):
                         found.append(place)
                         self.known[inode] = wanted[inode]
         return list(dict.fromkeys(place for place in found if place.exists()))
+
+    def _list_named(self) -> Iterator[Path]:
+        """The topmost that are protected by their names."""
+        parts = [PurePosixPath(casefold_name(one)).parts[-1:] for one in self.patterns]
+        names = re.compile("|".join(translate(part[0]) for part in parts if part) or "(?!)")
+        named, closed = dict[str, tuple[Folder, list[str]]](), set[str]()
+        for place, folder in self._look().folders.items():
+            if place.rpartition("/")[0] in closed and place:
+                closed.add(place)
+            if place in closed:
+                continue
+            known = self._named.get(place)
+            if known is None or known[0] is not folder:
+                inside = (join(place, name) for name in (*folder.files, *folder.folders))
+                known = (
+                    folder,
+                    [
+                        path
+                        for path in inside
+                        if names.fullmatch(casefold_name(path.rpartition("/")[2]))
+                        and is_protected(PurePosixPath(path), self.patterns)
+                    ],
+                )
+            named[place] = known
+            closed |= {SKIPPED, *known[1]}
+            yield from (self.root / path for path in known[1])
+        self._named = named
+
+    def _list_all(self) -> Iterator[Path]:
+        for place, folder in self._look().folders.items():
+            for name in (*folder.files, *folder.folders):
+                yield self.root / join(place, name)
+
+    def _look(self) -> WorkspaceIndex:
+        self.cache = self.cache or IndexCache(self.root)
+        index = self.cache.look()
+        if index.too_much == ".":
+            raise ToolError(TOO_MANY.format(index.max_entries))
+        return index
 
     def is_disguised(self, path: str, info: os.stat_result) -> bool:
         """A protected file by another name."""
@@ -129,32 +172,3 @@ def _find_generation(place: Path) -> int:
 def _is_same(place: Path, generation: int) -> bool:
     """The inode was not given to another file since."""
     return generation == 0 or _find_generation(place) in (0, generation)
-
-
-def _walk(
-    root: Path, names: re.Pattern[str] | None, patterns: Sequence[str]
-) -> Iterator[os.DirEntry[str]]:
-    """The topmost protected entries; without `names`, every entry. No link is followed."""
-    waiting, count = [""], 0
-    while waiting:
-        folder = waiting.pop()
-        try:
-            entries = list(os.scandir(root / folder))
-        except OSError:  # a command cannot read it either
-            continue
-        count += len(entries)
-        if count > MAX_ENTRIES:
-            raise ToolError(
-                f"Not run: the workspace has more than {MAX_ENTRIES} files, so protected ones could"
-                " not be hidden from it. Nothing was done."
-            )
-        for entry in entries:
-            path = f"{folder}/{entry.name}" if folder else entry.name
-            is_named = names and names.fullmatch(casefold_name(entry.name))
-            if is_named and is_protected(PurePosixPath(path), patterns):
-                yield entry
-                continue
-            if names is None:
-                yield entry
-            if entry.is_dir(follow_symlinks=False) and path != SKIPPED:
-                waiting.append(path)
