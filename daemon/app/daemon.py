@@ -342,6 +342,8 @@ class Daemon(ToolOwner):
         lines += [f"HOME: {fault}" for fault in self.faults_of_home]
         if waiting:
             lines.append(f"{count_memories(waiting)} your yes: /memory pending")
+        if (layers := self.sandbox.layers) and layers.obstacle:
+            lines.append(f"Sandbox: {await asyncio.to_thread(layers.describe)}")
         return [*channels, *lines, *filter(None, [await self.trust.describe()])]
 
     def _list_problems(self) -> list[str]:

@@ -52,6 +52,7 @@ def _gather(paths: Paths) -> DoctorInput:
         models=models_dir(),
         daemon_json=paths.daemon.read_text() if paths.daemon.is_file() else "",
         agents=AgentRegistry(paths.agents, config.agent),
+        shell=config.tools.shell,
         servers=config.mcp,
         channels=[
             ChannelAccount(

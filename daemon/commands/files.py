@@ -4,6 +4,7 @@ import asyncio
 import stat
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from daemon.commands.registry import CommandCall
 from daemon.core import value
@@ -12,8 +13,10 @@ from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolError
-from daemon.tools.workspace.command_effects import CommandEffects, Snapshot
+from daemon.tools.layers.merge import bring_held
+from daemon.tools.workspace.command_effects import CommandEffects, Snapshot, list_held
 from daemon.tools.workspace.foreign import list_keys
+from daemon.tools.workspace.index import WorkspaceIndex
 from daemon.tools.workspace.labels import FileLabels
 
 SHOWN = 8
@@ -43,17 +46,21 @@ class TrustCommands:
 
     async def describe(self) -> str:
         """How many files of which folders are a stranger's; empty where there are none."""
-        snapshot, labels = await self.effects.scan(), self.effects.files.labels.snapshot()
-        counts = await asyncio.to_thread(count_strange, snapshot, labels)
-        if not counts:
-            return ""
-        count = sum(counts.values())
-        places = ", ".join(f"{one}: {files}" for one, files in counts.most_common(SHOWN))
-        noun = "file in the workspace is" if count == 1 else "files in the workspace are"
-        return (
-            f"{count} {noun} a stranger's ({places}): what they say is not taken for your words."
-            " /trust PATH makes some yours."
-        )
+        index, labels = await self.effects.look(), self.effects.files.labels.snapshot()
+        counts = await asyncio.to_thread(count_strange, index, labels)
+        lines = await asyncio.to_thread(describe_held, self.effects.held)
+        return "\n".join(filter(None, (describe_counts(counts), lines)))
+
+    async def _bring(self, place: str) -> str:
+        """How much of what commands had left there comes to its place; empty for nothing."""
+        effects = self.effects
+        root = effects.files.workspace.root
+        async with effects.files.lock:
+            try:
+                found = await asyncio.to_thread(bring_held, effects.held, root, place)
+            except OSError as error:
+                raise UsageError(f"Not all of {place} came to its place: {error}") from error
+        return f"{len(found)} file{'s' * (len(found) != 1)}" if found else ""
 
     async def _label(self, path: str, label: Label) -> str:
         files, labels = self.effects.files, self.effects.files.labels
@@ -61,6 +68,7 @@ class TrustCommands:
             place = files.workspace.normalize(path)
         except ToolError as error:
             raise UsageError(f"Nothing was changed: {error}") from error
+        brought = label is Label.TRUSTED and place and await self._bring(place)
         found = files.workspace.stat(place)
         if found is None or files.workspace.is_mounted(place):
             raise UsageError(f"Nothing was changed: {path} is not in the workspace.")
@@ -94,6 +102,8 @@ class TrustCommands:
                     await asyncio.to_thread(list_suspects, snapshot, now, place, nested)
                 )
         shown = place or "the workspace"
+        if brought:
+            shown = f"{shown} is in its place ({brought}) and"
         if label is Label.UNTRUSTED:
             return f"{shown} is not trusted any more."
         if not nested:
@@ -105,12 +115,36 @@ class TrustCommands:
         )
 
 
-def count_strange(snapshot: Snapshot, labels: FileLabels) -> Counter[str]:
+def count_strange(index: WorkspaceIndex, labels: FileLabels) -> Counter[str]:
     """Files that are a stranger's, by their first folder. In a thread."""
     return Counter(
-        entry.path.partition("/")[0] + "/" if "/" in entry.path else "."
-        for entry in snapshot[0]
-        if not entry.folder and labels.find_label(entry.path, owner=entry.owner) is Label.UNTRUSTED
+        path.partition("/")[0] + "/" if "/" in path else "."
+        for path in index.list_untrusted(labels)
+    )
+
+
+def describe_counts(counts: Counter[str]) -> str:
+    """For people; empty where there are none."""
+    if not counts:
+        return ""
+    count = sum(counts.values())
+    places = ", ".join(f"{one}: {files}" for one, files in counts.most_common(SHOWN))
+    noun = "file in the workspace is" if count == 1 else "files in the workspace are"
+    return (
+        f"{count} {noun} a stranger's ({places}): what they say is not taken for your words."
+        " /trust PATH makes some yours."
+    )
+
+
+def describe_held(held: Path) -> str:
+    """What commands have left that waits for the owner; empty for nothing. In a thread."""
+    found = sorted(list_held(held))
+    if not found:
+        return ""
+    shown = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" * (len(found) > SHOWN))
+    return (
+        f"What commands left that could run outside the sandbox waits in {held}: {shown}."
+        " /trust PATH brings it to its place."
     )
 
 

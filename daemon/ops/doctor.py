@@ -32,11 +32,17 @@ from daemon.providers.config import FallbackConfig, ProviderConfig
 from daemon.providers.http import make_auth_headers
 from daemon.providers.local.engine import check_memory, check_runtime, get_free_memory
 from daemon.store.migrate import find_damage
+from daemon.tools.config import ShellConfig
+from daemon.tools.layers.layer import list_mounts
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.shell.process import MAX_PROCESSES
-from daemon.tools.shell.sandbox import DESCRIPTIONS, probe
+from daemon.tools.shell.sandbox import DESCRIPTIONS, Sandbox, probe
 
 CheckState = Literal["ok", "warn", "fail"]
+LAYERS_ADVICE = (
+    "an overlay needs bubblewrap and user namespaces; in a container set [tools.shell] layers to a"
+    " folder on a volume"
+)
 AS_ROOT_COUNTED = f"; as root, what has more than {MAX_PROCESSES} processes is ended"
 AS_ROOT_FOUND = "no command runs: the daemon is root, and bubblewrap does not work here"
 
@@ -134,6 +140,7 @@ class DoctorInput:
     models: Path
     daemon_json: str
     agents: AgentRegistry
+    shell: ShellConfig = field(default_factory=ShellConfig)
     servers: Mapping[str, McpConfig] = field(default_factory=dict)
     channels: Sequence[ChannelAccount] = ()
     muted: Sequence[str] = ()
@@ -147,6 +154,7 @@ async def run_checks(given: DoctorInput) -> list[Finding]:
     checks += [_check_database(name, given.home / f"{name}.db") for name in ("journal", "memory")]
     checks.append(await _check_sandbox(given.workspace))
     checks += _check_servers(given.servers, checks[-1].found)
+    checks.append(await _check_layers(given))
     if given.provider is not None:
         checks += await check_provider(given.provider, given.models)
     for name in given.muted:
@@ -218,6 +226,23 @@ async def _check_sandbox(workspace: Path) -> Finding:
         advice += ", or run the daemon as an ordinary user: `adduser NAME`, then `su - NAME`"
         return Finding("sandbox", "fail", AS_ROOT_FOUND, advice)
     return Finding("sandbox", "warn", DESCRIPTIONS[kind], advice)
+
+
+async def _check_layers(given: DoctorInput) -> Finding:
+    """How commands write in the workspace; tried out beside a daemon that runs, too."""
+    place, shell = given.workspace, given.shell
+    if not await asyncio.to_thread(place.is_dir):
+        return Finding("layers", "ok", "no workspace yet")
+    folder = given.home / (shell.layers or "layers")
+    sandbox = await Sandbox.open(place, given.home / "quarantine", folder, copy_mb=shell.copy_mb)
+    if not (layers := sandbox.layers):
+        return Finding("layers", "ok", "no sandbox, no layers")
+    found = await asyncio.to_thread(layers.describe)
+    if not layers.obstacle:
+        return Finding("layers", "ok", found)
+    mounts = ", ".join(await asyncio.to_thread(list_mounts, sandbox.workspace))
+    advice = f"nothing may be mounted in the workspace: {mounts}" if mounts else LAYERS_ADVICE
+    return Finding("layers", "warn", found, advice)
 
 
 def _check_servers(servers: Mapping[str, McpConfig], sandbox: str) -> Iterator[Finding]:

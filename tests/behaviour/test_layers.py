@@ -4,6 +4,7 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from daemon.tools.layers.merge import Merge
 from daemon.tools.shell.run import ORIGIN, merge_left
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
 from daemon.tools.workspace.command_effects import CommandEffects, Origin
+from daemon.tools.workspace.file_store import ChangeAuthor, undo_turn
 from tests.behaviour.test_files_labels import context
 from tests.fakes.commands import Commands
 from tests.fakes.files import Desk
@@ -84,6 +86,34 @@ async def test_ordinary_work_comes_over(commands: Commands, work: str) -> None:
     assert await run(commands, line) == ""
     assert tree(commands.root) == left
     assert not any(commands.layers.folder.iterdir())
+
+
+@pytest.mark.parametrize("work", WORK)
+async def test_undo_takes_back_what_a_command_did(tmp_path: Path, work: str) -> None:
+    desk = await Desk.at(tmp_path.resolve())
+    effects = CommandEffects(desk.files, desk.clock.monotonic)
+    commands = Commands(desk.root, effects=effects)
+    (desk.root / "d").mkdir()
+    for name, text in (("a", "a"), ("d/b", "b"), ("d/c", "c")):
+        (desk.root / name).write_text(text)
+    before, around = tree(desk.root), context(desk.bench(), untrusted=False)
+    line, left = WORK[work]
+    await commands.run(line, around)
+    assert tree(desk.root) == left
+    author = ChangeAuthor("s", "undoing", "", Label.TRUSTED, undoes=around.turn.id)
+    results = await undo_turn(desk.files, around.turn.id, author)
+    if work == "a folder for a file":  # the folder stays, and that is said
+        assert [one.words for one in results if not one.done] == [
+            "this is a directory; use list_dir"
+        ]
+        return
+    assert all(one.done for one in results), results
+    links = {path for path in left if left[path].startswith("->")}
+    assert {path: text for path, text in tree(desk.root).items() if path not in links} == before
+    again = replace(author, turn="again", undoes="undoing")
+    if work != "a file for a folder":
+        await undo_turn(desk.files, "undoing", again)
+        assert tree(desk.root) == left
 
 
 async def test_modes_of_programs_come_over_and_no_other_users_rights(commands: Commands) -> None:
@@ -187,7 +217,7 @@ async def test_a_workspace_that_is_too_large_to_copy_is_read_only_but_for_out(
         commands = Commands(root, kind, obstacle=NO_OVERLAY)
         _, _, note = await commands.run("echo 1 > f1; echo $?; echo 2 > $OUT/made", around())
         assert (root / "f1").read_text() == "" and (root / "out/made").read_text() == "2\n"
-        assert "read-only" in note and NO_OVERLAY in note
+        assert "read-only for commands" in note and NO_OVERLAY in note
         (root / "out/made").unlink()
     bare = Commands(root, "none", obstacle=NO_OVERLAY)
     with pytest.raises(ToolError, match="too large"):

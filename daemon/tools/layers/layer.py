@@ -32,6 +32,15 @@ MOUNT = (
     'cd "$1" && mount -t overlay overlay "$2" -o "$3,upperdir=upper,workdir=work,userxattr"'
     " && : >stamp && cd / && shift 3 && "
 )
+OVERLAY_WORDS = "commands write on a layer over the workspace, which is merged when they end"
+COPY_WORDS = (
+    "commands work on a copy of the workspace, because it can have no overlay ({}); above {} files"
+    " or {:g} MB it is read-only for them"
+)
+READ_ONLY_WORDS = (
+    "the workspace is read-only for commands, because it can have no overlay ({}) and is too large"
+    " to copy (more than {} files or {:g} MB); they write in {}/ alone"
+)
 NO_LAYER = (
     "Not run: this machine has no sandbox, so a command works on a copy of the workspace, and this"
     " one is too large for that (more than {} files or {} MB). Make it smaller, or install"
@@ -147,6 +156,14 @@ class Layers:
     obstacle: str = ""  # why there is no overlay
     copy_mb: float = COPY_MB
 
+    def describe(self) -> str:
+        """How commands write in the workspace here, and why not better. In a thread."""
+        if not self.obstacle:
+            return OVERLAY_WORDS
+        if is_small(self.workspace, self.copy_mb):
+            return COPY_WORDS.format(self.obstacle, MAX_COPIED_FILES, self.copy_mb)
+        return READ_ONLY_WORDS.format(self.obstacle, MAX_COPIED_FILES, self.copy_mb, OUT)
+
     @asynccontextmanager
     async def open(
         self, name: str, *, needs_copy: bool = False, out: str = ""
@@ -228,6 +245,12 @@ def is_small(root: Path, max_mb: float) -> bool:
                 if stat.S_ISDIR(info.st_mode):
                     folders.append(Path(entry.path))
     return True
+
+
+def list_mounts(root: Path) -> list[str]:
+    """What is mounted below this folder; an overlay cannot show it."""
+    mounts = (line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    return [one for one in mounts if one.startswith(f"{root}/")]
 
 
 def copy_tree(source: Path, target: Path) -> None:

@@ -14,7 +14,7 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 
 from daemon.core import value
-from daemon.tools.layers.changes import ChangeReader, lstat
+from daemon.tools.layers.changes import ChangeReader, list_files, lstat
 from daemon.tools.layers.held import Held, hold
 from daemon.tools.layers.layer import Layer
 from daemon.tools.layers.plan import MergePlan, Step
@@ -24,8 +24,8 @@ from daemon.tools.workspace.foreign import TINY
 KEEPS_MODE, OWN_MODE, MAX_LINES = 0o755, 0o600, 20
 FOLDER_MODE = 0o755
 TAIL = (
-    "Later commands still see it. To have it outside, too, the owner looks at it and moves it from"
-    " {} to its place."
+    "Later commands still see it. It is in {}; when the owner has looked at it, /trust PATH brings"
+    " it to its place."
 )
 
 
@@ -57,14 +57,14 @@ class Merge:
             if step.action not in ("merge", "hold"):
                 continue
             if change.kind == "deleted":
-                yield ChangedFile(change.path, gone=True)
+                yield ChangedFile(change.path, gone=True, held=step.action == "hold")
             elif change.kind == "folder":
                 yield ChangedFile(change.path, folder=True)
             else:
                 if self.own is None and change.kind != "link":
                     make_readable(change.source)
                 found = read_file(change.path, self.layer.upper)
-                yield replace(found, held=step.action == "hold")
+                yield replace(found, held=step.action == "hold", place=change.source)
 
     def apply(self) -> str:
         """In words, what did not come over."""
@@ -160,11 +160,30 @@ class Merge:
             shutil.rmtree(place, ignore_errors=True)
         else:
             place.unlink()
-        for folder in place.relative_to(self.layer.held).parents:
-            with suppress(OSError):
-                if folder.parts:
-                    (self.layer.held / folder).rmdir()
+        remove_empty(self.layer.held, path)
         return True
+
+
+def bring_held(held: Path, root: Path, path: str) -> list[str]:
+    """What waits at this path, or below it, comes to its place by the owner's word. In a thread.
+    Raises OSError.
+    """
+    found = [one for one in list_files(held, "") if f"{one}/".startswith(f"{path}/")]
+    for one in found:
+        make_folders(root, one.rpartition("/")[0])
+        with hold(held, one) as source, hold(root, one) as at:
+            copy_across(source, at)
+            os.unlink(source.name, dir_fd=source.folder)
+        remove_empty(held, one)
+    return found
+
+
+def remove_empty(root: Path, path: str) -> None:
+    """The folders above a file that has gone."""
+    for folder in Path(path).parents:
+        with suppress(OSError):
+            if folder.parts:
+                (root / folder).rmdir()
 
 
 def make_folders(root: Path, path: str) -> None:

@@ -14,7 +14,7 @@ from daemon.core.clock import run_to_completion
 from daemon.core.errors import AidaemonError
 from daemon.core.trust import Label
 from daemon.tools.base import ToolContext
-from daemon.tools.layers.layer import OUT, Layer
+from daemon.tools.layers.layer import Layer
 from daemon.tools.layers.merge import Merge
 from daemon.tools.shell.network import NetworkProxy
 from daemon.tools.shell.process import Start
@@ -26,10 +26,6 @@ KEPT = "meanwhile"
 NOT_MERGED = (
     "What it changed could not be brought into the workspace: {}. Nothing is lost: it is kept, and"
     " comes over when the daemon starts again."
-)
-READ_ONLY = (
-    "The workspace was read-only: this machine has no overlay ({}), and it is too large to copy"
-    " (more than 2000 files or {:g} MB). Only its folder {} can be written by commands."
 )
 LEFT_TRIES, LEFT_PAUSE_S = 100, 0.05
 
@@ -103,9 +99,8 @@ class CommandRun:
             why = getattr(error, "strerror", None) or error
             return Label.UNTRUSTED, NOT_MERGED.format(why)
         if layer.kind == "read-only" and self.sandbox.layers:
-            layers = self.sandbox.layers
-            read_only = READ_ONLY.format(layers.obstacle, layers.copy_mb, OUT)
-            said = "\n".join(filter(None, (said, read_only)))
+            why = await asyncio.to_thread(self.sandbox.layers.describe)
+            said = "\n".join(filter(None, (said, why)))
         return label, said
 
     async def judge(self) -> Label:

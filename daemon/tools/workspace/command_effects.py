@@ -20,6 +20,7 @@ from daemon.core.rows import FileLabel, LabelScope, RunningCommand
 from daemon.core.trust import Label, Sources, join_sources
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolContext
+from daemon.tools.workspace.command_history import Former, Replaced, keep_former
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.foreign import Held
 from daemon.tools.workspace.index import IndexCache, WorkspaceIndex
@@ -60,6 +61,7 @@ class ChangedFile:
     digest: str = ""
     size: int = 0
     head: bytes = b""  # see foreign.Held
+    place: Path | None = None  # where it is read until then
     folder: bool = False
     gone: bool = False
     held: bool = False
@@ -138,22 +140,36 @@ class CommandEffects:
                 if one.digest
             ):
                 label = Label.UNTRUSTED
+            now, added = labels.snapshot(), list[FileLabel]()
+            foreign: list[ForeignContent] = []
             if label is Label.TRUSTED:
-                added = await asyncio.to_thread(
-                    lambda: [*label_own(changed, labels.snapshot(), origin.turn)]
-                )
-                await labels.save(added)
+                known = partial(label_own, changed, now, origin.turn)
+                added = await asyncio.to_thread(lambda: [*known()])
             elif changed:
-                index, now = await self.look(), labels.snapshot()
-                find = partial(label_foreign, changed, index, now, origin)
-                await labels.save(*await asyncio.to_thread(find))
+                find = partial(label_foreign, changed, await self.look(), now, origin)
+                added, foreign = await asyncio.to_thread(find)
+            former = await asyncio.to_thread(self._keep_former, changed, origin)
+            await labels.save(added, (), foreign, former.versions)
+            files.add_versions(former.versions)
+            await files.prune_if_due()
             renamed = await asyncio.to_thread(self._find_renamed, changed)
             said = await asyncio.to_thread(apply)
             if self.protected:
                 await asyncio.to_thread(self.protected.note, renamed)
             gone = [one.path for one in changed if one.gone]
             await labels.remove(one for one in gone if not files.workspace.stat(one))
-        return label, said
+        return label, "\n".join(filter(None, (said, former.why)))
+
+    def _keep_former(self, changed: Sequence[ChangedFile], origin: Origin) -> Former:
+        """For /undo; of what a server did, which is no turn's, nothing."""
+        if not origin.turn:
+            return Former()
+        replaced = [
+            Replaced(one.path, one.digest, one.place)
+            for one in changed
+            if not (one.held or one.folder) and (one.gone or one.digest)
+        ]
+        return keep_former(self.files, replaced, origin.session, origin.turn, origin.call_id)
 
     def _find_renamed(self, changed: Sequence[ChangedFile]) -> list[str]:
         """What is a protected file by another name, which it had before."""
@@ -276,7 +292,7 @@ def label_own(changed: Iterable[ChangedFile], labels: FileLabels, turn: str) -> 
 
 def label_foreign(
     changed: Sequence[ChangedFile], index: WorkspaceIndex, labels: FileLabels, origin: Origin
-) -> tuple[list[FileLabel], tuple[str, ...], list[ForeignContent]]:
+) -> tuple[list[FileLabel], list[ForeignContent]]:
     """What a command leaves that is not clean, with what strangers' files hold by now. It may hold
     what any file did. What it has copied is whose it was. In a thread.
     """
@@ -300,11 +316,8 @@ def label_foreign(
         for path in index.list_sized({one.size for one in contents})
         if labels.find_label(path) is Label.TRUSTED
     }
-    return (
-        added,
-        (),
-        labels.find_new_foreign((one for one in contents if one.digest not in own), turn),
-    )
+    contents = [one for one in contents if one.digest not in own]
+    return added, labels.find_new_foreign(contents, turn)
 
 
 def find_foreign(index: WorkspaceIndex, labels: FileLabels, held: Path) -> str:

@@ -218,11 +218,7 @@ class FileStore:
                     await self._commit(pending, version, added, foreign)
             if after is Label.TRUSTED and (new is None or before is not after):
                 await labels.set_trusted(place, digest, author.turn)
-            if self._unpruned_bytes >= PRUNE_AFTER_BYTES:
-                try:
-                    await self._prune()
-                except StoreUnavailable as error:
-                    log.warning("old versions of files were not pruned: %s", error)
+            await self.prune_if_due()
 
     def _prepare(
         self, stack: ExitStack, path: str, edit: Edit, whole: bool, mode: int | None
@@ -266,8 +262,7 @@ class FileStore:
                 tx.change_foreign_contents(foreign, surplus)
 
         await self.store.write(record)
-        self.versions[version.name] = version
-        self._unpruned_bytes += version.size + PRUNE_AFTER_BYTES // PRUNE_AFTER
+        self.add_versions([version])
         if added:
             self.labels.add(added)
         if foreign:
@@ -277,6 +272,20 @@ class FileStore:
         except (OSError, ToolError):
             await self._remove_versions([version.name])
             raise
+
+    def add_versions(self, versions: Iterable[FileVersion]) -> None:
+        """The journal has them."""
+        for version in versions:
+            self.versions[version.name] = version
+            self._unpruned_bytes += version.size + PRUNE_AFTER_BYTES // PRUNE_AFTER
+
+    async def prune_if_due(self) -> None:
+        """The caller holds the lock."""
+        if self._unpruned_bytes >= PRUNE_AFTER_BYTES:
+            try:
+                await self._prune()
+            except StoreUnavailable as error:
+                log.warning("old versions of files were not pruned: %s", error)
 
     def is_own_text(self, path: str, session: str) -> bool:
         """A plain text that a conversation may write after a stranger's: a new one, or one that it
@@ -378,9 +387,10 @@ def group_by_path(versions: Iterable[FileVersion], turn: str) -> dict[str, list[
 
 
 async def undo_turn(files: FileStore, turn: str, author: ChangeAuthor) -> list[UndoResult]:
-    """Restore every file that the turn changed, unless it was changed since."""
+    """Restore every file that the turn changed, the last first, unless it was changed since."""
     changes = group_by_path(files.versions.values(), turn)
-    return [await _undo_file(files, path, changes[path], author) for path in changes]
+    found = [await _undo_file(files, path, changes[path], author) for path in reversed(changes)]
+    return found[::-1]
 
 
 async def _undo_file(

@@ -15,7 +15,7 @@ from contextlib import suppress
 from hashlib import file_digest, sha256
 
 from daemon.core import value
-from daemon.core.rows import FileLabel, LabelScope
+from daemon.core.rows import FileLabel, FileVersion, LabelScope
 from daemon.core.trust import Label, Sources, join_all, join_sources
 from daemon.store.journal import Store, Tx
 from daemon.store.tables.file_state import ForeignContent
@@ -152,16 +152,17 @@ class FileLabels:
         labels: Sequence[FileLabel],
         ended: Sequence[str] = (),
         foreign: Sequence[ForeignContent] = (),
+        versions: Sequence[FileVersion] = (),
     ) -> None:
-        """On disk when this returns, and that these commands ended."""
+        """On disk when this returns, with what these replace, and that these commands ended."""
         surplus = self.foreign.list_surplus(foreign)
 
         def record(tx: Tx) -> None:
-            tx.put_files(labels)
+            tx.put_files(labels, versions)
             tx.change_foreign_contents(foreign, surplus)
             tx.remove_running_commands(ended)
 
-        if labels or ended or foreign:
+        if labels or ended or foreign or versions:
             await self.store.write(record)
             self.add(labels)
             self.foreign.change(foreign, surplus)
