@@ -322,7 +322,7 @@ async def test_H_nothing_is_lost_and_the_result_says_where_it_is(ground: Ground)
     note = await ground.command("echo 'export A=1' > .envrc")
     place = ground.folder / "held" / ".envrc"
     assert place.read_text() == "export A=1\n"
-    assert ".envrc (" in note and str(place.parent) in note
+    assert ".envrc" in note and str(place.parent) in note
     assert "nothing is lost" in note
 
 
@@ -430,7 +430,7 @@ async def test_H_the_result_of_the_tool_says_what_was_set_aside(ground: Ground) 
     made = Shell(ground.sandbox, ShellConfig())
     rig = Bench([shell_tool(made)], {Shell: made}, granted=("shell",))
     told = await rig.one("shell", json.dumps({"command": "echo x > .envrc; echo done"}))
-    assert "done" in told.text and ".envrc (" in told.text
+    assert "done" in told.text and "- .envrc" in told.text
     started = await rig.one(
         "shell", json.dumps({"command": "echo x > .bashrc", "background": True})
     )

@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import file_digest, sha256
@@ -21,7 +21,7 @@ from daemon.tools.layers.plan import MergePlan, Step
 from daemon.tools.workspace.command_effects import ChangedFile
 from daemon.tools.workspace.foreign import TINY
 
-KEEPS_MODE, OWN_MODE, MAX_LINES = 0o755, 0o600, 20
+KEEPS_MODE, OWN_MODE, MAX_LINES, MAX_NAMED = 0o755, 0o600, 20, 3
 FOLDER_MODE = 0o755
 TAIL = (
     "Later commands still see it. It is in {}; when the owner has looked at it, /trust PATH brings"
@@ -68,7 +68,7 @@ class Merge:
 
     def apply(self) -> str:
         """In words, what did not come over."""
-        held, other = list[str](), list[str]()
+        held, other = dict[str, str](), list[str]()
         for step in self.steps:
             try:
                 line = self._do(step)
@@ -77,7 +77,9 @@ class Merge:
                 other.append(line)
                 continue
             if line:
-                (held if step.action == "hold" else other).append(line)
+                other.append(line)
+            elif step.action == "hold" and step.change.kind not in ("folder", "deleted"):
+                held[step.change.path] = step.reason
         return describe(held, other, self.layer.held)
 
     def _do(self, step: Step) -> str:
@@ -92,7 +94,7 @@ class Merge:
             if step.cleaned is not None and not lstat(self.layer.workspace / path):
                 self._write(path, step.cleaned)
             self._move(step, self.layer.held)
-            return "" if change.kind == "folder" else f"{show(path)} ({step.reason})"
+            return ""
         if change.kind == "deleted":
             self._remove_held(path)
             self._remove(path)
@@ -249,13 +251,24 @@ def show(path: str) -> str:
     return path if path.isprintable() else repr(path)
 
 
-def describe(held: Sequence[str], other: Iterable[str], place: Path) -> str:
-    """For the model and the owner: what is where, and how it comes back."""
+def describe(held: Mapping[str, str], other: Iterable[str], place: Path) -> str:
+    """For the model and the owner: what is where, by folder, and how it comes back. `held`: why, by
+    path.
+    """
     lines = [*other]
-    if held:
-        lines += ["Set aside, nothing is lost:"]
-        lines += [f"- {one}" for one in held[:MAX_LINES]]
-        if len(held) > MAX_LINES:
-            lines.append(f"- and {len(held) - MAX_LINES} more")
-        lines.append(TAIL.format(place))
-    return "\n".join(lines)
+    for reason in dict.fromkeys(held.values()):
+        paths = [path for path, why in held.items() if why == reason]
+        lines.append(f"Set aside, because {reason}; nothing is lost:")
+        groups = dict[str, list[str]]()
+        for path in paths:
+            groups.setdefault(path.rpartition("/")[0], []).append(path)
+        shown = [one for group in groups.items() for one in _shorten(*group)]
+        lines += [f"- {one}" for one in shown[:MAX_LINES]]
+        lines += [f"- and {len(shown) - MAX_LINES} more"] * (len(shown) > MAX_LINES)
+    return "\n".join((*lines, TAIL.format(place)) if held else lines)
+
+
+def _shorten(folder: str, paths: Sequence[str]) -> list[str]:
+    if len(paths) <= MAX_NAMED:
+        return [show(one) for one in paths]
+    return [f"{show(folder or '.')}: {len(paths)} files"]

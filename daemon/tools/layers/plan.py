@@ -23,7 +23,7 @@ from daemon.tools.layers.runs_later import (
 from daemon.tools.workspace.fs import READ_FLAGS
 
 Action = Literal["merge", "hold", "drop", "keep"]  # keep: of both, the owner's stays
-RUNS_LATER = "could run outside the sandbox later"
+RUNS_LATER = "it could run outside the sandbox later"
 POINTERS = ("commondir", "gitdir", ".git")
 
 
