@@ -153,10 +153,9 @@ class ToolOwner:
         )
         self.files = await FileStore.open(workspace, self.paths.undo, self.store, self.clock.now)
         held = sandbox.layers.held if sandbox.layers else Path("/nonexistent")
-        self.effects = effects = CommandEffects(self.files, self.clock.monotonic, held, protected)
+        self.effects = effects = CommandEffects(self.files, held, protected, cache)
         if any(one.is_unsandboxed for one in self.config.mcp.values()):
-            await stack.enter_async_context(effects.watch_server(outlives=True))
-        await effects.recover()  # of what a crash cut
+            await effects.distrust()
         for said in await merge_left(sandbox, effects):
             await self.notifier(said)
         background = BackgroundCommands(

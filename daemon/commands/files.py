@@ -14,7 +14,7 @@ from daemon.core.trust import Label
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolError
 from daemon.tools.layers.merge import bring_held
-from daemon.tools.workspace.command_effects import CommandEffects, Snapshot, list_held
+from daemon.tools.workspace.command_effects import CommandEffects, list_held
 from daemon.tools.workspace.foreign import list_keys
 from daemon.tools.workspace.index import WorkspaceIndex
 from daemon.tools.workspace.labels import FileLabels
@@ -78,9 +78,9 @@ class TrustCommands:
                 f"Nothing was changed: {path} is a link, or has a second name. Trust the file that"
                 " it leads to, or copy it."
             )
-        snapshot = await self.effects.scan()
+        index = await self.effects.look()
         async with files.lock:
-            nested = list_nested(snapshot, place) if label is Label.TRUSTED else []
+            nested = list_nested(index, place) if label is Label.TRUSTED else []
             below = [
                 one.path
                 for one in labels.entries
@@ -91,16 +91,16 @@ class TrustCommands:
             digest = "" if is_folder else await asyncio.to_thread(labels.hash_file, place)
             foreign: list[ForeignContent] = []
             if label is Label.TRUSTED:
-                keys = await asyncio.to_thread(list_foreign_below, snapshot, labels, place, nested)
+                keys = await asyncio.to_thread(list_foreign_below, index, labels, place, nested)
                 await labels.forget_foreign(keys)
             elif not is_folder:
                 foreign = labels.foreign.find_new([labels.hold(place)], "owner", ())
-            await labels.save([FileLabel(place, label, "owner", scope, digest)], foreign=foreign)
+            # Beside a server without a sandbox, a folder is known by what its files hold now.
+            state = Label.UNTRUSTED if is_folder and labels.unsandboxed else label
+            await labels.save([FileLabel(place, state, "owner", scope, digest)], foreign=foreign)
             if is_folder and label is Label.TRUSTED:
                 now = labels.snapshot()
-                await labels.save(
-                    await asyncio.to_thread(list_suspects, snapshot, now, place, nested)
-                )
+                await labels.save(await asyncio.to_thread(list_suspects, index, now, place, nested))
         shown = place or "the workspace"
         if brought:
             shown = f"{shown} is in its place ({brought}) and"
@@ -148,38 +148,36 @@ def describe_held(held: Path) -> str:
     )
 
 
-def list_nested(snapshot: Snapshot, place: str) -> list[str]:
+def list_nested(index: WorkspaceIndex, place: str) -> list[str]:
     """Repositories of their own below this folder: its trust is not for them."""
-    tops = (one.path.removesuffix("/.git") for one in snapshot[0] if one.path.endswith("/.git"))
+    tops = (top for top, folder in index.folders.items() if folder.has_repository)
     return [top for top in tops if top != place and _is_below(top, place)]
 
 
 def list_suspects(
-    snapshot: Snapshot, labels: FileLabels, place: str, nested: Sequence[str]
+    index: WorkspaceIndex, labels: FileLabels, place: str, nested: Sequence[str]
 ) -> list[FileLabel]:
-    """What changed lately beside something at work, and is the owner's now. In a thread."""
+    """What is a stranger's still beside a server without a sandbox, and the owner's now. In a
+    thread.
+    """
     return [
-        FileLabel(entry.path, Label.TRUSTED, "owner", digest=digest)
-        for entry in snapshot[0]
-        if not entry.folder
-        and _is_below(entry.path, place)
-        and not any(_is_below(entry.path, one) for one in nested)
-        and labels.find_label(entry.path, owner=entry.owner) is Label.UNTRUSTED
-        and (digest := labels.hash_file(entry.path))
+        FileLabel(path, Label.TRUSTED, "owner", digest=digest)
+        for path in index.list_untrusted(labels)
+        if _is_below(path, place)
+        and not any(_is_below(path, one) for one in nested)
+        and (digest := labels.hash_file(path))
     ]
 
 
 def list_foreign_below(
-    snapshot: Snapshot, labels: FileLabels, place: str, nested: Sequence[str]
+    index: WorkspaceIndex, labels: FileLabels, place: str, nested: Sequence[str]
 ) -> set[str]:
     """Which of the contents of strangers lie there, and are the owner's now. In a thread."""
     foreign = labels.foreign
     held = (
-        labels.hold(entry.path)
-        for entry in snapshot[0]
-        if entry.size in foreign.sizes
-        and _is_below(entry.path, place)
-        and not any(_is_below(entry.path, one) for one in nested)
+        labels.hold(path)
+        for path in index.list_sized(foreign.sizes)
+        if _is_below(path, place) and not any(_is_below(path, one) for one in nested)
     )
     keys = {key for one in held for key in list_keys(one.path, one.digest)}
     return keys & foreign.by_key.keys()

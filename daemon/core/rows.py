@@ -304,18 +304,6 @@ class FileVersion:
 
 
 @value
-class RunningCommand:
-    """A command that was started and whose changes have not been looked at. `clean`: it and all
-    that was there could be trusted.
-    """
-
-    name: str
-    at_ns: int
-    turn: str
-    clean: bool = False
-
-
-@value
 class RuleRow:
     """A pinned rule: the sentence, and what it was read as, in JSON."""
 

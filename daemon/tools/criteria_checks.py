@@ -71,8 +71,8 @@ class CriteriaChecker:
         if self.effects is None:
             return await self._run(command)
         foreign = await self.effects.find_foreign()
-        if foreign or self.effects.files.labels.at_work:
-            return _not_checked(FOREIGN.format(foreign or "."))
+        if foreign:
+            return _not_checked(FOREIGN.format(foreign))
         return await self._run(command)
 
     async def _run(self, command: str) -> CriterionResult:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +12,10 @@ from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import ToolContext, ToolError
-from daemon.tools.workspace.command_effects import CommandEffects, file_clock_ns, scan
+from daemon.tools.workspace.command_effects import CommandEffects
 from daemon.tools.workspace.edits import edit_file
 from daemon.tools.workspace.file_store import ChangeAuthor
+from daemon.tools.workspace.labels import file_clock_ns
 from tests.fakes.commands import Commands
 from tests.fakes.files import Desk, open_store
 from tests.fakes.store import FailingStore
@@ -181,7 +181,7 @@ class Terminal:
 
     def __init__(self, desk: Desk, most: int = 200_000) -> None:
         self.desk = desk
-        self.traces = CommandEffects(desk.files, desk.clock.monotonic, max_entries=most)
+        self.traces = CommandEffects(desk.files, max_entries=most)
         self.commands = Commands(desk.root, effects=self.traces)
 
     async def run(self, command: str, untrusted: bool = False, label: Label = TRUSTED) -> Label:
@@ -196,7 +196,7 @@ class Terminal:
 
 async def test_a_file_that_is_being_made_while_a_command_ends_keeps_its_mark(desk: Desk) -> None:
     loop, around = asyncio.get_running_loop(), context(desk.bench(), True)
-    traces = CommandEffects(desk.files, desk.clock.monotonic)
+    traces = CommandEffects(desk.files)
     began, ends = await traces.start(around, TRUSTED), []
     await desk.files.labels.save([FileLabel("new.txt", UNTRUSTED, "t")])
 
@@ -219,7 +219,6 @@ async def terminal(desk: Desk) -> AsyncIterator[Terminal]:
 async def test_F3_a_trusted_command_with_nothing_marked_leaves_no_trace(terminal: Terminal) -> None:
     assert await terminal.run("mkdir d; echo x > d/a.txt; mv d e") is TRUSTED
     assert [one.path for one in terminal.desk.files.labels.entries] == [""]
-    assert await terminal.desk.store.read(lambda tx: tx.list_running_commands()) == []
 
 
 async def test_F3_what_an_untrusted_command_writes_makes_or_renames_is_marked_the_rest_is_not(
@@ -316,44 +315,6 @@ async def test_F3_a_folder_that_cannot_be_looked_into_does_not_come_over(
     dig = "import os; [(os.mkdir('x' * 200), os.chdir('x' * 200)) for _ in range(30)]; open('a.txt', 'w').write('evil')"
     await terminal.run(f'/usr/bin/python3 -c "{dig}"', untrusted=True)
     assert "too long a path" in terminal.note
-
-
-async def test_F3_a_clock_that_is_set_back_hides_nothing(desk: Desk) -> None:
-    walls: list[int] = []
-    traces = CommandEffects(
-        desk.files, desk.clock.monotonic, wall_ns=lambda: walls.pop() if walls else file_clock_ns()
-    )
-    walls[:] = [file_clock_ns() + 3600 * 10**9] * 2
-    async with traces.watch_server():
-        (desk.root / "a.txt").write_text("evil")
-    assert await desk.files.labels.label_of("a.txt") is UNTRUSTED
-
-
-async def test_F3_a_daemon_killed_beside_a_server_looks_at_its_next_start(
-    tmp_path: Path, desk: Desk
-) -> None:
-    (desk.root / "before.txt").write_text("mine")
-    await a_moment(desk.root)
-    traces = CommandEffects(desk.files, desk.clock.monotonic)
-    await traces.begin("")
-    (desk.root / "after.txt").write_text("evil")
-    again = await desk.again()
-    await CommandEffects(again.files, again.clock.monotonic).recover()
-    assert await again.files.labels.label_of("after.txt") is UNTRUSTED
-    assert await again.files.labels.label_of("before.txt") is TRUSTED
-    assert await again.store.read(lambda tx: tx.list_running_commands()) == []
-
-
-def test_a_look_follows_no_link_and_knows_what_is_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "a/b").mkdir(parents=True)
-    (tmp_path / "a/b/c.txt").write_text("x")
-    (tmp_path / "up").symlink_to("..")
-    os.mkfifo(tmp_path / "pipe")
-    entries, unreadable = scan(tmp_path)
-    assert {(entry.path, entry.folder) for entry in entries} == {
-        ("a", True), ("a/b", True), ("a/b/c.txt", False), ("up", False), ("pipe", False)
-    }  # fmt: skip
-    assert unreadable == []
 
 
 async def test_the_nearest_lines_of_a_strangers_file_have_its_label(desk: Desk) -> None:

@@ -91,7 +91,7 @@ async def test_ordinary_work_comes_over(commands: Commands, work: str) -> None:
 @pytest.mark.parametrize("work", WORK)
 async def test_undo_takes_back_what_a_command_did(tmp_path: Path, work: str) -> None:
     desk = await Desk.at(tmp_path.resolve())
-    effects = CommandEffects(desk.files, desk.clock.monotonic)
+    effects = CommandEffects(desk.files)
     commands = Commands(desk.root, effects=effects)
     (desk.root / "d").mkdir()
     for name, text in (("a", "a"), ("d/b", "b"), ("d/c", "c")):
@@ -254,7 +254,7 @@ async def test_a_merge_that_a_kill_cut_goes_on_at_the_next_start(
     for step in merge.steps[:moved]:  # the kill
         Merge(layer, [step], merge.aside).apply()
     again = await desk.again()
-    effects = CommandEffects(again.files, again.clock.monotonic)
+    effects = CommandEffects(again.files)
     said = await merge_left(commands.sandbox, effects)
     assert tree(desk.root) == {"a": "new", "old": "new"}
     assert tree(commands.quarantine / "held") == {".envrc": "new"}

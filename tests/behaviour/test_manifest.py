@@ -42,7 +42,7 @@ async def label(desk: Desk, path: str) -> Label:
 
 async def ran(desk: Desk, line: str, outside: bool = False) -> Label:
     """The label of what a command prints."""
-    effects = CommandEffects(desk.files, desk.clock.monotonic)
+    effects = CommandEffects(desk.files)
     commands = Commands(desk.root, effects=effects)
     return (await commands.run(line, context(desk.bench(), outside)))[1]
 
@@ -118,20 +118,20 @@ async def test_what_another_person_puts_into_the_heartbeat_list_waits_for_the_ow
             )
 
 
-async def test_in_a_trusted_folder_an_edit_stays_the_owners_unless_a_server_is_at_work(
+async def test_beside_a_server_without_a_sandbox_a_file_is_known_by_what_it_holds(
     tmp_path: Path,
 ) -> None:
-    desk = await Desk.at(tmp_path)
+    desk = await Desk.at(tmp_path, trusted=False)
     (desk.root / "a.txt").write_text("mine")
     assert await label(desk, "a.txt") is TRUSTED
-    await a_moment(desk.root)
-    async with CommandEffects(desk.files, desk.clock.monotonic).watch_server():
-        assert await label(desk, "a.txt") is TRUSTED
-        (desk.root / "a.txt").write_text("evil")
-        assert await label(desk, "a.txt") is UNTRUSTED
-        await desk.write("b.txt", "mine")
-        assert await label(desk, "b.txt") is TRUSTED
-    assert (await label(desk, "a.txt"), await label(desk, "b.txt")) == (UNTRUSTED, TRUSTED)
+    await CommandEffects(desk.files).distrust()
+    assert await label(desk, "a.txt") is UNTRUSTED
+    await desk.write("b.txt", "mine")
+    assert await label(desk, "b.txt") is TRUSTED
+    (desk.root / "b.txt").write_text("evil")
+    assert await label(desk, "b.txt") is UNTRUSTED
+    again = await Desk.at(tmp_path, desk.store, trusted=False)  # without such a server
+    assert await label(again, "a.txt") is await label(again, "b.txt") is UNTRUSTED
 
 
 @pytest.mark.parametrize(("outside", "left"), [(True, UNTRUSTED), (False, TRUSTED)])
@@ -139,14 +139,14 @@ async def test_what_a_command_leaves_that_is_killed_with_the_daemon_is_judged_by
     tmp_path: Path, outside: bool, left: Label
 ) -> None:
     desk = await Desk.at(tmp_path)
-    effects = CommandEffects(desk.files, desk.clock.monotonic)
+    effects = CommandEffects(desk.files)
     layers = Commands(desk.root).layers
     origin = await effects.start(context(desk.bench(), outside), TRUSTED)
     async with layers.open("killed") as layer:
         layer.note.write_bytes(ORIGIN.dump_json(origin))
         (layer.upper / "half.txt").write_text("half")
     again = await desk.again()
-    effects = CommandEffects(again.files, again.clock.monotonic)
+    effects = CommandEffects(again.files)
     await merge_left(Commands(desk.root).sandbox, effects)
     assert (desk.root / "half.txt").read_text() == "half"
     assert await label(again, "half.txt") is left
@@ -215,9 +215,10 @@ async def test_what_a_server_without_a_sandbox_left_at_work_writes_after_the_dae
     async with FakeOpenAI() as model, living(tmp_path / "home", model) as it:
         found = [(await it.house.files.read(one, bytes))[1] for one in ("late.txt", "b.txt")]
         assert found == [UNTRUSTED, UNTRUSTED]
-        await a_moment(late.parent)
+        await it.command("/trust .")
         (late.parent / "c.txt").write_text("mine")
-        assert (await it.house.files.read("c.txt", bytes))[1] is TRUSTED
+        found = [(await it.house.files.read(one, bytes))[1] for one in ("b.txt", "c.txt")]
+        assert found == [TRUSTED, TRUSTED]
 
 
 @pytest.mark.parametrize("deed", ["mine", "undo"])

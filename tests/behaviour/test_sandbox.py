@@ -222,7 +222,7 @@ async def test_I_a_socket_of_another_program_in_the_workspace_is_not_reached(
     tmp_path: Path,
 ) -> None:
     desk = await Desk.at(tmp_path.resolve())
-    effects = CommandEffects(desk.files, desk.clock.monotonic)
+    effects = CommandEffects(desk.files)
     commands, around = Commands(desk.root, effects=effects), context(desk.bench(), untrusted=False)
     code = "import socket; socket.socket(socket.AF_UNIX).connect('agent.sock')"
     with socket.socket(socket.AF_UNIX) as service:

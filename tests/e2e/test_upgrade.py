@@ -102,14 +102,14 @@ async def test_what_stood_beside_the_turns_stands_in_tables_of_its_own(home: Pat
                 [(row.name, row.role, row.since.hour) for row in tx.list_people()], tx.count_wrong_codes("telegram//6"),
                 [(row.session, row.person) for row in tx.list_owner_chats()], tx.get_display_name("slack//U1"),
                 tx.list_reactions("t9"), [(row.path, row.label) for row in tx.list_file_labels()],
-                [row.at_ns for row in tx.list_running_commands()], tx.get_pins("mail"),
+                tx.get_pins("mail"),
                 tx.get_shown_questions("s", "ann"), [row.path for row in tx.list_file_versions()],
                 [(row.role, row.channel) for row in tx.list_pairing_codes()],
             )
         )  # fmt: skip
         assert found == (
             "42", ["telegram/7"], {"t9": "m1"}, [("telegram//5", "editor", 19)], 1,
-            [("slack:D1", "slack//U1")], "Ann", ["👍"], [("a\udcff", Label.UNTRUSTED), ("notes.txt", Label.TRUSTED)], [5], '{"approved": []}',
+            [("slack:D1", "slack//U1")], "Ann", ["👍"], [("", Label.UNTRUSTED), ("a\udcff", Label.UNTRUSTED), ("notes.txt", Label.TRUSTED)], '{"approved": []}',
             '{"listed": [], "whole": []}', ["notes.txt"], [("editor", "telegram")],
         )  # fmt: skip
         assert [row.said for row in await store.read(lambda tx: tx.list_rules())] == [

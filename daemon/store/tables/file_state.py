@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from daemon.core import value
-from daemon.core.rows import FileLabel, FileVersion, RunningCommand
-from daemon.store.tables.base import Insert, List, RowMapper, Table, Value
+from daemon.core.rows import FileLabel, FileVersion
+from daemon.store.tables.base import List, RowMapper, Table, Value
 
 
 @value
@@ -22,7 +22,8 @@ class ForeignContent:
 
 LABELS = RowMapper(FileLabel, "file_labels")
 REPLACE_LABEL = """ON CONFLICT (path) DO UPDATE SET label = excluded.label, turn = excluded.turn,
-    scope = excluded.scope, digest = excluded.digest, holds = excluded.holds"""
+    scope = excluded.scope, digest = excluded.digest, holds = excluded.holds,
+    maker = excluded.maker"""
 FOREIGN = RowMapper(ForeignContent, "foreign_contents")
 VERSIONS = RowMapper(FileVersion, "file_versions")
 REPLACE_VERSION = "ON CONFLICT (name) DO UPDATE SET undone = excluded.undone"
@@ -30,11 +31,10 @@ CHANGES = """SELECT json_group_array(json_array(json(path), lines)) FROM
     (SELECT path, SUM(lines) AS lines FROM file_versions
     WHERE undoes = '' AND (turn = ?1 OR turn IN (SELECT turn FROM children WHERE parent = ?1))
     GROUP BY path ORDER BY path)"""
-COMMANDS = RowMapper(RunningCommand, "running_commands")
 
 
 class FileTables(Table):
-    """The file_labels, foreign_contents, file_versions and running_commands tables."""
+    """The file_labels, foreign_contents and file_versions tables."""
 
     list_file_labels = List[[], FileLabel](LABELS, "ORDER BY path")
 
@@ -75,13 +75,3 @@ class FileTables(Table):
     def remove_file_versions(self, names: Iterable[str]) -> None:
         for name in names:
             self._run("DELETE FROM file_versions WHERE name = ?", name)
-
-    add_running_command = Insert(COMMANDS)
-
-    list_running_commands = List[[], RunningCommand](COMMANDS, "ORDER BY name")
-    """Commands whose changes nobody has looked at yet."""
-
-    def remove_running_commands(self, names: Iterable[str]) -> None:
-        """Their changes have been looked at."""
-        for name in names:
-            self._run("DELETE FROM running_commands WHERE name = ?", name)

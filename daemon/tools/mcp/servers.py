@@ -184,10 +184,9 @@ class McpServer:
                 opened = open_files(self.name, self.config, manager.sandbox, manager.effects)
                 async with opened as self._files:
                     address = await make_address(self._files and self._files.layer)
-                    async with (
-                        self._watch_unsandboxed(),
-                        manager.connect(address, self._changed.set, self._log_stderr) as session,
-                    ):
+                    async with manager.connect(
+                        address, self._changed.set, self._log_stderr
+                    ) as session:
                         return await self._serve_session(session)
         except AidaemonError as error:
             return str(error)
@@ -221,11 +220,6 @@ class McpServer:
 
     def _log_refused(self, line: str) -> None:
         log.warning("MCP server %s: %s", self.name, line)
-
-    def _watch_unsandboxed(self) -> AbstractAsyncContextManager[None]:
-        """Without a sandbox it can write in the workspace itself."""
-        effects, is_off = self.manager.effects, self.config.is_unsandboxed
-        return effects.watch_server() if effects and is_off else nullcontext()
 
     async def _refresh_view(self, session: "McpSession") -> None:
         """It starts anew where it would see files as they were."""

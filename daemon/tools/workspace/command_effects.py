@@ -6,17 +6,14 @@ its output is untrusted, and so is what it changed. What a trusted command leave
 
 import asyncio
 import os
-import stat
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from daemon.core import value
-from daemon.core.clock import run_to_completion
-from daemon.core.rows import FileLabel, LabelScope, RunningCommand
+from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label, Sources, join_sources
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolContext
@@ -26,29 +23,12 @@ from daemon.tools.workspace.foreign import Held
 from daemon.tools.workspace.index import IndexCache, WorkspaceIndex
 from daemon.tools.workspace.labels import (
     OWNERS,
-    CommandStart,
     FileLabels,
-    Folders,
-    file_clock_ns,
 )
 from daemon.tools.workspace.protected import ProtectedFiles
 
 MAX_ENTRIES, MAX_FOREIGN, MAX_HASHED = 200_000, 5_000, 64_000_000
 TICK_NS, BAD = 20_000_000, Label.UNTRUSTED
-Snapshot = tuple["list[ScannedEntry]", list[str]]  # all that is there, and unreadable folders
-
-
-class ScannedEntry(NamedTuple):
-    """`changed_ns`: when it was last written, renamed or made, by the machine's clock. `size`: of
-    an ordinary file, else -1; `owner`: the user id of who owns it.
-    """
-
-    path: str
-    folder: bool
-    inode: tuple[int, int]
-    changed_ns: int
-    size: int = -1
-    owner: int | None = None
 
 
 @value
@@ -92,14 +72,10 @@ class CommandEffects:
     """
 
     files: FileStore
-    monotonic: Callable[[], float]
     held: Path = Path("/nonexistent")
     protected: ProtectedFiles | None = None
-    wall_ns: Callable[[], int] = file_clock_ns
-    max_entries: int = MAX_ENTRIES
-    running: dict[str, CommandStart] = field(default_factory=dict)
     cache: IndexCache | None = None
-    _count: int = 0
+    max_entries: int = MAX_ENTRIES
 
     async def start(self, context: ToolContext, label: Label, maker: str = "") -> Origin:
         """Before a command on a layer. `label` is what its output has from elsewhere, such as the
@@ -107,7 +83,7 @@ class CommandEffects:
         """
         labels = self.files.labels
         trusted = not context.untrusted_source and label is Label.TRUSTED
-        clean = trusted and not labels.at_work and not await self.find_foreign()
+        clean = trusted and not await self.find_foreign()
         holds = join_sources(one.holds for one in labels.entries)
         return Origin(
             context.turn.id, context.session_id, context.call_id, trusted, clean, holds,
@@ -121,8 +97,7 @@ class CommandEffects:
 
     async def judge_output(self, origin: Origin) -> Label:
         """Of what it printed, by what is there now."""
-        labels = self.files.labels
-        clean = origin.clean and not labels.at_work and not await self.find_foreign()
+        clean = origin.clean and not await self.find_foreign()
         return Label.TRUSTED if clean else Label.UNTRUSTED
 
     async def merge(
@@ -149,7 +124,7 @@ class CommandEffects:
                 find = partial(label_foreign, changed, await self.look(), now, origin)
                 added, foreign = await asyncio.to_thread(find)
             former = await asyncio.to_thread(self._keep_former, changed, origin)
-            await labels.save(added, (), foreign, former.versions)
+            await labels.save(added, foreign, former.versions)
             files.add_versions(former.versions)
             await files.prune_if_due()
             renamed = await asyncio.to_thread(self._find_renamed, changed)
@@ -179,89 +154,14 @@ class CommandEffects:
         digests = {*map(self.files.labels.hash_file, names)}
         return [one.path for one in changed if one.size and one.digest in digests]
 
-    async def begin(self, turn: str) -> CommandStart:
-        """Before a stranger's program that can change files itself. Raises StoreUnavailable."""
-        self._count += 1
-        name, at, began = f"{self.wall_ns()}-{self._count}", self.wall_ns(), self.monotonic()
-        snapshot = await self.scan()
-        await self.files.store.write(
-            lambda tx: tx.add_running_command(RunningCommand(name, at, turn))
-        )
-        folders = {entry.inode: entry.path for entry in snapshot[0] if entry.folder}
-        self.running[name] = started = CommandStart(name, at, began, folders)
-        self.files.labels.at_work[name] = started
-        return started
-
-    async def end(self, began: CommandStart, turn: str) -> None:
-        """Label what it changed. Raises StoreUnavailable."""
-        labels, files = self.files.labels, self.files
-        # A clock that was set back meanwhile hides nothing.
-        reckoned = self.wall_ns() - int((self.monotonic() - began.monotonic) * 1e9)
-        since = reckoned if reckoned < began.at_ns - TICK_NS else began.at_ns
-        snapshot = await self.scan()
-        async with files.lock:
-            now = labels.snapshot()
-            changes = label_changes(snapshot, since, began.folders, now, turn)
-            added = await asyncio.to_thread(lambda: [*changes])
-            foreign = await asyncio.to_thread(list_foreign, snapshot, since, added, now, turn)
-            await labels.save(added, [began.name], foreign)
-            self._forget(began.name)
-            entries, unreadable = snapshot
-            if not unreadable:
-                gone = {one.path for one in labels.entries} - {entry.path for entry in entries}
-                await labels.remove(one for one in gone if one and not self._stands(one))
-
-    def _stands(self, path: str) -> bool:
-        return bool(self.files.workspace.stat(path)) or os.path.lexists(self.held / path)
-
-    @asynccontextmanager
-    async def watch_server(self, *, outlives: bool = False) -> AsyncIterator[None]:
-        """A server that can write in the workspace runs: what it leaves is a stranger's.
-
-        `outlives`: what it has started may go on without the daemon; the next start labels that.
+    async def distrust(self) -> None:
+        """A server without a sandbox runs with this daemon: what is in the workspace is a
+        stranger's until /trust, and what changes afterwards is, too.
         """
-        began = await self.begin("")
-        try:
-            yield
-        finally:
-            await run_to_completion(self._end_server(began, outlives))
-
-    async def _end_server(self, began: CommandStart, outlives: bool) -> None:
-        if outlives:
-            await self.begin("")
-        await self.end(began, "")
-
-    def _forget(self, name: str) -> None:
-        for table in (self.files.labels.at_work, self.running):
-            table.pop(name, None)
-
-    async def recover(self) -> None:
-        """Label what servers did whose end an earlier daemon did not see."""
         labels = self.files.labels
-        found = await self.files.store.read(lambda tx: tx.list_running_commands())
-        rows = [row for row in found if row.name not in self.running]
-        bad = [row for row in rows if not row.clean]  # an older daemon has noted commands, too
-        if not rows:
-            return
-        snapshot = await self.scan()
-        if not bad and await self.find_foreign():
-            bad = rows
-        changes = [
-            change
-            for row in bad
-            for change in label_changes(snapshot, row.at_ns, None, labels, row.turn)
-        ]
-        foreign: list[ForeignContent] = []
-        if bad:
-            since = min(row.at_ns for row in bad)
-            foreign = await asyncio.to_thread(
-                list_foreign, snapshot, since, changes, labels.snapshot(), bad[0].turn
-            )
-        await labels.save(changes, [row.name for row in rows], foreign)
-
-    async def scan(self) -> Snapshot:
-        """Everything in the workspace."""
-        return await asyncio.to_thread(scan, self.files.workspace.root, self.max_entries)
+        labels.unsandboxed = True
+        if labels.find_folder_label("x") is Label.TRUSTED:
+            await labels.save([FileLabel("", Label.UNTRUSTED, "", LabelScope.TREE)])
 
     async def look(self) -> WorkspaceIndex:
         """What is there now."""
@@ -368,95 +268,3 @@ def find_strange(index: WorkspaceIndex, labels: FileLabels, maker: str) -> set[s
         for path, size, digest in hash_untrusted(index, labels)
         if size and not labels.find_makers(path, digest) <= {maker, OWNERS}
     }
-
-
-def label_changes(
-    snapshot: Snapshot, since_ns: int, folders: Folders | None, labels: FileLabels, turn: str
-) -> Iterator[FileLabel]:
-    """The labels that a server leaves, given what is there now and where folders were before.
-
-    Files with a new stamp are labelled, and names of new folders. A moved folder takes the labels
-    in it along: the stamps of files in it do not tell. Where nobody knows what was moved, and
-    something is untrusted, everything in a changed folder counts. What it changed may hold what any
-    file did.
-    """
-    holds = join_sources(one.holds for one in labels.entries)
-    entries, unreadable = snapshot
-    trees = [*unreadable]
-    for entry in entries:
-        path, changed = entry.path, entry.changed_ns >= since_ns
-        if not entry.folder:
-            if changed and not labels.is_same(path):
-                yield FileLabel(path, BAD, turn, holds=holds)
-        elif folders is None:
-            if changed and labels.has_foreign:
-                trees.append(path)
-            elif changed:
-                yield from labels.label_new_names([path], turn)
-        elif (former := folders.get(entry.inode)) != path:
-            yield from labels.label_new_names([path], turn)
-            if former:
-                for one in labels.entries:
-                    inside = one.path == former or one.path.startswith(f"{former}/")
-                    if inside and one.label is Label.UNTRUSTED:
-                        yield replace(one, path=path + one.path.removeprefix(former))
-                if labels.find_folder_label(former) is Label.UNTRUSTED:
-                    trees.append(path)
-    for place in trees:
-        yield FileLabel(place, BAD, turn, LabelScope.TREE, holds=holds)
-
-
-def list_foreign(
-    snapshot: Snapshot, since_ns: int, added: Iterable[FileLabel], labels: FileLabels, turn: str
-) -> list[ForeignContent]:
-    """What the files with these bad labels hold, unless a file of the owner's that did not change
-    since holds it, too. In a thread.
-    """
-    bad = [one for one in added if one.label is Label.UNTRUSTED]
-    names = {one.path for one in bad if one.scope is LabelScope.FILE}
-    trees = tuple(one.path and f"{one.path}/" for one in bad if one.scope is LabelScope.TREE)
-    found = [
-        entry
-        for entry in snapshot[0]
-        if 0 <= entry.size <= MAX_HASHED
-        and (entry.path in names or entry.path.startswith(trees))
-        and "/.git/" not in f"/{entry.path}"
-    ]
-    found.sort(key=lambda one: -one.path.count("/"))  # of too many, the deepest are left out
-    held = [labels.hold(entry.path) for entry in found[-MAX_FOREIGN:]]
-    sizes, bad_paths = {one.size for one in held}, {entry.path for entry in found}
-    own = {
-        labels.hash_file(entry.path)
-        for entry in snapshot[0]
-        if entry.size in sizes
-        and entry.changed_ns < since_ns
-        and entry.path not in bad_paths
-        and labels.find_label(entry.path, owner=entry.owner) is Label.TRUSTED
-    }
-    return labels.find_new_foreign((one for one in held if one.digest not in own), turn)
-
-
-def scan(root: Path, max_entries: int = MAX_ENTRIES) -> Snapshot:
-    """Everything in the workspace, without following links; "" for too much. In a thread."""
-    found: list[ScannedEntry] = []
-    unreadable: list[str] = []
-    folders = [""]
-    for place in folders:
-        try:
-            with os.scandir(root / place) as entries:
-                for entry in entries:
-                    with suppress(FileNotFoundError):
-                        info = entry.stat(follow_symlinks=False)
-                        path = f"{place}/{entry.name}" if place else entry.name
-                        inode, is_folder = (info.st_dev, info.st_ino), stat.S_ISDIR(info.st_mode)
-                        size = info.st_size if stat.S_ISREG(info.st_mode) else -1
-                        changed, owner = info.st_ctime_ns, info.st_uid
-                        found.append(ScannedEntry(path, is_folder, inode, changed, size, owner))
-                        folders += [path] * is_folder
-        except FileNotFoundError:
-            continue
-        except OSError:
-            unreadable.append(place)
-        if len(found) > max_entries:
-            return found, [""]
-    return found, unreadable

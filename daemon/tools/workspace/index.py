@@ -18,6 +18,7 @@ from daemon.core.trust import Label, join_all
 from daemon.tools.workspace.labels import SETTLED_NS, FileLabels, casefold_path, file_clock_ns
 
 MAX_ENTRIES = 200_000
+UNTRUSTED = Label.UNTRUSTED
 Stamp = tuple[int, int, int]
 
 
@@ -97,7 +98,8 @@ class WorkspaceIndex:
         above = {one.rpartition("/")[0] for one in marked}
         sizes, states = labels.foreign.sizes, dict[str, Label]()
         for place, folder in self.folders.items():
-            states[place] = state = _judge(place, folder, labels, states)
+            state = UNTRUSTED if labels.unsandboxed else _judge(place, folder, labels, states)
+            states[place] = state
             prefix = f"{place}/" if place else ""
             names = dict[str, int](folder.others)
             if state is Label.UNTRUSTED:

@@ -10,11 +10,10 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from hashlib import file_digest, sha256
 
-from daemon.core import value
 from daemon.core.rows import FileLabel, FileVersion, LabelScope
 from daemon.core.trust import Label, Sources, join_all, join_sources
 from daemon.store.journal import Store, Tx
@@ -30,19 +29,6 @@ CLOCK_REALTIME_COARSE = 5
 SETTLED_NS = 100_000_000  # a file that changed this recently may change again without a sign
 OWN_PROMPTS = (HEARTBEAT_FILE,)
 MAX_DIGESTS = 100_000
-Folders = Mapping[tuple[int, int], str]
-
-
-@value
-class CommandStart:
-    """Something of a stranger's that can change files is at work. `folders` were there when it
-    began.
-    """
-
-    name: str
-    at_ns: int
-    monotonic: float
-    folders: Folders
 
 
 def file_clock_ns() -> int:
@@ -61,9 +47,9 @@ class FileLabels:
     """What is known of files: a file's own label counts before its folders'.
 
     Names that differ only in case or composition are one name, as they are on some disks.
-    `at_work` is what is not trusted and can change files now; `digests` are those of files by their
-    inode, size and stamps, `held_contents` what files of these digests
-    may hold. `tree_labels`: in a snapshot, what is known of folders by now.
+    `unsandboxed`: a server without a sandbox may change any file, so none is known but by what it
+    holds. `digests` are those of files by their inode, size and stamps, `held_contents` what files
+    of these digests may hold. `tree_labels`: in a snapshot, what is known of folders by now.
     """
 
     def __init__(
@@ -76,7 +62,7 @@ class FileLabels:
         self.workspace, self.store = workspace, store
         self.foreign = foreign or ForeignContents(())
         self.by_folded: dict[str, dict[str, FileLabel]] = {}
-        self.at_work: dict[str, CommandStart] = {}
+        self.unsandboxed = False
         self.digests: dict[tuple[int, ...], str] = {}
         self.tree_labels: dict[str, Label] | None = None
         self.owners = set[int]()
@@ -91,7 +77,7 @@ class FileLabels:
     def snapshot(self) -> "FileLabels":
         """The labels of now: what is read next may be overwritten before it is asked about."""
         copy = FileLabels(self.workspace, self.store, self.entries, self.foreign)
-        copy.at_work, copy.digests = dict(self.at_work), self.digests
+        copy.unsandboxed, copy.digests = self.unsandboxed, self.digests
         copy.tree_labels, copy.owners = {}, self.owners
         return copy
 
@@ -135,7 +121,7 @@ class FileLabels:
         it, and none of these places lies in another repository that is not trusted.
         """
         git = self.workspace.stat(".git")
-        if self.at_work or (git and not stat.S_ISDIR(git.st_mode)):
+        if self.unsandboxed or (git and not stat.S_ISDIR(git.st_mode)):
             return False
         trusted = self.label_of_names([".git"]) is TRUSTED
         return trusted and all(self.find_folder_label(f"{one}/") is TRUSTED for one in places)
@@ -150,19 +136,17 @@ class FileLabels:
     async def save(
         self,
         labels: Sequence[FileLabel],
-        ended: Sequence[str] = (),
         foreign: Sequence[ForeignContent] = (),
         versions: Sequence[FileVersion] = (),
     ) -> None:
-        """On disk when this returns, with what these replace, and that these commands ended."""
+        """On disk when this returns, with what these replace."""
         surplus = self.foreign.list_surplus(foreign)
 
         def record(tx: Tx) -> None:
             tx.put_files(labels, versions)
             tx.change_foreign_contents(foreign, surplus)
-            tx.remove_running_commands(ended)
 
-        if labels or ended or foreign or versions:
+        if labels or foreign or versions:
             await self.store.write(record)
             self.add(labels)
             self.foreign.change(foreign, surplus)
@@ -273,7 +257,7 @@ class FileLabels:
             return UNTRUSTED
         if own and own[0].digest in (NO_FILE, digest or self.hash_file(name)):
             return TRUSTED
-        if self._is_suspect(name) or (owner not in self.owners and self._is_others(name, owner)):
+        if self.unsandboxed or (owner not in self.owners and self._is_others(name, owner)):
             return UNTRUSTED
         if self.find_folder_label(name) is UNTRUSTED:
             return UNTRUSTED
@@ -315,7 +299,7 @@ class FileLabels:
         """That a folder is the owner's is not enough for what a trusted turn writes there now."""
         if name in OWN_PROMPTS:
             return True
-        covered = not self.at_work and self.find_folder_label(name) is TRUSTED
+        covered = not self.unsandboxed and self.find_folder_label(name) is TRUSTED
         return not covered or self.is_foreign(name, digest)
 
     def _is_others(self, name: str, owner: int | None) -> bool:
@@ -326,22 +310,6 @@ class FileLabels:
             if owner is None:
                 owner = os.lstat(self.workspace.root / name).st_uid
             return owner not in self.owners
-        return False
-
-    def _is_suspect(self, name: str) -> bool:
-        """It changed, or a folder above it came, while something at work is not trusted."""
-        root = self.workspace.root
-        for work in self.at_work.values():
-            for place in _list_ancestors(name)[:-1]:
-                try:
-                    info = os.lstat(root / place)
-                except OSError:
-                    continue
-                if not stat.S_ISDIR(info.st_mode):
-                    if info.st_ctime_ns >= work.at_ns:
-                        return True
-                elif work.folders.get((info.st_dev, info.st_ino)) != place:
-                    return True
         return False
 
     def hash_file(self, name: str) -> str:
