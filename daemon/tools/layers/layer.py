@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,7 @@ LayerKind = Literal["overlay", "copy", "read-only"]
 NOTE, STAMP, LOCK, KIND, OUT = "note.json", "stamp", "lock", "kind", "out"
 MAX_COPIED_FILES, COPY_MB = 2000, 50
 MIN_LOCK = 10  # the sandbox has its own descriptors below
+MAX_DEPTH = 50
 FICLONE = 0x40049409
 # The overlay lies at the workspace's own path, and as long as the command lives. The lower folders
 # are links in the layer's, so names need no escape.
@@ -70,6 +71,11 @@ class Layer:
     def tmp(self) -> Path:
         """For temporary files where there is no `/tmp` of its own."""
         return self.place / "tmp"
+
+    @property
+    def taken(self) -> Path:
+        """Copies of what a server that goes on has written."""
+        return self.place / "taken"
 
     @property
     def note(self) -> Path:
@@ -123,10 +129,7 @@ class Layer:
 
     def drop(self) -> None:
         """In a thread. Nothing of it is needed any more."""
-        for folder in list_folders(self.place):
-            with suppress(OSError):
-                folder.chmod(0o700)  # the kernel's own `work/work` has no mode
-        shutil.rmtree(self.place, ignore_errors=True)
+        remove_tree(self.place)
 
 
 def _try_lock(lock: int) -> bool:
@@ -137,13 +140,23 @@ def _try_lock(lock: int) -> bool:
     return True
 
 
-def list_folders(place: Path) -> Iterator[Path]:
-    """It, and all folders in it, each before what is in it is listed."""
-    yield place
-    with suppress(OSError), os.scandir(place) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from list_folders(Path(entry.path))
+def remove_tree(place: Path) -> None:
+    """Whatever a command has made of it: what is deep is moved up first, what is closed opened."""
+    waiting, count = [(place, 0)], 0
+    while waiting:
+        folder, depth = waiting.pop()
+        with suppress(OSError):
+            folder.chmod(0o700)  # the kernel's own `work/work` has no mode
+            with os.scandir(folder) as entries:
+                below = [Path(one.path) for one in entries if one.is_dir(follow_symlinks=False)]
+            for one in below:
+                at, deep = one, depth + 1
+                if depth >= MAX_DEPTH:
+                    count += 1
+                    one.chmod(0o700)
+                    at, deep = one.rename(place / f"deep-{count}"), 1
+                waiting.append((at, deep))
+    shutil.rmtree(place, ignore_errors=True)
 
 
 @value

@@ -62,8 +62,9 @@ class FileLabels:
 
     Names that differ only in case or composition are one name, as they are on some disks.
     `at_work` is what is not trusted and can change files now; `digests` are those of files by their
-    inode, size and stamps, `held_contents` what files of these digests
-    may hold. `tree_labels`: in a snapshot, what is known of folders by now.
+    inode, size and stamps, `held_contents` what files of these digests may hold. `tree_labels`: in
+    a snapshot, what is known of folders by now. `strange_count`: how often something got a bad
+    label, which it may have lost since.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class FileLabels:
         self.tree_labels: dict[str, Label] | None = None
         self.owners = set[int]()
         self.held_contents = dict[str, Sources]()
+        self.strange_count = 0
         self.add(rows)
 
     @property
@@ -163,6 +165,7 @@ class FileLabels:
             tx.remove_running_commands(ended)
 
         if labels or ended or foreign or versions:
+            self.strange_count += any(one.label is UNTRUSTED for one in labels)
             await self.store.write(record)
             self.add(labels)
             self.foreign.change(foreign, surplus)
