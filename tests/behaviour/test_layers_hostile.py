@@ -20,6 +20,7 @@ from daemon.tools.shell.run import ORIGIN, merge_left
 from daemon.tools.workspace.command_effects import CommandEffects, Origin
 from daemon.tools.workspace.file_store import ChangeAuthor, undo_turn
 from tests.behaviour.test_files_labels import context
+from tests.behaviour.test_layers import NO_OVERLAY
 from tests.fakes.commands import Commands
 from tests.fakes.files import Desk
 from tests.fakes.tools import Bench
@@ -318,6 +319,20 @@ async def test_what_the_owner_writes_while_the_changes_are_read_stays(commands: 
         said = merge.apply()
     assert "meanwhile" in said
     assert [(commands.root / one).read_text() for one in ("a", "b")] == ["the owner's"] * 2
+
+
+async def test_a_folder_that_the_owner_exchanged_is_not_emptied(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "workspace"
+    commands = Commands(root, obstacle=NO_OVERLAY)
+    for name in ("d/one", "other/two"):
+        (root / name).parent.mkdir(parents=True)
+        (root / name).write_text(name)
+    await asyncio.sleep(0.02)
+    async with commands.layers.open("one") as layer:
+        (root / "d").rename(root / "former")
+        (root / "other").rename(root / "d")
+        Merge.read(layer, commands.quarantine / "kept").apply()
+    assert (root / "d/two").read_text() == "other/two"
 
 
 async def test_what_waits_has_no_second_name_in_the_workspace(commands: Commands) -> None:

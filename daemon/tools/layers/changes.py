@@ -76,6 +76,18 @@ class ChangeReader:
             self._plain[lower, place] = is_folder and self._is_plain(lower, above)
         return self._plain[lower, place]
 
+    @cached_property
+    def _copied(self) -> dict[str, int]:
+        return self.layer.read_folders()
+
+    def _is_exchanged(self, path: str) -> bool:
+        """The owner has put another folder in the place of one above it that was copied."""
+        above = path.rpartition("/")[0]
+        info = lstat(self.layer.workspace / above) if above in self._copied else None
+        if info is None or not above:
+            return False
+        return info.st_ino != self._copied[above] or self._is_exchanged(above)
+
     def _list_below(self, place: str) -> dict[str, os.stat_result]:
         held, workspace = (
             list_folder(lower / place) if self._is_plain(lower, place) else {}
@@ -172,7 +184,8 @@ class ChangeReader:
         workspace, above = self.layer.workspace, path.rpartition("/")[0]
         places = [lower / path for lower in self.lowers if self._is_plain(lower, above)]
         if found := [info for info in map(lstat, places) if info]:
-            return MEANWHILE * any(self._is_late(path, info) for info in found)
+            is_late = self._is_exchanged(path) or any(self._is_late(path, one) for one in found)
+            return MEANWHILE * is_late
         folder, was_there = lstat((workspace / path).parent), has_mark(self.upper / path, ORIGIN)
         return MEANWHILE * bool(was_there and folder and self.layer.is_late(folder))
 
@@ -184,7 +197,8 @@ class ChangeReader:
             return
         inside, below = list_folder(here), self._list_below(place)
         for name in sorted(below.keys() - inside.keys()):
-            if not self._is_late(path := join(place, name), below[name]):
+            path = join(place, name)
+            if not (self._is_exchanged(path) or self._is_late(path, below[name])):
                 yield from self._delete(path)
         for name, now in sorted(inside.items()):
             path, before = join(place, name), below.get(name)

@@ -7,6 +7,7 @@ workspace; else the workspace is read-only, but for its folder `out`.
 
 import asyncio
 import fcntl
+import json
 import os
 import shutil
 import stat
@@ -26,6 +27,7 @@ NOTE, STAMP, LOCK, KIND, OUT = "note.json", "stamp", "lock", "kind", "out"
 MAX_COPIED_FILES, COPY_MB = 2000, 50
 MIN_LOCK = 10  # the sandbox has its own descriptors below
 MAX_DEPTH = 50
+FOLDERS = "folders.json"
 FICLONE = 0x40049409
 # The overlay lies at the workspace's own path, and as long as the command lives. The lower folders
 # are links in the layer's, so names need no escape.
@@ -113,11 +115,31 @@ class Layer:
             for root in (self.workspace, self.upper):
                 (root / self.out).mkdir(parents=True, exist_ok=True)
             copy_tree(self.workspace / self.out, self.upper / self.out)
+        if self.kind != "overlay":
+            self.note_folders()
         stamp = self.place / STAMP
         stamp.touch()
         copied_ns = stamp.stat().st_ctime_ns
         while self.kind != "overlay" and stamp.stat().st_ctime_ns == copied_ns:
             stamp.touch()  # later than all that was copied, by a tick of the file system's clock
+
+    def note_folders(self) -> None:
+        """Which folder of the workspace each of a copy is of: the owner may exchange them."""
+        found, waiting = dict[str, int](), [""]
+        while waiting:
+            place = waiting.pop()
+            with suppress(OSError), os.scandir(self.upper / place) as entries:
+                found[place] = (self.workspace / place).lstat().st_ino
+                names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+                waiting += [f"{place}/{name}" if place else name for name in names]
+        (self.place / FOLDERS).write_text(json.dumps(found))
+
+    def read_folders(self) -> dict[str, int]:
+        """See note_folders."""
+        with suppress(OSError, ValueError):
+            found: dict[str, int] = json.loads((self.place / FOLDERS).read_bytes())
+            return found
+        return {}
 
     async def wait_for_end(self, tries: int, pause_s: float) -> None:
         """A command of an earlier daemon dies with that daemon, some moments later."""
