@@ -3,6 +3,7 @@
 import asyncio
 import os
 import stat
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -263,3 +264,38 @@ async def test_a_merge_that_a_kill_cut_goes_on_at_the_next_start(
     for name in {"a", "old"} - {step.change.path for step in merge.steps[:moved]}:
         assert await again.files.labels.label_of(name) is Label.UNTRUSTED
     assert await merge_left(commands.sandbox, effects) == []
+
+
+def system(*words: str) -> bool:
+    """A program of the system succeeds."""
+    return subprocess.run(words, check=False, capture_output=True).returncode == 0
+
+
+async def test_with_a_full_disk_nothing_of_a_command_is_lost(tmp_path: Path) -> None:
+    """The workspace is on a small disk of its own: what does not fit comes over at the next start."""
+    root = tmp_path.resolve() / "workspace"
+    root.mkdir()
+    if not system("mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(root)):
+        pytest.skip("only root may mount a small disk")
+    try:
+        commands = Commands(root, quarantine=root / ".." / "small")
+        (root.parent / "small").symlink_to(root)  # what is kept does not fit either
+        line = "head -c 200000 /dev/zero > a; head -c 200000 /dev/zero > b"
+        note = await run(commands, line)
+        assert "No space left" in note and "Nothing is lost" in note
+        assert system("mount", "-o", "remount,size=9m", str(root))
+        desk = await Desk.at(tmp_path.resolve())
+        assert await merge_left(commands.sandbox, CommandEffects(desk.files)) == []
+        assert [(root / one).stat().st_size for one in ("a", "b")] == [200000, 200000]
+    finally:
+        system("umount", "-l", str(root))
+
+
+async def test_what_cannot_stand_in_its_place_is_kept(commands: Commands) -> None:
+    async with commands.layers.open("one") as layer:
+        (layer.upper / "d").mkdir()
+        (layer.upper / "d/x").write_text("theirs")
+        (commands.root / "d").write_text("a file of the owner's")
+        said = Merge.read(layer, commands.quarantine / "kept").apply()
+    assert tree(commands.root) == {"d": "a file of the owner's"}
+    assert tree(commands.quarantine / "kept") == {"d/x": "theirs"} and "d" in said

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Literal
 
 from daemon.core import value
+from daemon.tools.layers.held import hold
 from daemon.tools.layers.layer import Layer
 
 Kind = Literal["folder", "file", "mode", "link", "deleted", "special"]
 MEANWHILE = "the owner changed it meanwhile"
 OPAQUE, ORIGIN = "user.overlay.opaque", "user.overlay.origin"
 MAX_PATH = 4096 - 256  # the names in it are to fit, too
+MAX_STEPS = 200
+PATH_ONLY = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 UPS = re.compile(r"(\.\./)*")
 
 
@@ -38,6 +41,7 @@ class ChangeReader:
     def __init__(self, layer: Layer, own: Mapping[str, int]) -> None:
         self.layer, self.upper, self.own = layer, layer.upper, own
         self.lowers = (layer.held, layer.workspace)
+        self._plain = {(lower, ""): True for lower in self.lowers}
 
     @cached_property
     def changes(self) -> list[Change]:
@@ -56,11 +60,39 @@ class ChangeReader:
 
     def find_before(self, path: str) -> os.stat_result | None:
         """What stands below the layer; None for nothing."""
-        found = (lstat(lower / path) for lower in self.lowers)
-        return next((one for one in found if one), None)
+        place = self._find_place(path)
+        return lstat(place) if place else None
+
+    def _find_place(self, path: str) -> Path | None:
+        above = path.rpartition("/")[0]
+        places = (lower / path for lower in self.lowers if self._is_plain(lower, above))
+        return next((one for one in places if lstat(one)), None)
+
+    def _is_plain(self, lower: Path, place: str) -> bool:
+        """A folder there, not behind a link: what is behind one is no part of the view."""
+        if (lower, place) not in self._plain:
+            is_folder = stat.S_ISDIR(getattr(lstat(lower / place), "st_mode", 0))
+            above = place.rpartition("/")[0]
+            self._plain[lower, place] = is_folder and self._is_plain(lower, above)
+        return self._plain[lower, place]
+
+    @cached_property
+    def _copied(self) -> dict[str, int]:
+        return self.layer.read_folders()
+
+    def _is_exchanged(self, path: str) -> bool:
+        """The owner has put another folder in the place of one above it that was copied."""
+        above = path.rpartition("/")[0]
+        info = lstat(self.layer.workspace / above) if above in self._copied else None
+        if info is None or not above:
+            return False
+        return info.st_ino != self._copied[above] or self._is_exchanged(above)
 
     def _list_below(self, place: str) -> dict[str, os.stat_result]:
-        held, workspace = (list_folder(lower / place) for lower in self.lowers)
+        held, workspace = (
+            list_folder(lower / place) if self._is_plain(lower, place) else {}
+            for lower in self.lowers
+        )
         return {**workspace, **held}
 
     def _find_undone(self) -> Iterator[Change]:
@@ -72,7 +104,7 @@ class ChangeReader:
 
     def _walk(self, place: str) -> Iterator[Change]:
         here = self.upper / place
-        if not open_folder(here):
+        if not open_folder(self.upper, place):
             yield Change(place, "special", here)
             return
         inside = list_folder(here)
@@ -109,7 +141,7 @@ class ChangeReader:
                 yield Change(path, "mode", source, conflict)
         elif not stat.S_ISLNK(now.st_mode):
             yield Change(path, "special", source)
-        elif before is None or source.readlink() != self._find_place(path).readlink():
+        elif before is None or self._is_other_link(path):
             yield Change(path, "link", source, conflict)
 
     def _is_late(self, path: str, info: os.stat_result) -> bool:
@@ -122,46 +154,51 @@ class ChangeReader:
             if (info := lstat(self.layer.workspace / change)) and self._is_late(change, info):
                 yield change
 
-    def _find_place(self, path: str) -> Path:
-        return next(lower / path for lower in self.lowers if lstat(lower / path))
+    def _is_other_link(self, path: str) -> bool:
+        place = self._find_place(path)
+        with suppress(OSError):
+            return place is None or (self.upper / path).readlink() != place.readlink()
+        return True
 
     def _is_same(self, path: str, now: os.stat_result, before: os.stat_result) -> bool:
         if now.st_size != before.st_size:
             return False
+        place = self._find_place(path)
         with suppress(OSError):
-            return filecmp.cmp(self.upper / path, self._find_place(path), shallow=False)
+            return place is not None and filecmp.cmp(self.upper / path, place, shallow=False)
         return False
 
     def _delete(self, path: str) -> Iterator[Change]:
-        before = self.find_before(path)
-        if before is None:
-            return
-        if stat.S_ISDIR(before.st_mode):
-            for name in sorted(self._list_below(path)):
-                yield from self._delete(join(path, name))
-            yield Change(path, "deleted", self.upper / path)
-        else:
-            yield Change(path, "deleted", self.upper / path, self._find_conflict(path))
+        waiting, found = [path], list[Change]()
+        while waiting:
+            one = waiting.pop()
+            before = self.find_before(one)
+            is_folder = before is not None and stat.S_ISDIR(before.st_mode)
+            conflict = "" if is_folder else self._find_conflict(one)
+            found += [Change(one, "deleted", self.upper / one, conflict)] * (before is not None)
+            waiting += [join(one, name) for name in self._list_below(one)] if is_folder else []
+        yield from reversed(found)
 
     def _find_conflict(self, path: str) -> str:
         """By the workspace's own stamps: what is there is newer, or what was there has gone."""
-        workspace = self.layer.workspace
-        if below := lstat(workspace / path):
-            return MEANWHILE * self._is_late(path, below)
-        if lstat(self.layer.held / path):
-            return ""
+        workspace, above = self.layer.workspace, path.rpartition("/")[0]
+        places = [lower / path for lower in self.lowers if self._is_plain(lower, above)]
+        if found := [info for info in map(lstat, places) if info]:
+            is_late = self._is_exchanged(path) or any(self._is_late(path, one) for one in found)
+            return MEANWHILE * is_late
         folder, was_there = lstat((workspace / path).parent), has_mark(self.upper / path, ORIGIN)
         return MEANWHILE * bool(was_there and folder and self.layer.is_late(folder))
 
     def _compare(self, place: str, *, moved: bool) -> Iterator[Change]:
         """Of a copy: what is newer than the copy, or stands in a folder that is, is looked at."""
         here = self.upper / place
-        if not open_folder(here):
+        if not open_folder(self.upper, place):
             yield Change(place, "special", here)
             return
         inside, below = list_folder(here), self._list_below(place)
         for name in sorted(below.keys() - inside.keys()):
-            if not self._is_late(path := join(place, name), below[name]):
+            path = join(place, name)
+            if not (self._is_exchanged(path) or self._is_late(path, below[name])):
                 yield from self._delete(path)
         for name, now in sorted(inside.items()):
             path, before = join(place, name), below.get(name)
@@ -191,12 +228,14 @@ def leads_out(path: str, target: str) -> bool:
 
 def list_files(root: Path, place: str) -> Iterator[str]:
     """All that is no folder, below this one."""
-    for name, info in list_folder(root / place).items():
-        path = join(place, name)
-        if stat.S_ISDIR(info.st_mode):
-            yield from list_files(root, path)
-        else:
-            yield path
+    folders = [place]
+    while folders:
+        here = folders.pop()
+        for name, info in list_folder(root / here).items():
+            if stat.S_ISDIR(info.st_mode):
+                folders.append(join(here, name))
+            else:
+                yield join(here, name)
 
 
 def list_folder(place: Path) -> dict[str, os.stat_result]:
@@ -210,15 +249,27 @@ def list_folder(place: Path) -> dict[str, os.stat_result]:
     return found
 
 
-def open_folder(place: Path) -> bool:
-    """The command may have closed it; one whose path is too long cannot be looked into."""
+def open_folder(root: Path, path: str) -> bool:
+    """The command may have closed it; one whose path is too long cannot be looked into. One that
+    goes on may put a link in its place.
+    """
+    place = root / path
+    if len(os.fsencode(place)) >= MAX_PATH or path.count("/") >= MAX_STEPS:
+        return False
     try:
         mode = stat.S_IMODE(place.lstat().st_mode)
-        if mode & 0o700 != 0o700:
+        if not path:
             place.chmod(mode | 0o700)
+        elif mode & 0o700 != 0o700:
+            with hold(root, path) as held:
+                handle = os.open(held.name, PATH_ONLY, dir_fd=held.folder)
+            try:
+                Path(f"/proc/self/fd/{handle}").chmod(mode | 0o700)
+            finally:
+                os.close(handle)
     except OSError:
         return False
-    return len(os.fsencode(place)) < MAX_PATH
+    return True
 
 
 def lstat(place: Path) -> os.stat_result | None:

@@ -7,10 +7,11 @@ workspace; else the workspace is read-only, but for its folder `out`.
 
 import asyncio
 import fcntl
+import json
 import os
 import shutil
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,8 @@ LayerKind = Literal["overlay", "copy", "read-only"]
 NOTE, STAMP, LOCK, KIND, OUT = "note.json", "stamp", "lock", "kind", "out"
 MAX_COPIED_FILES, COPY_MB = 2000, 50
 MIN_LOCK = 10  # the sandbox has its own descriptors below
+MAX_DEPTH = 50
+FOLDERS = "folders.json"
 FICLONE = 0x40049409
 # The overlay lies at the workspace's own path, and as long as the command lives. The lower folders
 # are links in the layer's, so names need no escape.
@@ -72,6 +75,11 @@ class Layer:
         return self.place / "tmp"
 
     @property
+    def taken(self) -> Path:
+        """Copies of what a server that goes on has written."""
+        return self.place / "taken"
+
+    @property
     def note(self) -> Path:
         """What a restart needs to merge this layer."""
         return self.place / NOTE
@@ -107,11 +115,31 @@ class Layer:
             for root in (self.workspace, self.upper):
                 (root / self.out).mkdir(parents=True, exist_ok=True)
             copy_tree(self.workspace / self.out, self.upper / self.out)
+        if self.kind != "overlay":
+            self.note_folders()
         stamp = self.place / STAMP
         stamp.touch()
         copied_ns = stamp.stat().st_ctime_ns
         while self.kind != "overlay" and stamp.stat().st_ctime_ns == copied_ns:
             stamp.touch()  # later than all that was copied, by a tick of the file system's clock
+
+    def note_folders(self) -> None:
+        """Which folder of the workspace each of a copy is of: the owner may exchange them."""
+        found, waiting = dict[str, int](), [""]
+        while waiting:
+            place = waiting.pop()
+            with suppress(OSError), os.scandir(self.upper / place) as entries:
+                found[place] = (self.workspace / place).lstat().st_ino
+                names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+                waiting += [f"{place}/{name}" if place else name for name in names]
+        (self.place / FOLDERS).write_text(json.dumps(found))
+
+    def read_folders(self) -> dict[str, int]:
+        """See note_folders."""
+        with suppress(OSError, ValueError):
+            found: dict[str, int] = json.loads((self.place / FOLDERS).read_bytes())
+            return found
+        return {}
 
     async def wait_for_end(self, tries: int, pause_s: float) -> None:
         """A command of an earlier daemon dies with that daemon, some moments later."""
@@ -123,10 +151,7 @@ class Layer:
 
     def drop(self) -> None:
         """In a thread. Nothing of it is needed any more."""
-        for folder in list_folders(self.place):
-            with suppress(OSError):
-                folder.chmod(0o700)  # the kernel's own `work/work` has no mode
-        shutil.rmtree(self.place, ignore_errors=True)
+        remove_tree(self.place)
 
 
 def _try_lock(lock: int) -> bool:
@@ -137,13 +162,23 @@ def _try_lock(lock: int) -> bool:
     return True
 
 
-def list_folders(place: Path) -> Iterator[Path]:
-    """It, and all folders in it, each before what is in it is listed."""
-    yield place
-    with suppress(OSError), os.scandir(place) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from list_folders(Path(entry.path))
+def remove_tree(place: Path) -> None:
+    """Whatever a command has made of it: what is deep is moved up first, what is closed opened."""
+    waiting, count = [(place, 0)], 0
+    while waiting:
+        folder, depth = waiting.pop()
+        with suppress(OSError):
+            folder.chmod(0o700)  # the kernel's own `work/work` has no mode
+            with os.scandir(folder) as entries:
+                below = [Path(one.path) for one in entries if one.is_dir(follow_symlinks=False)]
+            for one in below:
+                at, deep = one, depth + 1
+                if depth >= MAX_DEPTH:
+                    count += 1
+                    one.chmod(0o700)
+                    at, deep = one.rename(place / f"deep-{count}"), 1
+                waiting.append((at, deep))
+    shutil.rmtree(place, ignore_errors=True)
 
 
 @value
@@ -228,7 +263,7 @@ def read_kind(place: Path, held: Path) -> tuple[LayerKind, Path, str]:
     """Of a layer that an earlier daemon made."""
     kinds: tuple[LayerKind, ...] = ("overlay", "copy", "read-only")
     found, _, out = (place / KIND).read_text().partition("\n")
-    return next(kind for kind in kinds if kind == found), held, out
+    return next((kind for kind in kinds if kind == found), "overlay"), held, out or OUT
 
 
 def is_small(root: Path, max_mb: float) -> bool:

@@ -14,15 +14,16 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 
 from daemon.core import value
-from daemon.tools.layers.changes import ChangeReader, list_files, lstat
+from daemon.tools.base import ToolError
+from daemon.tools.layers.changes import MEANWHILE, Change, ChangeReader, list_files, lstat
 from daemon.tools.layers.held import Held, hold
-from daemon.tools.layers.layer import Layer
+from daemon.tools.layers.layer import Layer, remove_tree
 from daemon.tools.layers.plan import MergePlan, Step
 from daemon.tools.workspace.command_effects import ChangedFile
 from daemon.tools.workspace.foreign import TINY
 
 KEEPS_MODE, OWN_MODE, MAX_LINES, MAX_NAMED = 0o755, 0o600, 20, 3
-FOLDER_MODE = 0o755
+FOLDER_MODE, PIECE = 0o755, 1_000_000
 TAIL = (
     "Later commands still see it. It is in {}; when the owner has looked at it, /trust PATH brings"
     " it to its place."
@@ -31,8 +32,9 @@ TAIL = (
 
 @value
 class Merge:
-    """Of one layer whose command has ended; or of one that goes on: then all is copied, and `own`
-    has when. `aside` takes what the owner changed meanwhile. All of it works in a thread.
+    """Of one layer whose command has ended; or of one that goes on: then what it changed is copied
+    first and judged as copied, and `own` has when it came over. `aside` takes what the owner
+    changed meanwhile. All of it works in a thread.
     """
 
     layer: Layer
@@ -43,12 +45,14 @@ class Merge:
     @classmethod
     def read(cls, layer: Layer, aside: Path, own: dict[str, int] | None = None) -> "Merge":
         """What it will do."""
-        return cls(
-            layer,
-            MergePlan(ChangeReader(layer, own or {}), goes_on=own is not None).steps,
-            aside,
-            own,
-        )
+        reader, goes_on = ChangeReader(layer, own or {}), own is not None
+        changes = [*take(layer, reader.changes)] if goes_on else reader.changes
+        return cls(layer, MergePlan(reader, changes, goes_on=goes_on).steps, aside, own)
+
+    @property
+    def source(self) -> Path:
+        """Where files come from; nothing else changes them."""
+        return self.layer.upper if self.own is None else self.layer.taken
 
     def list_files(self) -> Iterator[ChangedFile]:
         """What it leaves, and what it removes."""
@@ -61,26 +65,37 @@ class Merge:
             elif change.kind == "folder":
                 yield ChangedFile(change.path, folder=True)
             else:
-                if self.own is None and change.kind != "link":
+                if change.kind != "link":
                     make_readable(change.source)
-                found = read_file(change.path, self.layer.upper)
+                found = read_file(change.path, self.source)
                 yield replace(found, held=step.action == "hold", place=change.source)
 
     def apply(self) -> str:
-        """In words, what did not come over."""
-        held, other = dict[str, str](), list[str]()
+        """In words, what did not come over. Raises ToolError where something is in the layer
+        alone still, as with a full disk; then it can be done again.
+        """
+        held, other, failed = dict[str, str](), list[str](), list[str]()
         for step in self.steps:
             try:
                 line = self._do(step)
             except OSError as error:
                 line = f"{show(step.change.path)}: {error.strerror or error}"
-                other.append(line)
-                continue
+                if step.change.kind != "deleted" and not self._put_aside(step):
+                    failed.append(line)
             if line:
                 other.append(line)
             elif step.action == "hold" and step.change.kind not in ("folder", "deleted"):
                 held[step.change.path] = step.reason
+        if failed:
+            raise ToolError("; ".join(failed[:MAX_NAMED]))
         return describe(held, other, self.layer.held)
+
+    def _put_aside(self, step: Step) -> bool:
+        """What cannot stand in its place, such as below a file of the owner's, is kept."""
+        with suppress(OSError):
+            self._move(step, self.aside)
+            return True
+        return False
 
     def _do(self, step: Step) -> str:
         change, path = step.change, step.change.path
@@ -95,6 +110,8 @@ class Merge:
                 self._write(path, step.cleaned)
             self._move(step, self.layer.held)
             return ""
+        if self._is_late(step):
+            return self._keep(replace(step, action="keep", reason=MEANWHILE))
         if change.kind == "deleted":
             self._remove_held(path)
             self._remove(path)
@@ -103,6 +120,16 @@ class Merge:
             if change.kind != "folder":
                 self._remove_held(path)
         return ""
+
+    def _is_late(self, step: Step) -> bool:
+        """The owner changed the file since it was judged."""
+        path = step.change.path
+        with suppress(OSError), hold(self.layer.workspace, path) as at:
+            info = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
+            is_own = info.st_ctime_ns == (self.own or {}).get(path)
+            is_folder = stat.S_ISDIR(info.st_mode)
+            return not (is_own or is_folder) and self.layer.is_late(info)
+        return False
 
     def _keep(self, step: Step) -> str:
         """Both are kept: the owner's in its place, the command's aside."""
@@ -125,22 +152,25 @@ class Merge:
             return
         if not lstat(source):
             return  # an earlier daemon did it
-        with hold(root, change.path) as at, hold(self.layer.upper, change.path) as held:
-            if self.own is not None:
-                copy_across(held, at)
-                info = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
-                self.own[change.path] = info.st_ctime_ns
-                return
+        with hold(root, change.path) as at, hold(self.source, change.path) as held:
             strip_marks(source)
+            info = source.lstat()
             if not held.is_link():
-                source.chmod((stat.S_IMODE(source.lstat().st_mode) & KEEPS_MODE) | OWN_MODE)
-            try:
-                os.replace(source, at.name, dst_dir_fd=at.folder)
+                source.chmod((stat.S_IMODE(info.st_mode) & KEEPS_MODE) | OWN_MODE)
+            is_moved = root == self.layer.workspace or info.st_nlink == 1
+            try:  # what waits has no second name
+                if is_moved:
+                    os.replace(source, at.name, dst_dir_fd=at.folder)
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
+                is_moved = False
+            if not is_moved:
                 copy_across(held, at)
                 source.unlink()
+            if self.own is not None:
+                info = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
+                self.own[change.path] = info.st_ctime_ns
 
     def _write(self, path: str, text: str) -> None:
         make_folders(self.layer.workspace, path.rpartition("/")[0])
@@ -155,15 +185,35 @@ class Merge:
             remove(at.name, dir_fd=at.folder)
 
     def _remove_held(self, path: str) -> bool:
-        place = self.layer.held / path
-        if not (info := lstat(place)):
-            return False
-        if stat.S_ISDIR(info.st_mode):
-            shutil.rmtree(place, ignore_errors=True)
-        else:
-            place.unlink()
-        remove_empty(self.layer.held, path)
-        return True
+        with suppress(OSError), hold(self.layer.held, path) as at:
+            info = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
+            if stat.S_ISDIR(info.st_mode):
+                shutil.rmtree(at.name, ignore_errors=True, dir_fd=at.folder)
+            else:
+                os.unlink(at.name, dir_fd=at.folder)
+            remove_empty(self.layer.held, path)
+            return True
+        return False
+
+
+def take(layer: Layer, changes: Iterable[Change]) -> Iterator[Change]:
+    """The changes of one that goes on, with copies that it cannot change any more."""
+    remove_tree(layer.taken)
+    layer.taken.mkdir()
+    for change in changes:
+        if change.kind not in ("file", "link", "mode"):
+            yield change
+            continue
+        try:
+            make_folders(layer.taken, change.path.rpartition("/")[0])
+            with hold(layer.upper, change.path) as held, hold(layer.taken, change.path) as at:
+                copy_across(held, at)
+                kind = "link" if at.is_link() else "mode" if change.kind == "mode" else "file"
+            yield replace(change, kind=kind, source=layer.taken / change.path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            yield replace(change, kind="special")
 
 
 def bring_held(held: Path, root: Path, path: str) -> list[str]:
@@ -212,7 +262,9 @@ def copy_across(held: Held, at: Held) -> None:
             info = os.fstat(old.fileno())
             if not stat.S_ISREG(info.st_mode):
                 raise OSError(errno.EINVAL, "is no plain file")
-            shutil.copyfileobj(old, new)
+            left = info.st_size  # it may grow as long as it is read
+            while left > 0 and (data := old.read(min(left, PIECE))):
+                left -= new.write(data)
             os.fchmod(new.fileno(), (stat.S_IMODE(info.st_mode) & KEEPS_MODE) | OWN_MODE)
             os.utime(new.fileno(), ns=(info.st_atime_ns, info.st_mtime_ns))
     os.replace(fresh.name, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
@@ -256,6 +308,8 @@ def describe(held: Mapping[str, str], other: Iterable[str], place: Path) -> str:
     path.
     """
     lines = [*other]
+    if len(lines) > MAX_LINES:
+        lines = [*lines[:MAX_LINES], f"and {len(lines) - MAX_LINES} more that did not come over"]
     for reason in dict.fromkeys(held.values()):
         paths = [path for path, why in held.items() if why == reason]
         lines.append(f"Set aside, because {reason}; nothing is lost:")

@@ -4,7 +4,7 @@ run later outside the sandbox waits for the owner, and lies over the views of la
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Literal
 
 from daemon.core import value
 from daemon.tools.layers.changes import Change, ChangeReader, join, leads_out
+from daemon.tools.layers.git_index import MAX_INDEX, is_fine_index
 from daemon.tools.layers.runs_later import (
     clean_settings,
     clean_steps,
@@ -24,6 +25,7 @@ from daemon.tools.workspace.fs import READ_FLAGS
 
 Action = Literal["merge", "hold", "drop", "keep"]  # keep: of both, the owner's stays
 RUNS_LATER = "it could run outside the sandbox later"
+MAX_READ = 1_000_000  # of what is judged by its text
 POINTERS = ("commondir", "gitdir", ".git")
 
 
@@ -40,15 +42,17 @@ class Step:
 class MergePlan:
     """Of one layer. In a thread."""
 
-    def __init__(self, reader: ChangeReader, *, goes_on: bool = False) -> None:
-        self.reader, self.root = reader, reader.layer.workspace
+    def __init__(
+        self, reader: ChangeReader, changes: Iterable[Change], *, goes_on: bool = False
+    ) -> None:
+        self.reader, self.root, self.changes = reader, reader.layer.workspace, changes
         self.goes_on = goes_on  # it may still be changed: nothing is cleaned
         self._judged = dict[str, dict[str, str]]()
 
     @cached_property
     def steps(self) -> list[Step]:
         """In the order of merging. A repository in which the owner worked meanwhile stays whole."""
-        found = [*map(self._decide, self.reader.changes)]
+        found = [*map(self._decide, self.changes)]
         late = {
             step.change.path.partition(".git/")[0]
             for step in found
@@ -84,22 +88,29 @@ class MergePlan:
     def _apply(self, rule: str, change: Change) -> Step:
         path, kind = change.path, change.kind
         name, hold = path.rpartition("/")[2], Step(change, "hold", RUNS_LATER)
+        if rule == "index" and kind in ("file", "deleted"):
+            data = read_bytes(change.source, MAX_INDEX) if kind == "file" else None
+            is_fine = kind == "deleted" or (data is not None and is_fine_index(data))
+            return Step(change, "merge") if is_fine else hold
         if kind == "mode" or kind == "deleted" or kind == "link":
             return hold
         if kind == "folder":
             return Step(change, "merge") if rule == "hooks" else hold
         if rule == "hooks" and name.endswith(".sample"):
             return Step(change, "merge")
-        if name in POINTERS and self._leads_inside(change):
+        text = read(change.source)
+        if text is None:
+            return hold
+        if name in POINTERS and self._leads_inside(change, text):
             return Step(change, "merge")
-        if name.endswith(".pth") and rule == "launchers" and only_paths(read(change.source)):
+        if name.endswith(".pth") and rule == "launchers" and only_paths(text):
             return Step(change, "merge")
         if rule == "settings" and self.reader.find_before(path) is None and not self.goes_on:
-            return self._clean(change, clean_settings(read(change.source)))
+            return self._clean(change, clean_settings(text))
         if rule == "steps" and not self.goes_on:
             before = self.root / path
-            known = read(before) if before.is_file() else ""
-            return self._clean(change, clean_steps(name, read(change.source), known))
+            known = (read(before) or "") if before.is_file() else ""
+            return self._clean(change, clean_steps(name, text, known))
         return hold
 
     def _clean(self, change: Change, cleaned: str | None) -> Step:
@@ -107,20 +118,19 @@ class MergePlan:
             return Step(change, "merge")
         return Step(change, "hold", f"{RUNS_LATER}; what cannot run a program stays", cleaned)
 
-    def _leads_inside(self, change: Change) -> bool:
+    def _leads_inside(self, change: Change, text: str) -> bool:
         """What it leads to is judged where it is."""
-        to = read(change.source).removeprefix("gitdir:").strip()
+        to = text.removeprefix("gitdir:").strip()
         place = Path(os.path.normpath((self.root / change.path).parent / to))
         return place.is_relative_to(self.root) and place.resolve().is_relative_to(self.root)
 
     def _find_rules(self, path: str) -> Iterator[str]:
         """Why this place, or a folder above it, runs later."""
         steps = path.split("/")
-        for count in range(len(steps)):
-            place = "/".join(steps[:count])
-            for judged, rule in self._judge(place).items():
-                if f"{path}/".startswith(f"{judged}/"):
-                    yield rule
+        places = ["/".join(steps[:count]) for count in range(len(steps) + 1)]
+        for place in places[:-1]:
+            judged = self._judge(place)
+            yield from (judged[one] for one in places if one in judged)
 
     def _judge(self, place: str) -> dict[str, str]:
         """What runs later of what is in this folder, or is named by its repository."""
@@ -159,9 +169,16 @@ def is_text(path: str) -> bool:
     return True
 
 
-def read(place: Path) -> str:
-    """An ordinary file's text; of a link, nothing."""
+def read(place: Path) -> str | None:
+    """An ordinary file's text; None of another, or of too much."""
+    data = read_bytes(place, MAX_READ)
+    return None if data is None else data.decode("utf-8", "replace")
+
+
+def read_bytes(place: Path, limit: int) -> bytes | None:
+    """All of an ordinary file; None of another, or of more than this."""
     with suppress(OSError), os.fdopen(os.open(place, READ_FLAGS), "rb") as file:
-        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return file.read().decode("utf-8", "replace")
-    return ""
+        info = os.fstat(file.fileno())
+        if stat.S_ISREG(info.st_mode) and info.st_size <= limit:
+            return file.read(limit)
+    return None

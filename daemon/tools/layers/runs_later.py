@@ -13,7 +13,7 @@ from daemon.tools.base import ToolError
 from daemon.tools.layers.owners_programs import SETTINGS, find_of_repository, find_of_start
 
 Kind = Literal[
-    "repository", "settings", "hooks", "launchers", "plain", "socket", "steps", "compiled"
+    "repository", "settings", "hooks", "launchers", "plain", "socket", "steps", "compiled", "index"
 ]
 NAMES = frozenset(
     (".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
@@ -55,6 +55,7 @@ TOO_MANY = (
     "Not started: in {} lies too much that could run programs later (repositories, settings): no"
     " more than {} places can be closed to a server."
 )
+REBASES = frozenset(("rebase-merge", "sequencer"))
 STEPS = frozenset(("git-rebase-todo", "git-rebase-todo.backup"))
 PLAIN_SETTINGS: Mapping[str, str] = {
     "core": "repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
@@ -79,7 +80,11 @@ def list_closed(root: Path) -> list[Path]:
         inside = _list(root / place)
         for path, kind, _ in judge_folder(root, place, inside):
             target = (root / path).resolve()
-            if kind != "repository" and target.is_relative_to(root) and target != root:
+            if (
+                kind not in ("repository", "index")
+                and target.is_relative_to(root)
+                and target != root
+            ):
                 found[target] = None
         folders += [
             f"{place}/{name}".lstrip("/") for name, is_folder in inside.items() if is_folder
@@ -120,8 +125,11 @@ def is_repository(inside: Mapping[str, bool]) -> bool:
 
 
 def judge_links(place: str, links: set[str]) -> Iterator[tuple[str, Kind, str]]:
-    """An environment that lies elsewhere, under a name that says nothing."""
-    for name in links & (ENVIRONMENTS | {"node_modules"}):
+    """What gives a folder that lies elsewhere, under a name that says nothing, another meaning. A
+    repository has no links.
+    """
+    meaning = ENVIRONMENTS | {"node_modules"} | PACKAGES | WITHIN.keys() | REBASES
+    for name in links if ".git" in place.split("/") else links & meaning:
         yield f"{place}/{name}".lstrip("/"), "plain", ""
 
 
@@ -141,6 +149,9 @@ def judge_folder(
             yield prefix + name, "settings" if name in SETTINGS else "plain", ""
         for name in inside.keys() & {"hooks", "remotes", "branches"}:
             yield prefix + name, "hooks", ""
+        for name in inside:
+            if name == "index" or name.startswith("sharedindex."):
+                yield prefix + name, "index", ""
         yield from find_of_repository(root, place, over)
     for name in inside:
         if name in NAMES or PATTERN.fullmatch(name):
@@ -150,7 +161,7 @@ def judge_folder(
         yield prefix + name, "plain", ""
     if ".git" in inside and not inside[".git"]:
         yield f"{prefix}.git", "plain", ""
-    if above.name in ("rebase-merge", "sequencer"):
+    if above.name in REBASES:
         for name in inside.keys() & {*STEPS, "strategy", "opts"}:
             yield prefix + name, "steps", ""
     yield from _judge_environment(root, place, inside)
@@ -169,8 +180,10 @@ def _judge_environment(
         yield f"{prefix}pyvenv.cfg", "plain", f"{prefix}pyvenv.cfg"
     if above.name == "node_modules" and above.parts.count("node_modules") == 1 and ".bin" in inside:
         yield f"{prefix}.bin", "launchers", ""
-    for name in inside if above.name in PACKAGES else ():
-        if name.split(".")[0] in CUSTOMIZE or name.endswith(".pth"):
+    for name in inside:
+        if name.split(".")[0] in CUSTOMIZE:  # a path of an environment may lead to any folder
+            yield prefix + name, "plain", ""
+        if above.name in PACKAGES and name.endswith(".pth"):
             yield prefix + name, "launchers", ""
 
 
@@ -204,4 +217,5 @@ def clean_steps(name: str, text: str, known: str) -> str | None:
 
 def only_paths(text: str) -> bool:
     """No line of a .pth file is run at each start of Python."""
-    return not re.search(r"(?m)^\W*import", text)
+    lines = text.splitlines()  # as Python does, at more than line feeds
+    return "\ufffd" not in text and not any(re.match(r"\W*import", one) for one in lines)

@@ -170,13 +170,25 @@ async def merge_left(sandbox: Sandbox, effects: CommandEffects) -> list[str]:
     await asyncio.to_thread(layers.take_lent)
     await asyncio.to_thread(layers.remove_unused)
     left = await asyncio.to_thread(layers.list_left)
-    origins = [ORIGIN.validate_json(await asyncio.to_thread(one.note.read_bytes)) for one in left]
+    origins = [await asyncio.to_thread(read_note, one) for one in left]
     clean = all(origin.clean for origin in origins)
     said = list[str]()
     for layer, origin in zip(left, origins, strict=True):
         await layer.wait_for_end(LEFT_TRIES, LEFT_PAUSE_S)
-        own = replace(origin, clean=clean)
-        _, words = await merge(layer, sandbox, effects, own, Label.UNTRUSTED)
+        count = effects.files.labels.strange_count
+        own = replace(origin, clean=clean, strange_count=count)
+        try:
+            _, words = await merge(layer, sandbox, effects, own, Label.UNTRUSTED)
+            await asyncio.to_thread(layer.drop)
+        except (AidaemonError, OSError) as error:
+            words = NOT_MERGED.format(getattr(error, "strerror", None) or error)
         said += [words] * bool(words)
-        await asyncio.to_thread(layer.drop)
     return said
+
+
+def read_note(layer: Layer) -> Origin:
+    """What a layer is from; a stranger's where a kill or a full disk cut the note."""
+    try:
+        return ORIGIN.validate_json(layer.note.read_bytes())
+    except ValueError:
+        return Origin("", "", "", trusted=False, clean=False)

@@ -52,7 +52,7 @@ class Origin:
     """What a command is from: a call of a turn. It outlives a kill of the daemon beside the layer
     that the command works on. `trusted`: so is what began it; `clean`: what it could read, too.
     `holds`: private sources that any file may have held; `carries`: those of the turn; `maker`: see
-    FileLabel.
+    FileLabel. `strange_count`: that of the labels when it began.
     """
 
     turn: str
@@ -63,6 +63,7 @@ class Origin:
     holds: Sources = ()
     carries: Sources = ()
     maker: str = ""
+    strange_count: int = 0
 
 
 @dataclass(slots=True)
@@ -81,13 +82,13 @@ class CommandEffects:
         """Before a command on a layer. `label` is what its output has from elsewhere, such as the
         network.
         """
-        labels = self.files.labels
+        labels, count = self.files.labels, self.files.labels.strange_count
         trusted = not context.untrusted_source and label is Label.TRUSTED
         clean = trusted and not await self.find_foreign()
         holds = join_sources(one.holds for one in labels.entries)
         return Origin(
             context.turn.id, context.session_id, context.call_id, trusted, clean, holds,
-            tuple(context.carries), maker,
+            tuple(context.carries), maker, count,
         )  # fmt: skip
 
     def judge_server(self) -> Origin:
@@ -96,8 +97,9 @@ class CommandEffects:
         return Origin("", "", "", trusted=False, clean=False, holds=holds)
 
     async def judge_output(self, origin: Origin) -> Label:
-        """Of what it printed, by what is there now."""
-        clean = origin.clean and not await self.find_foreign()
+        """Of what it printed, by what is there now and what was there since it began."""
+        is_same = origin.strange_count == self.files.labels.strange_count
+        clean = origin.clean and is_same and not await self.find_foreign()
         return Label.TRUSTED if clean else Label.UNTRUSTED
 
     async def merge(

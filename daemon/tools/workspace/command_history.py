@@ -48,7 +48,7 @@ def keep_former(
     found: list[FileVersion] = []
     number, space = int(max(files.versions, default=0)), MAX_KEPT_BYTES
     for one in wanted:
-        info = _lstat(root / one.path)
+        info = files.workspace.stat(one.path)  # never what stands behind a link
         if info and stat.S_ISDIR(info.st_mode) and one.new:
             info = None  # a file in its place: what was in it goes by itself
         if (info and not stat.S_ISREG(info.st_mode)) or (one.place and one.place.is_symlink()):

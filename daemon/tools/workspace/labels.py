@@ -50,6 +50,7 @@ class FileLabels:
     `unsandboxed`: a server without a sandbox may change any file, so none is known but by what it
     holds. `digests` are those of files by their inode, size and stamps, `held_contents` what files
     of these digests may hold. `tree_labels`: in a snapshot, what is known of folders by now.
+    `strange_count`: how often something got a bad label, which it may have lost since.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class FileLabels:
         self.tree_labels: dict[str, Label] | None = None
         self.owners = set[int]()
         self.held_contents = dict[str, Sources]()
+        self.strange_count = 0
         self.add(rows)
 
     @property
@@ -147,6 +149,7 @@ class FileLabels:
             tx.change_foreign_contents(foreign, surplus)
 
         if labels or foreign or versions:
+            self.strange_count += any(one.label is UNTRUSTED for one in labels)
             await self.store.write(record)
             self.add(labels)
             self.foreign.change(foreign, surplus)
