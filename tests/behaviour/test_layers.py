@@ -225,6 +225,11 @@ async def test_a_workspace_that_is_too_large_to_copy_is_read_only_but_for_out(
         await bare.run("echo 1", around())
 
 
+async def test_a_layer_is_read_by_nobody_else(commands: Commands) -> None:
+    async with commands.layers.open("one") as layer:
+        assert stat.S_IMODE(layer.place.stat().st_mode) == 0o700
+
+
 async def test_a_probe_says_why_there_is_no_overlay(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "workspace"
     root.mkdir()

@@ -101,8 +101,9 @@ class Layer:
 
     def create(self) -> None:
         """In a thread."""
+        self.place.mkdir(parents=True, mode=0o700)  # what is the owner's is read by nobody else
         for name in ("upper", "work", "tmp"):
-            (self.place / name).mkdir(parents=True, mode=0o755)
+            (self.place / name).mkdir(mode=0o755)
         (self.place / "lower").symlink_to(self.workspace)
         (self.place / "held").symlink_to(self.held)
         (self.place / LOCK).touch()
