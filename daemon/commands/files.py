@@ -13,7 +13,7 @@ from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolError
-from daemon.tools.layers.merge import bring_held
+from daemon.tools.layers.merge import bring_held, group_by_folder
 from daemon.tools.workspace.command_effects import CommandEffects, list_held
 from daemon.tools.workspace.foreign import list_keys
 from daemon.tools.workspace.index import WorkspaceIndex
@@ -138,7 +138,7 @@ def describe_counts(counts: Counter[str]) -> str:
 
 def describe_held(held: Path) -> str:
     """What commands have left that waits for the owner; empty for nothing. In a thread."""
-    found = sorted(list_held(held))
+    found = group_by_folder(sorted(list_held(held)))
     if not found:
         return ""
     shown = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" * (len(found) > SHOWN))

@@ -313,16 +313,19 @@ def describe(held: Mapping[str, str], other: Iterable[str], place: Path) -> str:
     for reason in dict.fromkeys(held.values()):
         paths = [path for path, why in held.items() if why == reason]
         lines.append(f"Set aside, because {reason}; nothing is lost:")
-        groups = dict[str, list[str]]()
-        for path in paths:
-            groups.setdefault(path.rpartition("/")[0], []).append(path)
-        shown = [one for group in groups.items() for one in _shorten(*group)]
+        shown = group_by_folder(paths)
         lines += [f"- {one}" for one in shown[:MAX_LINES]]
         lines += [f"- and {len(shown) - MAX_LINES} more"] * (len(shown) > MAX_LINES)
     return "\n".join((*lines, TAIL.format(place)) if held else lines)
 
 
-def _shorten(folder: str, paths: Sequence[str]) -> list[str]:
-    if len(paths) <= MAX_NAMED:
-        return [show(one) for one in paths]
-    return [f"{show(folder or '.')}: {len(paths)} files"]
+def group_by_folder(paths: Iterable[str]) -> list[str]:
+    """The names; of many in one folder, the folder with their count."""
+    groups = dict[str, list[str]]()
+    for path in paths:
+        groups.setdefault(path.rpartition("/")[0], []).append(path)
+    shown = list[str]()
+    for folder, group in groups.items():
+        few = len(group) <= MAX_NAMED
+        shown += map(show, group) if few else [f"{show(folder or '.')}: {len(group)} files"]
+    return shown
