@@ -4,6 +4,7 @@ import asyncio
 import re
 from asyncio import to_thread
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -106,9 +107,12 @@ async def approve(it: Whole, name: str) -> Shown:
 
 
 def workspace(it: Whole, name: str) -> str:
-    """What stands in a file that a command wrote; "" while there is none."""
-    file = it.daemon.home / "workspace" / name
-    return file.read_text() if file.exists() else ""
+    """What stands in a file that a command wrote, on its layer or merged; "" while there is none."""
+    home = it.daemon.home
+    for file in (*(home / "layers").glob(f"*/upper/{name}"), home / "workspace" / name):
+        with suppress(FileNotFoundError):
+            return file.read_text()
+    return ""
 
 
 async def ticked(it: Whole, name: str, times: int = 1) -> None:
