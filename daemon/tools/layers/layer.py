@@ -71,7 +71,7 @@ class Layer:
 
     @property
     def tmp(self) -> Path:
-        """For temporary files where there is no `/tmp` of its own."""
+        """For temporary files where a command has no folder of its own for them."""
         return self.place / "tmp"
 
     @property

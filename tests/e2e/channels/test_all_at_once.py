@@ -171,7 +171,7 @@ async def test_the_owner_approves_by_button_on_each_platform_at_once(it: Whole) 
     for number, name in enumerate(NAMES, 1):
         asked = await approve(it, name)
         platform = it.platforms[name]
-        await platform.until(lambda name=name: it.told(name)[-1] == f"did it on {name}")
+        await platform.until(lambda name=name: it.told(name)[-1].startswith(f"did it on {name}"))
         assert workspace(it, "hits").split() == list(NAMES[:number])
         platform.press(OWNER, asked.id, asked.buttons[0].data)
         await platform.until(
