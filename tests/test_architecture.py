@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_920,
     "daemon/settings": 10_580,
     "daemon/store": 15_150,
-    "daemon/tools": 109_080,
+    "daemon/tools": 109_030,
     "daemon/triggers": 23_840,
     "memory": 2_650,
 }

@@ -13,6 +13,7 @@ from typing import Literal
 from daemon.core import value
 from daemon.tools.layers.held import hold
 from daemon.tools.layers.layer import Layer
+from daemon.tools.workspace.index import join, lstat
 
 Kind = Literal["folder", "file", "mode", "link", "deleted", "special"]
 MEANWHILE = "the owner changed it meanwhile"
@@ -272,14 +273,6 @@ def open_folder(root: Path, path: str) -> bool:
     return True
 
 
-def lstat(place: Path) -> os.stat_result | None:
-    """None for nothing."""
-    try:
-        return place.lstat()
-    except (OSError, ValueError):
-        return None
-
-
 def is_whiteout(info: os.stat_result) -> bool:
     """The mark of an overlay for what was deleted."""
     return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
@@ -291,8 +284,3 @@ def has_mark(place: Path, name: str) -> bool:
         return os.getxattr(place, name, follow_symlinks=False) in (b"y", b"")
     except OSError:
         return False
-
-
-def join(place: str, name: str) -> str:
-    """A path below a folder; "" is the workspace."""
-    return f"{place}/{name}" if place else name

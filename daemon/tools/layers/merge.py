@@ -15,12 +15,13 @@ from pathlib import Path
 
 from daemon.core import value
 from daemon.tools.base import ToolError
-from daemon.tools.layers.changes import MEANWHILE, Change, ChangeReader, list_files, lstat
+from daemon.tools.layers.changes import MEANWHILE, Change, ChangeReader, list_files
 from daemon.tools.layers.held import Held, hold
 from daemon.tools.layers.layer import Layer, remove_tree
 from daemon.tools.layers.plan import MergePlan, Step
 from daemon.tools.workspace.command_effects import ChangedFile
 from daemon.tools.workspace.foreign import TINY
+from daemon.tools.workspace.index import lstat, show_name
 
 KEEPS_MODE, OWN_MODE, MAX_LINES, MAX_NAMED = 0o755, 0o600, 20, 3
 FOLDER_MODE, PIECE = 0o755, 1_000_000
@@ -79,7 +80,7 @@ class Merge:
             try:
                 line = self._do(step)
             except OSError as error:
-                line = f"{show(step.change.path)}: {error.strerror or error}"
+                line = f"{show_name(step.change.path)}: {error.strerror or error}"
                 if step.change.kind != "deleted" and not self._put_aside(step):
                     failed.append(line)
             if line:
@@ -100,12 +101,12 @@ class Merge:
     def _do(self, step: Step) -> str:
         change, path = step.change, step.change.path
         if step.action == "drop":
-            return f"{show(path)} {step.reason}: not kept" if step.reason else ""
+            return f"{show_name(path)} {step.reason}: not kept" if step.reason else ""
         if step.action == "keep":
             return self._keep(step)
         if step.action == "hold":
             if change.kind == "deleted":
-                return "" if self._remove_held(path) else f"{show(path)}: not deleted"
+                return "" if self._remove_held(path) else f"{show_name(path)}: not deleted"
             if step.cleaned is not None and not lstat(self.layer.workspace / path):
                 self._write(path, step.cleaned)
             self._move(step, self.layer.held)
@@ -135,11 +136,11 @@ class Merge:
         """Both are kept: the owner's in its place, the command's aside."""
         change, path = step.change, step.change.path
         if change.kind == "deleted":
-            return f"{show(path)}: {step.reason}, so it was not deleted"
+            return f"{show_name(path)}: {step.reason}, so it was not deleted"
         if change.kind == "folder" or not lstat(change.source):
             return ""
         self._move(step, self.aside)
-        return f"{show(path)}: {step.reason}; the command's own is {self.aside / path}"
+        return f"{show_name(path)}: {step.reason}; the command's own is {self.aside / path}"
 
     def _move(self, step: Step, root: Path) -> None:
         """By a rename where it is one file system; the folders above are no links."""
@@ -298,11 +299,6 @@ def read_file(path: str, upper: Path) -> ChangedFile:
     return ChangedFile(path)
 
 
-def show(path: str) -> str:
-    """On one line, with the escapes of Python where a sign of it cannot be shown."""
-    return path if path.isprintable() else repr(path)
-
-
 def describe(held: Mapping[str, str], other: Iterable[str], place: Path) -> str:
     """For the model and the owner: what is where, by folder, and how it comes back. `held`: why, by
     path.
@@ -327,5 +323,7 @@ def group_by_folder(paths: Iterable[str]) -> list[str]:
     shown = list[str]()
     for folder, group in groups.items():
         few = len(group) <= MAX_NAMED
-        shown += map(show, group) if few else [f"{show(folder or '.')}: {len(group)} files"]
+        shown += (
+            map(show_name, group) if few else [f"{show_name(folder or '.')}: {len(group)} files"]
+        )
     return shown

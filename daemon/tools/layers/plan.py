@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from daemon.core import value
-from daemon.tools.layers.changes import Change, ChangeReader, join, leads_out
+from daemon.tools.layers.changes import Change, ChangeReader, leads_out
 from daemon.tools.layers.git_index import MAX_INDEX, is_fine_index
 from daemon.tools.layers.runs_later import (
     clean_settings,
@@ -22,6 +22,7 @@ from daemon.tools.layers.runs_later import (
     only_paths,
 )
 from daemon.tools.workspace.fs import READ_FLAGS
+from daemon.tools.workspace.index import join
 
 Action = Literal["merge", "hold", "drop", "keep"]  # keep: of both, the owner's stays
 RUNS_LATER = "it could run outside the sandbox later"

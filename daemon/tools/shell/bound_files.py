@@ -32,7 +32,7 @@ from daemon.tools.workspace.command_effects import (
     list_held,
 )
 from daemon.tools.workspace.file_store import KEPT_PREFIX
-from daemon.tools.workspace.index import WorkspaceIndex
+from daemon.tools.workspace.index import WorkspaceIndex, show_name
 from daemon.tools.workspace.labels import NOTE, OWNERS, FileLabels
 from daemon.tools.workspace.protected import ProtectedFiles
 
@@ -225,8 +225,3 @@ def describe_file(place: Path, path: str, now: datetime) -> str:
         number = int(age // unit)
         return f"names {show_name(path)} ({size}, changed {number} {name}{'s' * (number != 1)} ago)"
     return f"names {show_name(path)}"
-
-
-def show_name(path: str) -> str:
-    """On one line, with the escapes of Python where a sign of it cannot be shown."""
-    return path if path.isprintable() else repr(path)

@@ -12,6 +12,7 @@ from daemon.core import value
 from daemon.core.rows import FileVersion
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.fs import READ_FLAGS
+from daemon.tools.workspace.index import lstat
 from daemon.tools.workspace.labels import NO_FILE
 
 MAX_KEPT_CHANGES, MAX_KEPT_BYTES, MAX_COUNTED = 2000, 20_000_000, 1_000_000
@@ -91,15 +92,8 @@ def _copy(source: Path, target: Path) -> bool:
 
 def _count_lines(place: Path | None) -> int:
     with suppress(OSError):
-        if place and (info := _lstat(place)) and info.st_size <= MAX_COUNTED:
+        if place and (info := lstat(place)) and info.st_size <= MAX_COUNTED:
             with os.fdopen(os.open(place, READ_FLAGS), "rb") as file:
                 data = file.read()
             return 0 if b"\0" in data else data.count(b"\n") + bool(data and data[-1:] != b"\n")
     return 0
-
-
-def _lstat(place: Path) -> os.stat_result | None:
-    try:
-        return place.lstat()
-    except (OSError, ValueError):
-        return None

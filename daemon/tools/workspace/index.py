@@ -126,6 +126,19 @@ def _judge(place: str, folder: Folder, labels: FileLabels, states: dict[str, Lab
     return Label.UNTRUSTED if folder.has_repository else above
 
 
+def show_name(path: str) -> str:
+    """On one line, with the escapes of Python where a sign of it cannot be shown."""
+    return path if path.isprintable() else repr(path)
+
+
+def lstat(place: Path) -> os.stat_result | None:
+    """None for nothing."""
+    try:
+        return place.lstat()
+    except (OSError, ValueError):
+        return None
+
+
 def join(place: str, name: str) -> str:
     """A path below a folder; "" is the workspace."""
     return f"{place}/{name}" if place else name

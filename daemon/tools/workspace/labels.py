@@ -293,11 +293,6 @@ class FileLabels:
             return False
         return bool(own[0].digest) and own[0].digest == (digest or self.hash_file(name))
 
-    @property
-    def has_foreign(self) -> bool:
-        """Something may be there that is not trusted."""
-        return any(one.label is UNTRUSTED for one in self.entries)
-
     def needs_row(self, name: str, digest: str) -> bool:
         """That a folder is the owner's is not enough for what a trusted turn writes there now."""
         if name in OWN_PROMPTS:
