@@ -41,7 +41,7 @@ def split_message(markdown: str, render: Render, limit: int) -> list[MessagePart
 
 def utf16_length(text: str) -> int:
     """Its length as the platforms count: UTF-16 units."""
-    return len(text) if text.isascii() else len(text) + sum(char > "\uffff" for char in text)
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def truncate(text: str, limit: int) -> str:

@@ -7,6 +7,7 @@ code compares its entries with each call. Consent is one layer: receivers are ch
 import json
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from itertools import islice
 
 from daemon.core import value
 from daemon.core.trust import Effect
@@ -27,6 +28,7 @@ PURPOSE = "orders"
 DECODER = json.JSONDecoder()
 MAX_WORDS_CHARS, MAX_ENTRIES, MAX_LISTED = 6000, 40, 60
 MAX_ANSWER_CHARS = 20_000
+MAX_STARTS = 50
 ANYWHERE = "*"
 TELL_HERE = "answer"
 SYSTEM = """\
@@ -186,10 +188,12 @@ def _list_critical(tool: Tool) -> list[str]:
 
 
 def _find_list(text: str) -> list[object] | None:
-    """The first JSON list of a reply, with whatever stands around it; one entry alone is a list."""
-    for at, sign in enumerate(text[:MAX_ANSWER_CHARS]):
-        if sign not in "[{":
-            continue
+    """The first JSON list of a reply, with whatever stands around it; one entry alone is a list.
+
+    It begins at one of the first brackets: each one tried may cost as much as the reply is long.
+    """
+    signs = enumerate(text[:MAX_ANSWER_CHARS])
+    for at in islice((at for at, sign in signs if sign in "[{"), MAX_STARTS):
         try:
             found, _ = DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
