@@ -5,7 +5,7 @@ outside of any sandbox: their folder is held by its descriptor, and no link is f
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from daemon.core import value
@@ -53,3 +53,9 @@ def hold(root: Path, path: Path | str) -> Iterator[Held]:
         yield Held(folder, steps[-1])
     finally:
         os.close(folder)
+
+
+def make_readable(place: Path) -> None:
+    """A file of a command that has ended, which may have closed it."""
+    with suppress(OSError):
+        place.chmod(stat.S_IMODE(place.lstat().st_mode) | 0o600)

@@ -16,15 +16,17 @@ from pathlib import Path
 from daemon.core import value
 from daemon.tools.base import ToolError
 from daemon.tools.layers.changes import MEANWHILE, Change, ChangeReader, list_files
-from daemon.tools.layers.held import Held, hold
+from daemon.tools.layers.held import Held, hold, make_readable
 from daemon.tools.layers.layer import Layer, remove_tree
-from daemon.tools.layers.plan import MergePlan, Step
+from daemon.tools.layers.plan import MergePlan
+from daemon.tools.layers.step import Step
 from daemon.tools.workspace.command_effects import ChangedFile
 from daemon.tools.workspace.foreign import TINY
 from daemon.tools.workspace.index import lstat, show_name
 
 KEEPS_MODE, OWN_MODE, MAX_LINES, MAX_NAMED = 0o755, 0o600, 20, 3
 FOLDER_MODE, PIECE = 0o755, 1_000_000
+DELETED = "deleted"
 TAIL = (
     "Later commands still see it. It is in {}; when the owner has looked at it, /trust PATH brings"
     " it to its place."
@@ -50,11 +52,6 @@ class Merge:
         changes = [*take(layer, reader.changes)] if goes_on else reader.changes
         return cls(layer, MergePlan(reader, changes, goes_on=goes_on).steps, aside, own)
 
-    @property
-    def source(self) -> Path:
-        """Where files come from; nothing else changes them."""
-        return self.layer.upper if self.own is None else self.layer.taken
-
     def list_files(self) -> Iterator[ChangedFile]:
         """What it leaves, and what it removes."""
         for step in self.steps:
@@ -68,7 +65,7 @@ class Merge:
             else:
                 if change.kind != "link":
                     make_readable(change.source)
-                found = read_file(change.path, self.source)
+                found = read_file(change.path, change.source, self.layer.place)
                 yield replace(found, held=step.action == "hold", place=change.source)
 
     def apply(self) -> str:
@@ -102,8 +99,10 @@ class Merge:
         change, path = step.change, step.change.path
         if step.action == "drop":
             return f"{show_name(path)} {step.reason}: not kept" if step.reason else ""
-        if step.action == "keep":
+        if step.action in ("keep", "say"):
             return self._keep(step)
+        if step.action == "remove":
+            return self._put_away(path)
         if step.action == "hold":
             if change.kind == "deleted":
                 return "" if self._remove_held(path) else f"{show_name(path)}: not deleted"
@@ -137,10 +136,21 @@ class Merge:
         change, path = step.change, step.change.path
         if change.kind == "deleted":
             return f"{show_name(path)}: {step.reason}, so it was not deleted"
-        if change.kind == "folder" or not lstat(change.source):
-            return ""
-        self._move(step, self.aside)
-        return f"{show_name(path)}: {step.reason}; the command's own is {self.aside / path}"
+        if step.action == "keep":
+            if change.kind == "folder" or not lstat(change.source):
+                return ""
+            self._move(step, self.aside)
+        words = f"{show_name(path)}: {step.reason}; the command's own is {self.aside / path}"
+        return words if step.reason else ""
+
+    def _put_away(self, path: str) -> str:
+        """A whole folder, which nothing has a history of."""
+        source, target = self.layer.workspace / path, self.aside / DELETED / path
+        if not lstat(source):
+            return ""  # an earlier daemon did it
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.move(source, target)
+        return f"{show_name(path)} was deleted; the repository is kept in {target}"
 
     def _move(self, step: Step, root: Path) -> None:
         """By a rename where it is one file system; the folders above are no links."""
@@ -153,7 +163,7 @@ class Merge:
             return
         if not lstat(source):
             return  # an earlier daemon did it
-        with hold(root, change.path) as at, hold(self.source, change.path) as held:
+        with hold(root, change.path) as at, hold(self.layer.place, source) as held:
             strip_marks(source)
             info = source.lstat()
             if not held.is_link():
@@ -279,15 +289,9 @@ def strip_marks(place: Path) -> None:
                 os.removexattr(place, name, follow_symlinks=False)
 
 
-def make_readable(place: Path) -> None:
-    """A file of a command that has ended, which may have closed it."""
-    with suppress(OSError):
-        place.chmod(stat.S_IMODE(place.lstat().st_mode) | OWN_MODE)
-
-
-def read_file(path: str, upper: Path) -> ChangedFile:
-    """A file or a link, as it will be at this path."""
-    with suppress(OSError), hold(upper, path) as held:
+def read_file(path: str, source: Path, layer: Path) -> ChangedFile:
+    """A file or a link of this layer, as it will be at this path."""
+    with suppress(OSError), hold(layer, source) as held:
         if held.is_link():
             target = os.fsencode(os.readlink(held.name, dir_fd=held.folder))
             return ChangedFile(path, sha256(target).hexdigest(), len(target), target[:TINY])

@@ -5,14 +5,13 @@ run later outside the sandbox waits for the owner, and lies over the views of la
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Literal
 
-from daemon.core import value
-from daemon.tools.layers.changes import Change, ChangeReader, leads_out
+from daemon.tools.layers.changes import Change, ChangeReader, leads_out, list_folder
 from daemon.tools.layers.git_index import MAX_INDEX, is_fine_index
+from daemon.tools.layers.repositories import PARTS, Repository
 from daemon.tools.layers.runs_later import (
     clean_settings,
     clean_steps,
@@ -21,23 +20,11 @@ from daemon.tools.layers.runs_later import (
     judge_links,
     only_paths,
 )
-from daemon.tools.workspace.fs import READ_FLAGS
-from daemon.tools.workspace.index import join
+from daemon.tools.layers.step import Step, read, read_bytes
+from daemon.tools.workspace.index import join, lstat
 
-Action = Literal["merge", "hold", "drop", "keep"]  # keep: of both, the owner's stays
 RUNS_LATER = "it could run outside the sandbox later"
-MAX_READ = 1_000_000  # of what is judged by its text
 POINTERS = ("commondir", "gitdir", ".git")
-
-
-@value
-class Step:
-    """What is done with one change. `cleaned`: what of its text comes over all the same."""
-
-    change: Change
-    action: Action
-    reason: str = ""
-    cleaned: str | None = None
 
 
 class MergePlan:
@@ -49,22 +36,46 @@ class MergePlan:
         self.reader, self.root, self.changes = reader, reader.layer.workspace, changes
         self.goes_on = goes_on  # it may still be changed: nothing is cleaned
         self._judged = dict[str, dict[str, str]]()
+        self._repositories = dict[str, str | None]()
 
     @cached_property
     def steps(self) -> list[Step]:
-        """In the order of merging. A repository in which the owner worked meanwhile stays whole."""
-        found = [*map(self._decide, self.changes)]
-        late = {
-            step.change.path.partition(".git/")[0]
-            for step in found
-            if step.change.conflict and "/.git/" in f"/{step.change.path}"
-        }
-        return [
-            Step(step.change, "keep", "the owner worked in this repository meanwhile")
-            if "/.git/" in f"/{step.change.path}" and step.change.path.partition(".git/")[0] in late
-            else step
-            for step in found
+        """In the order of merging. A repository is judged as a whole."""
+        plain, repositories = list[Change](), dict[str, list[Change]]()
+        for change in self.changes:
+            above, _, name = change.path.rpartition("/")
+            is_one = change.kind in ("folder", "deleted") or name == ".git"
+            place = self._find_repository(change.path if is_one else above)
+            (plain if place is None else repositories.setdefault(place, [])).append(change)
+        found = [
+            Repository(self.reader, place, changes, self._decide).list_steps()
+            for place, changes in repositories.items()
         ]
+        gone = [steps for steps in found if steps[0].action == "remove"]
+        other = [steps for steps in found if steps[0].action != "remove"]
+        return [*chain(*gone), *map(self._decide, plain), *chain(*other)]
+
+    def _find_repository(self, place: str) -> str | None:
+        """The innermost that this lies in, or is."""
+        passed, known = list[str](), self._repositories
+        while place not in known:
+            passed.append(place)
+            if self._is_git(place):
+                known[place] = place
+            elif not place:
+                known[place] = None
+            else:
+                place = place.rpartition("/")[0]
+        known |= dict.fromkeys(passed, known[place])
+        return known[place]
+
+    def _is_git(self, place: str) -> bool:
+        above, _, name = place.rpartition("/")
+        if name == ".git":
+            entries = (self.reader.list_names(above).get(name), lstat(self.root / place))
+            return any(one and stat.S_ISDIR(one.st_mode) for one in entries)
+        views = (self.reader.list_names(place), list_folder(self.root / place))
+        return any(one.keys() >= PARTS for one in views)
 
     def _decide(self, change: Change) -> Step:
         path, kind = change.path, change.kind
@@ -93,6 +104,8 @@ class MergePlan:
             data = read_bytes(change.source, MAX_INDEX) if kind == "file" else None
             is_fine = kind == "deleted" or (data is not None and is_fine_index(data))
             return Step(change, "merge") if is_fine else hold
+        if kind == "deleted" and name in POINTERS:
+            return Step(change, "merge")
         if kind == "mode" or kind == "deleted" or kind == "link":
             return hold
         if kind == "folder":
@@ -168,18 +181,3 @@ def is_text(path: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def read(place: Path) -> str | None:
-    """An ordinary file's text; None of another, or of too much."""
-    data = read_bytes(place, MAX_READ)
-    return None if data is None else data.decode("utf-8", "replace")
-
-
-def read_bytes(place: Path, limit: int) -> bytes | None:
-    """All of an ordinary file; None of another, or of more than this."""
-    with suppress(OSError), os.fdopen(os.open(place, READ_FLAGS), "rb") as file:
-        info = os.fstat(file.fileno())
-        if stat.S_ISREG(info.st_mode) and info.st_size <= limit:
-            return file.read(limit)
-    return None

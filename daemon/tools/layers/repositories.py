@@ -1,0 +1,167 @@
+"""What of a command's changes to a repository of git comes over: objects that are what their names
+say, then what is known to be data, and references last. What the owner did there meanwhile stays.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from stat import S_ISDIR
+
+from daemon.core import value
+from daemon.tools.layers.changes import Change, ChangeReader
+from daemon.tools.layers.git_objects import DamagedObjects, ObjectStage
+from daemon.tools.layers.held import make_readable
+from daemon.tools.layers.step import Step, read
+from daemon.tools.workspace.index import join, lstat
+
+HASH = "[0-9a-f]{40}(?:[0-9a-f]{24})?"
+LOOSE = re.compile(r"objects/[0-9a-f]{2}/[0-9a-f]{38}(?:[0-9a-f]{24})?")
+PACK = re.compile(rf"(objects/pack/pack-{HASH})\.(?:pack|idx)")
+REFERENCE = re.compile(r"(worktrees/[^/]+/)?(refs/.*|HEAD)|packed-refs")
+ELSEWHERE = re.compile(r"objects/info/(http-)?alternates|refs/replace/.*")
+MADE_ANEW = re.compile(r"objects/.*|(.*/)?[^/]+\.lock|gc\.(pid|log)")
+DATA = re.compile(
+    r"(worktrees/[^/]+/)?(config(\.worktree)?|(shared)?index(\.[0-9a-f]+)?|shallow|description"
+    r"|gitdir|commondir|locked|(logs|hooks)/.*|info/(exclude|refs|sparse-checkout)|AUTO_MERGE"
+    r"|[A-Z]+_(HEAD|MSG|EDITMSG|MODE|RR)|BISECT_\w+"
+    r"|(rebase-merge|rebase-apply|sequencer|rr-cache)/.*)"
+)
+# What their texts are.
+ONE = re.compile(rf"ref: refs/[^\0\n]+\n?|{HASH}\n?")
+MANY = re.compile(rf"(#[^\n]*\n|\^{HASH}\n|{HASH} refs/(?!replace/)[^\0\n ]+\n)*")
+HASHES = re.compile(rf"\b{HASH}\b")
+MAX_REFERENCES = 50_000_000
+SHORT = 40
+PARTS = frozenset(("HEAD", "objects", "refs"))
+LATE = (
+    "the owner worked in this repository meanwhile, so theirs stays; the command's branches are"
+    " below refs/layer there (git log refs/layer/heads/NAME)"
+)
+DAMAGED = "{}, so nothing of this repository was changed"
+UNKNOWN = "it is no known part of a repository"
+
+
+@value
+class Repository:
+    """One, at `place`, with its changes. `judge`: what is done with a change by itself."""
+
+    reader: ChangeReader
+    place: str
+    changes: Sequence[Change]
+    judge: Callable[[Change], Step]
+
+    def list_steps(self) -> list[Step]:
+        """In the order of merging. Its objects are looked at."""
+        own = [one for one in self.changes if one.path == self.place]
+        if self._root.is_dir() and any(one.kind == "deleted" for one in own):
+            if len(own) == 1 and not self._is_late:
+                return [Step(own[0], "remove")]
+            return self._refuse("it was deleted or replaced, which only the owner does")
+        steps = [self._decide(one) for one in self.changes]
+        try:
+            objects = [*self._check_objects(steps)]
+        except (DamagedObjects, OSError) as error:
+            return self._refuse(getattr(error, "strerror", None) or str(error))
+        if self._is_late:
+            return [*objects, self._say(LATE), *map(self._put_beside, steps)]
+        return [*objects, *sorted(steps, key=self._rank)]
+
+    @property
+    def _root(self) -> Path:
+        return self.reader.layer.workspace / self.place
+
+    @property
+    def _is_late(self) -> bool:
+        """The owner has moved, or staged, something since the command began."""
+        late = (self._name(one) for one in self.changes if one.conflict)
+        return any(REFERENCE.fullmatch(one) or one.endswith("index") for one in late)
+
+    def _name(self, change: Change) -> str:
+        """Its path in the repository."""
+        return change.path.removeprefix(f"{self.place}/" if self.place else "")
+
+    def _rank(self, step: Step) -> tuple[bool, bool]:
+        change, name = step.change, self._name(step.change)
+        before = self.reader.find_before(change.path) if change.kind == "deleted" else None
+        is_folder = before is not None and S_ISDIR(before.st_mode)
+        return is_folder or REFERENCE.fullmatch(name) is not None, name == "HEAD"
+
+    def _say(self, words: str) -> Step:
+        return Step(Change(self.place, "special", self.reader.upper), "say", words)
+
+    def _refuse(self, why: str) -> list[Step]:
+        kept = (one for one in self.changes if one.kind != "deleted")
+        return [self._say(DAMAGED.format(why)), *(Step(one, "keep") for one in kept)]
+
+    def _decide(self, change: Change) -> Step:
+        name, step = self._name(change), self.judge(change)
+        is_part = change.kind in ("file", "mode", "deleted") and change.path != self.place
+        if step.action == "hold" or not is_part:
+            return step
+        if ELSEWHERE.fullmatch(name) and change.kind != "deleted":
+            return Step(change, "hold", UNKNOWN)
+        if MADE_ANEW.fullmatch(name):
+            return Step(change, "drop")
+        is_known = DATA.fullmatch(name) or REFERENCE.fullmatch(name) or change.kind == "deleted"
+        return step if is_known or step.action != "merge" else Step(change, "hold", UNKNOWN)
+
+    def _put_beside(self, step: Step) -> Step:
+        """Where the owner's stays: the command's branch by another name, the rest aside."""
+        change, name = step.change, self._name(step.change)
+        if step.action in ("hold", "drop") or change.kind == "deleted":
+            return step if step.action == "hold" else Step(change, "drop")
+        if name.startswith("refs/") and change.kind == "file":
+            path = join(self.place, f"refs/layer/{name.removeprefix('refs/')}")
+            return Step(Change(path, "file", change.source), "merge")
+        return Step(change, "keep")
+
+    def _check_objects(self, steps: Sequence[Step]) -> Iterator[Step]:
+        """The steps for new ones. Raises DamagedObjects, OSError."""
+        names = self.reader.list_names(self.place).keys()
+        if all(lstat(self._root / one) for one in PARTS) and not names >= PARTS:
+            raise DamagedObjects("HEAD, objects or refs is missing")
+        files = {
+            self._name(one.change): one.change.source
+            for one in steps
+            if one.change.kind == "file" and one.action != "hold"
+        }
+        new = [one for one in files if _is_object(one) and not lstat(self._root / one)]
+        targets = [*self._list_targets(files)]
+        if not new and not targets:
+            return
+        hashes = (*targets, *(one[len("objects/") :] for one in filter(LOOSE.fullmatch, new)))
+        long = any(len(one) > SHORT + 1 for one in hashes)
+        name = f"stage-{sha256(self.place.encode()).hexdigest()[:12]}"
+        stage = ObjectStage.create(self.reader.layer.place / name, self._root, long=long)
+        for name in filter(LOOSE.fullmatch, new):
+            make_readable(files[name])
+            stage.add_loose(files[name], name)
+            yield self._bring(name, files[name])
+        for stem in dict.fromkeys(found[1] for found in map(PACK.fullmatch, new) if found):
+            pack = f"{stem}.pack"
+            source = files.get(pack, self._root / pack)  # a kill may have left it without an index
+            make_readable(source)
+            index = stage.add_pack(source, pack)
+            if pack in files:
+                yield self._bring(pack, source)
+            yield self._bring(f"{stem}.idx", index)
+        stage.check_whole(targets, files.get("shallow", self._root / "shallow"))
+
+    def _bring(self, name: str, source: Path) -> Step:
+        return Step(Change(join(self.place, name), "file", source), "merge")
+
+    def _list_targets(self, files: dict[str, Path]) -> Iterator[str]:
+        """The hashes that new references name. Raises DamagedObjects."""
+        for name, source in files.items():
+            if not REFERENCE.fullmatch(name):
+                continue
+            make_readable(source)
+            text = read(source, MAX_REFERENCES)
+            if text is None or not (MANY if name == "packed-refs" else ONE).fullmatch(text):
+                raise DamagedObjects(f"{name} is no reference")
+            yield from HASHES.findall(text)
+
+
+def _is_object(name: str) -> bool:
+    return bool(LOOSE.fullmatch(name) or PACK.fullmatch(name))

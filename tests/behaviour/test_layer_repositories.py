@@ -1,0 +1,206 @@
+"""What commands do to repositories of git: whole objects come over and references last; what the owner did meanwhile stays, and nothing of the history is lost."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from daemon.core.trust import Label
+from daemon.tools.base import ToolContext
+from daemon.tools.layers.merge import Merge
+from daemon.tools.shell.process import run_process
+from daemon.tools.shell.run import Given, open_run
+from tests.behaviour.test_deferred import GIT, GROUNDS
+from tests.behaviour.test_files_labels import context
+from tests.fakes.commands import DEADLINE, Commands
+from tests.fakes.tools import Bench
+
+G = "git -c user.name=o -c user.email=o@x"
+COMMIT = f"echo 2 > a.txt; {G} commit -qam two"
+# An object that another one's name leads to.
+SWAP = "o=.git/objects; n=$(echo evil | git hash-object -w --stdin); "
+NAMED = "h=$(git rev-parse HEAD:a.txt); chmod -R u+w .git/objects; "
+
+
+@pytest.fixture(params=GROUNDS, ids=["overlay", "copy", "landlock"])
+def commands(tmp_path: Path, request: pytest.FixtureRequest) -> Commands:
+    root = tmp_path.resolve() / "workspace"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    owner(root, "git init -q -b main . && git add a.txt && git commit -qm one")
+    kind, obstacle = request.param
+    return Commands(root, kind, obstacle=obstacle)
+
+
+def owner(root: Path, line: str) -> str:
+    """What the owner's own shell prints."""
+    done = subprocess.run(
+        ["/bin/bash", "-c", line], cwd=root, env=GIT, capture_output=True, text=True, check=False, timeout=60
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+def around() -> ToolContext:
+    return context(Bench([]), untrusted=False)
+
+
+async def run(commands: Commands, line: str, meanwhile: str = "true") -> str:
+    """What did not come over. `meanwhile`: what the owner does before it has ended."""
+    given = Given(["/bin/bash", "-c", line])
+    async with open_run(commands.sandbox, given, around(), Label.TRUSTED, None, "") as one:
+        ran = await run_process(one.argv, one.cwd, one.env, DEADLINE, 4000, start=one.start)
+        assert ran.exit_code == 0, ran.output
+        owner(commands.root, meanwhile)
+        return (await one.finish())[1]
+
+
+DAMAGE: dict[str, str] = {
+    "an object that is cut": f"{COMMIT}; f=$(git rev-parse HEAD | sed 's,^..,.git/objects/&/,'); chmod u+w $f; truncate -s 20 $f",
+    "an object with more behind it": f"{COMMIT}; f=$(git rev-parse HEAD | sed 's,^..,.git/objects/&/,'); chmod u+w $f; echo >> $f",
+    "an object by another's name": f"{COMMIT}; {SWAP}b=$(git rev-parse HEAD:a.txt); chmod -R u+w $o; cp $o/${{n:0:2}}/${{n:2}} $o/${{b:0:2}}/${{b:2}}",
+    "a pack that is cut": f"{COMMIT}; git repack -qad; chmod u+w .git/objects/pack/*; truncate -s -30 .git/objects/pack/*.pack",
+    "an object that is missing": f"{COMMIT}; {SWAP}b=$(git rev-parse HEAD:a.txt); rm -f $o/${{b:0:2}}/${{b:2}}",
+    "a branch without a commit": "echo 1234567890123456789012345678901234567890 > .git/refs/heads/main",
+    "a branch that is a word": "echo evil > .git/refs/heads/main",
+    "a head that is a word": "echo evil > .git/HEAD",
+    "a list of branches that is none": "echo evil > .git/packed-refs",
+    "no head": "rm .git/HEAD",
+    "no branches": "rm -r .git/refs",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+async def test_nothing_of_a_damaged_repository_comes_over(commands: Commands, damage: str) -> None:
+    note = await run(commands, DAMAGE[damage])
+    assert "nothing of this repository was changed" in note
+    assert owner(commands.root, "git log --format=%s; git show HEAD:a.txt") == "one\none\n"
+    assert "error" not in owner(commands.root, "git fsck --full")
+
+
+async def test_a_pack_whose_index_lies_about_it_shows_what_it_holds(commands: Commands) -> None:
+    """The index of another pack would give an old file's name to new content."""
+    line = (
+        f"{NAMED}{COMMIT}; git repack -qad; for p in .git/objects/pack/*.pack; do :; done;"
+        " f=${p%.pack}.idx; chmod u+w $f; printf evil | dd of=$f bs=1 seek=1100 conv=notrunc status=none"
+    )
+    await run(commands, line)
+    assert owner(commands.root, "git fsck --full; git log --format=%s") == "two\none\n"
+
+
+KEPT: dict[str, tuple[str, str]] = {
+    "deleted objects": ("rm -rf .git/objects/??", "one\none\n"),
+    "a lock that a killed command left": ("touch .git/index.lock", "one\none\n"),
+    "what shows other parents": ("git commit-graph write; echo evil > .git/objects/info/commit-graph", "one\none\n"),
+    "objects of another place": ("echo /tmp/x > .git/objects/info/alternates", "one\none\n"),
+    "an object in another's place": (f"{SWAP}git replace $(git rev-parse HEAD:a.txt) $n", "one\none\n"),
+    "attributes": ("echo '* filter=x' > .git/info/attributes", "one\none\n"),
+    "what nobody knows": ("echo evil > .git/evil; mkdir .git/x; echo evil > .git/x/y", "one\none\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", KEPT)
+async def test_a_repository_has_what_it_had(commands: Commands, case: str) -> None:
+    line, shows = KEPT[case]
+    await run(commands, line)
+    assert owner(commands.root, "git log --format=%s; git show HEAD:a.txt") == shows
+    found = {str(one.relative_to(commands.root)) for one in commands.root.rglob("*")}
+    assert not [one for one in found if "evil" in one or "lock" in one or "replace/" in one]
+    assert not {".git/objects/info/alternates", ".git/info/attributes", ".git/x/y"} & found
+
+
+MEANWHILE: dict[str, tuple[str, str, str]] = {
+    "committed": (
+        "echo own > b.txt; git add b.txt; git commit -qm own",
+        "git log --format=%s; echo -; git log --format=%s refs/layer/heads/main; git fsck",
+        "own\none\n-\ntwo\none\n",
+    ),
+    "staged": (
+        "echo own > b.txt; git add b.txt",
+        "git diff --cached --name-only; echo -; git log --format=%s; git log --format=%s refs/layer/heads/main",
+        "b.txt\n-\none\ntwo\none\n",
+    ),
+    "made a branch": ("git branch own", "git branch --format='%(refname)'; git log --format=%s main", "refs/heads/main\nrefs/heads/own\ntwo\none\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MEANWHILE)
+async def test_what_the_owner_did_meanwhile_stays_and_the_commands_is_beside_it(
+    commands: Commands, case: str
+) -> None:
+    change, look, prints = MEANWHILE[case]
+    said = await run(commands, COMMIT, meanwhile=change)
+    assert owner(commands.root, look) == prints
+    assert ("refs/layer" in said) == ("layer" in look)
+
+
+DELETED: dict[str, tuple[str, str]] = {
+    "the workspace's own": ("rm -rf .git", ".git"),
+    "one below": ("rm -rf r", "r/.git"),
+    "a bare one": ("rm -rf bare", "bare"),
+    "the folder that it was in": ("mv r s; mkdir r; echo 1 > r/x", "r/.git"),
+}
+
+
+@pytest.mark.parametrize("case", DELETED)
+async def test_a_deleted_repository_is_kept_aside(commands: Commands, case: str) -> None:
+    line, place = DELETED[case]
+    owner(commands.root, "git clone -q . r; git clone -q --bare . bare")
+    note = await run(commands, line)
+    assert not (commands.root / place).exists()
+    (kept,) = commands.quarantine.glob(f"meanwhile-*/deleted/{place}")
+    assert str(kept) in note
+    assert owner(commands.root, f"git --git-dir={kept} log --format=%s") == "one\n"
+
+
+async def test_a_deleted_repository_stays_where_the_owner_works_in_it(commands: Commands) -> None:
+    note = await run(commands, "rm -rf .git", meanwhile="echo 3 > a.txt; git commit -qam own")
+    assert owner(commands.root, "git log --format=%s") == "own\none\n"
+    # Of a copy, nobody knows whether it was deleted there or is new in the workspace.
+    assert ("only the owner" in note) == (not commands.layers.obstacle)
+
+
+async def test_a_repository_is_not_replaced_by_a_pointer(commands: Commands) -> None:
+    note = await run(commands, "git clone -q --bare . r; rm -rf .git; echo 'gitdir: r' > .git")
+    assert owner(commands.root, "git log --format=%s") == "one\n"
+    assert (commands.root / ".git").is_dir() and "only the owner" in note
+
+
+async def test_what_is_pushed_to_a_repository_of_the_owners_comes_over(commands: Commands) -> None:
+    owner(commands.root, "git clone -q --bare . r")
+    await run(commands, f"{COMMIT}; git push -q ./r main")
+    assert owner(commands.root, "git --git-dir=r log --format=%s; git --git-dir=r fsck") == "two\none\n"
+
+
+async def test_long_hashes_and_shallow_clones_come_over(commands: Commands) -> None:
+    await run(
+        commands,
+        f"git init -q --object-format=sha256 -b main l; cd l; echo 1 > f; git add f; {G} commit -qm long;"
+        f" cd ..; {COMMIT}; git clone -q --depth 1 file://$PWD s",
+    )
+    look = "cd l; git fsck; git log --format=%s; cd ../s; git fsck; git log --format=%s"
+    assert owner(commands.root, look) == "long\ntwo\n"
+
+
+async def test_a_large_commit_and_many_branches_come_over(commands: Commands) -> None:
+    line = f"seq 3000 | while read n; do echo $n > $n; done; git add .; {G} commit -qm many; git gc -q"
+    await run(commands, f"{line}; for n in $(seq 300); do git branch b$n; done; git pack-refs --all")
+    assert owner(commands.root, "git fsck; git status -s; git branch | wc -l") == "301\n"
+
+
+async def test_references_come_last_and_a_second_merge_does_the_rest(commands: Commands) -> None:
+    async with open_run(commands.sandbox, Given(["/bin/bash", "-c", COMMIT]), around(), Label.TRUSTED, None, "") as one:
+        await run_process(one.argv, one.cwd, one.env, DEADLINE, 4000, start=one.start)
+        layer = one.layer
+        assert layer
+        merge = Merge.read(layer, commands.quarantine / "kept")
+        names = [step.change.path for step in merge.steps if step.action == "merge"]
+        first = [number for number, name in enumerate(names) if name.startswith(".git/refs/")]
+        objects = [number for number, name in enumerate(names) if name.startswith(".git/objects/")]
+        assert objects and first and max(objects) < min(first)
+        for count in range(len(names)):
+            replace(merge, steps=merge.steps[:count]).apply()
+            assert "error" not in owner(commands.root, "git fsck --full")
+            merge = Merge.read(layer, commands.quarantine / "kept")
+        merge.apply()
+    assert owner(commands.root, "git log --format=%s; git status -s; git fsck") == "two\none\n"
