@@ -3,11 +3,13 @@
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from daemon.core.trust import Label
 from daemon.tools.base import ToolContext
+from daemon.tools.layers.git_index import is_fine_index
 from daemon.tools.layers.merge import Merge
 from daemon.tools.shell.process import run_process
 from daemon.tools.shell.run import Given, open_run
@@ -169,7 +171,10 @@ async def test_a_repository_is_not_replaced_by_a_pointer(commands: Commands) -> 
 async def test_what_is_pushed_to_a_repository_of_the_owners_comes_over(commands: Commands) -> None:
     owner(commands.root, "git clone -q --bare . r")
     await run(commands, f"{COMMIT}; git push -q ./r main")
-    assert owner(commands.root, "git --git-dir=r log --format=%s; git --git-dir=r fsck") == "two\none\n"
+    assert (
+        owner(commands.root, "git --git-dir=r log --format=%s; git --git-dir=r fsck")
+        == "two\none\n"
+    )
 
 
 async def test_long_hashes_and_shallow_clones_come_over(commands: Commands) -> None:
@@ -183,13 +188,37 @@ async def test_long_hashes_and_shallow_clones_come_over(commands: Commands) -> N
 
 
 async def test_a_large_commit_and_many_branches_come_over(commands: Commands) -> None:
-    line = f"seq 3000 | while read n; do echo $n > $n; done; git add .; {G} commit -qm many; git gc -q"
-    await run(commands, f"{line}; for n in $(seq 300); do git branch b$n; done; git pack-refs --all")
+    line = (
+        f"seq 3000 | while read n; do echo $n > $n; done; git add .; {G} commit -qm many; git gc -q"
+    )
+    note = await run(
+        commands, f"{line}; for n in $(seq 300); do git branch b$n; done; git pack-refs --all"
+    )
+    assert note == ""
     assert owner(commands.root, "git fsck; git status -s; git branch | wc -l") == "301\n"
 
 
+@pytest.mark.parametrize("size", [20, 32])
+def test_an_index_is_fine_whatever_hashes_are_in_it(size: int) -> None:
+    random = Random(28)
+    for _ in range(3000):
+        entry = (random.randbytes(40 + size) + b"\0\5" + b"a.txt").ljust(
+            (42 + size + 5) // 8 * 8 + 8, b"\0"
+        )
+        data = (
+            b"DIRC\0\0\0\2\0\0\0\2"
+            + entry
+            + random.randbytes(40 + size)
+            + b"\0\1b".ljust(10, b"\0")
+            + random.randbytes(size)
+        )
+        assert is_fine_index(data, size)
+
+
 async def test_references_come_last_and_a_second_merge_does_the_rest(commands: Commands) -> None:
-    async with open_run(commands.sandbox, Given(["/bin/bash", "-c", COMMIT]), around(), Label.TRUSTED, None, "") as one:
+    async with open_run(
+        commands.sandbox, Given(["/bin/bash", "-c", COMMIT]), around(), Label.TRUSTED, None, ""
+    ) as one:
         await run_process(one.argv, one.cwd, one.env, DEADLINE, 4000, start=one.start)
         layer = one.layer
         assert layer

@@ -8,24 +8,19 @@ from collections.abc import Iterator
 from daemon.tools.workspace.fs import casefold_name
 
 MAX_INDEX = 200_000_000
-HASHES, FULL, EXTENDED = (20, 32), 0xFFF, 0x4000
+FULL, EXTENDED = 0xFFF, 0x4000
 
 
-def is_fine_index(data: bytes) -> bool:
-    """It can be read, and no file in it would be written into a repository or out of the tree. Its
-    hashes are of one length or the other.
+def is_fine_index(data: bytes, hash_size: int) -> bool:
+    """It can be read, and no file in it would be written into a repository or out of the tree.
+    `hash_size`: its repository's, in bytes.
     """
-    readable = 0
-    for size in HASHES:
-        starts = dict[int, int]()
-        try:
-            for path in _list_paths(data, size, starts):
-                if not _is_fine(path):
-                    return False
-        except (IndexError, ValueError):
-            continue
-        readable += all(starts.get(block) == 0 for block in _list_blocks(data))
-    return readable > 0
+    starts = dict[int, int]()
+    try:
+        is_fine = all(map(_is_fine, _list_paths(data, hash_size, starts)))
+        return is_fine and all(starts.get(block) == 0 for block in _list_blocks(data))
+    except (IndexError, ValueError):
+        return False
 
 
 def _is_fine(path: bytes) -> bool:

@@ -15,7 +15,7 @@ from daemon.tools.layers.layer import remove_tree
 from daemon.tools.workspace.fs import READ_FLAGS
 
 PIECE, MAX_UNPACKED, TIMEOUT_S = 1_000_000, 4_000_000_000, 300
-SHA1_CHARS = 40
+SHA1_CHARS, SHA256_BYTES = 40, 32
 # Nothing of the repository's own settings, nor of this account's, starts a program.
 GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
 ENV = {
@@ -42,13 +42,13 @@ class ObjectStage:
     real: Path
 
     @classmethod
-    def create(cls, place: Path, real: Path, *, long: bool) -> "ObjectStage":
-        """`long`: its hashes are SHA-256."""
+    def create(cls, place: Path, real: Path, hash_size: int) -> "ObjectStage":
+        """`hash_size`: in bytes."""
         remove_tree(place)
         for name in ("objects/pack", "objects/info", "refs"):
             (place / name).mkdir(parents=True, mode=0o700)
         (place / "HEAD").write_text("ref: refs/heads/none\n")
-        words = "1\n[extensions]\n\tobjectformat = sha256" if long else "0"
+        words = "1\n[extensions]\n\tobjectformat = sha256" if hash_size == SHA256_BYTES else "0"
         (place / "config").write_text(f"[core]\n\trepositoryformatversion = {words}\n")
         return cls(place, real)
 

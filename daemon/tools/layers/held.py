@@ -44,7 +44,7 @@ class Held:
 @contextmanager
 def hold(root: Path, path: Path | str) -> Iterator[Held]:
     """A place below `root`, which is without links. Raises OSError for one behind a link."""
-    steps = (root / path).relative_to(root).parts
+    steps = os.fspath(path).removeprefix(f"{root}/").split("/")
     folder = os.open(root, FOLDER)
     try:
         for step in steps[:-1]:

@@ -155,18 +155,18 @@ class Merge:
     def _move(self, step: Step, root: Path) -> None:
         """By a rename where it is one file system; the folders above are no links."""
         change, source = step.change, step.change.source
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        make_folders(root, change.path.rpartition("/")[0])
         if change.kind == "folder":
             if not any(source.iterdir()):  # else it comes with what is in it, if that comes
                 make_folders(root, change.path)
             return
-        if not lstat(source):
+        info = lstat(source)
+        if not info:
             return  # an earlier daemon did it
+        if not (root / change.path).parent.is_dir():
+            make_folders(root, change.path.rpartition("/")[0])
         with hold(root, change.path) as at, hold(self.layer.place, source) as held:
             strip_marks(source)
-            info = source.lstat()
-            if not held.is_link():
+            if not stat.S_ISLNK(info.st_mode):
                 source.chmod((stat.S_IMODE(info.st_mode) & KEEPS_MODE) | OWN_MODE)
             is_moved = root == self.layer.workspace or info.st_nlink == 1
             try:  # what waits has no second name
@@ -196,6 +196,8 @@ class Merge:
             remove(at.name, dir_fd=at.folder)
 
     def _remove_held(self, path: str) -> bool:
+        if not lstat(self.layer.held / path):
+            return False
         with suppress(OSError), hold(self.layer.held, path) as at:
             info = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):
@@ -251,6 +253,7 @@ def remove_empty(root: Path, path: str) -> None:
 
 def make_folders(root: Path, path: str) -> None:
     """Each that is missing below the root; no link is followed. Raises OSError."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
     steps = path.split("/") if path else []
     for count in range(1, len(steps) + 1):
         with hold(root, "/".join(steps[:count])) as at, suppress(FileExistsError):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from daemon.tools.layers.changes import Change, ChangeReader, leads_out, list_folder
 from daemon.tools.layers.git_index import MAX_INDEX, is_fine_index
-from daemon.tools.layers.repositories import PARTS, Repository
+from daemon.tools.layers.repositories import PARTS, Repository, find_hash_size
 from daemon.tools.layers.runs_later import (
     clean_settings,
     clean_steps,
@@ -102,7 +102,8 @@ class MergePlan:
         name, hold = path.rpartition("/")[2], Step(change, "hold", RUNS_LATER)
         if rule == "index" and kind in ("file", "deleted"):
             data = read_bytes(change.source, MAX_INDEX) if kind == "file" else None
-            is_fine = kind == "deleted" or (data is not None and is_fine_index(data))
+            size = find_hash_size(self.reader, self._find_repository(path) or "")
+            is_fine = kind == "deleted" or (data is not None and is_fine_index(data, size))
             return Step(change, "merge") if is_fine else hold
         if kind == "deleted" and name in POINTERS:
             return Step(change, "merge")

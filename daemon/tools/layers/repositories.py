@@ -31,8 +31,8 @@ DATA = re.compile(
 ONE = re.compile(rf"ref: refs/[^\0\n]+\n?|{HASH}\n?")
 MANY = re.compile(rf"(#[^\n]*\n|\^{HASH}\n|{HASH} refs/(?!replace/)[^\0\n ]+\n)*")
 HASHES = re.compile(rf"\b{HASH}\b")
+LONG = re.compile(r"(?i)\bobjectformat\s*=\s*\"?sha256\b")
 MAX_REFERENCES = 50_000_000
-SHORT = 40
 PARTS = frozenset(("HEAD", "objects", "refs"))
 LATE = (
     "the owner worked in this repository meanwhile, so theirs stays; the command's branches are"
@@ -130,10 +130,10 @@ class Repository:
         targets = [*self._list_targets(files)]
         if not new and not targets:
             return
-        hashes = (*targets, *(one[len("objects/") :] for one in filter(LOOSE.fullmatch, new)))
-        long = any(len(one) > SHORT + 1 for one in hashes)
         name = f"stage-{sha256(self.place.encode()).hexdigest()[:12]}"
-        stage = ObjectStage.create(self.reader.layer.place / name, self._root, long=long)
+        stage = ObjectStage.create(
+            self.reader.layer.place / name, self._root, find_hash_size(self.reader, self.place)
+        )
         for name in filter(LOOSE.fullmatch, new):
             make_readable(files[name])
             stage.add_loose(files[name], name)
@@ -165,3 +165,10 @@ class Repository:
 
 def _is_object(name: str) -> bool:
     return bool(LOOSE.fullmatch(name) or PACK.fullmatch(name))
+
+
+def find_hash_size(reader: ChangeReader, place: str) -> int:
+    """Of the objects of this repository, in bytes: its own settings count, else its new ones."""
+    places = (root / place / "config" for root in (reader.layer.workspace, reader.upper))
+    text = next((text for text in map(read, places) if text is not None), "")
+    return 32 if LONG.search(text) else 20
