@@ -41,7 +41,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "channels": 64_250,
     "daemon": 1_230,
     "daemon/access": 2_310,
-    "daemon/agent": 35_600,
+    "daemon/agent": 35_650,
     "daemon/app": 11_810,
     "daemon/cli": 28_090,
     "daemon/client": 10_910,

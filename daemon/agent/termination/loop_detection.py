@@ -136,19 +136,22 @@ def check_loops(turn: Turn) -> Halt | None:
 
 
 def _may_loop(turn: Turn) -> bool:
-    """Not where the latest iteration succeeded, brought only new results, and said nothing; nor
-    where the model was told that it goes in circles and has not answered yet.
+    """Not where the latest iteration succeeded, asked or brought only what is new, and said
+    nothing; nor where the model was told that it goes in circles and has not answered yet.
     """
     reply, settled = turn.reply, turn.settled_calls
     if reply is None:
         return False
     if not reply.text and reply.calls and settled:
         count = len(reply.calls)
-        latest = [result for result, _ in settled[-count:]]
-        before = {result.text for result, _ in settled[-count - LOOKED : -count]}
+        before = settled[-count - LOOKED : -count]
+        texts = {result.text for result, _ in before}
+        asked = {(call.name, _normalize(call.arguments)) for _, call in before}
         if all(
-            one.outcome is Outcome.OK and not one.repeat_of and one.text not in before
-            for one in latest
+            one.outcome is Outcome.OK
+            and not one.repeat_of
+            and (one.text not in texts or (call.name, _normalize(call.arguments)) not in asked)
+            for one, call in settled[-count:]
         ):
             return False
     since = iterate_since_reply(turn)
@@ -231,14 +234,17 @@ def _find_original(turn: Turn, result: ToolFinished) -> ToolFinished:
     return result
 
 
-@lru_cache(maxsize=256)
-def _make_outcome(result: ToolFinished, tool: str, arguments: str) -> CallOutcome:
-    """Arguments without key order, white space, quotes, case. An exit code says little: what was
-    printed belongs to it.
-    """
+@lru_cache(maxsize=1024)
+def _normalize(arguments: str) -> str:
+    """Without key order, white space, quotes, case."""
     with suppress(ValueError, RecursionError):
         arguments = json.dumps(json.loads(arguments), sort_keys=True)
-    asked = NOISE.sub("", arguments).casefold()
+    return NOISE.sub("", arguments).casefold()
+
+
+def _make_outcome(result: ToolFinished, tool: str, arguments: str) -> CallOutcome:
+    """An exit code says little: what was printed belongs to it."""
+    asked = _normalize(arguments)
     changes = result.effect not in (Effect.READ, Effect.FETCH)
     if result.outcome is Outcome.OK:
         return CallOutcome(tool, asked, result.text, "", changes)
