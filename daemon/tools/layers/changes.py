@@ -43,6 +43,7 @@ class ChangeReader:
         self.layer, self.upper, self.own = layer, layer.upper, own
         self.lowers = (layer.held, layer.workspace)
         self._plain = {(lower, ""): True for lower in self.lowers}
+        self._moved = layer.read_moves()
 
     @cached_property
     def changes(self) -> list[Change]:
@@ -111,7 +112,8 @@ class ChangeReader:
         inside = list_folder(here)
         if has_mark(here, OPAQUE):
             for name in sorted(self._list_below(place).keys() - inside.keys()):
-                yield from self._delete(join(place, name))
+                if join(place, name) not in self._moved:
+                    yield from self._delete(join(place, name))
         for name, now in sorted(inside.items()):
             yield from self._judge(join(place, name), now)
 

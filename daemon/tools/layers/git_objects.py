@@ -48,6 +48,8 @@ class ObjectStage:
         for name in ("objects/pack", "objects/info", "refs"):
             (place / name).mkdir(parents=True, mode=0o700)
         (place / "HEAD").write_text("ref: refs/heads/none\n")
+        if (real / "objects").is_dir():  # of an earlier merge, which was killed
+            (place / "objects/info/alternates").write_text(f"{real}/objects\n")
         words = "1\n[extensions]\n\tobjectformat = sha256" if hash_size == SHA256_BYTES else "0"
         (place / "config").write_text(f"[core]\n\trepositoryformatversion = {words}\n")
         return cls(place, real)

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ NOTE, STAMP, LOCK, KIND, OUT = "note.json", "stamp", "lock", "kind", "out"
 MAX_COPIED_FILES, COPY_MB = 2000, 50
 MIN_LOCK = 10  # the sandbox has its own descriptors below
 MAX_DEPTH = 50
-FOLDERS = "folders.json"
+FOLDERS, MOVES = "folders.json", "moves"
 FICLONE = 0x40049409
 # The overlay lies at the workspace's own path, and as long as the command lives. The lower folders
 # are links in the layer's, so names need no escape.
@@ -141,6 +141,19 @@ class Layer:
             found: dict[str, int] = json.loads((self.place / FOLDERS).read_bytes())
             return found
         return {}
+
+    def note_moves(self, paths: Iterable[str]) -> None:
+        """What a merge is about to bring over: a later one finds it in the workspace."""
+        if not (self.place / MOVES).exists():
+            fresh = self.place / f"{MOVES}.new"
+            fresh.write_bytes(b"\0".join(map(os.fsencode, paths)))
+            fresh.rename(self.place / MOVES)
+
+    def read_moves(self) -> set[str]:
+        """See note_moves."""
+        with suppress(FileNotFoundError):
+            return {*map(os.fsdecode, (self.place / MOVES).read_bytes().split(b"\0"))}
+        return set()
 
     async def wait_for_end(self, tries: int, pause_s: float) -> None:
         """A command of an earlier daemon dies with that daemon, some moments later."""

@@ -73,6 +73,8 @@ class Merge:
         alone still, as with a full disk; then it can be done again.
         """
         held, other, failed = dict[str, str](), list[str](), list[str]()
+        if self.own is None:
+            self.layer.note_moves(one.change.path for one in self.steps if one.action == "merge")
         for step in self.steps:
             try:
                 line = self._do(step)

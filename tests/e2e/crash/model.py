@@ -2,7 +2,7 @@
 
 "[m1 look+note send]" is: look and note in one reply, then send in the next, then the final text "re: m1". "[m1 spawn.a] {a note}"
 sets an agent to work that is told "[m1a note]", "back.a" one in the background, "spawn.a.crew" one of that name. "write.a",
-"edit.a" and "read.a" are about the file a.txt, "set.21" is about the assistant's own limit.
+"edit.a" and "read.a" are about the file a.txt, "run.a" is a command that writes a.txt and run/a.txt, "commit" one of git, "set.21" is about the assistant's own limit.
 """
 
 import json
@@ -28,6 +28,11 @@ AGAIN = "Your answer does not hold"
 SUMMARY = "You keep the record"
 LIMIT = "agent.max_iterations"
 PLACE = "HERE"
+RUN = "mkdir -p run; printf '{what}' > run/{name}.txt; printf '{what}' > {name}.txt; rm -f run/old-{name}; printf '{what}' > .envrc"
+COMMIT = (
+    "[ -d .git ] || git init -q -b main .; printf '{what}' > in-git.txt; git add in-git.txt;"
+    " git -c user.name=o -c user.email=o@x commit -qm '{what}'"
+)
 HOUSE: dict[str, Callable[..., tuple[str, Json]]] = {
     "pay": lambda what: ("pay", {"to": "bob"}),
     "write": lambda what, name: ("write_file", {"path": f"{name}.txt", "text": f"{what} {PLACE}"}),
@@ -36,6 +41,8 @@ HOUSE: dict[str, Callable[..., tuple[str, Json]]] = {
         {"path": f"{name}.txt", "old": PLACE, "new": f"{what} {PLACE}"},
     ),
     "read": lambda what, name: ("read_file", {"path": f"{name}.txt"}),
+    "run": lambda what, name: ("shell", {"command": RUN.format(what=what, name=name)}),
+    "commit": lambda what: ("shell", {"command": COMMIT.format(what=what)}),
     "set": lambda what, value: ("config_set", {"key": LIMIT, "value": int(value)}),
 }
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tomllib
 from asyncio import Event, get_running_loop, timeout
 from collections import Counter
@@ -112,7 +113,9 @@ def files_hold_old_or_new(folder: Path, it: Remains) -> Iterator[str]:
     """What stands there is what the last change that is told of found, or what it put there; one follows from the other (F8)."""
     versions, root = _versions(it), folder / "home" / "workspace"
     paths = {one.path for one in versions} | {
-        str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()
+        str(file.relative_to(root))
+        for file in root.rglob("*")
+        if file.is_file() and ".git" not in file.parts
     }
     ended = {
         (turn, one.call_id)
@@ -129,7 +132,8 @@ def files_hold_old_or_new(folder: Path, it: Remains) -> Iterator[str]:
                 yield f"{path}: {'old' if after == change.old else 'neither old nor new'} after {change}"
         if not changes and path:
             yield f"{path}: nobody tells where it came from"
-    yield from (f"{file.name} was left in the workspace" for file in root.glob(".*"))
+    hidden = (file for file in root.glob(".*") if file.name != ".git")
+    yield from (f"{file.name} was left in the workspace" for file in hidden)
 
 
 def former_versions_are_there(folder: Path, it: Remains) -> Iterator[str]:
@@ -220,9 +224,31 @@ def _at_the_end(it: Remains) -> Iterator[str]:
     left = [
         file.name
         for file in (it.outside.folder / "home" / "undo").glob("*")
-        if file.name not in known
+        if file.name not in known and not file.name.startswith("bound-")  # see bound_files.py
     ]
     yield from (f"{name} was left among the former versions" for name in left)
+    layers = it.outside.folder / "home" / "layers"
+    yield from (f"the layer {one.name} was left" for one in layers.glob("*"))
+    yield from _repositories_are_whole(it.outside.folder / "home" / "workspace", it)
+
+
+def _repositories_are_whole(root: Path, it: Remains) -> Iterator[str]:
+    """And hold what a command committed that is told of as done (F8)."""
+    git = ("git", "-c", "safe.directory=*", "-C", str(root))
+    if not (root / ".git").is_dir():
+        return
+    checked = subprocess.run([*git, "fsck", "--full"], capture_output=True, text=True, check=False)
+    if checked.returncode or "missing" in checked.stdout:
+        yield f"the repository is damaged: {checked.stdout}{checked.stderr}"
+    log = subprocess.run(
+        [*git, "log", "--format=%s"], capture_output=True, text=True, check=False
+    ).stdout
+    for turn in it.turns:
+        results = {one.call_id: one.outcome for one in it.of(turn, ToolFinished)}
+        for call_id, call in it.calls(turn).items():
+            what = json.loads(call.arguments).get("_step", "")
+            if call.name == "shell" and "commit" in what and results[call_id] is Outcome.OK:
+                yield from [f"the commit {what} is lost"] * (what not in log)
 
 
 OF_TOOLS = (servers_execute_at_most_once, servers_are_started_again, _at_the_end)
@@ -244,7 +270,9 @@ async def undo_is_usable(it: Remains) -> list[str]:
         await store.aclose()
     refused = [f"/undo of {one.path}: {one.words}" for one in taken if not one.done]
     return refused + [
-        f"/undo left {file.name}" for file in (home / "workspace").iterdir() if not refused
+        f"/undo left {file.name}"
+        for file in (home / "workspace").rglob("*")
+        if file.is_file() and ".git" not in file.parts and not refused
     ]
 
 
