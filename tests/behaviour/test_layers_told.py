@@ -1,5 +1,6 @@
 """What the owner is told of layers, and does about what waits: the result, /status, /trust, doctor, a HOME of before."""
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from daemon.agent.config import AgentConfig
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.ops.doctor import DoctorInput, run_checks
 from daemon.tools.config import ShellConfig
+from tests.behaviour.test_layer_repositories import owner
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, calls, says
 
@@ -55,6 +57,33 @@ async def test_all_that_is_trusted_brings_nothing_that_waits(
         await command(it, model, "echo 1 > .envrc")
         await it.command("/trust .")
         assert not (it.house.files.workspace.root / ".envrc").exists()
+
+
+LIMITS: dict[str, tuple[str, str]] = {
+    "a folder is renamed": ("python3 -c 'import os; os.rename(\"d\", \"e\")'", "moves with mv only"),
+    "a local path is cloned": ("git clone -q r c", "--no-hardlinks"),
+}
+if os.geteuid() == 0:  # nobody else can give a file away
+    LIMITS["another user's file is written"] = ("echo 2 >> theirs", "belongs to another user")
+
+
+@pytest.mark.parametrize("case", LIMITS)
+async def test_a_command_that_fails_by_its_layer_is_told_why(
+    tmp_path: Path, model: FakeOpenAI, case: str
+) -> None:
+    line, words = LIMITS[case]
+    async with living(tmp_path, model) as it:
+        root = it.house.files.workspace.root
+        (root / "d").mkdir()
+        (root / "theirs").write_text("1")
+        (root / "theirs").chmod(0o666)
+        if case.startswith("another"):
+            os.chown(root / "theirs", 12345, 12345)
+        git = "git init -q r; cd r; git -c user.name=o -c user.email=o@x commit -q --allow-empty -m 1"
+        owner(root, git)
+        told = await command(it, model, line)
+        assert words in told and "exit_code: 0" not in told
+        assert words not in await command(it, model, "echo fine; exit 1")
 
 
 async def test_launchers_that_a_version_before_set_aside_wait_in_their_place(

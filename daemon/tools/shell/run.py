@@ -1,6 +1,8 @@
 """One command, from its layer to its merge."""
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
@@ -17,7 +19,7 @@ from daemon.tools.base import ToolContext
 from daemon.tools.layers.layer import Layer
 from daemon.tools.layers.merge import Merge
 from daemon.tools.shell.network import NetworkProxy
-from daemon.tools.shell.process import Start
+from daemon.tools.shell.process import ProcessResult, Start
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.workspace.command_effects import CommandEffects, Origin
 
@@ -28,6 +30,12 @@ NOT_MERGED = (
     " comes over when the daemon starts again."
 )
 LEFT_TRIES, LEFT_PAUSE_S = 100, 0.05
+# What a program prints where it does what an overlay cannot do, and what does it.
+OVERLAY_LIMITS = {
+    os.strerror(errno.EXDEV): "a folder that was there before moves with mv only",
+    os.strerror(errno.EOVERFLOW): "what belongs to another user of this machine is read-only here",
+    "hardlink different from source": "cloning a local path needs git clone --no-hardlinks",
+}
 
 
 @value
@@ -82,6 +90,13 @@ class CommandRun:
     def holds(self) -> tuple[str, ...]:
         """The private sources that what it prints may hold."""
         return self.origin.holds if self.origin else ()
+
+    def explain(self, ran: ProcessResult) -> str:
+        """What the model may not know of the layer, where it made a command fail."""
+        if ran.exit_code == 0 or self.layer is None or self.layer.kind != "overlay":
+            return ""
+        found = (hint for text, hint in OVERLAY_LIMITS.items() if text in ran.output)
+        return "\n".join(f"(the workspace is an overlay: {hint})" for hint in found)
 
     async def finish(self) -> tuple[Label, str]:
         """It has ended: what it changed comes over. The label of what it printed, and in words what

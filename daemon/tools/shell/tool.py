@@ -207,7 +207,7 @@ async def shell(
     except OSError as error:
         raise ToolError(f"the command could not be started: {error.strerror or error}") from error
     late = f" (timed out after {config.timeout_s:g} s; it was killed)" if ran.timed_out else ""
-    said = (note, run.proxy.report())
+    said = filter(None, (run.explain(ran), note, run.proxy.report()))
     text = "\n".join((f"exit_code: {ran.exit_code}{late}", ran.output or SILENT, *said)).rstrip()
     return ToolOutput(text, ran.exit_code != 0, ran.exit_code, label, holds=run.holds)
 
