@@ -144,8 +144,8 @@ class MergePlan:
         steps = path.split("/")
         places = ["/".join(steps[:count]) for count in range(len(steps) + 1)]
         for place in places[:-1]:
-            judged = self._judge(place)
-            yield from (judged[one] for one in places if one in judged)
+            if judged := self._judge(place):
+                yield from (judged[one] for one in places if one in judged)
 
     def _judge(self, place: str) -> dict[str, str]:
         """What runs later of what is in this folder, or is named by its repository."""
