@@ -155,6 +155,12 @@ async def test_a_deleted_repository_is_kept_aside(commands: Commands, case: str)
     assert owner(commands.root, f"git --git-dir={kept} log --format=%s") == "one\n"
 
 
+async def test_what_waits_of_a_deleted_repository_goes_with_it(commands: Commands) -> None:
+    await run(commands, "git config alias.x '!touch x'")
+    await run(commands, "rm -rf .git")
+    await run(commands, "[ ! -e .git ]")
+
+
 async def test_a_deleted_repository_stays_where_the_owner_works_in_it(commands: Commands) -> None:
     note = await run(commands, "rm -rf .git", meanwhile="echo 3 > a.txt; git commit -qam own")
     assert owner(commands.root, "git log --format=%s") == "own\none\n"

@@ -147,6 +147,7 @@ class Merge:
 
     def _put_away(self, path: str) -> str:
         """A whole folder, which nothing has a history of."""
+        self._remove_held(path)
         source, target = self.layer.workspace / path, self.aside / DELETED / path
         if not lstat(source):
             return ""  # an earlier daemon did it
