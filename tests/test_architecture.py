@@ -55,7 +55,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/providers": 24_900,
     "daemon/services": 2_890,
     "daemon/sessions": 9_900,
-    "daemon/settings": 10_570,
+    "daemon/settings": 10_550,
     "daemon/store": 15_130,
     "daemon/tools": 112_170,
     "daemon/triggers": 23_840,

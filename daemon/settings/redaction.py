@@ -301,9 +301,12 @@ class Redactor:
                 for key, item in thing.items()
             }
         elif names := getattr(kind, "__dataclass_fields__", ()):
-            held = {name: getattr(thing, name) for name in names}
-            new = {name: self._redact(item, needles) for name, item in held.items()}
-            changed = {name: item for name, item in new.items() if item is not held[name]}
+            changed = {
+                name: new
+                for name in names
+                if type(item := getattr(thing, name)) not in PLAIN
+                and (new := self._redact(item, needles)) is not item
+            }
             return replace(thing, **changed) if changed else thing
         return thing if cleaned == thing else cleaned
 
