@@ -4,10 +4,11 @@ files, so one may lie in a repository.
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from daemon.tools.workspace.fs import casefold_name
 
-MAX_INDEX = 200_000_000
+MAX_INDEX, MAX_PATH, MAX_BLOCKS = 100_000_000, 4096, 10_000
 HASHES, FULL, EXTENDED = (20, 32), 0xFFF, 0x4000
 
 
@@ -24,7 +25,9 @@ def is_fine_index(data: bytes) -> bool:
                     return False
         except (IndexError, ValueError):
             continue
-        readable += all(starts.get(block) == 0 for block in _list_blocks(data))
+        blocks = [*islice(_list_blocks(data), MAX_BLOCKS + 1)]
+        is_short = len(blocks) <= MAX_BLOCKS
+        readable += is_short and all(starts.get(block) == 0 for block in blocks)
     return readable > 0
 
 
@@ -52,14 +55,16 @@ def _list_paths(data: bytes, hash_size: int, starts: dict[int, int]) -> Iterator
         if not name <= end < len(data):
             raise ValueError
         path = kept + data[name:end]
-        yield path
+        if len(path) > MAX_PATH:
+            raise ValueError
+        yield path[kept.rfind(b"/") + 1 :]  # the folders before are those of the path before
         at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
 
 
 def _read_back(data: bytes, at: int) -> tuple[int, int]:
     """How much of the path before is not in this one, and where its own part begins."""
     value = data[at] & 127
-    while data[at] & 128:
+    while data[at] & 128 and value <= MAX_INDEX:
         at += 1
         value = ((value + 1) << 7) + (data[at] & 127)
     return value, at + 1

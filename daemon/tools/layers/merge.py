@@ -148,8 +148,13 @@ class Merge:
         source, target = self.layer.workspace / path, self.aside / DELETED / path
         if not lstat(source):
             return ""  # an earlier daemon did it
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.move(source, target)
+        self.aside.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while lstat(target):
+            target = target.with_name(f"{target.name}~")
+        place = target.relative_to(self.aside)
+        make_folders(self.aside, str(place.parent))
+        with hold(self.aside, place):  # no link is above
+            shutil.move(source, target)
         return f"{show_name(path)} was deleted; the repository is kept in {target}"
 
     def _move(self, step: Step, root: Path) -> None:
@@ -259,7 +264,8 @@ def make_folders(root: Path, path: str) -> None:
 
 def copy_across(held: Held, at: Held) -> None:
     """To another file system, or while the source is in use: complete under another name first."""
-    fresh = Held(at.folder, f".{at.name[:200]}.aidaemon-new")
+    name = sha256(os.fsencode(at.name)).hexdigest()
+    fresh = Held(at.folder, f".{name}.aidaemon-new")
     with suppress(FileNotFoundError):
         os.unlink(fresh.name, dir_fd=at.folder)
     if held.is_link():
