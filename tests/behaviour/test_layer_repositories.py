@@ -233,7 +233,7 @@ async def test_long_hashes_and_shallow_clones_come_over(commands: Commands) -> N
         f"git init -q --object-format=sha256 -b main l; cd l; echo 1 > f; git add f; {G} commit -qm long;"
         f" cd ..; {COMMIT}; git clone -q --depth 1 file://$PWD s",
     )
-    look = "cd l; git fsck; git log --format=%s; cd ../s; git fsck; git log --format=%s"
+    look = "cd l; git fsck; git log --format=%s; git status -s; cd ../s; git fsck; git log --format=%s"
     assert owner(commands.root, look) == "long\ntwo\n"
 
 

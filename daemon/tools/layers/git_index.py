@@ -12,23 +12,18 @@ MAX_INDEX, MAX_PATH, MAX_BLOCKS = 100_000_000, 4096, 10_000
 HASHES, FULL, EXTENDED = (20, 32), 0xFFF, 0x4000
 
 
-def is_fine_index(data: bytes) -> bool:
-    """It can be read, and no file in it would be written into a repository or out of the tree. Its
-    hashes are of one length or the other.
+def is_fine_index(data: bytes, *, long: bool) -> bool:
+    """It can be read, and no file in it would be written into a repository or out of the tree.
+    `long`: its hashes are SHA-256.
     """
-    readable = 0
-    for size in HASHES:
-        starts = dict[int, int]()
-        try:
-            for path in _list_paths(data, size, starts):
-                if not _is_fine(path):
-                    return False
-        except (IndexError, ValueError):
-            continue
+    starts = dict[int, int]()
+    try:
+        if not all(map(_is_fine, _list_paths(data, HASHES[long], starts))):
+            return False
         blocks = [*islice(_list_blocks(data), MAX_BLOCKS + 1)]
-        is_short = len(blocks) <= MAX_BLOCKS
-        readable += is_short and all(starts.get(block) == 0 for block in blocks)
-    return readable > 0
+    except (IndexError, ValueError):
+        return False
+    return len(blocks) <= MAX_BLOCKS and all(starts.get(block) == 0 for block in blocks)
 
 
 def _is_fine(path: bytes) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from daemon.core import value
 from daemon.tools.base import ToolError
 from daemon.tools.layers.changes import MEANWHILE, Change, ChangeReader, list_files
-from daemon.tools.layers.held import Held, hold, make_readable
+from daemon.tools.layers.held import FOLDER, Held, hold, make_readable
 from daemon.tools.layers.layer import Layer, remove_tree
 from daemon.tools.layers.plan import MergePlan
 from daemon.tools.layers.step import Step
@@ -151,10 +151,8 @@ class Merge:
         self.aside.mkdir(mode=0o700, parents=True, exist_ok=True)
         while lstat(target):
             target = target.with_name(f"{target.name}~")
-        place = target.relative_to(self.aside)
-        make_folders(self.aside, str(place.parent))
-        with hold(self.aside, place):  # no link is above
-            shutil.move(source, target)
+        make_folders(self.aside, str(target.parent.relative_to(self.aside)))
+        shutil.move(source, target)
         return f"{show_name(path)} was deleted; the repository is kept in {target}"
 
     def _move(self, step: Step, root: Path) -> None:
@@ -256,10 +254,15 @@ def remove_empty(root: Path, path: str) -> None:
 
 def make_folders(root: Path, path: str) -> None:
     """Each that is missing below the root; no link is followed. Raises OSError."""
-    steps = path.split("/") if path else []
-    for count in range(1, len(steps) + 1):
-        with hold(root, "/".join(steps[:count])) as at, suppress(FileExistsError):
-            os.mkdir(at.name, FOLDER_MODE, dir_fd=at.folder)
+    folder = os.open(root, FOLDER)
+    try:
+        for step in path.split("/") if path else []:
+            with suppress(FileExistsError):
+                os.mkdir(step, FOLDER_MODE, dir_fd=folder)
+            above, folder = folder, os.open(step, FOLDER, dir_fd=folder)
+            os.close(above)
+    finally:
+        os.close(folder)
 
 
 def copy_across(held: Held, at: Held) -> None:

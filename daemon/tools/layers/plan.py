@@ -12,7 +12,7 @@ from time import monotonic
 
 from daemon.tools.layers.changes import Change, ChangeReader, leads_out, list_folder
 from daemon.tools.layers.git_index import MAX_INDEX, is_fine_index
-from daemon.tools.layers.repositories import PARTS, Repository
+from daemon.tools.layers.repositories import PARTS, Repository, has_long_hashes
 from daemon.tools.layers.runs_later import (
     clean_settings,
     clean_steps,
@@ -106,7 +106,10 @@ class MergePlan:
         name, hold = path.rpartition("/")[2], Step(change, "hold", RUNS_LATER)
         if rule == "index" and kind in ("file", "deleted"):
             data = read_bytes(change.source, MAX_INDEX) if kind == "file" else None
-            is_fine = kind == "deleted" or (data is not None and is_fine_index(data))
+            place = self._find_repository(path.rpartition("/")[0])
+            if data is None or place is None:
+                return Step(change, "merge") if kind == "deleted" else hold
+            is_fine = is_fine_index(data, long=has_long_hashes(self.reader, place))
             return Step(change, "merge") if is_fine else hold
         if kind == "deleted" and name in POINTERS:
             return Step(change, "merge")

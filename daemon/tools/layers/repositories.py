@@ -12,6 +12,7 @@ from daemon.core import value
 from daemon.tools.layers.changes import Change, ChangeReader
 from daemon.tools.layers.git_objects import DamagedObjects, ObjectStage
 from daemon.tools.layers.held import make_readable
+from daemon.tools.layers.runs_later import clean_settings
 from daemon.tools.layers.step import Step, read
 from daemon.tools.workspace.index import join, lstat
 
@@ -36,7 +37,7 @@ MANY = re.compile(
 )
 CUT = re.compile(rf"(?:{HASH}\n)*+")
 HASHES = re.compile(rf"\b{HASH}\b")
-LONG = re.compile(r"(?i)objectformat\s*=\s*sha256")
+FORMAT = re.compile(r"(?im)^\s*objectformat ?= ?(\w+)\s*$")
 MAX_REFERENCES = 50_000_000
 SHORT = 40
 PARTS = frozenset(("HEAD", "objects", "refs"))
@@ -145,9 +146,7 @@ class Repository:
             cut = files.get("shallow")  # None: it was deleted
         if not new and not targets and not changed:
             return
-        settings = self._root / "config"
-        settings = settings if lstat(settings) else self.reader.upper / self.place / "config"
-        long = bool(LONG.search(read(settings) or ""))
+        long = has_long_hashes(self.reader, self.place)
         if any((len(one) > SHORT) != long for one in targets):
             raise DamagedObjects("a hash has another length")
         name = f"stage-{sha256(self.place.encode()).hexdigest()[:12]}"
@@ -195,6 +194,14 @@ class Repository:
         if text is None or not CUT.fullmatch(text):
             raise DamagedObjects("shallow has no hashes")
         return {*text.split()}
+
+
+def has_long_hashes(reader: ChangeReader, place: str) -> bool:
+    """The hashes of this repository are SHA-256, by its settings as they will be."""
+    roots = (reader.layer.workspace, reader.upper)
+    settings = (root / place / "config" for root in roots)
+    text = read(next(filter(lstat, settings), reader.upper)) or ""
+    return FORMAT.findall(clean_settings(text) or text)[-1:] == ["sha256"]
 
 
 def _is_object(name: str) -> bool:
