@@ -24,6 +24,16 @@ COMMIT = f"echo 2 > a.txt; {G} commit -qam two"
 SWAP = "o=.git/objects; n=$(echo evil | git hash-object -w --stdin); "
 NAMED = "h=$(git rev-parse HEAD:a.txt); chmod -R u+w .git/objects; "
 
+# A file of an object that says another length than it has.
+NO_OBJECT = """
+import hashlib, pathlib, zlib
+data = b"blob 9" + bytes(1) + b"abc"
+name = hashlib.sha1(data).hexdigest()
+place = pathlib.Path(".git/objects", name[:2])
+place.mkdir(exist_ok=True)
+(place / name[2:]).write_bytes(zlib.compress(data))
+"""
+
 
 @pytest.fixture(params=GROUNDS, ids=["overlay", "copy", "landlock"])
 def commands(tmp_path: Path, request: pytest.FixtureRequest) -> Commands:
@@ -69,6 +79,18 @@ DAMAGE: dict[str, str] = {
     "a list of branches that is none": "echo evil > .git/packed-refs",
     "no head": "rm .git/HEAD",
     "no branches": "rm -r .git/refs",
+    "a head that is a folder": "rm .git/HEAD; mkdir .git/HEAD",
+    "a head that is a link": "ln -sf refs/heads/main .git/HEAD",
+    "branches that are a file": "rm -r .git/refs; echo 1 > .git/refs",
+    "a branch that leads to itself": "echo 'ref: refs/heads/main' > .git/refs/heads/main",
+    "a head by a name that git refuses": "echo 'ref: refs/heads/a..b' > .git/HEAD",
+    "a branch by a name that git refuses": "cp .git/refs/heads/main '.git/refs/heads/a b'",
+    "a list that git cannot read": "git pack-refs --all; echo '# more' >> .git/packed-refs",
+    "a list that begins with a tag's commit": "echo ^$(git rev-parse HEAD) > .git/packed-refs",
+    "a branch with a hash of another length": "echo $(git rev-parse HEAD)$(git rev-parse HEAD | cut -c1-24) > .git/refs/heads/main",
+    "an end of history that hides the rest": f"{COMMIT}; git rev-parse HEAD~1 > .git/shallow",
+    "an end of history that is a word": "echo evil > .git/shallow",
+    "what is no object": f"{COMMIT}; python3 -c '{NO_OBJECT}'",
 }  # fmt: skip
 
 
@@ -78,6 +100,44 @@ async def test_nothing_of_a_damaged_repository_comes_over(commands: Commands, da
     assert "nothing of this repository was changed" in note
     assert owner(commands.root, "git log --format=%s; git show HEAD:a.txt") == "one\none\n"
     assert "error" not in owner(commands.root, "git fsck --full")
+
+
+async def test_a_history_that_ends_early_keeps_its_end(commands: Commands) -> None:
+    owner(
+        commands.root, "echo 2 > a.txt; git commit -qam two; git clone -q --depth 1 file://$PWD s"
+    )
+    note = await run(commands, "rm s/.git/shallow")
+    assert "nothing of this repository was changed" in note
+    assert owner(commands.root, "cd s; git log --format=%s; git fsck") == "two\n"
+
+
+async def test_a_history_that_ended_early_becomes_whole(commands: Commands) -> None:
+    owner(
+        commands.root, "echo 2 > a.txt; git commit -qam two; git clone -q --depth 1 file://$PWD s"
+    )
+    await run(commands, "cd s; git fetch -q --unshallow file://${PWD%/s}")
+    assert owner(commands.root, "cd s; git log --format=%s; git fsck") == "two\none\n"
+
+
+async def test_a_repository_of_the_owners_leads_to_no_other(commands: Commands) -> None:
+    await run(commands, "mkdir .git/worktrees; echo worktrees > .git/commondir")
+    assert owner(commands.root, "git log --format=%s") == "one\n"
+
+
+async def test_two_commands_at_once_make_no_repository_with_programs(commands: Commands) -> None:
+    """Neither has made all of it: the second began before the first came over."""
+    (commands.root / "d").mkdir()
+    (commands.root / "d/k").touch()
+    settings = '[core]\\n repositoryformatversion = 0\\n bare = false\\n worktree = .\\n fsmonitor = "touch fired; false"\\n'
+    first = f"cd d; mkdir objects; echo ref: refs/heads/m > HEAD; printf '{settings}' > config"
+    given = Given(["/bin/bash", "-c", "mkdir d/refs"])
+    async with open_run(commands.sandbox, given, around(), Label.TRUSTED, None, "") as one:
+        await run(commands, first)
+        await run_process(one.argv, one.cwd, one.env, DEADLINE, 4000, start=one.start)
+        await one.finish()
+    assert (commands.root / "d/config").exists()
+    owner(commands.root / "d", "git status")
+    assert not [*commands.root.rglob("fired")]
 
 
 async def test_a_pack_whose_index_lies_about_it_shows_what_it_holds(commands: Commands) -> None:
@@ -189,7 +249,9 @@ async def test_long_hashes_and_shallow_clones_come_over(commands: Commands) -> N
         f"git init -q --object-format=sha256 -b main l; cd l; echo 1 > f; git add f; {G} commit -qm long;"
         f" cd ..; {COMMIT}; git clone -q --depth 1 file://$PWD s",
     )
-    look = "cd l; git fsck; git log --format=%s; cd ../s; git fsck; git log --format=%s"
+    look = (
+        "cd l; git fsck; git log --format=%s; git status -s; cd ../s; git fsck; git log --format=%s"
+    )
     assert owner(commands.root, look) == "long\ntwo\n"
 
 
@@ -218,7 +280,7 @@ def test_an_index_is_fine_whatever_hashes_are_in_it(size: int) -> None:
             + b"\0\1b".ljust(10, b"\0")
             + random.randbytes(size)
         )
-        assert is_fine_index(data, size)
+        assert is_fine_index(data, long=size == 32)
 
 
 async def test_references_come_last_and_a_second_merge_does_the_rest(commands: Commands) -> None:

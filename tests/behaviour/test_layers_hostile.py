@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from daemon.core.trust import Label
 from daemon.tools.layers.changes import ChangeReader
+from daemon.tools.layers.git_index import is_fine_index
 from daemon.tools.layers.merge import Merge
 from daemon.tools.shell.run import ORIGIN, merge_left
 from daemon.tools.workspace.command_effects import CommandEffects, Origin
@@ -417,3 +419,68 @@ async def test_a_server_cannot_open_the_owners_files_by_a_link(commands: Command
             for _ in range(2000):
                 await asyncio.to_thread(lambda: ChangeReader(layer, {}).changes)
     assert stat.S_IMODE((place / "file").stat().st_mode) == 0o600
+
+
+async def test_a_pointer_that_is_no_path_ends_no_merge(commands: Commands) -> None:
+    note = await run(commands, "echo 1 > a; mkdir s; printf 'gitdir: x\\0y' > s/.git; ln -s l l")
+    assert "s/.git" in note
+    await run(commands, "mkdir t; echo 'gitdir: ../l/x' > t/.git; echo 2 > a")
+    assert (commands.root / "a").read_text() == "2\n"
+
+
+async def test_names_that_are_no_text_in_a_list_of_branches_end_no_merge(
+    commands: Commands,
+) -> None:
+    root = commands.root
+    (root / "a").write_text("a")
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", "a")
+    git(root, "commit", "-qm", "one")
+    listed = b"1" * 40 + b" refs/heads/\xff\n"
+    (root / ".git/packed-refs").write_bytes(listed)
+    note = await run(commands, "echo 2 > a; git -c user.name=a -c user.email=a@b commit -qam two")
+    assert "nothing of this repository was changed" in note
+    assert (root / "a").read_text() == "2\n"
+
+
+async def test_a_long_name_that_is_no_ascii_comes_over_by_a_copy(commands: Commands) -> None:
+    name = "\u00e4" * 127
+    async with commands.layers.open("one") as layer:
+        (layer.upper / name).write_text("1")
+        Merge.read(layer, commands.quarantine / "kept", {}).apply()
+    assert (commands.root / name).read_text() == "1"
+
+
+async def test_a_deleted_repository_is_kept_behind_no_link(commands: Commands) -> None:
+    place = outside(commands)
+    git(commands.root, "init", "-q", "d/r")
+    for link in ("deleted", "deleted/d", "deleted/d/r", "deleted/d/r/.git"):
+        aside = commands.quarantine / link.replace("/", "-")
+        (aside / link).parent.mkdir(parents=True)
+        (aside / link).symlink_to(place)  # a server's own, kept before
+        async with commands.layers.open("one") as layer:
+            (layer.upper / "d").mkdir()
+            os.mknod(layer.upper / "d/r", stat.S_IFCHR, 0)
+            Merge.read(layer, aside).apply()
+        assert sorted(one.name for one in place.rglob("*")) == ["file", "file", "folder"]
+
+
+NUMBERS = b"\0" * 60  # what an entry holds before its flags
+LONG_INDEXES = {
+    "a number without end": (1, NUMBERS + b"\0\0" + b"\xff" * 3_000_000),
+    "a path without end": (
+        60_001,
+        NUMBERS
+        + (b"\x0f\xff\0" + b"a" * 2_000_000 + b"\0")
+        + (NUMBERS + b"\x0f\xff\0b\0") * 60_000,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LONG_INDEXES)
+def test_a_long_index_is_looked_at_in_moments(case: str) -> None:
+    count, entries = LONG_INDEXES[case]
+    data = b"DIRC" + (4).to_bytes(4, "big") + count.to_bytes(4, "big") + entries
+    began = time.process_time()
+    is_fine_index(data, long=False)
+    assert time.process_time() - began < 5

@@ -55,8 +55,10 @@ class ChangeReader:
     def list_names(self, place: str) -> dict[str, os.stat_result]:
         """What stands in this folder of the view when the command has ended."""
         upper = list_folder(self.upper / place)
-        if self.layer.kind != "overlay":
-            return upper
+        if self.layer.kind != "overlay":  # and what came to its place after it was copied
+            below = self._list_below(place)
+            late = {one: info for one, info in below.items() if self.layer.is_late(info)}
+            return {**late, **upper}
         below = {} if has_mark(self.upper / place, OPAQUE) else self._list_below(place)
         return {name: info for name, info in {**below, **upper}.items() if not is_whiteout(info)}
 

@@ -4,23 +4,26 @@ files, so one may lie in a repository.
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from daemon.tools.workspace.fs import casefold_name
 
-MAX_INDEX = 200_000_000
-FULL, EXTENDED = 0xFFF, 0x4000
+MAX_INDEX, MAX_PATH, MAX_BLOCKS = 100_000_000, 4096, 10_000
+HASHES, FULL, EXTENDED = (20, 32), 0xFFF, 0x4000
 
 
-def is_fine_index(data: bytes, hash_size: int) -> bool:
+def is_fine_index(data: bytes, *, long: bool) -> bool:
     """It can be read, and no file in it would be written into a repository or out of the tree.
-    `hash_size`: its repository's, in bytes.
+    `long`: its hashes are SHA-256.
     """
     starts = dict[int, int]()
     try:
-        is_fine = all(map(_is_fine, _list_paths(data, hash_size, starts)))
-        return is_fine and all(starts.get(block) == 0 for block in _list_blocks(data))
+        if not all(map(_is_fine, _list_paths(data, HASHES[long], starts))):
+            return False
+        blocks = [*islice(_list_blocks(data), MAX_BLOCKS + 1)]
     except (IndexError, ValueError):
         return False
+    return len(blocks) <= MAX_BLOCKS and all(starts.get(block) == 0 for block in blocks)
 
 
 def _is_fine(path: bytes) -> bool:
@@ -47,14 +50,16 @@ def _list_paths(data: bytes, hash_size: int, starts: dict[int, int]) -> Iterator
         if not name <= end < len(data):
             raise ValueError
         path = kept + data[name:end]
-        yield path
+        if len(path) > MAX_PATH:
+            raise ValueError
+        yield path[kept.rfind(b"/") + 1 :]  # the folders before are those of the path before
         at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
 
 
 def _read_back(data: bytes, at: int) -> tuple[int, int]:
     """How much of the path before is not in this one, and where its own part begins."""
     value = data[at] & 127
-    while data[at] & 128:
+    while data[at] & 128 and value <= MAX_INDEX:
         at += 1
         value = ((value + 1) << 7) + (data[at] & 127)
     return value, at + 1

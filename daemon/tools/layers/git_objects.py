@@ -3,27 +3,35 @@ whole, before any reference moves. What git keeps beside them is made anew.
 """
 
 import os
+import re
 import subprocess
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha1, sha256
 from pathlib import Path
+from time import monotonic
 
 from daemon.core import value
 from daemon.tools.layers.layer import remove_tree
 from daemon.tools.workspace.fs import READ_FLAGS
 
-PIECE, MAX_UNPACKED, TIMEOUT_S = 1_000_000, 4_000_000_000, 300
-SHA1_CHARS, SHA256_BYTES = 40, 32
+PIECE, MAX_UNPACKED, HEAD_SIZE = 1_000_000, 4_000_000_000, 32
+LIMITS = 'ulimit -d 2000000; exec "$@"'
+HEADER = re.compile(rb"(?:blob|tree|commit|tag) (0|[1-9][0-9]*)\0")
+SHA1_CHARS = 40
 # Nothing of the repository's own settings, nor of this account's, starts a program.
-GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
+GIT = (
+    "/bin/sh", "-c", LIMITS, "sh", "git", "-c", "core.hooksPath=/dev/null", "-c",
+    "core.fsmonitor=false", "-c", "gc.auto=0",
+)  # fmt: skip
 ENV = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
     "GIT_TERMINAL_PROMPT": "0",
 }
 
@@ -35,24 +43,26 @@ class DamagedObjects(Exception):
 @value
 class ObjectStage:
     """A repository of the daemon's own, at `place`: it holds what a command made and was checked.
-    `real` is where it will go; nothing may be there yet. All of it works in a thread.
+    `real` is where it will go; nothing may be there yet. `until`: when all is to be checked. All
+    of it works in a thread.
     """
 
     place: Path
     real: Path
+    until: float
 
     @classmethod
-    def create(cls, place: Path, real: Path, hash_size: int) -> "ObjectStage":
-        """`hash_size`: in bytes."""
+    def create(cls, place: Path, real: Path, until: float, *, long: bool) -> "ObjectStage":
+        """`long`: its hashes are SHA-256."""
         remove_tree(place)
         for name in ("objects/pack", "objects/info", "refs"):
             (place / name).mkdir(parents=True, mode=0o700)
         (place / "HEAD").write_text("ref: refs/heads/none\n")
         if (real / "objects").is_dir():  # of an earlier merge, which was killed
             (place / "objects/info/alternates").write_text(f"{real}/objects\n")
-        words = "1\n[extensions]\n\tobjectformat = sha256" if hash_size == SHA256_BYTES else "0"
+        words = "1\n[extensions]\n\tobjectformat = sha256" if long else "0"
         (place / "config").write_text(f"[core]\n\trepositoryformatversion = {words}\n")
-        return cls(place, real)
+        return cls(place, real, until)
 
     def add_loose(self, source: Path, name: str) -> None:
         """One object, by its path in a repository. Raises DamagedObjects, OSError."""
@@ -60,16 +70,20 @@ class ObjectStage:
         with os.fdopen(os.open(source, READ_FLAGS), "rb") as file:
             is_short = len(found) == SHA1_CHARS
             digest = sha1(usedforsecurity=False) if is_short else sha256()
-            unpack, left = zlib.decompressobj(), MAX_UNPACKED
+            unpack, size, head = zlib.decompressobj(), 0, b""
             with suppress(zlib.error):
-                while left > 0 and not unpack.eof and (data := file.read(PIECE)):
-                    while data and left > 0 and not unpack.eof:
-                        piece = unpack.decompress(data, PIECE)
-                        digest.update(piece)
-                        left -= len(piece)
-                        data = unpack.unconsumed_tail
-                digest.update(unpack.flush())
-            if not unpack.eof or file.read(1) or digest.hexdigest() != found:
+                while size <= MAX_UNPACKED and not unpack.eof and monotonic() < self.until:
+                    data = unpack.unconsumed_tail or file.read(PIECE)
+                    piece = unpack.decompress(data, PIECE)
+                    if not data and not piece:
+                        break
+                    head = head or piece[:HEAD_SIZE]
+                    digest.update(piece)
+                    size += len(piece)
+            whole = unpack.eof and not (unpack.unused_data or file.read(1))
+            said = HEADER.match(head)
+            is_one = said and int(said[1]) == size - said.end()
+            if not (whole and is_one and digest.hexdigest() == found):
                 raise DamagedObjects(f"object {found} is not what its name says")
         self._link(source, name)
 
@@ -81,20 +95,28 @@ class ObjectStage:
             raise DamagedObjects(f"{pack.name} is damaged")
         return pack.with_suffix(".idx")
 
-    def check_whole(self, targets: Iterable[str], shallow: Path) -> None:
-        """All that can be reached from these hashes is there. Raises DamagedObjects, OSError."""
+    def has_any(self, hashes: Iterable[str]) -> bool:
+        """The repository has one of these. Raises OSError."""
+        lines = "".join(f"{one}\n" for one in hashes)
+        found = lines and self._run("cat-file", "--batch-check", given=lines, git_dir=self.real)
+        return found is None or any(not one.endswith(" missing") for one in found.splitlines())
+
+    def check_whole(self, targets: Iterable[str], shallow: Path | None, *, anew: bool) -> None:
+        """All that can be reached from these hashes is there; with `anew`, of all the others, too.
+        `shallow`: where history ends. Raises DamagedObjects, OSError.
+        """
         lines = "".join(f"{one}\n" for one in dict.fromkeys(targets))
         is_new = not (self.real / "HEAD").exists()
         more = f'"{self.place / "objects"}"'.replace("\\", "\\\\")
-        env = {"GIT_SHALLOW_FILE": str(shallow)} if shallow.is_file() else {}
-        words = ("rev-list", "--objects", "--quiet", "--stdin", "--not", "--all")
+        words = ("rev-list", "--objects", "--quiet", "--stdin", *(() if anew else ("--not",)))
         found = self._run(
             *words,
+            "--all",
             given=lines,
             git_dir=self.place if is_new else self.real,
-            env=env | {"GIT_ALTERNATE_OBJECT_DIRECTORIES": more},
+            env={"GIT_SHALLOW_FILE": str(shallow or ""), "GIT_ALTERNATE_OBJECT_DIRECTORIES": more},
         )
-        if lines and found is None:
+        if (lines or anew) and found is None:
             raise DamagedObjects("a branch or tag names what is not there")
 
     def _link(self, source: Path, name: str) -> None:
@@ -109,9 +131,10 @@ class ObjectStage:
         """What git prints; None where it fails."""
         try:
             done = subprocess.run(
-                [*GIT, f"--git-dir={git_dir}", *words], input=given, env=ENV | (env or {}),
-                cwd=self.place, capture_output=True, text=True, check=False, timeout=TIMEOUT_S,
+                [*GIT, f"--git-dir={git_dir}", *words], input=given.encode(), env=ENV | (env or {}),
+                cwd=self.place, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False,
+                timeout=max(self.until - monotonic(), 0),
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return None
-        return None if done.returncode else done.stdout
+        return None if done.returncode else done.stdout.decode("utf-8", "replace")

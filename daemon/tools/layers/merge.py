@@ -16,7 +16,7 @@ from pathlib import Path
 from daemon.core import value
 from daemon.tools.base import ToolError
 from daemon.tools.layers.changes import MEANWHILE, Change, ChangeReader, list_files
-from daemon.tools.layers.held import Held, hold, make_readable
+from daemon.tools.layers.held import FOLDER, Held, hold, make_readable
 from daemon.tools.layers.layer import Layer, remove_tree
 from daemon.tools.layers.plan import MergePlan
 from daemon.tools.layers.step import Step
@@ -151,7 +151,10 @@ class Merge:
         source, target = self.layer.workspace / path, self.aside / DELETED / path
         if not lstat(source):
             return ""  # an earlier daemon did it
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.aside.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while lstat(target):
+            target = target.with_name(f"{target.name}~")
+        make_folders(self.aside, str(target.parent.relative_to(self.aside)))
         shutil.move(source, target)
         return f"{show_name(path)} was deleted; the repository is kept in {target}"
 
@@ -257,15 +260,21 @@ def remove_empty(root: Path, path: str) -> None:
 def make_folders(root: Path, path: str) -> None:
     """Each that is missing below the root; no link is followed. Raises OSError."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    steps = path.split("/") if path else []
-    for count in range(1, len(steps) + 1):
-        with hold(root, "/".join(steps[:count])) as at, suppress(FileExistsError):
-            os.mkdir(at.name, FOLDER_MODE, dir_fd=at.folder)
+    folder = os.open(root, FOLDER)
+    try:
+        for step in path.split("/") if path else []:
+            with suppress(FileExistsError):
+                os.mkdir(step, FOLDER_MODE, dir_fd=folder)
+            above, folder = folder, os.open(step, FOLDER, dir_fd=folder)
+            os.close(above)
+    finally:
+        os.close(folder)
 
 
 def copy_across(held: Held, at: Held) -> None:
     """To another file system, or while the source is in use: complete under another name first."""
-    fresh = Held(at.folder, f".{at.name[:200]}.aidaemon-new")
+    name = sha256(os.fsencode(at.name)).hexdigest()
+    fresh = Held(at.folder, f".{name}.aidaemon-new")
     with suppress(FileNotFoundError):
         os.unlink(fresh.name, dir_fd=at.folder)
     if held.is_link():

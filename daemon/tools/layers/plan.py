@@ -6,12 +6,13 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
+from time import monotonic
 
 from daemon.tools.layers.changes import Change, ChangeReader, leads_out, list_folder
 from daemon.tools.layers.git_index import MAX_INDEX, is_fine_index
-from daemon.tools.layers.repositories import PARTS, Repository, find_hash_size
+from daemon.tools.layers.repositories import PARTS, Repository, has_long_hashes
 from daemon.tools.layers.runs_later import (
     clean_settings,
     clean_steps,
@@ -23,6 +24,7 @@ from daemon.tools.layers.runs_later import (
 from daemon.tools.layers.step import Step, read, read_bytes
 from daemon.tools.workspace.index import join, lstat
 
+MAX_CHECK_S = 300
 RUNS_LATER = "it could run outside the sandbox later"
 POINTERS = ("commondir", "gitdir", ".git")
 
@@ -36,19 +38,21 @@ class MergePlan:
         self.reader, self.root, self.changes = reader, reader.layer.workspace, changes
         self.goes_on = goes_on  # it may still be changed: nothing is cleaned
         self._judged = dict[str, dict[str, str]]()
+        self._above = dict[str, list[tuple[dict[str, str], list[str]]]]()  # of each folder
         self._repositories = dict[str, str | None]()
 
     @cached_property
     def steps(self) -> list[Step]:
         """In the order of merging. A repository is judged as a whole."""
         plain, repositories = list[Change](), dict[str, list[Change]]()
+        until = monotonic() + MAX_CHECK_S
         for change in self.changes:
             above, _, name = change.path.rpartition("/")
             is_one = change.kind in ("folder", "deleted") or name == ".git"
             place = self._find_repository(change.path if is_one else above)
             (plain if place is None else repositories.setdefault(place, [])).append(change)
         found = [
-            Repository(self.reader, place, changes, self._decide).list_steps()
+            Repository(self.reader, place, changes, self._decide, until).list_steps()
             for place, changes in repositories.items()
         ]
         gone = [steps for steps in found if steps[0].action == "remove"]
@@ -102,8 +106,10 @@ class MergePlan:
         name, hold = path.rpartition("/")[2], Step(change, "hold", RUNS_LATER)
         if rule == "index" and kind in ("file", "deleted"):
             data = read_bytes(change.source, MAX_INDEX) if kind == "file" else None
-            size = find_hash_size(self.reader, self._find_repository(path) or "")
-            is_fine = kind == "deleted" or (data is not None and is_fine_index(data, size))
+            place = self._find_repository(path.rpartition("/")[0])
+            if data is None or place is None:
+                return Step(change, "merge") if kind == "deleted" else hold
+            is_fine = is_fine_index(data, long=has_long_hashes(self.reader, place))
             return Step(change, "merge") if is_fine else hold
         if kind == "deleted" and name in POINTERS:
             return Step(change, "merge")
@@ -135,17 +141,31 @@ class MergePlan:
 
     def _leads_inside(self, change: Change, text: str) -> bool:
         """What it leads to is judged where it is."""
+        if "objects" in self.reader.list_names(change.path.rpartition("/")[0]):
+            return False  # a repository with its own
         to = text.removeprefix("gitdir:").strip()
-        place = Path(os.path.normpath((self.root / change.path).parent / to))
-        return place.is_relative_to(self.root) and place.resolve().is_relative_to(self.root)
+        place = os.path.normpath((self.root / change.path).parent / to)
+        inside = Path(place).is_relative_to(self.root) and "\0" not in to
+        return inside and Path(os.path.realpath(place)).is_relative_to(self.root)
 
     def _find_rules(self, path: str) -> Iterator[str]:
         """Why this place, or a folder above it, runs later."""
-        steps = path.split("/")
-        places = ["/".join(steps[:count]) for count in range(len(steps) + 1)]
-        for place in places[:-1]:
-            if judged := self._judge(place):
-                yield from (judged[one] for one in places if one in judged)
+        folders = ["", *accumulate(path.split("/"), join)][:-1]
+        above = list[tuple[dict[str, str], list[str]]]()
+        for count, place in enumerate(folders):
+            if place not in self._above:
+                judged = self._judge(place)
+                own = [judged[one] for one in folders[: count + 1] if one in judged]
+                here = (
+                    (found, [*rules, found[place]] if place in found else rules)
+                    for found, rules in above
+                )
+                self._above[place] = [*here, (judged, own)]
+            above = self._above[place]
+        for judged, rules in above:
+            yield from rules
+            if path in judged:
+                yield judged[path]
 
     def _judge(self, place: str) -> dict[str, str]:
         """What runs later of what is in this folder, or is named by its repository."""

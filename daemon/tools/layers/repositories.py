@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from stat import S_ISDIR
+from stat import S_IFMT, S_ISDIR
 
 from daemon.core import value
 from daemon.tools.layers.changes import Change, ChangeReader
 from daemon.tools.layers.git_objects import DamagedObjects, ObjectStage
 from daemon.tools.layers.held import make_readable
+from daemon.tools.layers.runs_later import clean_settings
 from daemon.tools.layers.step import Step, read
 from daemon.tools.workspace.index import join, lstat
 
@@ -27,12 +28,17 @@ DATA = re.compile(
     r"|[A-Z]+_(HEAD|MSG|EDITMSG|MODE|RR)|BISECT_\w+"
     r"|(rebase-merge|rebase-apply|sequencer|rr-cache)/.*)"
 )
-# What their texts are.
-ONE = re.compile(rf"ref: refs/[^\0\n]+\n?|{HASH}\n?")
-MANY = re.compile(rf"(#[^\n]*\n|\^{HASH}\n|{HASH} refs/(?!replace/)[^\0\n ]+\n)*")
+# As git itself checks them: a name, what a reference's text is, HEAD's, and those of lists.
+NAME = r"refs(?:/(?!\.)(?:(?!\.\.|@\{)[^\0-\x20\x7f~^:?*\[\\/])++(?<!\.lock))++(?<!\.)"
+ONE = re.compile(rf"{HASH}\n?")
+HEAD = re.compile(rf"(?:ref: (?!.*/HEAD\n?$){NAME}|{HASH})\n?")
+MANY = re.compile(
+    rf"(?:# pack-refs with:[^\n]*\n)?+(?:{HASH} (?!refs/replace/){NAME}\n(?:\^{HASH}\n)?+)*+"
+)
+CUT = re.compile(rf"(?:{HASH}\n)*+")
 HASHES = re.compile(rf"\b{HASH}\b")
-LONG = re.compile(r"(?i)\bobjectformat\s*=\s*\"?sha256\b")
-MAX_REFERENCES = 50_000_000
+FORMAT = re.compile(r"(?im)^\s*objectformat ?= ?(\w+)\s*$")
+MAX_REFERENCES, SHORT = 50_000_000, 40
 PARTS = frozenset(("HEAD", "objects", "refs"))
 LATE = (
     "the owner worked in this repository meanwhile, so theirs stays; the command's branches are"
@@ -44,12 +50,15 @@ UNKNOWN = "it is no known part of a repository"
 
 @value
 class Repository:
-    """One, at `place`, with its changes. `judge`: what is done with a change by itself."""
+    """One, at `place`, with its changes. `judge`: what is done with a change by itself; `until`:
+    see ObjectStage.
+    """
 
     reader: ChangeReader
     place: str
     changes: Sequence[Change]
     judge: Callable[[Change], Step]
+    until: float
 
     def list_steps(self) -> list[Step]:
         """In the order of merging. Its objects are looked at."""
@@ -118,8 +127,11 @@ class Repository:
 
     def _check_objects(self, steps: Sequence[Step]) -> Iterator[Step]:
         """The steps for new ones. Raises DamagedObjects, OSError."""
-        names = self.reader.list_names(self.place).keys()
-        if all(lstat(self._root / one) for one in PARTS) and not names >= PARTS:
+        names = self.reader.list_names(self.place)
+        parts = [(lstat(self._root / one), names.get(one)) for one in PARTS]
+        if all(one for one, _ in parts) and any(
+            one and not (now and S_IFMT(now.st_mode) == S_IFMT(one.st_mode)) for one, now in parts
+        ):
             raise DamagedObjects("HEAD, objects or refs is missing")
         files = {
             self._name(one.change): one.change.source
@@ -128,12 +140,23 @@ class Repository:
         }
         new = [one for one in files if _is_object(one) and not lstat(self._root / one)]
         targets = [*self._list_targets(files)]
-        if not new and not targets:
+        ends, cut = self._read_ends(self._root / "shallow"), self._root / "shallow"
+        if changed := [one.change for one in steps if self._name(one.change) == "shallow"]:
+            cut = files.get("shallow")  # None: it was deleted
+        if not new and not targets and not changed:
             return
+        long = has_long_hashes(self.reader, self.place)
+        if any((len(one) > SHORT) != long for one in targets):
+            raise DamagedObjects("a hash has another length")
         name = f"stage-{sha256(self.place.encode()).hexdigest()[:12]}"
-        stage = ObjectStage.create(
-            self.reader.layer.place / name, self._root, find_hash_size(self.reader, self.place)
-        )
+        place = self.reader.layer.place / name
+        stage = ObjectStage.create(place, self._root, self.until, long=long)
+        later = set[str]()
+        if cut:
+            make_readable(cut)
+            later = self._read_ends(cut)
+        if lstat(self._root / "HEAD") and stage.has_any(later - ends):
+            raise DamagedObjects("shallow would hide what is there")
         for name in filter(LOOSE.fullmatch, new):
             make_readable(files[name])
             stage.add_loose(files[name], name)
@@ -146,7 +169,7 @@ class Repository:
             if pack in files:
                 yield self._bring(pack, source)
             yield self._bring(f"{stem}.idx", index)
-        stage.check_whole(targets, files.get("shallow", self._root / "shallow"))
+        stage.check_whole(targets, cut, anew=bool(ends - later))
 
     def _bring(self, name: str, source: Path) -> Step:
         return Step(Change(join(self.place, name), "file", source), "merge")
@@ -158,17 +181,27 @@ class Repository:
                 continue
             make_readable(source)
             text = read(source, MAX_REFERENCES)
-            if text is None or not (MANY if name == "packed-refs" else ONE).fullmatch(text):
+            form = MANY if name == "packed-refs" else HEAD if name.endswith("HEAD") else ONE
+            is_named = "refs/" not in name or re.fullmatch(NAME, name[name.index("refs/") :])
+            if text is None or not (is_named and form.fullmatch(text)):
                 raise DamagedObjects(f"{name} is no reference")
             yield from HASHES.findall(text)
+
+    def _read_ends(self, place: Path) -> set[str]:
+        """Where a history that is not whole ends. Raises DamagedObjects."""
+        text = read(place, MAX_REFERENCES) if lstat(place) else ""
+        if text is None or not CUT.fullmatch(text):
+            raise DamagedObjects("shallow has no hashes")
+        return {*text.split()}
+
+
+def has_long_hashes(reader: ChangeReader, place: str) -> bool:
+    """The hashes of this repository are SHA-256, by its settings as they will be."""
+    roots = (reader.layer.workspace, reader.upper)
+    settings = (root / place / "config" for root in roots)
+    text = read(next(filter(lstat, settings), reader.upper)) or ""
+    return FORMAT.findall(clean_settings(text) or text)[-1:] == ["sha256"]
 
 
 def _is_object(name: str) -> bool:
     return bool(LOOSE.fullmatch(name) or PACK.fullmatch(name))
-
-
-def find_hash_size(reader: ChangeReader, place: str) -> int:
-    """Of the objects of this repository, in bytes: its own settings count, else its new ones."""
-    places = (root / place / "config" for root in (reader.layer.workspace, reader.upper))
-    text = next((text for text in map(read, places) if text is not None), "")
-    return 32 if LONG.search(text) else 20

@@ -36,6 +36,8 @@ OVERLAY_LIMITS = {
     os.strerror(errno.EOVERFLOW): "what belongs to another user of this machine is read-only here",
     "hardlink different from source": "cloning a local path needs git clone --no-hardlinks",
 }
+# Whatever a command leaves, the conversation goes on, and so does the daemon's start.
+FAILURES = (AidaemonError, OSError, ValueError, RuntimeError)
 
 
 @value
@@ -110,7 +112,7 @@ class CommandRun:
             return await self.judge(), ""
         try:
             label, said = await merge(layer, self.sandbox, self.effects, self.origin, label)
-        except (AidaemonError, OSError) as error:
+        except FAILURES as error:
             why = getattr(error, "strerror", None) or error
             return Label.UNTRUSTED, NOT_MERGED.format(why)
         if layer.kind == "read-only" and self.sandbox.layers:
@@ -195,7 +197,7 @@ async def merge_left(sandbox: Sandbox, effects: CommandEffects) -> list[str]:
         try:
             _, words = await merge(layer, sandbox, effects, own, Label.UNTRUSTED)
             await asyncio.to_thread(layer.drop)
-        except (AidaemonError, OSError) as error:
+        except FAILURES as error:
             words = NOT_MERGED.format(getattr(error, "strerror", None) or error)
         said += [words] * bool(words)
     return said
