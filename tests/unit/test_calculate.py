@@ -1,6 +1,6 @@
 """The tool `calculate`: exact, bounded, and nothing but arithmetic."""
 
-from time import monotonic
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -91,9 +91,9 @@ async def test_what_is_rounded_on_the_way_does_not_miss_a_whole_number(
     ["+".join(["log(7)"] * 55), "*".join(["2**.3"] * 60), "*".join(["exp(.1)"] * 50)],
 )
 async def test_roots_and_logarithms_are_bounded_in_time(expression: str) -> None:
-    began = monotonic()
+    began = process_time()
     await work_out(expression)
-    assert monotonic() - began < 2
+    assert process_time() - began < 2
 
 
 @given(numbers, numbers)
@@ -148,10 +148,10 @@ async def test_what_is_no_arithmetic_is_not_run_and_says_what_can_be_used(expres
     ],
 )
 async def test_what_grows_without_bound_ends_at_once(expression: str) -> None:
-    began = monotonic()
+    began = process_time()
     with pytest.raises(ToolError, match="too large"):
         await work_out(expression)
-    assert monotonic() - began < 1
+    assert process_time() - began < 1
 
 
 async def test_what_cannot_be_divided_and_what_is_too_long_are_named() -> None:
