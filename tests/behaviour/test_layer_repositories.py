@@ -1,6 +1,7 @@
 """What commands do to repositories of git: whole objects come over and references last; what the owner did meanwhile stays, and nothing of the history is lost."""
 
 import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -11,6 +12,7 @@ from daemon.core.trust import Label
 from daemon.tools.base import ToolContext
 from daemon.tools.layers.git_index import is_fine_index
 from daemon.tools.layers.merge import Merge
+from daemon.tools.layers.step import Step
 from daemon.tools.shell.process import run_process
 from daemon.tools.shell.run import Given, open_run
 from tests.behaviour.test_deferred import GIT, GROUNDS
@@ -51,6 +53,21 @@ def owner(root: Path, line: str) -> str:
         ["/bin/bash", "-c", line], cwd=root, env=GIT, capture_output=True, text=True, check=False, timeout=60
     )  # fmt: skip
     return done.stdout + done.stderr
+
+
+class Watched(list[Step]):
+    """Steps of a merge that is killed before its first one: the next daemon does them then."""
+
+    def __init__(self, steps: list[Step], then: Callable[[], object]) -> None:
+        super().__init__(steps)
+        self.then, self.walks = then, 0
+
+    def __iter__(self) -> Iterator[Step]:
+        self.walks += 1
+        if self.walks == 1:  # it notes what it is about to do
+            yield from super().__iter__()
+        else:
+            self.then()
 
 
 def around() -> ToolContext:
@@ -253,6 +270,32 @@ async def test_long_hashes_and_shallow_clones_come_over(commands: Commands) -> N
         "cd l; git fsck; git log --format=%s; git status -s; cd ../s; git fsck; git log --format=%s"
     )
     assert owner(commands.root, look) == "long\ntwo\n"
+
+
+async def test_an_index_is_read_by_the_settings_that_come_over(commands: Commands) -> None:
+    """What of new settings does not come over says nothing of the hashes."""
+    await run(
+        commands,
+        "git init -q r; cd r; echo 1 > f; git add f; echo 'objectformat = sha256' > .git/config",
+    )
+    assert (commands.root / "r/.git/config").read_text().strip() == ""
+    assert owner(commands.root, "cd r; git ls-files") == "f\n"
+
+
+async def test_a_killed_merge_deletes_what_its_command_deleted(commands: Commands) -> None:
+    (commands.root / "d").mkdir()
+    (commands.root / "d/old").write_text("old")
+    line = "rm -r d; mkdir d; echo new > d/new"
+    given = Given(["/bin/bash", "-c", line])
+    async with open_run(commands.sandbox, given, around(), Label.TRUSTED, None, "") as one:
+        await run_process(one.argv, one.cwd, one.env, DEADLINE, 4000, start=one.start)
+        assert one.layer
+        kept = commands.quarantine / "kept"
+        merge = Merge.read(one.layer, kept)
+        steps = [*merge.steps]
+        first = Watched(steps, lambda: Merge.read(one.layer, kept).apply())
+        replace(merge, steps=first).apply()
+    assert [path.name for path in (commands.root / "d").iterdir()] == ["new"]
 
 
 async def test_a_large_commit_and_many_branches_come_over(commands: Commands) -> None:

@@ -2,6 +2,7 @@
 whole, before any reference moves. What git keeps beside them is made anew.
 """
 
+import errno
 import os
 import re
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 
 from daemon.core import value
-from daemon.tools.layers.layer import remove_tree
+from daemon.tools.layers.layer import copy_file, remove_tree
 from daemon.tools.workspace.fs import READ_FLAGS
 
 PIECE, MAX_UNPACKED, HEAD_SIZE = 1_000_000, 4_000_000_000, 32
@@ -43,8 +44,8 @@ class DamagedObjects(Exception):
 @value
 class ObjectStage:
     """A repository of the daemon's own, at `place`: it holds what a command made and was checked.
-    `real` is where it will go; nothing may be there yet. `until`: when all is to be checked. All
-    of it works in a thread.
+    `real`, which need not exist, is where it will go. `until`: when all is to be checked. All of
+    it works in a thread.
     """
 
     place: Path
@@ -119,11 +120,22 @@ class ObjectStage:
         if (lines or anew) and found is None:
             raise DamagedObjects("a branch or tag names what is not there")
 
+    def drop_links(self) -> None:
+        """What was checked has one name again; the indexes that git made stay."""
+        for one in self.place.glob("objects/*/*"):
+            if one.suffix != ".idx":
+                one.unlink()
+
     def _link(self, source: Path, name: str) -> None:
         target = self.place / name
         target.parent.mkdir(exist_ok=True)
         target.unlink(missing_ok=True)
-        os.link(source, target, follow_symlinks=False)
+        try:
+            os.link(source, target, follow_symlinks=False)
+        except OSError as error:  # the layers may lie on a disk of their own
+            if error.errno != errno.EXDEV:
+                raise
+            copy_file(source, target)
 
     def _run(
         self, *words: str, git_dir: Path, given: str = "", env: dict[str, str] | None = None

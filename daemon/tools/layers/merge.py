@@ -74,7 +74,8 @@ class Merge:
         """
         held, other, failed = dict[str, str](), list[str](), list[str]()
         if self.own is None:
-            self.layer.note_moves(one.change.path for one in self.steps if one.action == "merge")
+            merged = (one.change for one in self.steps if one.action == "merge")
+            self.layer.note_moves(one.path for one in merged if one.kind != "deleted")
         for step in self.steps:
             try:
                 line = self._do(step)
@@ -190,9 +191,11 @@ class Merge:
                 self.own[change.path] = info.st_ctime_ns
 
     def _write(self, path: str, text: str) -> None:
+        fresh = self.layer.place / "cleaned"
+        fresh.write_text(text)
         make_folders(self.layer.workspace, path.rpartition("/")[0])
-        with hold(self.layer.workspace, path) as at, open(at.name, "x", opener=at.open) as file:
-            file.write(text)
+        with hold(self.layer.place, fresh) as held, hold(self.layer.workspace, path) as at:
+            copy_across(held, at)
 
     def _remove(self, path: str) -> None:
         """A folder that the owner has put something into meanwhile stays."""

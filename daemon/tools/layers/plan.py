@@ -3,6 +3,7 @@ run later outside the sandbox waits for the owner, and lies over the views of la
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -12,7 +13,7 @@ from time import monotonic
 
 from daemon.tools.layers.changes import Change, ChangeReader, leads_out, list_folder
 from daemon.tools.layers.git_index import MAX_INDEX, is_fine_index
-from daemon.tools.layers.repositories import PARTS, Repository, has_long_hashes
+from daemon.tools.layers.repositories import PARTS, Repository
 from daemon.tools.layers.runs_later import (
     clean_settings,
     clean_steps,
@@ -27,6 +28,7 @@ from daemon.tools.workspace.index import join, lstat
 MAX_CHECK_S = 300
 RUNS_LATER = "it could run outside the sandbox later"
 POINTERS = ("commondir", "gitdir", ".git")
+FORMAT = re.compile(r"(?im)^\s*objectformat ?= ?(\w+)\s*$")
 
 
 class MergePlan:
@@ -52,7 +54,9 @@ class MergePlan:
             place = self._find_repository(change.path if is_one else above)
             (plain if place is None else repositories.setdefault(place, [])).append(change)
         found = [
-            Repository(self.reader, place, changes, self._decide, until).list_steps()
+            Repository(
+                self.reader, place, changes, self._decide, self._has_long_hashes(place), until
+            ).list_steps()
             for place, changes in repositories.items()
         ]
         gone = [steps for steps in found if steps[0].action == "remove"]
@@ -109,7 +113,7 @@ class MergePlan:
             place = self._find_repository(path.rpartition("/")[0])
             if data is None or place is None:
                 return Step(change, "merge") if kind == "deleted" else hold
-            is_fine = is_fine_index(data, long=has_long_hashes(self.reader, place))
+            is_fine = is_fine_index(data, long=self._has_long_hashes(place))
             return Step(change, "merge") if is_fine else hold
         if kind == "deleted" and name in POINTERS:
             return Step(change, "merge")
@@ -133,6 +137,17 @@ class MergePlan:
             known = (read(before) or "") if before.is_file() else ""
             return self._clean(change, clean_steps(name, text, known))
         return hold
+
+    def _has_long_hashes(self, place: str) -> bool:
+        """The hashes of this repository are SHA-256, by its settings as they will be."""
+        own = self.root / place / "config"
+        if lstat(own) or self.goes_on:
+            text = read(own) or ""
+        else:
+            new = read(self.reader.upper / place / "config") or ""
+            cleaned = clean_settings(new)
+            text = new if cleaned is None else cleaned
+        return FORMAT.findall(text)[-1:] == ["sha256"]
 
     def _clean(self, change: Change, cleaned: str | None) -> Step:
         if cleaned is None:

@@ -10,9 +10,8 @@ from stat import S_IFMT, S_ISDIR
 
 from daemon.core import value
 from daemon.tools.layers.changes import Change, ChangeReader
-from daemon.tools.layers.git_objects import DamagedObjects, ObjectStage
+from daemon.tools.layers.git_objects import SHA1_CHARS, DamagedObjects, ObjectStage
 from daemon.tools.layers.held import make_readable
-from daemon.tools.layers.runs_later import clean_settings
 from daemon.tools.layers.step import Step, read
 from daemon.tools.workspace.index import join, lstat
 
@@ -37,8 +36,7 @@ MANY = re.compile(
 )
 CUT = re.compile(rf"(?:{HASH}\n)*+")
 HASHES = re.compile(rf"\b{HASH}\b")
-FORMAT = re.compile(r"(?im)^\s*objectformat ?= ?(\w+)\s*$")
-MAX_REFERENCES, SHORT = 50_000_000, 40
+MAX_REFERENCES = 50_000_000
 PARTS = frozenset(("HEAD", "objects", "refs"))
 LATE = (
     "the owner worked in this repository meanwhile, so theirs stays; the command's branches are"
@@ -50,14 +48,15 @@ UNKNOWN = "it is no known part of a repository"
 
 @value
 class Repository:
-    """One, at `place`, with its changes. `judge`: what is done with a change by itself; `until`:
-    see ObjectStage.
+    """One, at `place`, with its changes. `judge`: what is done with a change by itself; `long`,
+    `until`: see ObjectStage.
     """
 
     reader: ChangeReader
     place: str
     changes: Sequence[Change]
     judge: Callable[[Change], Step]
+    long: bool
     until: float
 
     def list_steps(self) -> list[Step]:
@@ -118,8 +117,10 @@ class Repository:
     def _put_beside(self, step: Step) -> Step:
         """Where the owner's stays: the command's branch by another name, the rest aside."""
         change, name = step.change, self._name(step.change)
-        if step.action in ("hold", "drop") or change.kind == "deleted":
-            return step if step.action == "hold" else Step(change, "drop")
+        if step.action == "hold":
+            return step
+        if step.action == "drop" or change.kind == "deleted":
+            return Step(change, "drop")
         if name.startswith("refs/") and change.kind == "file":
             path = join(self.place, f"refs/layer/{name.removeprefix('refs/')}")
             return Step(Change(path, "file", change.source), "merge")
@@ -127,12 +128,7 @@ class Repository:
 
     def _check_objects(self, steps: Sequence[Step]) -> Iterator[Step]:
         """The steps for new ones. Raises DamagedObjects, OSError."""
-        names = self.reader.list_names(self.place)
-        parts = [(lstat(self._root / one), names.get(one)) for one in PARTS]
-        if all(one for one, _ in parts) and any(
-            one and not (now and S_IFMT(now.st_mode) == S_IFMT(one.st_mode)) for one, now in parts
-        ):
-            raise DamagedObjects("HEAD, objects or refs is missing")
+        self._check_parts()
         files = {
             self._name(one.change): one.change.source
             for one in steps
@@ -140,21 +136,15 @@ class Repository:
         }
         new = [one for one in files if _is_object(one) and not lstat(self._root / one)]
         targets = [*self._list_targets(files)]
-        ends, cut = self._read_ends(self._root / "shallow"), self._root / "shallow"
-        if changed := [one.change for one in steps if self._name(one.change) == "shallow"]:
-            cut = files.get("shallow")  # None: it was deleted
-        if not new and not targets and not changed:
+        is_cut_anew = any(self._name(one.change) == "shallow" for one in steps)
+        cut = files.get("shallow") if is_cut_anew else self._root / "shallow"
+        if not new and not targets and not is_cut_anew:
             return
-        long = has_long_hashes(self.reader, self.place)
-        if any((len(one) > SHORT) != long for one in targets):
+        if any((len(one) > SHA1_CHARS) != self.long for one in targets):
             raise DamagedObjects("a hash has another length")
-        name = f"stage-{sha256(self.place.encode()).hexdigest()[:12]}"
-        place = self.reader.layer.place / name
-        stage = ObjectStage.create(place, self._root, self.until, long=long)
-        later = set[str]()
-        if cut:
-            make_readable(cut)
-            later = self._read_ends(cut)
+        place = self.reader.layer.place / f"stage-{sha256(self.place.encode()).hexdigest()[:12]}"
+        stage = ObjectStage.create(place, self._root, self.until, long=self.long)
+        ends, later = self._read_ends(self._root / "shallow"), self._read_ends(cut)
         if lstat(self._root / "HEAD") and stage.has_any(later - ends):
             raise DamagedObjects("shallow would hide what is there")
         for name in filter(LOOSE.fullmatch, new):
@@ -170,6 +160,18 @@ class Repository:
                 yield self._bring(pack, source)
             yield self._bring(f"{stem}.idx", index)
         stage.check_whole(targets, cut, anew=bool(ends - later))
+        stage.drop_links()
+
+    def _check_parts(self) -> None:
+        """What was a repository still is one. Raises DamagedObjects."""
+        names = self.reader.list_names(self.place)
+        before = {one: info for one in PARTS if (info := lstat(self._root / one))}
+        kept = (
+            (now := names.get(one)) and S_IFMT(now.st_mode) == S_IFMT(info.st_mode)
+            for one, info in before.items()
+        )
+        if len(before) == len(PARTS) and not all(kept):
+            raise DamagedObjects("HEAD, objects or refs is missing")
 
     def _bring(self, name: str, source: Path) -> Step:
         return Step(Change(join(self.place, name), "file", source), "merge")
@@ -187,20 +189,16 @@ class Repository:
                 raise DamagedObjects(f"{name} is no reference")
             yield from HASHES.findall(text)
 
-    def _read_ends(self, place: Path) -> set[str]:
+    def _read_ends(self, place: Path | None) -> set[str]:
         """Where a history that is not whole ends. Raises DamagedObjects."""
-        text = read(place, MAX_REFERENCES) if lstat(place) else ""
+        if place is None or not lstat(place):
+            return set()
+        if place.is_relative_to(self.reader.layer.place):
+            make_readable(place)
+        text = read(place, MAX_REFERENCES)
         if text is None or not CUT.fullmatch(text):
             raise DamagedObjects("shallow has no hashes")
         return {*text.split()}
-
-
-def has_long_hashes(reader: ChangeReader, place: str) -> bool:
-    """The hashes of this repository are SHA-256, by its settings as they will be."""
-    roots = (reader.layer.workspace, reader.upper)
-    settings = (root / place / "config" for root in roots)
-    text = read(next(filter(lstat, settings), reader.upper)) or ""
-    return FORMAT.findall(clean_settings(text) or text)[-1:] == ["sha256"]
 
 
 def _is_object(name: str) -> bool:
