@@ -38,7 +38,7 @@ async def test_f8_whenever_it_is_killed_what_a_command_changed_comes_over_whole(
     killed: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     began, before = monotonic(), killed.kills
-    born = told(killed, tmp_path, {CHAT: [Said("a", "[{0}a run.x]")]}, finely=True)
+    born = told(killed, tmp_path, {CHAT: [Said("a", "[{0}a run.x run.x]")]}, finely=True)
     ends = await every_moment(killed, born, ROLLED_BACK)
     assert outcomes(ends) >= {Outcome.OK, Outcome.UNKNOWN}
     tell(capsys, "a command", killed.kills - before, began)
@@ -72,6 +72,10 @@ WRONG: dict[str, tuple[Spoil, str]] = {
         spoiled(lambda home: next((home / "workspace/.git/objects").glob("??/*")).unlink()),
         "is damaged",
     ),
+    "half of a command is lost": (
+        spoiled(lambda home: (home / "workspace/x.txt").unlink()),
+        "half of the command",
+    ),
     "a commit is lost": (
         spoiled(lambda home: (home / "workspace/.git/refs/heads/main").unlink()),
         "is lost",
@@ -82,5 +86,7 @@ WRONG: dict[str, tuple[Spoil, str]] = {
 async def test_the_check_sees_every_kind_of_wrong_done_to_repositories_f8(
     killed: World, tmp_path: Path
 ) -> None:
-    (it,) = await ended(killed, [[told(killed, tmp_path, {CHAT: [Said("a", "[{0}a commit]")]})()]])
+    (it,) = await ended(
+        killed, [[told(killed, tmp_path, {CHAT: [Said("a", "[{0}a commit run.x]")]})()]]
+    )
     assert unseen(WRONG, it) == []

@@ -28,7 +28,7 @@ AGAIN = "Your answer does not hold"
 SUMMARY = "You keep the record"
 LIMIT = "agent.max_iterations"
 PLACE = "HERE"
-RUN = "mkdir -p run; printf '{what}' > run/{name}.txt; printf '{what}' > {name}.txt; rm -f run/old-{name}; printf '{what}' > .envrc"
+RUN = "rm -rf run; mkdir run; printf '{what}' > run/{what}.txt; printf '{what}' > {name}.txt; printf '{what}' > .envrc"
 COMMIT = (
     "[ -d .git ] || git init -q -b main .; printf '{what}' > in-git.txt; git add in-git.txt;"
     " git -c user.name=o -c user.email=o@x commit -qm '{what}'"

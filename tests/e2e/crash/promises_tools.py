@@ -230,6 +230,26 @@ def _at_the_end(it: Remains) -> Iterator[str]:
     layers = it.outside.folder / "home" / "layers"
     yield from (f"the layer {one.name} was left" for one in layers.glob("*"))
     yield from _repositories_are_whole(it.outside.folder / "home" / "workspace", it)
+    yield from _commands_come_over_whole(it.outside.folder / "home" / "workspace", it)
+
+
+def _commands_come_over_whole(root: Path, it: Remains) -> Iterator[str]:
+    """Of what the last command changed, all or nothing is there (F8)."""
+    versions = _versions(it)
+    calls = {
+        f"{turn}/{call}"
+        for turn in it.turns
+        for call, one in it.calls(turn).items()
+        if one.name == "shell"
+    }
+    last = [one for one in versions if f"{one.turn}/{one.call_id}" in calls][-1:]
+    changed = [
+        one
+        for one in versions
+        if last and (one.turn, one.call_id) == (last[0].turn, last[0].call_id)
+    ]
+    if len({_hash(root / one.path) == one.new for one in changed}) > 1:
+        yield f"half of the command of turn {last[0].turn} came over: {changed}"
 
 
 def _repositories_are_whole(root: Path, it: Remains) -> Iterator[str]:
