@@ -103,7 +103,7 @@ WORKS: dict[str, tuple[list[str], str, str]] = {
         "cat *.py | grep -c '#'", "300\n",
     ),
     "a server of one's own that is asked": (
-        ["python3 -m http.server 8123 >/dev/null 2>&1 & sleep 0.5; python3 -c \"import urllib.request as u; print(u.urlopen('http://127.0.0.1:8123/a.txt').read().decode().strip())\" > out; kill %1"],
+        ["python3 -m http.server 8123 >/dev/null 2>&1 & until python3 -c \"import urllib.request as u; print(u.urlopen('http://127.0.0.1:8123/a.txt').read().decode().strip())\" > out 2>/dev/null; do sleep 0.1; done; kill %1"],
         "cat out", "one\n",
     ),
     "settings of git are the owner's": (["git config user.name me; git remote add o https://x.example/r; git config user.name > out"], "cat out; git remote; git config user.name || echo nobody", "me\nnobody\n"),
