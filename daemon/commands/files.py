@@ -88,7 +88,8 @@ class TrustCommands:
             ]
             await labels.remove(below)
             scope = LabelScope.TREE if is_folder else LabelScope.FILE
-            digest = "" if is_folder else await asyncio.to_thread(labels.hash_file, place)
+            identify = labels.find_repository if is_folder else labels.hash_file
+            digest = await asyncio.to_thread(identify, place)
             foreign: list[ForeignContent] = []
             if label is Label.TRUSTED:
                 keys = await asyncio.to_thread(list_foreign_below, index, labels, place, nested)

@@ -265,8 +265,9 @@ class LabelScope(StrEnum):
 @value
 class FileLabel:
     """The label of a place in the workspace, and the turn that gave it. Where there is a `digest`,
-    a good label is for this content alone. `holds`: private sources that were read, unordered,
-    before it was written. `maker`: what left a bad one: a command's hash, or a word.
+    a good label is for this content alone, or for this repository. `holds`: private sources that
+    were read, unordered, before it was written. `maker`: what left a bad one: a command's hash, or
+    a word.
     """
 
     path: AnyPath

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -169,6 +170,51 @@ async def test_trust_is_for_a_folder_but_not_for_a_repository_of_its_own_in_it(
         assert found == [TRUSTED, UNTRUSTED]
         await it.command("/untrust notes.txt")
         assert (await it.house.files.read("notes.txt", bytes))[1] is UNTRUSTED
+
+
+def replace(folder: Path) -> None:
+    """The owner's own hand puts another repository in its place."""
+    rmtree(folder)
+    (folder / ".git").mkdir(parents=True)
+    (folder / "README.md").write_text("text")
+
+
+async def test_a_repository_that_the_owners_command_makes_is_theirs_until_another_lies_there(
+    desk: Desk,
+) -> None:
+    (desk.root / "old").mkdir()
+    (desk.root / "old/laid.txt").write_text("text")
+    for line in ("git init -q new && echo text > new/a.txt", "cd old && git init -q", "mv new n"):
+        assert await ran(desk, line) is TRUSTED
+    (desk.root / "n/by_hand.txt").write_text("text")
+    for path in ("n/a.txt", "n/by_hand.txt", "n/.git/HEAD", "old/laid.txt"):
+        assert await label(desk, path) is TRUSTED
+    assert await ran(desk, "cat n/by_hand.txt") is TRUSTED
+    replace(desk.root / "n")
+    assert await label(desk, "n/README.md") is UNTRUSTED
+    assert await ran(desk, "cat old/laid.txt") is UNTRUSTED
+
+
+async def test_a_repository_made_in_a_folder_of_a_strangers_makes_nothing_there_the_owners(
+    desk: Desk,
+) -> None:
+    assert await ran(desk, "mkdir -p got && echo evil > got/a.txt", outside=True) is UNTRUSTED
+    assert await ran(desk, "cd got && git init -q") is UNTRUSTED
+    (desk.root / "got/b.txt").write_text("text")
+    assert await label(desk, "got/a.txt") is await label(desk, "got/b.txt") is UNTRUSTED
+
+
+async def test_trust_for_a_repository_ends_when_another_lies_there(tmp_path: Path) -> None:
+    async with FakeOpenAI() as model, living(tmp_path, model, trusted=False) as it:
+        repository = it.house.files.workspace.root / "repo"
+        repository.mkdir()
+        replace(repository)
+        await it.command("/trust repo")
+        assert (await it.house.files.read("repo/README.md", bytes))[1] is TRUSTED
+        assert "a stranger's" not in await it.command("/status")
+        replace(repository)
+        assert (await it.house.files.read("repo/README.md", bytes))[1] is UNTRUSTED
+        assert "a stranger's (repo/: 1)" in await it.command("/status")
 
 
 def hand(folder: Path, sandbox: str, start: str = "true") -> dict[str, object]:

@@ -117,11 +117,12 @@ class CommandEffects:
                 if one.digest
             ):
                 label = Label.UNTRUSTED
-            now, added = labels.snapshot(), list[FileLabel]()
+            now, added, trees = labels.snapshot(), list[FileLabel](), list[str]()
             foreign: list[ForeignContent] = []
             if label is Label.TRUSTED:
                 known = partial(label_own, changed, now, origin.turn)
                 added = await asyncio.to_thread(lambda: [*known()])
+                trees = await asyncio.to_thread(lambda: find_new_repositories(changed, now))
             elif changed:
                 find = partial(label_foreign, changed, await self.look(), now, origin)
                 added, foreign = await asyncio.to_thread(find)
@@ -131,6 +132,8 @@ class CommandEffects:
             await files.prune_if_due()
             renamed = await asyncio.to_thread(self._find_renamed, changed)
             said = await asyncio.to_thread(apply)
+            for one in trees:
+                await labels.save(label_repository(one, labels, origin.turn))
             if self.protected:
                 await asyncio.to_thread(self.protected.note, renamed)
             gone = [one.path for one in changed if one.gone]
@@ -190,6 +193,23 @@ def label_own(changed: Iterable[ChangedFile], labels: FileLabels, turn: str) -> 
                 yield from labels.label_new_names([one.path], turn, Label.TRUSTED)
         elif one.held or labels.find_label(one.path, one.digest) is Label.UNTRUSTED:
             yield FileLabel(one.path, Label.TRUSTED, turn, digest=one.digest)
+
+
+def find_new_repositories(changed: Iterable[ChangedFile], labels: FileLabels) -> list[str]:
+    """Folders of the owner's in which something trusted makes a repository. In a thread."""
+    splits = (f"{one.path}/".partition("/.git/") for one in changed if not (one.gone or one.held))
+    return [
+        place
+        for place in {place for place, git, _ in splits if git}
+        if labels.find_folder_label(f"{place}/") is Label.TRUSTED
+        and not os.path.lexists(labels.workspace.root / place / ".git")
+    ]
+
+
+def label_repository(place: str, labels: FileLabels, turn: str) -> list[FileLabel]:
+    """It is the owner's, as its folder was, as long as it is this one."""
+    born = labels.find_repository(place)
+    return [FileLabel(place, Label.TRUSTED, turn, LabelScope.TREE, born)] if born else []
 
 
 def label_foreign(

@@ -4,10 +4,12 @@ Every step of a path is opened by itself: to resolve a path first and open it th
 moment in which a link can be slipped in.
 """
 
+import ctypes
 import errno
 import os
 import re
 import stat
+import struct
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -37,6 +39,7 @@ PROBLEMS = {
     errno.ELOOP: "a symbolic link, which is not followed; use the real path",
     errno.EILSEQ: "the path or the text holds broken characters; nothing was changed",
 }
+NO_FOLLOW, BIRTH_TIME, BIRTH_AT = 0x100, 0x800, 80  # of statx(2)
 INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0]")
 
 
@@ -46,6 +49,23 @@ def mode_of(path: Path) -> int:
         return path.stat().st_mode
     except (OSError, ValueError):
         return 0
+
+
+def find_birth(path: Path) -> str:
+    """When this file or folder was made, which no program can set, so another one in its place has
+    another birth. "" where there is none, or where the disk does not say.
+    """
+    found = ctypes.create_string_buffer(256)
+    try:
+        statx = ctypes.CDLL(None).statx
+    except AttributeError:  # no Linux
+        with suppress(OSError):
+            return str(getattr(path.lstat(), "st_birthtime", ""))
+        return ""
+    if statx(-1, os.fsencode(path), NO_FOLLOW, BIRTH_TIME, found):
+        return ""
+    seconds, ns = struct.unpack_from("qI", found, BIRTH_AT)
+    return f"{seconds}.{ns:09}" if struct.unpack_from("I", found)[0] & BIRTH_TIME else ""
 
 
 @lru_cache(maxsize=4096)

@@ -14,7 +14,7 @@ from threading import Lock
 
 from daemon.core import value
 from daemon.core.rows import LabelScope
-from daemon.core.trust import Label, join_all
+from daemon.core.trust import Label
 from daemon.tools.workspace.labels import SETTLED_NS, FileLabels, casefold_path, file_clock_ns
 
 MAX_ENTRIES = 200_000
@@ -117,9 +117,8 @@ class WorkspaceIndex:
 
 def _judge(place: str, folder: Folder, labels: FileLabels, states: dict[str, Label]) -> Label:
     """What a folder says of what is in it, unless a file has a label of its own."""
-    group = labels.by_folded.get(casefold_path(place), {}).values() if labels.by_folded else ()
-    if trees := [one.label for one in group if one.scope is LabelScope.TREE]:
-        return join_all(trees)
+    if labels.by_folded and (found := labels.find_tree(place, casefold_path(place))):
+        return found
     if not place:
         return Label.TRUSTED
     above = states.get(place.rpartition("/")[0], Label.TRUSTED)

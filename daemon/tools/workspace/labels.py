@@ -20,7 +20,7 @@ from daemon.store.journal import Store, Tx
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.calls import HEARTBEAT_FILE
 from daemon.tools.workspace.foreign import TINY, ForeignContents, Held
-from daemon.tools.workspace.fs import READ_FLAGS, Workspace, casefold_name
+from daemon.tools.workspace.fs import READ_FLAGS, Workspace, casefold_name, find_birth
 
 NO_FILE = ""
 OWNERS, NOTE = "owner", "note"  # makers that are no command of a stranger's
@@ -244,12 +244,28 @@ class FileLabels:
     def _find_tree_label(self, name: str) -> Label:
         folded = _list_ancestors(casefold_path(name))[1:]
         for place, spelled in zip(folded, _list_ancestors(name)[1:], strict=True):
-            group = self.by_folded.get(place, {}).values()
-            if trees := [one.label for one in group if one.scope is LabelScope.TREE]:
-                return join_all(trees)
+            if found := self.find_tree(spelled, place):
+                return found
             if spelled and os.path.lexists(self.workspace.root / spelled / ".git"):
                 return UNTRUSTED
         return TRUSTED
+
+    def find_tree(self, place: str, folded: str) -> Label | None:
+        """The label for everything in this folder, if it has one of its own. That of a repository
+        ends with it: another in its place is not known.
+        """
+        group = self.by_folded.get(folded, {}).values()
+        trees = [one for one in group if one.scope is LabelScope.TREE]
+        births = {one.digest for one in trees if one.label is TRUSTED and one.digest}
+        if births and births != {self.find_repository(place)}:
+            return UNTRUSTED
+        return join_all(one.label for one in trees) if trees else None
+
+    def find_repository(self, name: str) -> str:
+        """Which one lies in this folder: its birth; "" for none. That of the workspace is none of
+        its own.
+        """
+        return find_birth(self.workspace.root / name / ".git") if name else ""
 
     def find_label(self, name: str, digest: str = "", owner: int | None = None) -> Label:
         """Of a file that holds this; without a digest, of what stands on the disk. `owner`: whose
