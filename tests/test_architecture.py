@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 9_900,
     "daemon/settings": 10_550,
     "daemon/store": 15_130,
-    "daemon/tools": 113_600,
+    "daemon/tools": 113_800,
     "daemon/triggers": 23_840,
     "memory": 2_620,
 }

@@ -213,6 +213,24 @@ async def test_what_the_owner_did_meanwhile_stays_and_the_commands_is_beside_it(
     assert ("refs/layer" in said) == ("layer" in look)
 
 
+@pytest.mark.parametrize("packed", ["", "; git pack-refs --all"])
+async def test_what_two_commands_committed_meanwhile_is_beside_it(
+    commands: Commands, packed: str
+) -> None:
+    for line, change in (("two", "own"), ("three", "mine")):
+        text = COMMIT.replace("two", line).replace("2", line)
+        said = await run(commands, text, meanwhile=f"git commit -qm {change} --allow-empty{packed}")
+    assert "git log refs/layer-2/heads/NAME" in said
+    look = "git log --format=%s main; for one in layer layer-2; do git log --format=%s refs/$one/heads/main; done; git fsck"
+    assert owner(commands.root, look) == "mine\nown\none\ntwo\none\nthree\nown\none\n"
+
+
+async def test_a_broken_branch_of_the_owners_hinders_no_commit(commands: Commands) -> None:
+    owner(commands.root, f"echo {'1' * 40} > .git/refs/heads/broken")
+    await run(commands, COMMIT)
+    assert owner(commands.root, "git log --format=%s main") == "two\none\n"
+
+
 DELETED: dict[str, tuple[str, str]] = {
     "the workspace's own": ("rm -rf .git", ".git"),
     "one below": ("rm -rf r", "r/.git"),

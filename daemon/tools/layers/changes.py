@@ -153,6 +153,11 @@ class ChangeReader:
         """The owner changed it since the command began."""
         return self.layer.is_late(info) and info.st_ctime_ns != self.own.get(path)
 
+    def is_late(self, path: str) -> bool:
+        """The owner changed it since the command began: it did not come from a merge before."""
+        info = lstat(self.layer.workspace / path)
+        return info is not None and path not in self._moved and self._is_late(path, info)
+
     def list_stale(self) -> Iterator[str]:
         """What the owner changed below a copy that is in the layer."""
         for change in list_files(self.upper, ""):

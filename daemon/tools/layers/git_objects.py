@@ -109,14 +109,13 @@ class ObjectStage:
         lines = "".join(f"{one}\n" for one in dict.fromkeys(targets))
         is_new = not (self.real / "HEAD").exists()
         more = f'"{self.place / "objects"}"'.replace("\\", "\\\\")
-        words = ("rev-list", "--objects", "--quiet", "--stdin", *(() if anew else ("--not",)))
-        found = self._run(
-            *words,
-            "--all",
-            given=lines,
-            git_dir=self.place if is_new else self.real,
-            env={"GIT_SHALLOW_FILE": str(shallow or ""), "GIT_ALTERNATE_OBJECT_DIRECTORIES": more},
-        )
+        git_dir = self.place if is_new else self.real
+        env = {"GIT_SHALLOW_FILE": str(shallow or ""), "GIT_ALTERNATE_OBJECT_DIRECTORIES": more}
+        words = ("rev-list", "--objects", "--quiet", "--stdin")
+        known = ("--all",) if anew else ("--not", "--all")
+        found = self._run(*words, *known, given=lines, git_dir=git_dir, env=env)
+        if found is None and not anew:  # a reference of the owner's may be broken: none is known
+            found = self._run(*words, given=lines, git_dir=git_dir, env=env)
         if (lines or anew) and found is None:
             raise DamagedObjects("a branch or tag names what is not there")
 

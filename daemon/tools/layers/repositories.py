@@ -5,6 +5,7 @@ say, then what is known to be data, and references last. What the owner did ther
 import re
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
+from itertools import chain, count
 from pathlib import Path
 from stat import S_IFMT, S_ISDIR
 
@@ -40,7 +41,7 @@ MAX_REFERENCES = 50_000_000
 PARTS = frozenset(("HEAD", "objects", "refs"))
 LATE = (
     "the owner worked in this repository meanwhile, so theirs stays; the command's branches are"
-    " below refs/layer there (git log refs/layer/heads/NAME)"
+    " below {0} there (git log {0}/heads/NAME)"
 )
 DAMAGED = "{}, so nothing of this repository was changed"
 UNKNOWN = "it is no known part of a repository"
@@ -72,7 +73,9 @@ class Repository:
         except (DamagedObjects, OSError) as error:
             return self._refuse(getattr(error, "strerror", None) or str(error))
         if self._is_late:
-            return [*objects, self._say(LATE), *map(self._put_beside, steps)]
+            beside = self._find_beside()
+            kept = (self._put_beside(one, beside) for one in steps)
+            return [*objects, self._say(LATE.format(beside)), *kept]
         return [*objects, *sorted(steps, key=self._rank)]
 
     @property
@@ -83,7 +86,8 @@ class Repository:
     def _is_late(self) -> bool:
         """The owner has moved, or staged, something since the command began."""
         late = (self._name(one) for one in self.changes if one.conflict)
-        return any(REFERENCE.fullmatch(one) or one.endswith("index") for one in late)
+        is_moved = any(REFERENCE.fullmatch(one) or one.endswith("index") for one in late)
+        return is_moved or self.reader.is_late(join(self.place, "packed-refs"))
 
     def _name(self, change: Change) -> str:
         """Its path in the repository."""
@@ -114,7 +118,13 @@ class Repository:
         is_known = DATA.fullmatch(name) or REFERENCE.fullmatch(name) or change.kind == "deleted"
         return step if is_known or step.action != "merge" else Step(change, "hold", UNKNOWN)
 
-    def _put_beside(self, step: Step) -> Step:
+    def _find_beside(self) -> str:
+        """Where references go that must not replace any: those of commands before stay, too."""
+        packed = read(self._root / "packed-refs", MAX_REFERENCES) or ""
+        names = chain(["refs/layer"], map("refs/layer-{}".format, count(2)))
+        return next(one for one in names if not (lstat(self._root / one) or f" {one}/" in packed))
+
+    def _put_beside(self, step: Step, beside: str) -> Step:
         """Where the owner's stays: the command's branch by another name, the rest aside."""
         change, name = step.change, self._name(step.change)
         if step.action == "hold":
@@ -122,7 +132,7 @@ class Repository:
         if step.action == "drop" or change.kind == "deleted":
             return Step(change, "drop")
         if name.startswith("refs/") and change.kind == "file":
-            path = join(self.place, f"refs/layer/{name.removeprefix('refs/')}")
+            path = join(self.place, f"{beside}/{name.removeprefix('refs/')}")
             return Step(Change(path, "file", change.source), "merge")
         return Step(change, "keep")
 
