@@ -1,22 +1,19 @@
-"""Memory: remember, recall, forget. One file, one connection, one thread that owns it."""
+"""Facts: remember, recall, forget."""
 
-import asyncio
-import logging
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from importlib.resources import files
-from itertools import count
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
-log = logging.getLogger(__name__)
+from memory.conversations import remove_turns
+from memory.database import Database
+from memory.words import MAX_WORDS, WORD, list_telling, match_any
+
 ACTIVE, PENDING, REJECTED = "active", "pending", "rejected"
 
 
@@ -62,24 +59,12 @@ class MemoryFull(Exception):
     """Too much waits for a person's yes; the message says so."""
 
 
-WORD = re.compile(r"\w+")
 ID_PREFIX = re.compile(r"[0-9a-f]{8,32}")
-STOPWORDS = frozenset(
-    WORD.findall("""
-    a about am an and any are as at be been but by can could did do does for from had has have
-    he her his how i if in is it its me my of on or our she so some that the their them there
-    they this to us was we were what when where which who whom whose why will with would you
-    your please tell know remember recall
-    """)
-)
-MAX_WORDS = 32
 
 
 def build_query(words: str) -> str:
     """Any of the words that carry meaning, quoted; empty when there is none at all."""
-    found = list(dict.fromkeys(word.casefold() for word in WORD.findall(words)))
-    telling = [word for word in found if word not in STOPWORDS] or found
-    return " OR ".join(f'"{word}"' for word in telling[:MAX_WORDS])
+    return match_any(list_telling(words))
 
 
 def normalize(text: str) -> str:
@@ -119,6 +104,7 @@ WHERE valid_to IS NULL AND (
     OR (state = 'rejected' AND sameness = :digest)
 )
 """
+ANY = "SELECT 1 FROM facts LIMIT 1"
 COUNT_PENDING = "SELECT count(*) FROM facts WHERE state = 'pending'"
 COUNT_OF_SESSION = """
 SELECT count(*) FROM facts WHERE state IN ('pending', 'rejected') AND session = ? AND at > ?
@@ -155,29 +141,13 @@ DELETE FROM facts WHERE id IN (
         VALUES (?) UNION SELECT supersedes FROM facts JOIN gone USING (id)
     )
     SELECT id FROM gone
-)
+) RETURNING turn
 """
 TURNS = """
 SELECT CASE turn WHEN '' THEN source ELSE turn END FROM facts WHERE state <> 'rejected'
 """
-ADD_OWNED = "ALTER TABLE facts ADD COLUMN owned INTEGER NOT NULL DEFAULT 1;"
-PUT_AWAY = """
-DROP TRIGGER facts_added; DROP TRIGGER facts_removed; DROP TRIGGER IF EXISTS facts_approved;
-DROP INDEX facts_at; DROP INDEX IF EXISTS facts_state; DROP INDEX IF EXISTS facts_same;
-DROP TABLE words; ALTER TABLE facts RENAME TO old_facts;
-"""
-TAKE_OVER = """
-INSERT INTO facts (id, text, sameness, at, source, label, owned, state)
-SELECT id, text, CASE label WHEN 'trusted' THEN sameness ELSE text END, at, source, label, owned,
-    CASE label WHEN 'trusted' THEN 'active' ELSE 'pending' END
-FROM old_facts ORDER BY rowid;
-DROP TABLE old_facts;
-"""
-CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 MERGE = "INSERT INTO words (words) VALUES ('optimize')"
 
-DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-CHECKED_UP_TO = 64 * 2**20  # bytes; the check reads the whole file, and a start must stay quick
 CANDIDATES = 4
 MAX_PENDING, MAX_PENDING_A_DAY, MAX_PENDING_CHARS = 200, 50, 1000
 RECENCY = 0.2
@@ -195,34 +165,21 @@ class Memory:
 
     on_waiting: Callable[[], Awaitable[None]] | None = None
 
-    def __init__(
-        self,
-        database: sqlite3.Connection,
-        thread: ThreadPoolExecutor,
-        waiting: int,
-        set_aside: Path | None,
-        *,
-        empty: bool,
-    ) -> None:
-        self._database = database
-        self._thread = thread
+    def __init__(self, database: Database, waiting: int, *, empty: bool) -> None:
+        self.database = database
         self.is_empty = empty
         self.waiting = waiting
-        self.set_aside = set_aside
+        self.set_aside = database.set_aside
 
     @classmethod
     async def open(cls, path: Path) -> "Memory":
         """The memory in this file, made if need be; a damaged one is set aside, and an empty one
         made in its place. Close it with `aclose`. Raises sqlite3.Error, OSError.
         """
-        thread = ThreadPoolExecutor(1, thread_name_prefix="memory")
-        try:
-            opened = await asyncio.get_running_loop().run_in_executor(thread, _open_or_new, path)
-        except (sqlite3.Error, OSError):
-            thread.shutdown()
-            raise
-        database, waiting, empty, set_aside = opened
-        return cls(database, thread, waiting, set_aside, empty=empty)
+        database = await Database.open(path)
+        empty = await database.run(lambda file: file.execute(ANY).fetchone() is None)
+        waiting = await database.run(lambda file: file.execute(COUNT_PENDING).fetchone()[0])
+        return cls(database, waiting, empty=empty)
 
     async def remember(
         self,
@@ -304,7 +261,7 @@ class Memory:
 
     async def turns(self) -> set[str]:
         """The turns that facts are from."""
-        rows = await self._do(lambda database: database.execute(TURNS).fetchall())
+        rows = await self.database.run(lambda database: database.execute(TURNS).fetchall())
         return {turn.rpartition(" ")[2] for (turn,) in rows}
 
     async def forget(self, fact_id: str) -> bool:
@@ -312,19 +269,18 @@ class Memory:
         id.
         """
         removed = await self._change(_delete, fact_id)
-        if removed:  # the log of changes would hold the words a while
-            await asyncio.get_running_loop().run_in_executor(
-                self._thread, _checkpoint, self._database
-            )
+        if removed:
+            await self.database.checkpoint()
         return removed
 
     async def aclose(self) -> None:
         """Finish what is queued, then close the file."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._database.close)
-        self._thread.shutdown()
+        await self.database.aclose()
 
     async def _list(self, query: str, *arguments: object) -> list[Fact]:
-        rows = await self._do(lambda database: database.execute(query, arguments).fetchall())
+        rows = await self.database.run(
+            lambda database: database.execute(query, arguments).fetchall()
+        )
         return [
             Fact(id, text, datetime.fromisoformat(at), source, label, bool(owned), *rest)
             for id, text, at, source, label, owned, *rest in rows
@@ -335,69 +291,8 @@ class Memory:
             done = work(database, *arguments)
             return done, database.execute(COUNT_PENDING).fetchone()[0]
 
-        done, self.waiting = await self._do(change)
+        done, self.waiting = await self.database.run(change)
         return done
-
-    async def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(
-            self._thread, _in_transaction, self._database, work
-        )
-
-
-def _open_or_new(path: Path) -> tuple[sqlite3.Connection, int, bool, Path | None]:
-    try:
-        return *_open(path), None
-    except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in DAMAGE:
-            raise
-        log.error("%s is damaged (%s) and is set aside", path, error)
-    names = (path.with_name(f"{path.name}.damaged{number or ''}") for number in count())
-    aside = next(name for name in names if not name.exists())
-    for end in ("-wal", "-shm", ""):
-        with suppress(FileNotFoundError):
-            path.with_name(path.name + end).rename(aside.with_name(aside.name + end))
-    return *_open(path), aside
-
-
-def _open(path: Path) -> tuple[sqlite3.Connection, int, bool]:
-    """The file, how much waits in it, and whether nothing is in it: a memory that is empty is
-    asked before every turn, too.
-    """
-    path.touch(mode=0o600)  # what is remembered is for its owner alone
-    database = sqlite3.connect(path)
-    try:
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = FULL")
-        database.execute("PRAGMA secure_delete = ON")
-        if path.stat().st_size <= CHECKED_UP_TO:
-            found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if found != "ok":
-                raise sqlite3.DatabaseError(found)
-        _migrate(database)
-        empty = database.execute("SELECT 1 FROM facts LIMIT 1").fetchone() is None
-        waiting = database.execute(COUNT_PENDING).fetchone()[0]
-    except sqlite3.Error:
-        database.close()
-        raise
-    return database, waiting, empty
-
-
-def _migrate(database: sqlite3.Connection) -> None:
-    """To the newest schema; before there were several people, everything was the owner's. Facts of
-    before there were states: what is not trusted waits from now on.
-    """
-    version = database.execute("PRAGMA user_version").fetchone()[0]
-    schema = files("memory").joinpath("schema.sql").read_text()
-    if version == 0:
-        database.executescript(f"BEGIN; {schema} COMMIT;")
-    elif version < 3:
-        owned = ADD_OWNED if version == 1 else ""
-        database.executescript(f"BEGIN; {owned} {PUT_AWAY} {schema} {TAKE_OVER} COMMIT;")
-
-
-def _in_transaction(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
-    with database:
-        return work(database)
 
 
 def _stamp(at: datetime) -> str:
@@ -462,15 +357,14 @@ def _reject(database: sqlite3.Connection, fact_id: str, by: str, at: str) -> boo
 
 
 def _delete(database: sqlite3.Connection, fact_id: str) -> bool:
-    """The index too lets go of the words: until it is merged it only marks them as deleted."""
-    removed = database.execute(FORGET, (fact_id,)).rowcount > 0
-    if removed:
+    """The index too lets go of the words: until it is merged it only marks them as deleted. What
+    was said in the turn that it is from is not found any more.
+    """
+    turns = {turn for (turn,) in database.execute(FORGET, (fact_id,)).fetchall()}
+    if turns:
         database.execute(MERGE)
-    return removed
-
-
-def _checkpoint(database: sqlite3.Connection) -> None:
-    database.execute(CHECKPOINT).fetchall()  # one that is not read to its end holds up the next
+        remove_turns(database, turns - {""})
+    return bool(turns)
 
 
 def _rank_by_recency(hits: list[Fact]) -> list[Fact]:

@@ -41,7 +41,7 @@ class OwnerSessions:
         """It is a direct chat of an owner, the terminal, of the owner's own token or listed; or it
         works for one.
         """
-        return await self.store.read(lambda tx: self._find_own(tx, session))
+        return await self.store.read(lambda tx: self.find_own(tx, session))
 
     async def is_private(self, session: str) -> bool:
         """Nobody but the owner reads its runs: it is theirs, and of a web session only once it
@@ -55,9 +55,10 @@ class OwnerSessions:
         """
         top = tx.find_top_session(session)
         by_itself = begins_by_itself(top) or top.startswith(f"{LOOP_CHANNEL}:")
-        return not by_itself and self._find_own(tx, top)
+        return not by_itself and self.find_own(tx, top)
 
-    def _find_own(self, tx: Tx, session: str) -> bool:
+    def find_own(self, tx: Tx, session: str) -> bool:
+        """See is_own."""
         row, root = _find_root(tx, session)
         if row is None or root is None:
             return False

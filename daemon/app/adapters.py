@@ -2,16 +2,13 @@
 
 import asyncio
 import logging
-import sqlite3
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import field, replace
 
 from daemon.access.chat_ids import NOTICE
 from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.events import MemoryHit
 from daemon.core.ids import NewId
-from daemon.core.messages import ACKNOWLEDGEMENT
 from daemon.core.rows import (
     LOOP_CHANNEL,
     OUTSIDE_SCOPE,
@@ -24,16 +21,13 @@ from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.store.journal import Store, Tx
 from daemon.store.posting import WOKEN_CHANNELS
-from daemon.tools.memory_tools import describe_source
 from daemon.tools.policy.grants import GrantRequest, explain_excess, matching_grants
-from memory.memory import Memory, MemoryFull
 
 log = logging.getLogger(__name__)
 TERMINAL_CHANNEL, TERMINAL_SESSION = "terminal", "terminal:main"
 UNSHARED_CHANNELS = ("web", TERMINAL_CHANNEL, LOOP_CHANNEL, *WOKEN_CHANNELS)
-MAX_HITS = 5
 MAX_REMEMBERED = 10_000
-RECALL_TIMEOUT_S, INSIST_EVERY_S = 2.0, 10.0
+INSIST_EVERY_S = 10.0
 MEMORY_SET_ASIDE = (
     "{path} was damaged. It is kept as {name}, and I go on with an empty memory; what was said"
     " stays in the journal. To have the facts of a backup: `aidaemon backup restore FILE`."
@@ -95,45 +89,6 @@ class OwnerNotifier:
 
 def _list_chats(tx: Tx) -> list[SessionRow]:
     return [row for chat in tx.list_owner_chats() if (row := tx.get_session(chat.session))]
-
-
-@value
-class MemoryRecall:
-    """A memory that is slow or broken never holds up an answer (A4, A5)."""
-
-    memory: Memory
-    clock: Clock
-    is_own: Callable[[str], Awaitable[bool]]
-
-    async def __call__(self, text: str, session: str) -> tuple[MemoryHit, ...]:
-        """Trusted facts that fit a message of the owner's; none for a mere greeting or thanks, and
-        none where others read along.
-        """
-        if self.memory.is_empty or ACKNOWLEDGEMENT.fullmatch(text):
-            return ()
-        if not await self.is_own(session):
-            return ()
-        try:
-            async with asyncio.timeout(RECALL_TIMEOUT_S):
-                hits = await self.memory.recall(text, MAX_HITS)
-        except (TimeoutError, sqlite3.Error) as error:
-            log.warning("memory did not answer (%s); going on without", error or "too slow")
-            return ()
-        return tuple(MemoryHit(hit.id, hit.text, Label(hit.label), hit.owned) for hit in hits)
-
-    async def keep(self, text: str, turn: Turn) -> None:
-        """Remember a reflection; one on text from outside waits for the owner's yes."""
-        try:
-            await self.memory.remember(
-                text,
-                at=self.clock.now(),
-                source=turn.id,
-                label=turn.label.value,
-                owned=False,  # it is the model's
-                where=describe_source(turn, turn.label, "reflection"),
-            )
-        except (MemoryFull, sqlite3.Error) as error:
-            log.warning("memory could not keep the reflection of turn %s: %s", turn.id, error)
 
 
 TOO_MANY = "too many questions wait for the owner already; try again when they are answered"

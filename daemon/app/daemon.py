@@ -28,7 +28,7 @@ from daemon.agent.request_ladder import Adaptations
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.manager import SubagentManager, spawn_agent
 from daemon.agent.termination.conditions import StopStats
-from daemon.app.adapters import MEMORY_SET_ASIDE, MemoryRecall, OwnerNotifier
+from daemon.app.adapters import MEMORY_SET_ASIDE, OwnerNotifier
 from daemon.app.config import Config, Loaded, list_mailboxes
 from daemon.app.runtime_config import build_choice
 from daemon.app.tools import Overrides, ToolOwner
@@ -52,6 +52,8 @@ from daemon.core.turn import Turn
 from daemon.gateway.downloads import AttachmentDownloader
 from daemon.loops.engine import LoopEngine
 from daemon.providers.chain import PriceList, ProviderChain
+from daemon.recall.indexer import ConversationIndexer
+from daemon.recall.recall import MemoryRecall
 from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService
 from daemon.services.sessions import SessionService
@@ -78,6 +80,7 @@ from daemon.triggers.mail import MailTrigger
 from daemon.triggers.orders import list_tasks
 from daemon.triggers.schedule_tool import SessionSchedules, schedule_tool
 from daemon.triggers.schedules import ScheduleEngine
+from memory.conversations import Conversations
 from memory.memory import Memory
 
 # The events of every turn.
@@ -98,9 +101,6 @@ class Daemon(ToolOwner):
         self.paths.make_home()
         await self._open_files()
         store, memory = self.store, self.memory
-        if days := config.store.keep_days:
-            pruning = keep_pruning(store, clock, days, self._list_cited_turns)
-            self.background.start(pruning, "pruning")
         self.owner_sessions = OwnerSessions(
             store,
             self.list_shared_names,
@@ -119,7 +119,7 @@ class Daemon(ToolOwner):
         self.schedules = self._make_schedules()
         goals = self.goals = GoalEngine(self.schedules, usage)
         self.schedules.add_note = goals.describe_costs
-        finders = OwnersMemory(memory, self.owner_sessions.is_own)
+        finders = OwnersMemory(memory, self.conversations, self.owner_sessions.is_own)
         executor = await self.build_tools(finders, self._make_tools())
         criteria, client = CriteriaChecker(self.sandbox, self.effects), WebClient(config.tools.http)
         self.schedules.conditions = ConditionChecker(
@@ -148,6 +148,19 @@ class Daemon(ToolOwner):
         self._connect()
         await self.intake.load(store)
         await self._sync_schedules()
+        self._start_indexer()
+
+    def _start_indexer(self) -> None:
+        """What is said becomes memory, and old turns are removed from both."""
+        if days := self.config.store.keep_days:
+            forget, cited = self.conversations.forget_turns, self._list_cited_turns
+            pruning = keep_pruning(self.store, self.clock, days, cited, forget)
+            self.background.start(pruning, "pruning")
+        ended = asyncio.Event()
+        self.event_bus.end_listeners.append(ended.set)
+        is_own = self.owner_sessions.find_own
+        indexer = ConversationIndexer(self.store, self.conversations, is_own, self.clock, ended)
+        self.background.start(indexer.run(), "index of conversations")
 
     async def _open_files(self) -> None:
         """The journal and the memory. `faults_of_home` tells what is new and should not be."""
@@ -155,7 +168,9 @@ class Daemon(ToolOwner):
         self.store = await self.overrides.open_store(self.paths.journal)
         self.stack.push_async_callback(self.store.aclose)
         self.memory = await Memory.open(self.paths.memory)
+        self.conversations = await Conversations.open(self.memory.database)
         self.stack.push_async_callback(self.memory.aclose)
+        self.stack.push_async_callback(self.background.aclose)
         self.faults_of_home = [lost] if lost else []
         if aside := self.memory.set_aside:
             text = MEMORY_SET_ASIDE.format(path=self.paths.memory, name=aside.name)
@@ -230,7 +245,9 @@ class Daemon(ToolOwner):
         )
         self.rule_commands = RuleCommands(self.store, self.rules, caller, local)
         checks = CriteriaChecker(self.sandbox, self.effects)
-        self.recall = MemoryRecall(self.memory, clock, self.owner_sessions.is_own)
+        self.recall = MemoryRecall(
+            self.memory, self.conversations, clock, self.owner_sessions.is_own
+        )
         self.routes = routes
         self.context = context
         return AgentLoop(

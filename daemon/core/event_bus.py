@@ -65,11 +65,13 @@ class EventBus:
     """One hub per process. Publishing never waits: a watcher that falls 10,000 items behind loses
     drafts, never an event.
 
-    `turn_listeners`: told of the session and id of each turn that begins or is resumed.
+    `turn_listeners`: told of the session and id of each turn that begins or is resumed;
+    `end_listeners`: told whenever one has ended.
     A draft is kept while it grows, so that whoever comes in the middle of it sees its beginning.
     """
 
     turn_listeners: list[Callable[[str, str], None]] = field(default_factory=list)
+    end_listeners: list[Callable[[], None]] = field(default_factory=list)
     _watchers: dict[str, Watchers] = field(default_factory=dict)
     _drafts: dict[str, list[TextDelta]] = field(default_factory=dict)
 

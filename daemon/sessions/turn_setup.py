@@ -40,7 +40,7 @@ class TurnPreparer:
     """Makes the first event of a turn. A trivial message needs no memories."""
 
     agents: AgentRegistry
-    recall: Callable[[str, str], Awaitable[Sequence[MemoryHit]]]
+    recall: Callable[[str, str, Callable[[str], bool]], Awaitable[Sequence[MemoryHit]]]
 
     async def first_event(
         self,
@@ -69,7 +69,7 @@ class TurnPreparer:
                 spec = replace(spec, plan_first=True)
             intent = None if files else classify_by_rules(row.body)
             if intent is not Intent.TRIVIAL and row.role == OWNER_NAME:
-                memories = tuple(await self.recall(row.body, session.id))
+                memories = tuple(await self.recall(row.body, session.id, history.window.shows))
         if history.reflection and intent is not Intent.TRIVIAL:
             memories = (history.reflection, *memories)
         event = UserSaid(

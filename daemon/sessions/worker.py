@@ -467,6 +467,8 @@ class SessionWorker:
         control.steers.clear()
         self._forget_turn(turn.id)
         manager.live.publish(turn.id, TurnFinished(turn))
+        for tell in manager.live.end_listeners:
+            tell()
         if turn.children or turn.parent:
             await self.manager.finish_children(turn.id)
         else:

@@ -7,13 +7,16 @@ from collections.abc import Awaitable, Callable
 
 from daemon.core import value
 from daemon.core.provenance import find_taint, is_owners_text, list_typed
-from daemon.core.trust import Effect, Label, join_all
+from daemon.core.trust import OWNER_NAME, Effect, Label, join_all
 from daemon.core.turn import Turn
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.signature import tool
+from memory.conversations import Conversations
 from memory.memory import ACTIVE, FactSource, Memory, MemoryFull
+from memory.search import Found, Scope
 
-MAX_HITS, MAX_LINE = 8, 2000
+MAX_HITS, MAX_LINE, MAX_SHOWN = 8, 2000, 1000
+ROLES = {OWNER_NAME: "the user", "assistant": "your answer"}
 KEPT_ASIDE = (
     "kept aside, not remembered: this conversation has read text from outside. Nothing uses it"
     " before the owner says yes: it waits for /memory pending. Tell them so."
@@ -136,22 +139,51 @@ class OwnersMemory:
     """The owner's memories. `is_own`: nobody but the owner reads this session."""
 
     memory: Memory
+    conversations: Conversations
     is_own: Callable[[str], Awaitable[bool]]
 
 
 @tool(effect=Effect.READ, parallel=True, evidence="known", public=True)  # where others read
 async def recall(memories: OwnersMemory, context: ToolContext, query: str) -> ToolOutput:
-    """Search what was remembered."""
+    """Search memory and old chats."""
+    return await _recall(memories, context, query, own=True)
+
+
+@tool(effect=Effect.READ, parallel=True, evidence="known", public=True)
+async def recall_others(memories: OwnersMemory, context: ToolContext, query: str) -> ToolOutput:
+    """Search what other people wrote before: in mails, groups and events, and what was pasted."""
+    return await _recall(memories, context, query, own=False)
+
+
+async def _recall(
+    memories: OwnersMemory, context: ToolContext, query: str, *, own: bool
+) -> ToolOutput:
     if not query.strip():
         raise ToolError("query is empty; say what to look for")
     if not (context.turn.is_owners and await memories.is_own(context.session_id)):
         return ToolOutput(NOT_HERE)
-    hits = await memories.memory.recall(query, MAX_HITS)
-    lines = [f"- {hit.text} ({hit.at:%Y-%m-%d})" for hit in hits]
-    text = "\n".join(lines) or "nothing in memory fits that"
+    facts = await memories.memory.recall(query, MAX_HITS)
+    said = await memories.conversations.search(query, Scope(own=own), MAX_HITS)
+    said = [one for one in said if not one.key.startswith(f"{context.turn.id}:")]
+    lines = [
+        *(f"- {fact.text} ({fact.at:%Y-%m-%d})" for fact in facts),
+        *(f"- {describe_found(one, MAX_SHOWN)}" for one in said),
+    ]
     return ToolOutput(
-        text,
-        label=join_all(Label(hit.label) for hit in hits),
-        from_owner=all(hit.owned for hit in hits),
+        "\n".join(lines) or "nothing in memory fits that",
+        label=join_all(Label(one.label) for one in (*facts, *said)),
+        from_owner=all(fact.owned for fact in facts) and all(map(is_owners, said)),
         public=False,
     )
+
+
+def is_owners(said: Found) -> bool:
+    """The owner's own words."""
+    return said.role == OWNER_NAME
+
+
+def describe_found(one: Found, chars: int) -> str:
+    """On one line: when, where and by whom it was said, and the words."""
+    words = " ".join(one.text.split())
+    words = words if len(words) <= chars else f"{words[: max(chars - 2, 0)]} …"
+    return f"{one.at:%Y-%m-%d}, {one.session}, {ROLES.get(one.role, one.speaker)}: {words}"

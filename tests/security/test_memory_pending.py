@@ -11,7 +11,7 @@ import pytest
 
 from daemon.commands.registry import CommandCall
 from daemon.core.events import UserSaid
-from daemon.core.trust import Person, Role
+from daemon.core.trust import Label, Person, Role
 from tests.security.laundering import EVE, Desk, Ran, calls, desk, mails, read_mails, says, words
 from tests.security.test_laundering_agents import by_beginning, child_of, looped, looping, spawns
 
@@ -45,9 +45,11 @@ async def plant(at: Desk, facts: Sequence[str], session: str = "web:one") -> Ran
 
 
 async def given(at: Desk, ran: Ran) -> list[str]:
-    """The memories that a turn was given."""
+    """The facts that a turn was given; what was said before has a key of two parts."""
     events = await at.it.events(ran.view.turn)
-    return [hit.text for one in events if isinstance(one, UserSaid) for hit in one.memories]
+    hits = [hit for one in events if isinstance(one, UserSaid) for hit in one.memories]
+    assert not [hit for hit in hits if hit.label is not Label.TRUSTED or EVE in hit.text]
+    return [hit.text for hit in hits if ":" not in hit.id]
 
 
 async def waiting(at: Desk) -> list[str]:
@@ -70,7 +72,8 @@ async def test_facts_that_mails_planted_are_in_no_later_chat_and_taint_none(
             look = calls(("recall", {"query": text}))
             later = await at.run(text, look, says("ok"), session=f"web:later{number}")
             assert (later.label, await given(at, later)) == ("trusted", [])
-            assert later.call("recall").result == "nothing in memory fits that"
+            found = str(later.call("recall").result)
+            assert not [fact for fact in POISON if fact in found], found
             assert EVE not in words(at.it.model.requests[-1].body)
         assert await waiting(at) == list(POISON)
     async with desk(tmp_path) as at:  # after a restart, too

@@ -18,6 +18,7 @@ from daemon.tools.shell.safe_commands import READ_ONLY
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.shell.tool import Shell
 from daemon.tools.signature import bind, tool
+from memory.conversations import Conversations
 from memory.memory import Memory
 from tests.fakes.files import Desk
 from tests.fakes.tools import NOON, Bench
@@ -48,7 +49,7 @@ async def house(tmp_path: Path, config: ToolsConfig | None = None) -> tuple[Tool
         config=config,
         terminal=terminal,
         files=files,
-        memories=OwnersMemory(memory, is_own),
+        memories=OwnersMemory(memory, await Conversations.open(memory.database), is_own),
         more=bind([send_mail], {}),
     )
     return tools, memory

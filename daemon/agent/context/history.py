@@ -159,6 +159,10 @@ class HistoryWindow:
         digest = b"".join(group.digest for group in shown)
         return cls(tuple(groups), summary, messages, sum(one.tokens for one in shown), digest)
 
+    def shows(self, text: str) -> bool:
+        """It stands in what is shown."""
+        return any(text in one.text for one in self.messages)
+
     def after_compaction(self, turn: Turn) -> "HistoryWindow":
         """What a turn's compression left of it."""
         if turn.kept_earlier is None and turn.summary is None:

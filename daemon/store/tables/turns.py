@@ -41,7 +41,7 @@ RECENT_STOPS = """SELECT stop_reason, EXISTS (SELECT 1 FROM events WHERE turn = 
     'Alarm') FROM turns
     WHERE agent = ? AND stop_reason IS NOT NULL ORDER BY ended_at DESC, n DESC LIMIT ?"""
 END = """UPDATE turns SET state = ?, stop_reason = ?, detail = ?, reply = ?, ended_at = ?,
-    reserved_tokens = 0,
+    ended_n = (SELECT COALESCE(MAX(ended_n), 0) + 1 FROM turns), reserved_tokens = 0,
     reserved_usd = 0 WHERE id = ?"""
 ADD_ATTEMPT = """UPDATE inbox SET attempts = CASE WHEN progress = ?2 THEN attempts + ?3 ELSE 1
     END, progress = ?2
@@ -110,6 +110,14 @@ class TurnTables(Table):
     """Something of the owner's was shown in a turn of the session, or kept: see
     core.provenance.list_private_sources.
     """
+
+    def list_ended(self, after: int, limit: int) -> list[tuple[int, str]]:
+        """In the order in which they ended: the number of each, from 1, and its id."""
+        found = "SELECT ended_n, id FROM turns WHERE ended_n > ? ORDER BY ended_n LIMIT ?"
+        return self._do(found, after, limit).fetchall()
+
+    find_ended = Value[[int], str]("SELECT COALESCE(MAX(id), '') FROM turns WHERE ended_n = ?")
+    """The turn with this number; "" for none."""
 
     list_unfinished_turns = List[[str], TurnRow](
         TURNS, "WHERE ended_at IS NULL AND session = ? ORDER BY n"

@@ -1,0 +1,83 @@
+"""What was said becomes memory: from the journal, with a cursor kept beside the rows (A3)."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+
+from daemon.core import value
+from daemon.core.clock import Clock
+from daemon.core.errors import StoreUnavailable
+from daemon.core.rows import LOOP_CHANNEL
+from daemon.recall.utterances import list_utterances
+from daemon.store.codec import UnreadableEvent
+from daemon.store.journal import Store, Tx
+from memory.conversations import Conversations, Utterance
+
+BATCH = 20
+PAUSE_S = 0.05  # between two batches, so that a long journal holds up no turn
+EVERY_S, RETRY_S = 600.0, 60.0
+
+log = logging.getLogger(__name__)
+
+
+@value
+class ConversationIndexer:
+    """Reads turns in the order in which they ended. Each text has a key, so what is read twice is
+    kept once. `is_own`: nobody but the owner reads a session; `ended` is set when a turn has ended.
+    """
+
+    store: Store
+    conversations: Conversations
+    is_own: Callable[[Tx, str], bool]
+    clock: Clock
+    ended: asyncio.Event
+
+    async def run(self) -> None:
+        """Until cancelled: what has ended by now, then each turn that ends."""
+        while True:
+            self.ended.clear()
+            try:
+                await self.read_new()
+                wait = EVERY_S
+            except (StoreUnavailable, sqlite3.Error) as error:
+                log.warning("conversations are not indexed now: %s", error)
+                wait = RETRY_S
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self.ended.wait()
+
+    async def read_new(self) -> None:
+        """All that has ended by now."""
+        after = await self._find_start()
+        while batch := await self.store.read(lambda tx, after=after: self._read(tx, after)):
+            after, turn, said = batch
+            await self.conversations.add(said, f"{after} {turn}")
+            await asyncio.sleep(PAUSE_S)
+        await self.conversations.close_idle(self.clock.now())
+
+    async def _find_start(self) -> int:
+        """Where the cursor stands; 0 where the journal has another turn there: it was restored."""
+        number, _, turn = (await self.conversations.read_cursor()).partition(" ")
+        if not number:
+            return 0
+        known = await self.store.read(lambda tx: tx.find_ended(int(number)))
+        return int(number) if known == turn else 0
+
+    def _read(self, tx: Tx, after: int) -> tuple[int, str, list[Utterance]] | None:
+        """The number and id of the last of the next turns, and what was said in them."""
+        ended, said = tx.list_ended(after, BATCH), list[Utterance]()
+        for _, turn in ended:
+            row = tx.get_turn(turn)
+            session = tx.get_session(row.session) if row else None
+            if not row or not session or session.root or session.channel == LOOP_CHANNEL:
+                continue  # what an agent or a loop does is no conversation
+            try:
+                events = tx.list_events(turn)
+            except UnreadableEvent as error:
+                log.warning("turn %s cannot be found by what was said: %s", turn, error)
+                continue
+            own = self.is_own(tx, session.id)
+            said += list_utterances(row, session, events, own=own)
+        return (*ended[-1], said) if ended else None

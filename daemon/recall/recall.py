@@ -1,0 +1,85 @@
+"""What a turn is given of the owner's past (A3, A4, A5)."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+from daemon.core import value
+from daemon.core.clock import Clock
+from daemon.core.events import MemoryHit
+from daemon.core.messages import ACKNOWLEDGEMENT
+from daemon.core.trust import Label
+from daemon.core.turn import Turn
+from daemon.tools.memory_tools import describe_found, describe_source, is_owners
+from memory.conversations import Conversations
+from memory.memory import Memory, MemoryFull
+from memory.search import Found, Scope
+
+MAX_FACTS = MAX_SAID = 5
+MAX_CHARS, MIN_CHARS, MAX_TOTAL = 400, 40, 1500
+CANDIDATES = 20
+TIMEOUT_S = 2.0
+
+log = logging.getLogger(__name__)
+
+
+@value
+class MemoryRecall:
+    """A memory that is slow or broken never holds up an answer (A4, A5)."""
+
+    memory: Memory
+    conversations: Conversations
+    clock: Clock
+    is_own: Callable[[str], Awaitable[bool]]
+
+    async def __call__(
+        self, text: str, session: str, is_shown: Callable[[str], bool]
+    ) -> tuple[MemoryHit, ...]:
+        """Trusted facts that fit a message of the owner's, and what they said and were answered
+        before, unless it is shown already; none for a mere greeting or thanks, and none where
+        others read along.
+        """
+        is_empty = self.memory.is_empty and self.conversations.is_empty
+        if is_empty or ACKNOWLEDGEMENT.fullmatch(text) or not await self.is_own(session):
+            return ()
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                facts = await self.memory.recall(text, MAX_FACTS)
+                said = await self.conversations.search(text, Scope(), CANDIDATES)
+        except (TimeoutError, sqlite3.Error) as error:
+            log.warning("memory did not answer (%s); going on without", error or "too slow")
+            return ()
+        known = {fact.text for fact in facts}
+        fresh = [
+            one for one in said if one.fits and one.text not in known and not is_shown(one.text)
+        ]
+        return (
+            *(MemoryHit(one.id, one.text, Label(one.label), one.owned) for one in facts),
+            *_fit(fresh[:MAX_SAID]),
+        )
+
+    async def keep(self, text: str, turn: Turn) -> None:
+        """Remember a reflection; one on text from outside waits for the owner's yes."""
+        try:
+            await self.memory.remember(
+                text,
+                at=self.clock.now(),
+                source=turn.id,
+                label=turn.label.value,
+                owned=False,  # it is the model's
+                where=describe_source(turn, turn.label, "reflection"),
+            )
+        except (MemoryFull, sqlite3.Error) as error:
+            log.warning("memory could not keep the reflection of turn %s: %s", turn.id, error)
+
+
+def _fit(said: Sequence[Found]) -> Iterator[MemoryHit]:
+    """As the model is shown it, up to a budget."""
+    space = MAX_TOTAL
+    for one in said:
+        text = describe_found(one, min(MAX_CHARS, space))
+        if space < MIN_CHARS:
+            return
+        space -= len(text)
+        yield MemoryHit(one.key, text, Label(one.label), is_owners(one))

@@ -1,0 +1,176 @@
+"""What was said in conversations, kept so that it can be found: one row a span, in sittings."""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from memory.database import Database
+from memory.search import OTHER, OWN, Found, Scope, mark_session, search
+from memory.words import MONTHS, list_pairs
+
+GAP = timedelta(hours=4)
+MOST_ROWS = 60
+MAX_TEXT = 20_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+US = timedelta(microseconds=1)
+RELATIVE = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|since|recently|this morning|week(?:end)?"
+    rf"|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day|20\d\d|{'|'.join(MONTHS)})\b",
+    re.IGNORECASE,
+)
+OPEN = "SELECT id, ended, size FROM sittings WHERE session = ? AND closed = 0"
+IDLE = "SELECT id FROM sittings WHERE closed = 0 AND ended < ?"
+ADD = """
+INSERT INTO said (
+    key, sitting, place, speaker, role, label, own, at, asks, dated, text, pairs, marks
+)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+WORDS_OF_SITTING = """
+SELECT group_concat(text, ' '), group_concat(pairs, ' '), group_concat(DISTINCT marks) FROM
+    (SELECT text, pairs, marks FROM said WHERE sitting = ? ORDER BY place)
+"""
+OF_TURN = "SELECT id, sitting FROM said WHERE key >= ?1 || ':' AND key < ?1 || ';'"
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One span that somebody said. `key` is its own: "TURN:NUMBER". `own`: the owner's own words,
+    or a reply to them; `label`: "trusted" or "untrusted". `role`: who it is to the owner.
+    """
+
+    key: str
+    session: str
+    speaker: str
+    role: str
+    label: str
+    own: bool
+    at: datetime
+    text: str
+
+
+class Conversations:
+    """Rows are added in the order in which they were said; the same key twice is one."""
+
+    def __init__(self, database: Database, *, empty: bool) -> None:
+        self._database, self.is_empty = database, empty
+
+    @classmethod
+    async def open(cls, database: Database) -> "Conversations":
+        """Of this file."""
+        query = "SELECT 1 FROM said LIMIT 1"
+        empty = await database.run(lambda file: file.execute(query).fetchone() is None)
+        return cls(database, empty=empty)
+
+    async def add(self, said: Sequence[Utterance], cursor: str = "") -> int:
+        """Keep these, and how far its source was read, in one transaction; gives how many are
+        new.
+        """
+
+        def work(file: sqlite3.Connection) -> int:
+            if cursor:
+                file.execute("INSERT OR REPLACE INTO state VALUES ('cursor', ?)", (cursor,))
+            return sum([_add(file, one) for one in said])
+
+        self.is_empty = self.is_empty and not said
+        return await self._database.run(work)
+
+    async def read_cursor(self) -> str:
+        """How far the source was read; "" for not at all."""
+        query = "SELECT value FROM state WHERE name = 'cursor'"
+        return await self._database.run(lambda file: (file.execute(query).fetchone() or ("",))[0])
+
+    async def count(self) -> int:
+        """How many rows there are."""
+        query = "SELECT count(*) FROM said"
+        return await self._database.run(lambda file: file.execute(query).fetchone()[0])
+
+    async def close_idle(self, now: datetime | None = None) -> None:
+        """The words of a sitting count once it is over; without `now`, all are."""
+        before = 1 << 62 if now is None else _to_us(now - GAP)
+
+        def work(file: sqlite3.Connection) -> None:
+            for (sitting,) in file.execute(IDLE, (before,)).fetchall():
+                _close(file, sitting)
+
+        await self._database.run(work)
+
+    async def search(self, query: str, scope: Scope, limit: int) -> list[Found]:
+        """The best first, by a weighted sum of signals."""
+        return await self._database.run(lambda file: search(file, query, scope, limit))
+
+    async def forget_turns(self, turns: Iterable[str]) -> int:
+        """All that was said in these; gives how many rows."""
+        return await self._database.run(lambda file: remove_turns(file, turns))
+
+
+def remove_turns(file: sqlite3.Connection, turns: Iterable[str]) -> int:
+    """All that was said in these; gives how many rows."""
+    return _remove(file, [row for one in turns for row in file.execute(OF_TURN, (one,))])
+
+
+def _to_us(at: datetime) -> int:
+    return (at - EPOCH) // US
+
+
+def _add(file: sqlite3.Connection, one: Utterance) -> bool:
+    text, at = one.text.strip()[:MAX_TEXT], _to_us(one.at)
+    known = file.execute("SELECT 1 FROM said WHERE key = ?", (one.key,)).fetchone()
+    if not text or known:
+        return False
+    sitting, place = _find_sitting(file, one.session, at)
+    marks = f"{OWN if one.own else OTHER} {mark_session(one.session)}"
+    asks, dated = text.endswith(("?", "？")), bool(RELATIVE.search(text))
+    row = (
+        one.key, sitting, place, one.speaker, one.role, one.label, one.own, at, asks, dated, text,
+        " ".join(list_pairs(text)), marks,
+    )  # fmt: skip
+    file.execute(ADD, row)
+    return True
+
+
+def _find_sitting(file: sqlite3.Connection, session: str, at: int) -> tuple[int, int]:
+    """And the place of the next row in it."""
+    for sitting, ended, size in file.execute(OPEN, (session,)).fetchall():
+        if abs(at - ended) <= GAP // US and size < MOST_ROWS:
+            changed = "UPDATE sittings SET ended = max(ended, ?), size = size + 1 WHERE id = ?"
+            file.execute(changed, (at, sitting))
+            return sitting, size
+        _close(file, sitting)
+    fresh = "INSERT INTO sittings (session, ended, size) VALUES (?, ?, 1)"
+    return int(file.execute(fresh, (session, at)).lastrowid or 0), 0
+
+
+def _close(file: sqlite3.Connection, sitting: int) -> None:
+    file.execute("UPDATE sittings SET closed = 1 WHERE id = ?", (sitting,))
+    words = file.execute(WORDS_OF_SITTING, (sitting,)).fetchone()
+    if words[0] is not None:
+        added = "INSERT INTO sitting_words (rowid, text, pairs, marks) VALUES (?, ?, ?, ?)"
+        file.execute(added, (sitting, *words))
+
+
+def _remove(file: sqlite3.Connection, rows: Sequence[tuple[int, int]]) -> int:
+    """The words of their sittings are made anew; what is empty goes."""
+    sittings = {sitting for _, sitting in rows}
+    closed = {one for one in sittings if _is_closed(file, one)}
+    for one in closed:
+        words = file.execute(WORDS_OF_SITTING, (one,)).fetchone()
+        gone = "INSERT INTO sitting_words (sitting_words, rowid, text, pairs, marks)"
+        file.execute(f"{gone} VALUES ('delete', ?, ?, ?, ?)", (one, *words))
+    file.executemany("DELETE FROM said WHERE id = ?", [(row,) for row, _ in rows])
+    for one in sittings:
+        left = file.execute("SELECT 1 FROM said WHERE sitting = ? LIMIT 1", (one,)).fetchone()
+        if not left:
+            file.execute("DELETE FROM sittings WHERE id = ?", (one,))
+        elif one in closed:
+            _close(file, one)
+    if rows:  # until they are merged the indexes only mark words as deleted
+        file.execute("INSERT INTO said_words (said_words) VALUES ('optimize')")
+        file.execute("INSERT INTO sitting_words (sitting_words) VALUES ('optimize')")
+    return len(rows)
+
+
+def _is_closed(file: sqlite3.Connection, sitting: int) -> bool:
+    return bool(file.execute("SELECT closed FROM sittings WHERE id = ?", (sitting,)).fetchone()[0])

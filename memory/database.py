@@ -1,0 +1,127 @@
+"""The file of the memory: one connection, and one thread that owns it."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from importlib.resources import files
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+CHECKED_UP_TO = 64 * 2**20  # bytes; the check reads the whole file, and a start must stay quick
+CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
+ADD_OWNED = "ALTER TABLE facts ADD COLUMN owned INTEGER NOT NULL DEFAULT 1;"
+PUT_AWAY = """
+DROP TRIGGER facts_added; DROP TRIGGER facts_removed; DROP TRIGGER IF EXISTS facts_approved;
+DROP INDEX facts_at; DROP INDEX IF EXISTS facts_state; DROP INDEX IF EXISTS facts_same;
+DROP TABLE words; ALTER TABLE facts RENAME TO old_facts;
+"""
+TAKE_OVER = """
+INSERT INTO facts (id, text, sameness, at, source, label, owned, state)
+SELECT id, text, CASE label WHEN 'trusted' THEN sameness ELSE text END, at, source, label, owned,
+    CASE label WHEN 'trusted' THEN 'active' ELSE 'pending' END
+FROM old_facts ORDER BY rowid;
+DROP TABLE old_facts;
+"""
+
+
+class Database:
+    """Each call is one hop to its thread. `set_aside`: the new name of a damaged file in whose
+    place this one is.
+    """
+
+    def __init__(
+        self, file: sqlite3.Connection, thread: ThreadPoolExecutor, set_aside: Path | None
+    ) -> None:
+        self._file, self._thread, self.set_aside = file, thread, set_aside
+
+    @classmethod
+    async def open(cls, path: Path) -> "Database":
+        """Made if need be; a damaged one is set aside, and an empty one made in its place. Close it
+        with `aclose`. Raises sqlite3.Error, OSError.
+        """
+        thread = ThreadPoolExecutor(1, thread_name_prefix="memory")
+        try:
+            opened = await asyncio.get_running_loop().run_in_executor(thread, _open_or_new, path)
+        except (sqlite3.Error, OSError):
+            thread.shutdown()
+            raise
+        return cls(opened[0], thread, opened[1])
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """In one transaction."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._thread, _in_transaction, self._file, work
+        )
+
+    async def checkpoint(self) -> None:
+        """The log of changes would hold deleted words a while."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, _checkpoint, self._file)
+
+    async def aclose(self) -> None:
+        """Finish what is queued, then close the file."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._file.close)
+        self._thread.shutdown()
+
+
+def _open_or_new(path: Path) -> tuple[sqlite3.Connection, Path | None]:
+    try:
+        return _open(path), None
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in DAMAGE:
+            raise
+        log.error("%s is damaged (%s) and is set aside", path, error)
+    names = (path.with_name(f"{path.name}.damaged{number or ''}") for number in count())
+    aside = next(name for name in names if not name.exists())
+    for end in ("-wal", "-shm", ""):
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + end).rename(aside.with_name(aside.name + end))
+    return _open(path), aside
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    path.touch(mode=0o600)  # what is remembered is for its owner alone
+    file = sqlite3.connect(path)
+    try:
+        file.execute("PRAGMA journal_mode = WAL")
+        file.execute("PRAGMA synchronous = FULL")
+        file.execute("PRAGMA secure_delete = ON")
+        if path.stat().st_size <= CHECKED_UP_TO:
+            found = file.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
+        _migrate(file)
+    except sqlite3.Error:
+        file.close()
+        raise
+    return file
+
+
+def _migrate(file: sqlite3.Connection) -> None:
+    """To the newest schema; before there were several people, everything was the owner's. Facts of
+    before there were states: what is not trusted waits from now on.
+    """
+    version = file.execute("PRAGMA user_version").fetchone()[0]
+    facts, said = (files("memory").joinpath(f"{one}.sql").read_text() for one in ("schema", "said"))
+    if version == 0:
+        file.executescript(f"BEGIN; {facts} {said} COMMIT;")
+    elif version < 3:
+        owned = ADD_OWNED if version == 1 else ""
+        file.executescript(f"BEGIN; {owned} {PUT_AWAY} {facts} {TAKE_OVER} {said} COMMIT;")
+    elif version == 3:
+        file.executescript(f"BEGIN; {said} COMMIT;")
+
+
+def _in_transaction(file: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    with file:
+        return work(file)
+
+
+def _checkpoint(file: sqlite3.Connection) -> None:
+    file.execute(CHECKPOINT).fetchall()  # one that is not read to its end holds up the next

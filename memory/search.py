@@ -1,0 +1,267 @@
+"""What was said that fits a question: a weighted sum of signals, each scaled to 1 at most."""
+
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from math import log
+from typing import NamedTuple
+
+from memory.words import MONTHS, list_pairs, list_telling, list_words, match_any
+
+WEIGHTS = {
+    "words": 0.6, "beside": 0.3, "sitting": 0.4, "speaker": 0.3, "date": 0.5, "asks": 0.1,
+    "when": 0.2,
+}  # fmt: skip
+FIRST, WHOLE = 200, 3000
+YEAR = re.compile(r"20\d\d")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+CANDIDATE = "said.id, said.sitting, said.place, said.speaker, said.at, said.asks, said.dated"
+SHOWN = """
+SELECT key, session, speaker, role, label, own, at, text
+FROM said JOIN sittings ON sittings.id = said.sitting WHERE said.id = ?
+"""
+SOURCE = "said JOIN sittings ON sittings.id = said.sitting"
+MATCHING = "SELECT rowid, -bm25({0}, 1.0, 1.0, 0.0) AS score FROM {0} WHERE {0} MATCH ?"
+SPEAKERS = """
+WITH RECURSIVE names (name) AS (
+    SELECT min(speaker) FROM said
+    UNION ALL SELECT (SELECT min(speaker) FROM said WHERE speaker > name) FROM names
+    WHERE name IS NOT NULL
+)
+SELECT name FROM names WHERE name IS NOT NULL
+"""
+BESIDE = f"""
+SELECT {CANDIDATE} FROM said AS found JOIN said ON said.sitting = found.sitting
+    AND said.place BETWEEN found.place - 1 AND found.place + 1
+    JOIN sittings ON sittings.id = said.sitting WHERE found.id = ?
+"""
+
+
+OWN, OTHER = "ofowner", "ofothers"  # marks
+
+
+def mark_session(session: str) -> str:
+    """A word that stands for it."""
+    return f"in{blake2b(session.encode(errors='surrogatepass'), digest_size=8).hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which rows may be seen. `session`: of this one only; "" for all. `own`: none but the owner's
+    own words and replies to them.
+    """
+
+    own: bool = True
+    session: str = ""
+
+    @property
+    def marks(self) -> str:
+        """As FTS5 chooses them."""
+        session = [mark_session(self.session)] if self.session else []
+        return " AND ".join(f"marks : {word}" for word in [OWN] * self.own + session)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One row. `why`: each signal's part of the score. `fits`: it, or what was said beside it, has
+    enough of the question's words: the best of all may have next to nothing.
+    """
+
+    key: str
+    session: str
+    speaker: str
+    role: str
+    label: str
+    own: bool
+    at: datetime
+    text: str
+    score: float = 0.0
+    why: Mapping[str, float] = field(default_factory=dict)
+    fits: bool = False
+
+
+class Row(NamedTuple):
+    """A candidate. `place`: its number in its sitting; `at`: microseconds; `dated`: it tells when
+    by words such as "yesterday".
+    """
+
+    id: int
+    sitting: int
+    place: int
+    speaker: str
+    at: int
+    asks: int
+    dated: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a query asks for: words, people who are named, months and years, a date."""
+
+    match: str
+    named: frozenset[str]
+    months: frozenset[int]
+    years: frozenset[int]
+    asks_when: bool
+
+    @classmethod
+    def read(cls, query: str, speakers: Sequence[str]) -> "Question":
+        """`speakers`: all who have said something."""
+        said = list_words(query)
+        names = {word for one in speakers for word in list_words(one)}
+        words = match_any([*list_telling(query, names), *list_pairs(query)])
+        return cls(
+            words,
+            frozenset(one for one in said if one in names),
+            frozenset(MONTHS.index(one) + 1 for one in said if one in MONTHS and one != "may"),
+            frozenset(int(one) for one in said if YEAR.fullmatch(one)),
+            said[:1] == ["when"] or "how long" in query.casefold(),
+        )
+
+
+def search(file: sqlite3.Connection, query: str, scope: Scope, limit: int) -> list[Found]:
+    """The best first. What has no word of the question nor one beside it is no answer."""
+    speakers = [name for (name,) in file.execute(SPEAKERS)]
+    question = Question.read(query, speakers)
+    if not (speakers and question.match and limit > 0):
+        return []
+    words = _match(file, "said_words", question, scope, FIRST)
+    rows = _list_candidates(file, scope, words)
+    if rows is None:
+        words = _match(file, "said_words", question, scope, WHOLE)
+        rows = _list_all(file, scope)
+    sittings = _match(file, "sitting_words", question, scope, WHOLE)
+    own, beside = find_words(rows, words)
+    signals = score(question, rows, own, beside, sittings)
+    weighted = {name: [WEIGHTS[name] * one for one in values] for name, values in signals.items()}
+    sums = [sum(parts) for parts in zip(*weighted.values(), strict=True)]
+    best = sorted(range(len(rows)), key=lambda place: -sums[place])[:limit]
+    count = file.execute("SELECT max(id) FROM said").fetchone()[0]
+    gate = find_gate(count)
+    return [
+        _show(
+            file,
+            rows[one].id,
+            sums[one],
+            {name: parts[one] for name, parts in weighted.items()},
+            fits=max(own[one], beside[one]) > gate,
+        )
+        for one in best
+    ]
+
+
+def find_gate(count: int) -> float:
+    """The BM25 that a row must have to fit, by how many rows there are: a part of what a word is
+    worth that stands in one row alone. Of many rows, more have words of the question by chance.
+    """
+    return min(0.13 * log(count), 1.2) * log(max(count - 0.5, 1.5) / 1.5)
+
+
+def find_words(rows: Sequence[Row], words: Mapping[int, float]) -> tuple[list[float], list[float]]:
+    """The BM25 of each row, and the better one of the two beside it."""
+    own = [words.get(row.id, 0.0) for row in rows]
+    places = {
+        (row.sitting, row.place): value for row, value in zip(rows, own, strict=True) if value
+    }
+    beside = [
+        max(
+            places.get((one.sitting, one.place - 1), 0), places.get((one.sitting, one.place + 1), 0)
+        )
+        for one in rows
+    ]
+    return own, beside
+
+
+def score(
+    question: Question,
+    rows: Sequence[Row],
+    own: Sequence[float],
+    beside: Sequence[float],
+    sittings: Mapping[int, float],
+) -> dict[str, list[float]]:
+    """Each signal of each row. `own`, `beside`: see find_words; `sittings`: BM25 by id."""
+    said_by = {one: match_speaker(question, one) for one in {row.speaker for row in rows}}
+    return {
+        "words": scale(own),
+        "beside": scale(beside),
+        "sitting": scale([sittings.get(row.sitting, 0.0) for row in rows]),
+        "speaker": [said_by[row.speaker] for row in rows],
+        "date": scale([match_date(question, row.at) for row in rows]),
+        "asks": [-float(row.asks) for row in rows],
+        "when": [float(question.asks_when and row.dated) for row in rows],
+    }
+
+
+def scale(values: Sequence[float]) -> list[float]:
+    """The largest becomes 1."""
+    most = max(values, default=0.0)
+    return [one / most for one in values] if most > 0 else list(values)
+
+
+def match_speaker(question: Question, speaker: str) -> float:
+    """1 for who is named, 0 for another; one half where nobody is named."""
+    if not question.named:
+        return 0.5
+    return float(not question.named.isdisjoint(list_words(speaker)))
+
+
+def match_date(question: Question, at: int) -> float:
+    """How much of the month and year that are asked for is that of `at`."""
+    if not (question.months or question.years):
+        return 0.0
+    day = EPOCH + timedelta(microseconds=at)
+    return float(day.month in question.months) + float(day.year in question.years)
+
+
+def _match(
+    file: sqlite3.Connection, table: str, question: Question, scope: Scope, limit: int
+) -> dict[int, float]:
+    query = f"{{text pairs}} : ({question.match})" + (f" AND {scope.marks}" if scope.marks else "")
+    found = file.execute(
+        f"{MATCHING.format(table)} ORDER BY rank LIMIT ?", (query, limit)
+    ).fetchall()
+    return dict(found)
+
+
+def _list_candidates(
+    file: sqlite3.Connection, scope: Scope, words: Mapping[int, float]
+) -> list[Row] | None:
+    """What matches, with what was said beside it; None where all that may be seen is so few that
+    each row is looked at.
+    """
+    where, values = _choose(scope)
+    counted = f"SELECT count(*) FROM (SELECT 1 FROM {SOURCE} WHERE {where} LIMIT ?)"
+    if file.execute(counted, (*values, WHOLE + 1)).fetchone()[0] <= WHOLE:
+        return None
+    found = {
+        row[0]: Row(*row)
+        for one in words
+        for row in file.execute(f"{BESIDE} AND {where.replace('own', 'said.own')}", (one, *values))
+    }
+    return list(found.values())
+
+
+def _list_all(file: sqlite3.Connection, scope: Scope) -> list[Row]:
+    where, values = _choose(scope)
+    return [
+        Row(*row) for row in file.execute(f"SELECT {CANDIDATE} FROM {SOURCE} WHERE {where}", values)
+    ]
+
+
+def _choose(scope: Scope) -> tuple[str, tuple[str, ...]]:
+    words = [*(["own = 1"] if scope.own else []), *(["session = ?"] if scope.session else [])]
+    return " AND ".join(words) or "1", (scope.session,) if scope.session else ()
+
+
+def _show(
+    file: sqlite3.Connection, row: int, total: float, why: Mapping[str, float], *, fits: bool
+) -> Found:
+    key, session, speaker, role, label, own, at, text = file.execute(SHOWN, (row,)).fetchone()
+    parts = {name: round(value, 4) for name, value in why.items() if value}
+    when = EPOCH + timedelta(microseconds=at)
+    return Found(
+        key, session, speaker, role, label, bool(own), when, text, round(total, 4), parts, fits
+    )

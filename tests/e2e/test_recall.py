@@ -1,0 +1,155 @@
+"""What was said in one conversation comes back in another where it fits, to its owner alone (A3, A4, F3, F10)."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.daemon_process import Daemon, running_daemon, scripted
+from tests.fakes.openai import FakeOpenAI, Json, by, calls, says
+from tests.fakes.openai import Step as ModelStep
+
+USERS = '[[http.users]]\nname = "ed"\nrole = "editor"\ntoken = "editor-token"\n'
+SAID = "My dentist is Doctor Zahnlos in the Karlstrasse"
+ASKED = "Who is my dentist again?"
+
+
+@dataclass
+class Home:
+    """A daemon and what its model was asked."""
+
+    daemon: Daemon
+    model: FakeOpenAI
+
+    async def ask(self, text: str, session: str = "one") -> str:
+        """What the model is shown at the end of the turn."""
+        await self.daemon.ask(text, session)
+        return str(self.model.requests[-1].body["messages"])
+
+    async def until_indexed(self, rows: int) -> None:
+        """So many spans are in memory."""
+        async with asyncio.timeout(20):
+            while await asyncio.to_thread(count, self.daemon.home) < rows:
+                await asyncio.sleep(0.02)
+
+
+def count(home: Path) -> int:
+    with closing(sqlite3.connect(f"file:{home / 'memory.db'}?mode=ro", uri=True)) as file:
+        return int(file.execute("SELECT count(*) FROM said").fetchone()[0])
+
+
+def answer(body: Json) -> ModelStep:
+    words = str(body["messages"][-1]["content"])
+    if body["messages"][-1]["role"] == "user" and "Search" in words:
+        name = "recall_others" if "others" in words else "recall"
+        return calls((name, {"query": "dentist"}))
+    return says("As you say.")
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[FakeOpenAI]:
+    async with FakeOpenAI() as model:
+        model.otherwise(by(answer))
+        yield model
+
+
+@pytest.fixture
+async def home(tmp_path: Path, model: FakeOpenAI) -> AsyncIterator[Home]:
+    place = tmp_path / "home"
+    place.mkdir()
+    async with running_daemon(place, scripted(model.base_url, USERS)) as daemon:
+        yield Home(daemon, model)
+
+
+async def test_what_was_said_in_one_chat_is_shown_in_another_where_it_fits(home: Home) -> None:
+    await home.ask(SAID)
+    await home.ask("Lunch was pasta with tomatoes")
+    await home.until_indexed(4)
+    text = await home.ask(ASKED, "two")
+    assert f"web:one, the user: {SAID}" in text and "pasta" not in text
+    assert "Zahnlos" not in await home.ask("hi", "three")
+    assert "Zahnlos" not in await home.ask("Write a haiku about autumn leaves", "four")
+
+
+async def test_what_the_conversation_shows_already_is_not_shown_twice(home: Home) -> None:
+    await home.ask(SAID)
+    await home.until_indexed(2)
+    assert (await home.ask(ASKED)).count("Zahnlos") == 1
+
+
+async def test_what_was_said_before_a_clean_chat_is_found_again(home: Home) -> None:
+    await home.ask(SAID)
+    await home.until_indexed(2)
+    await home.daemon.post("/v1/messages", session="one", text="/clear")
+    assert (await home.ask(ASKED)).count(SAID) == 1
+
+
+async def say_as_editor(home: Home, text: str) -> str:
+    """What they are answered, and what the model was shown for it."""
+    head, before = {"Authorization": "Bearer editor-token"}, len(home.model.requests)
+    body = {"text": text}
+    async with home.daemon.http.post("/v1/messages?wait=1", json=body, headers=head) as done:
+        answer = await done.text()
+        assert done.status == 200, answer
+    assert len(home.model.requests) > before
+    return answer + "".join(str(one.body) for one in home.model.requests[before:])
+
+
+async def test_what_the_owner_said_reaches_nobody_else(home: Home) -> None:
+    await home.ask(SAID)
+    await home.until_indexed(2)
+    for text in (ASKED, "Search the dentist", "Search the dentist, others"):
+        assert "Zahnlos" not in await say_as_editor(home, text)
+
+
+async def test_what_another_person_said_is_found_only_where_the_owner_searches_for_it(
+    home: Home,
+) -> None:
+    await say_as_editor(home, SAID)
+    await home.until_indexed(2)
+    assert "Zahnlos" not in await home.ask(ASKED)
+    assert "Zahnlos" not in await home.ask("Search the dentist")
+    assert "Zahnlos" in await home.ask("Search the dentist, others")
+
+
+async def test_what_was_pasted_is_not_shown_as_the_owners_word(home: Home) -> None:
+    await home.ask(f"What do you think of this?\n\n> {SAID}\n> and all its rooms are blue")
+    await home.until_indexed(3)
+    assert "Zahnlos" not in await home.ask(ASKED, "two")
+    assert "Zahnlos" not in await home.ask("Search the dentist", "two")
+    assert "Zahnlos" in await home.ask("Search the dentist, others", "two")
+
+
+async def test_what_is_forgotten_is_not_found_by_what_was_said_either(home: Home) -> None:
+    home.model.script(calls(("remember", {"fact": SAID})), says("As you say."))
+    await home.ask(f"Remember that {SAID}.")
+    await home.until_indexed(2)
+    assert SAID in await home.ask(ASKED, "two")
+    await home.until_indexed(4)
+    said = await home.daemon.post("/v1/messages", session="two", text="/forget dentist Zahnlos")
+    assert "Forgotten:" in str(said)
+    assert "Zahnlos" not in await home.ask(ASKED, "three")
+    files = [one for one in home.daemon.home.glob("memory.db*") if b"Zahnlos" in one.read_bytes()]
+    assert files == []
+
+
+async def test_old_conversations_are_indexed_when_the_daemon_starts_anew(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place, config = tmp_path / "home", scripted(model.base_url, USERS)
+    place.mkdir()
+    async with running_daemon(place, config) as daemon:
+        home = Home(daemon, model)
+        await home.ask(SAID)
+        await home.until_indexed(2)
+    for end in ("", "-wal", "-shm"):
+        (place / f"memory.db{end}").unlink(missing_ok=True)
+    async with running_daemon(place, config) as daemon:
+        home = Home(daemon, model)
+        await home.until_indexed(2)
+        assert SAID in await home.ask(ASKED, "two")
+        await home.until_indexed(4)
