@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from memory.database import Database
-from memory.search import OTHER, OWN, Found, Scope, mark_session, search
+from memory.search import OTHER_WORDS, OWN_WORDS, SITTING_WORDS, Found, Scope, mark_session, search
 from memory.words import MONTHS, list_pairs
 
 GAP = timedelta(hours=4)
@@ -20,13 +20,15 @@ RELATIVE = re.compile(
     rf"|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day|20\d\d|{'|'.join(MONTHS)})\b",
     re.IGNORECASE,
 )
-OPEN = "SELECT id, ended, size FROM sittings WHERE session = ? AND closed = 0"
-IDLE = "SELECT id FROM sittings WHERE closed = 0 AND ended < ?"
+OPEN = """
+SELECT id, ended, size FROM sittings INDEXED BY sittings_open WHERE session = ? AND closed = 0
+"""
+IDLE = "SELECT id FROM sittings INDEXED BY sittings_open WHERE closed = 0 AND ended < ?"
 ADD = """
 INSERT INTO said (
-    key, sitting, place, speaker, role, label, own, at, asks, dated, text, pairs, marks
+    key, sitting, place, speaker, role, label, own, private, at, asks, dated, text, pairs, marks
 )
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 WORDS_OF_SITTING = """
 SELECT group_concat(text, ' '), group_concat(pairs, ' '), group_concat(DISTINCT marks) FROM
@@ -39,6 +41,7 @@ OF_TURN = "SELECT id, sitting FROM said WHERE key >= ?1 || ':' AND key < ?1 || '
 class Utterance:
     """One span that somebody said. `key` is its own: "TURN:NUMBER". `own`: the owner's own words,
     or a reply to them; `label`: "trusted" or "untrusted". `role`: who it is to the owner.
+    `private`: it may hold what was read of the owner's.
     """
 
     key: str
@@ -49,6 +52,7 @@ class Utterance:
     own: bool
     at: datetime
     text: str
+    private: bool = True
 
 
 class Conversations:
@@ -121,11 +125,10 @@ def _add(file: sqlite3.Connection, one: Utterance) -> bool:
     if not text or known:
         return False
     sitting, place = _find_sitting(file, one.session, at)
-    marks = f"{OWN if one.own else OTHER} {mark_session(one.session)}"
     asks, dated = text.endswith(("?", "？")), bool(RELATIVE.search(text))
     row = (
-        one.key, sitting, place, one.speaker, one.role, one.label, one.own, at, asks, dated, text,
-        " ".join(list_pairs(text)), marks,
+        one.key, sitting, place, one.speaker, one.role, one.label, one.own, one.private, at, asks,
+        dated, text, " ".join(list_pairs(text)), mark_session(one.session),
     )  # fmt: skip
     file.execute(ADD, row)
     return True
@@ -167,8 +170,8 @@ def _remove(file: sqlite3.Connection, rows: Sequence[tuple[int, int]]) -> int:
         elif one in closed:
             _close(file, one)
     if rows:  # until they are merged the indexes only mark words as deleted
-        file.execute("INSERT INTO said_words (said_words) VALUES ('optimize')")
-        file.execute("INSERT INTO sitting_words (sitting_words) VALUES ('optimize')")
+        for table in (OWN_WORDS, OTHER_WORDS, SITTING_WORDS):
+            file.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
     return len(rows)
 
 

@@ -1,5 +1,5 @@
--- What was said in conversations. `marks` are words to choose rows by: whose they are, and the
--- session's. `pairs`: neighbouring signs of scripts without blanks. Instants are microseconds, UTC.
+-- What was said in conversations. `marks`: a word that stands for the session. `pairs`:
+-- neighbouring signs of scripts without blanks. Instants are microseconds, UTC.
 
 CREATE TABLE sittings (
     id INTEGER PRIMARY KEY,
@@ -21,6 +21,7 @@ CREATE TABLE said (
     role TEXT NOT NULL,
     label TEXT NOT NULL,
     own INTEGER NOT NULL,
+    private INTEGER NOT NULL,
     at INTEGER NOT NULL,
     asks INTEGER NOT NULL,
     dated INTEGER NOT NULL,
@@ -33,20 +34,38 @@ CREATE INDEX said_sitting ON said (sitting, place);
 CREATE INDEX said_own ON said (own) WHERE own = 1;
 CREATE INDEX said_speaker ON said (speaker);
 
-CREATE VIRTUAL TABLE said_words USING fts5 (
+-- What is the owner's is found by itself, what others said only where it is asked for.
+CREATE VIRTUAL TABLE own_words USING fts5 (
     text, pairs, marks,
     content = 'said',
     content_rowid = 'id',
     tokenize = 'porter unicode61 remove_diacritics 2'
 );
 
-CREATE TRIGGER said_added AFTER INSERT ON said BEGIN
-    INSERT INTO said_words (rowid, text, pairs, marks)
+CREATE TRIGGER own_added AFTER INSERT ON said WHEN new.own = 1 BEGIN
+    INSERT INTO own_words (rowid, text, pairs, marks)
     VALUES (new.id, new.text, new.pairs, new.marks);
 END;
 
-CREATE TRIGGER said_removed AFTER DELETE ON said BEGIN
-    INSERT INTO said_words (said_words, rowid, text, pairs, marks)
+CREATE TRIGGER own_removed AFTER DELETE ON said WHEN old.own = 1 BEGIN
+    INSERT INTO own_words (own_words, rowid, text, pairs, marks)
+    VALUES ('delete', old.id, old.text, old.pairs, old.marks);
+END;
+
+CREATE VIRTUAL TABLE other_words USING fts5 (
+    text, pairs, marks,
+    content = 'said',
+    content_rowid = 'id',
+    tokenize = 'porter unicode61 remove_diacritics 2'
+);
+
+CREATE TRIGGER other_added AFTER INSERT ON said WHEN new.own = 0 BEGIN
+    INSERT INTO other_words (rowid, text, pairs, marks)
+    VALUES (new.id, new.text, new.pairs, new.marks);
+END;
+
+CREATE TRIGGER other_removed AFTER DELETE ON said WHEN old.own = 0 BEGIN
+    INSERT INTO other_words (other_words, rowid, text, pairs, marks)
     VALUES ('delete', old.id, old.text, old.pairs, old.marks);
 END;
 

@@ -1,30 +1,35 @@
 """What was said that fits a question: a weighted sum of signals, each scaled to 1 at most."""
 
+import json
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from math import log
 from typing import NamedTuple
 
-from memory.words import MONTHS, list_pairs, list_telling, list_words, match_any
+from memory.words import MAX_WORDS, MONTHS, list_pairs, list_telling, list_words, match_any
 
 WEIGHTS = {
     "words": 0.6, "beside": 0.3, "sitting": 0.4, "speaker": 0.3, "date": 0.5, "asks": 0.1,
     "when": 0.2,
 }  # fmt: skip
-FIRST, WHOLE = 200, 3000
+FIRST, WHOLE = 200, 1000
+GATE = 0.5
 YEAR = re.compile(r"20\d\d")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CANDIDATE = "said.id, said.sitting, said.place, said.speaker, said.at, said.asks, said.dated"
 SHOWN = """
-SELECT key, session, speaker, role, label, own, at, text
+SELECT key, session, speaker, role, label, own, private, at, text
 FROM said JOIN sittings ON sittings.id = said.sitting WHERE said.id = ?
 """
 SOURCE = "said JOIN sittings ON sittings.id = said.sitting"
-MATCHING = "SELECT rowid, -bm25({0}, 1.0, 1.0, 0.0) AS score FROM {0} WHERE {0} MATCH ?"
+WORD_COLUMNS = "{text pairs}"
+MATCHING = """
+SELECT rowid, -bm25({0}, 1.0, 1.0, 0.0) FROM {0} WHERE {0} MATCH ? ORDER BY rank LIMIT ?
+"""
 SPEAKERS = """
 WITH RECURSIVE names (name) AS (
     SELECT min(speaker) FROM said
@@ -34,13 +39,18 @@ WITH RECURSIVE names (name) AS (
 SELECT name FROM names WHERE name IS NOT NULL
 """
 BESIDE = f"""
-SELECT {CANDIDATE} FROM said AS found JOIN said ON said.sitting = found.sitting
+SELECT DISTINCT {CANDIDATE} FROM json_each(?) AS hit
+    CROSS JOIN said AS found ON found.id = hit.value
+    CROSS JOIN said ON said.sitting = found.sitting
     AND said.place BETWEEN found.place - 1 AND found.place + 1
-    JOIN sittings ON sittings.id = said.sitting WHERE found.id = ?
+    CROSS JOIN sittings ON sittings.id = said.sitting
 """
-
-
-OWN, OTHER = "ofowner", "ofothers"  # marks
+NEAR = "SELECT id FROM said WHERE sitting = ?1 AND place BETWEEN ?2 - 1 AND ?2 + 1"
+COUNT_MATCHES = "SELECT count(*) FROM {0} WHERE {0} MATCH ?"
+MATCHES_AMONG = """
+SELECT rowid FROM {0} WHERE {0} MATCH ? AND rowid IN (SELECT value FROM json_each(?))
+"""
+OWN_WORDS, OTHER_WORDS, SITTING_WORDS = "own_words", "other_words", "sitting_words"
 
 
 def mark_session(session: str) -> str:
@@ -58,10 +68,9 @@ class Scope:
     session: str = ""
 
     @property
-    def marks(self) -> str:
-        """As FTS5 chooses them."""
-        session = [mark_session(self.session)] if self.session else []
-        return " AND ".join(f"marks : {word}" for word in [OWN] * self.own + session)
+    def tables(self) -> tuple[str, ...]:
+        """The indexes of words of these rows."""
+        return (OWN_WORDS,) if self.own else (OWN_WORDS, OTHER_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,7 @@ class Found:
     role: str
     label: str
     own: bool
+    private: bool
     at: datetime
     text: str
     score: float = 0.0
@@ -101,7 +111,7 @@ class Row(NamedTuple):
 class Question:
     """What a query asks for: words, people who are named, months and years, a date."""
 
-    match: str
+    words: tuple[str, ...]
     named: frozenset[str]
     months: frozenset[int]
     years: frozenset[int]
@@ -112,9 +122,9 @@ class Question:
         """`speakers`: all who have said something."""
         said = list_words(query)
         names = {word for one in speakers for word in list_words(one)}
-        words = match_any([*list_telling(query, names), *list_pairs(query)])
+        telling = dict.fromkeys([*list_telling(query, names), *list_pairs(query)])
         return cls(
-            words,
+            tuple(telling)[:MAX_WORDS],
             frozenset(one for one in said if one in names),
             frozenset(MONTHS.index(one) + 1 for one in said if one in MONTHS and one != "may"),
             frozenset(int(one) for one in said if YEAR.fullmatch(one)),
@@ -126,38 +136,57 @@ def search(file: sqlite3.Connection, query: str, scope: Scope, limit: int) -> li
     """The best first. What has no word of the question nor one beside it is no answer."""
     speakers = [name for (name,) in file.execute(SPEAKERS)]
     question = Question.read(query, speakers)
-    if not (speakers and question.match and limit > 0):
+    if not (speakers and question.words and limit > 0):
         return []
-    words = _match(file, "said_words", question, scope, FIRST)
+    words = _match(file, scope.tables, question, scope, max(FIRST, 10 * limit))
     rows = _list_candidates(file, scope, words)
     if rows is None:
-        words = _match(file, "said_words", question, scope, WHOLE)
+        words = _match(file, scope.tables, question, scope, WHOLE)
         rows = _list_all(file, scope)
-    sittings = _match(file, "sitting_words", question, scope, WHOLE)
+    sittings = _match(file, (SITTING_WORDS,), question, scope, WHOLE)
     own, beside = find_words(rows, words)
     signals = score(question, rows, own, beside, sittings)
     weighted = {name: [WEIGHTS[name] * one for one in values] for name, values in signals.items()}
     sums = [sum(parts) for parts in zip(*weighted.values(), strict=True)]
     best = sorted(range(len(rows)), key=lambda place: -sums[place])[:limit]
-    count = file.execute("SELECT max(id) FROM said").fetchone()[0]
-    gate = find_gate(count)
+    fitting = find_fitting(file, question, scope, [rows[one] for one in best])
     return [
         _show(
             file,
             rows[one].id,
             sums[one],
             {name: parts[one] for name, parts in weighted.items()},
-            fits=max(own[one], beside[one]) > gate,
+            fits=rows[one].id in fitting,
         )
         for one in best
     ]
 
 
-def find_gate(count: int) -> float:
-    """The BM25 that a row must have to fit, by how many rows there are: a part of what a word is
-    worth that stands in one row alone. Of many rows, more have words of the question by chance.
+def find_fitting(
+    file: sqlite3.Connection, question: Question, scope: Scope, best: Sequence[Row]
+) -> set[int]:
+    """Those that have, with what was said beside them, half of what the question's words are
+    worth. A rare word is worth more, and one that nobody has ever said the most.
     """
-    return min(0.13 * log(count), 1.2) * log(max(count - 0.5, 1.5) / 1.5)
+    count = file.execute("SELECT max(id) FROM said").fetchone()[0]
+    beside = {
+        row.id: [one for (one,) in file.execute(NEAR, (row.sitting, row.place))] for row in best
+    }
+    near = json.dumps(sorted({one for ids in beside.values() for one in ids}))
+    values, found = list[float](), list[set[int]]()
+    for word in question.words:
+        query, said, among = match_any([word], WORD_COLUMNS), 0, set[int]()
+        for table in scope.tables:
+            said += file.execute(COUNT_MATCHES.format(table), (query,)).fetchone()[0]
+            among.update(one for (one,) in file.execute(MATCHES_AMONG.format(table), (query, near)))
+        values.append(log(1 + (count - said + 0.5) / (said + 0.5)))
+        found.append(among)
+    return {
+        row
+        for row, ids in beside.items()
+        if sum(value for value, said in zip(values, found, strict=True) if said.intersection(ids))
+        >= GATE * sum(values)
+    }
 
 
 def find_words(rows: Sequence[Row], words: Mapping[int, float]) -> tuple[list[float], list[float]]:
@@ -217,13 +246,16 @@ def match_date(question: Question, at: int) -> float:
 
 
 def _match(
-    file: sqlite3.Connection, table: str, question: Question, scope: Scope, limit: int
+    file: sqlite3.Connection, tables: Iterable[str], question: Question, scope: Scope, limit: int
 ) -> dict[int, float]:
-    query = f"{{text pairs}} : ({question.match})" + (f" AND {scope.marks}" if scope.marks else "")
-    found = file.execute(
-        f"{MATCHING.format(table)} ORDER BY rank LIMIT ?", (query, limit)
-    ).fetchall()
-    return dict(found)
+    query = match_any(question.words, WORD_COLUMNS)
+    if scope.session:
+        query += f" AND marks : {mark_session(scope.session)}"
+    return {
+        row: score
+        for table in tables
+        for row, score in file.execute(MATCHING.format(table), (query, limit)).fetchall()
+    }
 
 
 def _list_candidates(
@@ -236,12 +268,8 @@ def _list_candidates(
     counted = f"SELECT count(*) FROM (SELECT 1 FROM {SOURCE} WHERE {where} LIMIT ?)"
     if file.execute(counted, (*values, WHOLE + 1)).fetchone()[0] <= WHOLE:
         return None
-    found = {
-        row[0]: Row(*row)
-        for one in words
-        for row in file.execute(f"{BESIDE} AND {where.replace('own', 'said.own')}", (one, *values))
-    }
-    return list(found.values())
+    query = f"{BESIDE} WHERE {where.replace('own', '+said.own')}"
+    return [Row(*row) for row in file.execute(query, (json.dumps([*words]), *values))]
 
 
 def _list_all(file: sqlite3.Connection, scope: Scope) -> list[Row]:
@@ -259,9 +287,12 @@ def _choose(scope: Scope) -> tuple[str, tuple[str, ...]]:
 def _show(
     file: sqlite3.Connection, row: int, total: float, why: Mapping[str, float], *, fits: bool
 ) -> Found:
-    key, session, speaker, role, label, own, at, text = file.execute(SHOWN, (row,)).fetchone()
+    key, session, speaker, role, label, own, private, at, text = file.execute(
+        SHOWN, (row,)
+    ).fetchone()
     parts = {name: round(value, 4) for name, value in why.items() if value}
     when = EPOCH + timedelta(microseconds=at)
     return Found(
-        key, session, speaker, role, label, bool(own), when, text, round(total, 4), parts, fits
-    )
+        key, session, speaker, role, label, bool(own), bool(private), when, text, round(total, 4),
+        parts, fits,
+    )  # fmt: skip

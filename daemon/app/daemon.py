@@ -294,6 +294,7 @@ class Daemon(ToolOwner):
             people,
             loops,
             self.memory,
+            self.conversations,
             self.schedules,
             self.goals,
             self.owner_sessions,

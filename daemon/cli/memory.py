@@ -1,19 +1,45 @@
-"""aidaemon memory: what is remembered, and what waits for the owner's yes. As the commands /memory
-and /forget in a chat.
+"""aidaemon memory: what is remembered, what was said, and what waits for the owner's yes. The
+commands /memory and /forget in a chat do the same.
 """
 
 import argparse
 import asyncio
 import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.cli.parsing import Actions, send_command
 from daemon.core.errors import AidaemonError
 from daemon.settings.paths import Paths
 
-MAX_LISTED = 1000
+if TYPE_CHECKING:
+    from daemon.client.protocol import DaemonClient
+
+MAX_LISTED, BATCH, MAX_SHOWN = 1000, 1000, 200
 IDS = {"nargs": "+", "help": "of `aidaemon memory pending`, or of `list`"}
 ACTIONS: Actions = {
     "list": ("what is remembered, the newest first", {"--json": "as a JSON list"}),
+    "search": (
+        "what is remembered and what was said that fits, the best first",
+        {
+            "QUERY": {"nargs": "+", "help": "words, or a question"},
+            "--session S": "in this conversation only",
+            "--k N": {"type": int, "default": 10, "help": "how many (default: 10)"},
+            "--explain": "show each part of the score",
+            "--json": "as a JSON list",
+        },
+    ),
+    "status": ("how much can be found, and by what", {"--json": "as a JSON object"}),
+    "import": (
+        "messages of elsewhere, as if they were said then: lines of JSON with id, session, sender,"
+        " role, at, text",
+        {
+            "FILE": "the file",
+            "--trusted": "they hold nobody's words but yours and those that you vouch for",
+        },
+    ),
     "pending": (
         "what waits for your yes: nothing uses it until then",
         {"--json": "as a JSON list"},
@@ -32,16 +58,89 @@ def run(args: argparse.Namespace, paths: Paths) -> int:
 
 
 async def _run(args: argparse.Namespace, paths: Paths) -> str:
-    if getattr(args, "json", False):
+    as_json = getattr(args, "json", False)
+    if as_json or args.action in ("search", "status", "import"):
         from daemon.app.connect import connect  # lazy: brings the whole daemon
 
-        waiting = "1" if args.action == "pending" else ""
         async with connect(paths) as opened:
-            listed = await opened.client.list_memories(MAX_LISTED, waiting)
-        return json.dumps(listed, ensure_ascii=False)
+            return await _ask(args, opened.client)
     words = " ".join(getattr(args, "id", None) or getattr(args, "word", None) or ())
     command = "/forget" if args.action == "forget" else f"/memory {args.action}"
     reply = await send_command(paths, f"{command} {words}")
     if args.action in DONE and not reply.startswith(DONE[args.action]):
         raise AidaemonError(reply)
     return reply
+
+
+async def _ask(args: argparse.Namespace, client: "DaemonClient") -> str:
+    match args.action:
+        case "import":
+            return await _import(Path(args.file), client, trusted=args.trusted)
+        case "search":
+            found = await client.search_memories(" ".join(args.query), args.k, args.session or "")
+            lines = (_render(one, explain=args.explain) for one in found)
+            shown = "\n".join(lines) or "Nothing that was said has these words."
+        case "status":
+            found = await client.get_memory_status()
+            shown = "\n".join(f"{name}: {value or 'none'}" for name, value in found.items())
+        case _:
+            found = await client.list_memories(MAX_LISTED, "1" if args.action == "pending" else "")
+            shown = ""
+    return json.dumps(found, ensure_ascii=False) if args.json else shown
+
+
+def _render(found: dict[str, object], *, explain: bool) -> str:
+    """One hit: when, where and by whom, and the words."""
+    words = " ".join(str(found["text"]).split())
+    words = words if len(words) <= MAX_SHOWN else f"{words[:MAX_SHOWN]} …"
+    mark = "" if found["label"] == "trusted" else ", from outside"
+    who = f", {found['speaker']}" if found["speaker"] else ""
+    line = f"{str(found['at'])[:10]}  {found['session']}{who}{mark}\n    {words}"
+    why = found["why"]
+    if explain and isinstance(why, dict):
+        parts = " ".join(f"{name} {value:+.3f}" for name, value in why.items())
+        line += f"\n    {found['score']} = {parts}"
+    return line
+
+
+async def _import(file: Path, client: "DaemonClient", *, trusted: bool) -> str:
+    """Batch by batch; what is there already stays once. Raises AidaemonError."""
+    read = added = 0
+    for batch in _read_batches(file):
+        added += await client.import_memories(batch, trusted=trusted)
+        read += len(batch)
+        print(f"\r{read:,} lines", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    there = f"; {read - added:,} were there already" if read > added else ""
+    return f"Imported {added:,} of {read:,} messages{there}."
+
+
+def _read_batches(file: Path) -> Iterator[list[dict[str, object]]]:
+    from pydantic import ValidationError  # lazy: for this command only
+
+    from daemon.recall.imports import ImportedLine  # lazy: for this command only
+
+    batch = list[dict[str, object]]()
+    try:
+        with file.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                try:
+                    batch.append(ImportedLine.model_validate_json(line).model_dump(mode="json"))
+                except ValidationError as error:
+                    if batch:
+                        yield batch
+                    first = error.errors()[0]
+                    place = ".".join(map(str, first["loc"])) or "the line"
+                    raise AidaemonError(
+                        f"{file}, line {number}: {place}: {first['msg']}. What stands before it is"
+                        " imported; import the file again when it is mended."
+                    ) from error
+                if len(batch) == BATCH:
+                    yield batch
+                    batch = []
+    except (OSError, UnicodeDecodeError) as error:
+        raise AidaemonError(f"{file} cannot be read: {error}") from error
+    if batch:
+        yield batch

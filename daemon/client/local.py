@@ -40,6 +40,7 @@ from daemon.core.quoted import is_typed
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
 from daemon.core.trust import OWNER, Answer, Label, Person, Right, Role, has_right, label_for_role
 from daemon.loops.engine import LoopEngine
+from daemon.recall.imports import ImportedLine, list_imported
 from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService, name_question
 from daemon.services.sessions import SessionService
@@ -47,10 +48,22 @@ from daemon.sessions.inbox import Inbox, InboxMessage
 from daemon.triggers.goals import GoalEngine, show_goal
 from daemon.triggers.orders import ScheduleOrder, show_row
 from daemon.triggers.schedules import ScheduleEngine
-from memory.memory import Memory
+from memory.conversations import Conversations
+from memory.memory import Fact, Memory
+from memory.search import Found, Scope
 
 END_STATES = ("ended", "quarantined")
 STOPPED_BY = "stopped by the owner"
+
+
+def _show(
+    one: Fact | Found, key: str, why: dict[str, float], speaker: str = ""
+) -> dict[str, object]:
+    """A hit of the memory, as JSON."""
+    return {
+        "id": key, "at": one.at.isoformat(), "text": one.text, "score": one.score,
+        "label": one.label, "session": one.session, "speaker": speaker, "why": why,
+    }  # fmt: skip
 
 
 @value
@@ -64,6 +77,7 @@ class LocalClient(JournalReader, DaemonClient):
     people: PeopleService
     loops: LoopEngine
     memory: Memory
+    conversations: Conversations
     schedules: ScheduleEngine
     goals: GoalEngine
     owner_sessions: OwnerSessions
@@ -216,6 +230,25 @@ class LocalClient(JournalReader, DaemonClient):
     async def list_memories(self, limit: int = 50, waiting: str = "") -> list[dict[str, object]]:
         facts = await (self.memory.pending(limit) if waiting else self.memory.facts(limit))
         return [{**asdict(fact), "at": fact.at.isoformat()} for fact in facts]
+
+    async def search_memories(
+        self, query: str, limit: int = 10, session: str = ""
+    ) -> list[dict[str, object]]:
+        facts = () if session else await self.memory.recall(query, limit)
+        said = await self.conversations.search(query, Scope(own=False, session=session), limit)
+        shown = [_show(one, one.id, {"fact": one.score}) for one in facts]
+        shown += [_show(one, one.key, dict(one.why), one.speaker) for one in said]
+        return shown[:limit]
+
+    async def get_memory_status(self) -> dict[str, object]:
+        rows = await self.conversations.count()
+        return {"rows": rows, "pending": 0, "embedder": "none", "model": ""}
+
+    async def import_memories(self, lines: Sequence[object], *, trusted: bool = False) -> int:
+        known = [ImportedLine.model_validate(one) for one in lines]
+        added = await self.conversations.add(list_imported(known, trusted=trusted))
+        await self.conversations.close_idle(self.inbox.clock.now())
+        return added
 
     async def approve_memory(self, id: str, by: Person = OWNER) -> bool:
         return await self.memory.approve(id, by.name, self.inbox.clock.now())

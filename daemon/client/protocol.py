@@ -402,6 +402,25 @@ class DaemonClient(RunReader):
         """What is remembered, newest first; with `?waiting=1` what waits for the owner's yes."""
         ...
 
+    @Endpoint("GET", "/v1/memories/search", list, right=Right.MANAGE)
+    async def search_memories(
+        self, query: str, limit: int = 10, session: str = ""
+    ) -> list[dict[str, object]]:
+        """What was said that fits, whoever said it, the best first; facts before. `why`: each
+        signal's part of the score.
+        """
+        ...
+
+    @Endpoint("GET", "/v1/memories/status", dict, right=Right.MANAGE)
+    async def get_memory_status(self) -> dict[str, object]:
+        """How many rows there are, how many wait to be embedded, and by what."""
+        ...
+
+    @Endpoint("POST", "/v1/memories/import", int, "added", right=Right.MANAGE)
+    async def import_memories(self, lines: Sequence[object], *, trusted: bool = False) -> int:
+        """Keep messages of elsewhere; how many are new."""
+        ...
+
     @Endpoint("POST", "/v1/memories/{id}/approve", bool, "approved", "memory", Right.MANAGE)
     async def approve_memory(self, id: str, by: Person = OWNER) -> bool:
         """It is trusted from now on; False when it does not wait."""

@@ -197,9 +197,7 @@ class ModelReplied:
 
 @value
 class Consulting:
-    """A small question to a model beside the loop is about to be asked: a summary, a verdict, a
-    class, a reflection.
-    """
+    """A small question to a model beside the loop is about to be asked: a summary, a verdict."""
 
     purpose: str
     provider: str
@@ -224,12 +222,15 @@ class Consulted:
 
 @value
 class MemoryHit:
-    """A memory that the turn was given, by id, for replay. `owned`: it is the owner's."""
+    """A memory that the turn was given, by id. `owned`: it is the owner's word; `private`: it may
+    hold more than what they typed.
+    """
 
     id: str
     text: str
     label: Label = Label.TRUSTED
     owned: bool = True
+    private: bool = True
 
 
 @value

@@ -33,7 +33,7 @@ def find_private(event: Event) -> Sources:
     may hold of it, and what was shown before.
     """
     match event:
-        case UserSaid() if event.memories:
+        case UserSaid() if any(hit.private for hit in event.memories):
             return ("memory", *event.private)
         case ToolFinished():
             return () if event.public else (event.shows or event.tool, *event.holds)

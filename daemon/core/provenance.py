@@ -108,7 +108,9 @@ def _iter_event_texts(event: Event, owned: bool) -> Iterator[SourcedText]:
     match event:
         case UserSaid():
             yield from (
-                SourcedText(hit.text, Origin.MEMORY, hit.label, owned=hit.owned, private=True)
+                SourcedText(
+                    hit.text, Origin.MEMORY, hit.label, owned=hit.owned, private=hit.private
+                )
                 for hit in event.memories
             )
             if event.composed:

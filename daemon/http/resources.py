@@ -58,6 +58,7 @@ from daemon.http.responses import (
     read_body,
     read_raw_body,
 )
+from daemon.recall.imports import LIMIT, ImportedLine
 from daemon.triggers.events import EventTrigger
 from daemon.triggers.orders import ScheduleOrder
 from daemon.triggers.signatures import BadSignature
@@ -216,7 +217,15 @@ async def add_schedule(client: DaemonClient, request: web.Request) -> web.Respon
     return json_response({"said": await client.add_schedule(order)}, 201)
 
 
+class ImportBody(Body):
+    """Messages of elsewhere."""
+
+    lines: tuple[ImportedLine, ...] = Field(max_length=LIMIT)
+    trusted: bool = False
+
+
 BODIES: Mapping[str, type[Body]] = {
+    "import_memories": ImportBody,
     "mark_delivered": DeliveredBody,
     "invite": InviteBody,
     "remove_person": PersonBody,

@@ -11,7 +11,7 @@ from daemon.core.events import MemoryHit
 from daemon.core.messages import ACKNOWLEDGEMENT
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
-from daemon.tools.memory_tools import describe_found, describe_source, is_owners
+from daemon.tools.memory_tools import describe_found, describe_source
 from memory.conversations import Conversations
 from memory.memory import Memory, MemoryFull
 from memory.search import Found, Scope
@@ -82,4 +82,4 @@ def _fit(said: Sequence[Found]) -> Iterator[MemoryHit]:
         if space < MIN_CHARS:
             return
         space -= len(text)
-        yield MemoryHit(one.key, text, Label(one.label), is_owners(one))
+        yield MemoryHit(one.key, text, Label(one.label), owned=False, private=one.private)

@@ -40,6 +40,7 @@ def list_utterances(
                 is_owner and is_said,
                 one.at,
                 text.text,
+                private=not is_said,
             )
     if turn.reply and turn.ended_at:
         trusted = turn.label is Label.TRUSTED
@@ -52,6 +53,7 @@ def list_utterances(
             own and trusted,
             turn.ended_at,
             turn.reply,
+            private=bool(turn.private),
         )
 
 

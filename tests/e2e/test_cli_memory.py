@@ -101,3 +101,50 @@ async def test_over_http_the_owner_answers_and_nobody_else_looks(tmp_path: Path)
         async with daemon.http.delete(place) as gone:
             assert gone.status == 200
         assert await daemon.listed("/v1/memories") == []
+
+
+LINES = [
+    {"id": "1", "session": "mel", "sender": "Mel", "role": "person", "at": "2025-05-07T10:00:00", "text": "I painted a lake at sunrise last year"},
+    {"id": "2", "session": "mel", "sender": "Ann", "role": "person", "at": "2025-05-07T10:01:00", "text": "Lovely! Will you sell it?"},
+    {"id": "3", "session": "mel", "sender": "Mel", "role": "person", "at": "2025-06-09T10:00:00Z", "text": "The gallery wants my pottery"},
+]  # fmt: skip
+
+
+async def test_what_is_imported_is_found_with_its_why_beside_a_daemon_and_without_one(
+    tmp_path: Path,
+) -> None:
+    file, home = tmp_path / "lines.jsonl", tmp_path / "home"
+    home.mkdir()
+    file.write_text("\n".join(map(json.dumps, LINES)))
+    async with FakeOpenAI() as model, running_daemon(home, scripted(model.base_url)):
+        done = await asyncio.to_thread(aidaemon, "memory", "import", str(file), home=home)
+        assert done.stdout == "Imported 3 of 3 messages.\n" and "3 lines" in done.stderr
+        words = ("memory", "search", "what", "did", "Mel", "paint?", "--explain")
+        done = await asyncio.to_thread(aidaemon, *words, home=home)
+        first = done.stdout.splitlines()
+        assert first[0] == "2025-05-07  mel, Mel, from outside"
+        assert first[1].strip() == LINES[0]["text"]
+        assert "words +0.600" in first[2] and "speaker +0.300" in first[2]
+    done = aidaemon("memory", "import", str(file), "--trusted", home=home)
+    assert done.stdout == "Imported 0 of 3 messages; 3 were there already.\n"
+    done = aidaemon("memory", "search", "pottery", "--json", "--k", "1", home=home)
+    [found] = json.loads(done.stdout)
+    assert (found["text"], found["label"]) == (LINES[2]["text"], "untrusted")
+    assert {"id", "at", "text", "score", "why"} <= found.keys()
+    done = aidaemon("memory", "status", "--json", home=home)
+    assert json.loads(done.stdout)["rows"] == 3
+
+
+def test_a_line_that_cannot_be_read_is_named_and_what_stands_before_it_is_kept(
+    tmp_path: Path,
+) -> None:
+    file, home = tmp_path / "lines.jsonl", tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(scripted("http://127.0.0.1:9/v1"))
+    file.write_text("\n".join([json.dumps(LINES[0]), "", '{"id": "2", "session": "mel"}']))
+    done = aidaemon("memory", "import", str(file), home=home)
+    assert done.returncode and "line 3: at: Field required" in done.stderr
+    done = aidaemon("memory", "search", "lake", "--session", "mel", home=home)
+    assert "I painted a lake" in done.stdout
+    done = aidaemon("memory", "search", "lake", "--session", "other", home=home)
+    assert "Nothing" in done.stdout

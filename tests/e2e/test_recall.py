@@ -15,7 +15,7 @@ from tests.fakes.openai import Step as ModelStep
 
 USERS = '[[http.users]]\nname = "ed"\nrole = "editor"\ntoken = "editor-token"\n'
 SAID = "My dentist is Doctor Zahnlos in the Karlstrasse"
-ASKED = "Who is my dentist again?"
+ASKED = "Who is my dentist?"
 
 
 @dataclass

@@ -51,7 +51,7 @@ def answer(body: Json) -> ModelStep:
     """A model that searches its memory and tells everything that it was shown."""
     messages = body["messages"]
     last = messages[-1]
-    words = str(last.get("content", ""))
+    words = str(last.get("content", "")).rpartition("</memory>")[2]
     if last["role"] == "tool":
         return says(f"found: {words}")
     if "remember that" in words:

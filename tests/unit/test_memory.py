@@ -187,7 +187,7 @@ async def test_a_memory_of_before_there_were_others_is_the_owners(tmp_path: Path
     await keep(made, "the dog is called Rex")
     await made.aclose()
     with closing(sqlite3.connect(path)) as old, old:
-        for one in ("said_words", "sitting_words", "said", "sittings", "state"):
+        for one in ("own_words", "other_words", "sitting_words", "said", "sittings", "state"):
             old.execute(f"DROP TABLE {one}")
         old.execute("ALTER TABLE facts DROP COLUMN owned")
         old.execute("PRAGMA user_version = 1")

@@ -28,7 +28,8 @@ PRIVATE_EVENTS = """SELECT EXISTS (SELECT 1 FROM turns JOIN events ON events.tur
         WHEN 'ChildReturned' THEN 1
         WHEN 'ToolFinished' THEN payload ->> '$.public' IS NOT 1
             OR payload ->> '$.tool' IN ('remember', 'mail_send', 'mail_draft')
-        WHEN 'UserSaid' THEN json_array_length(payload, '$.memories') > 0
+        WHEN 'UserSaid' THEN EXISTS (SELECT 1 FROM json_each(payload, '$.memories')
+            WHERE value ->> '$.private' IS NOT 0)
             OR payload ->> '$.outcomes' <> '' END)"""
 COUNT_STOPS = """WITH RECURSIVE agents(agent) AS (
         SELECT MIN(agent) FROM turns WHERE stop_reason IS NOT NULL

@@ -168,6 +168,11 @@ def is_strange(text: SourcedText) -> bool:
     return text.label is Label.UNTRUSTED and text.origin is not Origin.MODEL
 
 
+def is_shown(text: SourcedText) -> bool:
+    """Something of the owner's that no tool was called for: it came up by itself."""
+    return text.origin is Origin.MEMORY or (text.private and text.origin is not Origin.RESULT)
+
+
 @value
 class Source:
     """Something of the owner's that may go along. `earlier`: it was said or read before the order;
@@ -211,7 +216,7 @@ def find_leaks(
     if any(is_owners_word(text) and text.text not in orders for text in setting.earlier):
         found.append(Source("", SAID, earlier=True))
     earlier = list_earlier(setting)
-    if any(text.private and text.origin is not Origin.RESULT for text in earlier):
+    if any(map(is_shown, earlier)):
         found.append(Source("", EARLIER, earlier=True))
     before = [text for text in earlier if text.private or text.origin is Origin.MODEL]
     found += [Source(name, EARLIER, earlier=True) for name in _list_read(before, tainted=True)]
@@ -219,7 +224,7 @@ def find_leaks(
     kept = {one for text in whole if text.private for one in (text.shows or MEMORY, *text.holds)}
     found += [Source(name, EARLIER, earlier=True) for name in carried if name not in kept]
     now = [text for text in (*setting.work, *texts) if not (text.private and looked_up(text))]
-    shown = [text for text in now if text.private and text.origin is not Origin.RESULT]
+    shown = [*filter(is_shown, now)]
     if not all(_repeats(text.text, orders) for text in shown):
         found.append(Source("", MEMORY, earlier=True))
     tainted = tainted or any(map(is_strange, setting.earlier))

@@ -1,0 +1,178 @@
+"""How much of what was said is found again, and how fast: `python -m tests.bench memory`.
+
+On the conversations of `memory_dev.json`, which are not part of the project (their licence); without that file it says so.
+"""
+
+import json
+import os
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from memory.conversations import Conversations, Utterance
+from memory.database import Database
+from memory.search import Scope
+from tests.bench import standing
+from tests.bench.figures import Figure
+from tests.bench.world import World
+
+DATA = Path(__file__).parents[3] / "shared/data/memory_dev.json"
+ANSWERABLE = (1, 2, 3, 4)
+DEPTHS = (5, 10, 60)
+GOALS = {False: (0.70, 0.775, 0.905), True: (None, None, None)}  # without a model
+CHAT = (
+    "Good morning! How are you doing today?", "Can you write me a haiku about autumn?", "What is 17 times 23?",
+    "Translate 'good night' into French please", "Write a python function that reverses a list",
+    "What's the capital of Australia?", "Explain how a heat pump works", "Thanks, that was great help",
+    "Summarise this article for me", "What time is it in Tokyo?", "Tell me a joke about cats",
+    "Convert 5 miles to kilometres", "How do I boil an egg?", "Who wrote War and Peace?",
+    "Fix the spelling in this sentence: I has a apple", "Give me three ideas for dinner", "What does HTTP 404 mean?",
+    "Set a reminder for tomorrow at nine", "Is it going to rain?", "List the files in this folder",
+)  # fmt: skip
+SIZES = (10_000, 100_000)
+COMMON = 100  # so many words are as frequent as those that mean nothing, and are not asked for
+FULL_SIZES = (300_000, 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A question, and the keys of the turns that answer it."""
+
+    session: str
+    question: str
+    category: int
+    evidence: frozenset[str]
+
+
+def read_data() -> tuple[list[list[Utterance]], list[Case]]:
+    """Conversations, and questions about them."""
+    said, cases = [], []
+    for one in json.loads(DATA.read_text())["conversations"]:
+        turns: list[dict[str, Any]] = one["turns"]
+        said.append([_read_turn(one["id"], turn, place) for place, turn in enumerate(turns)])
+        known = {turn["id"] for turn in turns}
+        for question in one["questions"]:
+            named = {
+                found
+                for text in question["evidence"] or ()
+                for found in re.findall(r"D\d+:\d+", str(text))
+            }
+            keys = frozenset(f"{one['id']}:{found}" for found in named & known)
+            if keys:
+                cases.append(Case(one["id"], question["question"], question["category"], keys))
+    return said, cases
+
+
+def _read_turn(session: str, turn: dict[str, Any], place: int) -> Utterance:
+    at = datetime.strptime(turn["at"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+    text = f"{turn['text'] or ''} {turn['image'] or ''}"
+    at += timedelta(seconds=place % 100)
+    key, speaker = f"{session}:{turn['id']}", turn["speaker"] or ""
+    return Utterance(key, session, speaker, "person", "trusted", own=True, at=at, text=text)
+
+
+async def have(world: World) -> list[Figure]:
+    """All figures of the memory."""
+    found = await standing.memory(world)
+    if DATA.exists():
+        found += await measure_recall(world.new_place())
+    else:
+        found.append(Figure(f"recall: {DATA.name} is not here", 0, ""))
+    sizes = SIZES + FULL_SIZES * bool(os.environ.get("AIDAEMON_TEST_FULL"))
+    for size in sizes:
+        found += await measure_scale(world.new_place(), size)
+    return found
+
+
+async def measure_recall(place: Path) -> list[Figure]:
+    """The share of evidence among the first hits, each conversation an audience of its own and all
+    in one; and how often something is shown where nothing fits.
+    """
+    said, cases = read_data()
+    place.mkdir(exist_ok=True)
+    database = await Database.open(place / "memory.db")
+    memory = await Conversations.open(database)
+    for one in said:
+        await memory.add(one)
+    await memory.close_idle()
+    figures, answerable = [], [one for one in cases if one.category in ANSWERABLE]
+    for name, shared in (("own audience", False), ("one audience", True)):
+        shares = [await _find_shares(memory, one, shared=shared) for one in answerable]
+        columns = zip(*shares, strict=True)
+        for depth, column, goal in zip(DEPTHS, columns, GOALS[shared], strict=True):
+            mean = round(sum(column) / len(column), 3)
+            figures.append(Figure(f"recall, {name} @{depth}", mean, "", goal, at_least=True))
+    unanswerable = [one.question for one in cases if one.category not in ANSWERABLE]
+    for name, questions in (("unanswerable", unanswerable), ("chit-chat", CHAT)):
+        hits = [await memory.search(one, Scope(), 5) for one in questions]
+        count = sum(found.fits for one in hits for found in one) / len(hits)
+        figures.append(Figure(f"rows shown for a question that is {name}", round(count, 2), ""))
+    await database.aclose()
+    return figures
+
+
+async def _find_shares(memory: Conversations, case: Case, *, shared: bool) -> list[float]:
+    scope = Scope(session="" if shared else case.session)
+    keys = [one.key for one in await memory.search(case.question, scope, max(DEPTHS))]
+    return [len(case.evidence.intersection(keys[:depth])) / len(case.evidence) for depth in DEPTHS]
+
+
+async def measure_scale(place: Path, size: int) -> list[Figure]:
+    """Time and space with so many rows."""
+    place.mkdir(exist_ok=True)
+    database = await Database.open(place / "memory.db")
+    memory = await Conversations.open(database)
+    began = perf_counter()
+    for batch in _make_rows(size):
+        await memory.add(batch)
+    rate = size / (perf_counter() - began)
+    await memory.close_idle()
+    choose, times = random.Random(1), []
+    for _ in range(100):
+        words = [one for one in _make_words(choose, 40) if int(one[1:]) > COMMON]
+        question = f"what about {' and '.join(words[:5])}?"
+        began = perf_counter()
+        await memory.search(question, Scope(), 10)
+        times.append((perf_counter() - began) * 1000)
+    await database.aclose()
+    space = sum(one.stat().st_size for one in place.glob("memory.db*")) / 1e6
+    name = f"{size:,} rows"
+    return [
+        Figure(f"{name}: indexing", round(rate), "rows/s"),
+        Figure(f"{name}: a search, median", round(sorted(times)[50], 1), "ms"),
+        Figure(f"{name}: a search, p95", round(sorted(times)[94], 1), "ms"),
+        Figure(f"{name}: on disk", round(space), "MB"),
+    ]
+
+
+def _make_words(choose: random.Random, count: int) -> list[str]:
+    """With natural frequencies: the nth word is as frequent as 1/n."""
+    return [f"w{int(20_000 ** choose.random())}" for _ in range(count)]
+
+
+def _make_rows(size: int) -> Iterator[Sequence[Utterance]]:
+    choose, at = random.Random(7), datetime(2024, 1, 1, tzinfo=UTC)
+    for begin in range(0, size, 1000):
+        batch = []
+        for number in range(begin, min(begin + 1000, size)):
+            at += timedelta(seconds=choose.choice((20, 60, 20_000)))
+            text = " ".join(_make_words(choose, choose.randint(5, 40)))
+            session = f"s{number % 7}"
+            batch.append(
+                Utterance(
+                    f"t{number}:1",
+                    session,
+                    f"p{number % 5}",
+                    "person",
+                    "trusted",
+                    own=True,
+                    at=at,
+                    text=text,
+                )
+            )
+        yield batch
