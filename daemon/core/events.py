@@ -222,9 +222,7 @@ class Consulted:
 
 @value
 class MemoryHit:
-    """A memory that the turn was given, by id. `owned`: it is the owner's word; `private`: it may
-    hold more than what they typed.
-    """
+    """A memory, by id. `owned`: the owner's word; `private`: not only what they typed."""
 
     id: str
     text: str
