@@ -153,3 +153,62 @@ async def test_old_conversations_are_indexed_when_the_daemon_starts_anew(
         await home.until_indexed(2)
         assert SAID in await home.ask(ASKED, "two")
         await home.until_indexed(4)
+
+
+async def test_whenever_it_is_killed_each_text_is_in_memory_once(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place, config, told = tmp_path / "home", scripted(model.base_url, USERS), list[str]()
+    place.mkdir()
+    for kill in range(6):
+        async with running_daemon(place, config) as daemon:
+            for number in range(3):
+                told.append(f"Note {kill}.{number}: the mill stands by the river")
+                await daemon.ask(told[-1], f"s{number}")
+            await asyncio.sleep(kill * 0.02)  # indexing is somewhere in between
+            daemon.process.kill()
+            await daemon.process.wait()
+    async with running_daemon(place, config) as daemon:
+        await Home(daemon, model).until_indexed(2 * len(told))
+    with closing(sqlite3.connect(place / "memory.db")) as file:
+        texts = [text for (text,) in file.execute("SELECT text FROM said WHERE role = 'owner'")]
+        sitting = file.execute("SELECT sum(size) FROM sittings").fetchone()[0]
+    assert sorted(texts) == sorted(told) and sitting == 2 * len(told)
+
+
+async def test_beside_an_older_journal_what_is_said_now_is_found_too(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place, config = tmp_path / "home", scripted(model.base_url, USERS)
+    place.mkdir()
+    async with running_daemon(place, config) as daemon:
+        await daemon.ask("one")
+    old = (place / "journal.db").read_bytes()
+    async with running_daemon(place, config) as daemon:
+        await daemon.ask("two")
+        await daemon.ask("three")
+        await Home(daemon, model).until_indexed(6)
+    (place / "journal.db").write_bytes(old)
+    async with running_daemon(place, config) as daemon:
+        await daemon.ask(SAID)
+        await Home(daemon, model).until_indexed(8)
+
+
+async def test_what_is_too_old_for_the_journal_is_too_old_for_memory(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place, clock = tmp_path / "home", tmp_path / "clock"
+    place.mkdir()
+    clock.write_text("2026-01-01T12:00:00Z")
+    env = {"AIDAEMON_TEST_CLOCK": str(clock)}
+    config = scripted(model.base_url, USERS + "[store]\nkeep_days = 30\n")
+    async with running_daemon(place, config, env=env) as daemon:
+        home = Home(daemon, model)
+        await home.ask(SAID)
+        await home.until_indexed(2)
+    clock.write_text("2026-03-01T12:00:00Z")
+    async with running_daemon(place, config, env=env) as daemon:
+        async with asyncio.timeout(20):
+            while await asyncio.to_thread(count, place):
+                await asyncio.sleep(0.02)
+        assert "Zahnlos" not in await Home(daemon, model).ask(ASKED, "two")
