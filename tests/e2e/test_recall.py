@@ -183,12 +183,15 @@ async def test_beside_an_older_journal_what_is_said_now_is_found_too(
     place.mkdir()
     async with running_daemon(place, config) as daemon:
         await daemon.ask("one")
-    old = (place / "journal.db").read_bytes()
+    old = {one: one.read_bytes() for one in place.glob("journal.db*")}
     async with running_daemon(place, config) as daemon:
         await daemon.ask("two")
         await daemon.ask("three")
         await Home(daemon, model).until_indexed(6)
-    (place / "journal.db").write_bytes(old)
+    for one in place.glob("journal.db*"):
+        one.unlink()
+    for one, data in old.items():
+        one.write_bytes(data)
     async with running_daemon(place, config) as daemon:
         await daemon.ask(SAID)
         await Home(daemon, model).until_indexed(8)
