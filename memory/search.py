@@ -148,7 +148,13 @@ def search(file: sqlite3.Connection, query: str, scope: Scope, limit: int) -> li
     signals = score(question, rows, own, beside, sittings)
     weighted = {name: [WEIGHTS[name] * one for one in values] for name, values in signals.items()}
     sums = [sum(parts) for parts in zip(*weighted.values(), strict=True)]
-    best = sorted(range(len(rows)), key=lambda place: -sums[place])[:limit]
+    telling = (own, beside, signals["sitting"], signals["date"])
+    related = [
+        place
+        for place in range(len(rows))
+        if any(one[place] for one in telling) or (question.named and signals["speaker"][place])
+    ]
+    best = sorted(related, key=lambda place: -sums[place])[:limit]
     fitting = find_fitting(file, question, scope, [rows[one] for one in best])
     return [
         _show(

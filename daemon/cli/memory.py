@@ -82,7 +82,9 @@ async def _ask(args: argparse.Namespace, client: "DaemonClient") -> str:
             shown = "\n".join(lines) or "Nothing that was said has these words."
         case "status":
             found = await client.get_memory_status()
-            shown = "\n".join(f"{name}: {value or 'none'}" for name, value in found.items())
+            shown = "\n".join(
+                f"{name}: {'none' if value == '' else value}" for name, value in found.items()
+            )
         case _:
             found = await client.list_memories(MAX_LISTED, "1" if args.action == "pending" else "")
             shown = ""

@@ -30,7 +30,7 @@ COMMANDS = {
     "secret": "keep, list and delete passwords and keys: the model never sees them",
     "pair": "print a one-time code with which a person gets access",
     "mcp": "MCP servers: list their tools, approve what they have changed",
-    "memory": "what is remembered: list|pending|approve|reject|forget",
+    "memory": "what is remembered and what was said: search, list, import, forget ...",
     "trust": "whose the files of the workspace are: say which are yours",
     "model": "list, add, download and remove the models that run on this machine",
     "backup": "create, verify or restore a backup of all your data",
