@@ -13,7 +13,7 @@ from daemon.store.posting import WOKEN_CHANNELS, begins_by_itself
 
 
 class MemoryConfig(BaseModel):
-    """[memory]: who finds what was remembered."""
+    """[memory]: what is found again, and by whom."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -21,6 +21,12 @@ class MemoryConfig(BaseModel):
         [],
         description="conversations that find the owner's memories though others may read along,"
         ' such as "telegram:-100123"; the owner\'s own chats do without being listed',
+    )
+    relevance: int = Field(
+        5,
+        ge=0,
+        le=20,
+        description="how much a turn is shown of what was said before and fits; 0: nothing",
     )
 
 

@@ -76,7 +76,7 @@ class Config(StrictModel):
     subagents: SubagentsConfig = Field(SubagentsConfig(), description="agents below agents")
     loops: LoopsConfig = Field(LoopsConfig(), description="loops of a live page that nobody views")
     limits: LimitsConfig = Field(LimitsConfig(), description="what one sender may bring in")
-    memory: MemoryConfig = Field(MemoryConfig(), description="who finds what was remembered")
+    memory: MemoryConfig = Field(MemoryConfig(), description="what is found again, and by whom")
     store: StoreConfig = Field(default_factory=StoreConfig, description="the journal")
     http: HttpConfig = Field(HttpConfig(), description="the HTTP API on this machine")
     telegram: TelegramConfig = Field(TelegramConfig(), description="a Telegram bot of yours")

@@ -246,7 +246,11 @@ class Daemon(ToolOwner):
         self.rule_commands = RuleCommands(self.store, self.rules, caller, local)
         checks = CriteriaChecker(self.sandbox, self.effects)
         self.recall = MemoryRecall(
-            self.memory, self.conversations, clock, self.owner_sessions.is_own
+            self.memory,
+            self.conversations,
+            clock,
+            self.owner_sessions.is_own,
+            lambda: self.runtime.loaded.config.memory.relevance,
         )
         self.routes = routes
         self.context = context

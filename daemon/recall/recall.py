@@ -16,7 +16,7 @@ from memory.conversations import Conversations
 from memory.memory import Memory, MemoryFull
 from memory.search import Found, Scope
 
-MAX_FACTS = MAX_SAID = 5
+MAX_FACTS = 5
 MAX_CHARS, MIN_CHARS, MAX_TOTAL = 400, 40, 1500
 CANDIDATES = 20
 TIMEOUT_S = 2.0
@@ -32,6 +32,7 @@ class MemoryRecall:
     conversations: Conversations
     clock: Clock
     is_own: Callable[[str], Awaitable[bool]]
+    count_shown: Callable[[], int]
 
     async def __call__(
         self, text: str, session: str, is_shown: Callable[[str], bool]
@@ -46,17 +47,18 @@ class MemoryRecall:
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 facts = await self.memory.recall(text, MAX_FACTS)
-                said = await self.conversations.search(text, Scope(), CANDIDATES)
+                count = self.count_shown()
+                said = await self.conversations.search(text, Scope(), CANDIDATES * bool(count))
         except (TimeoutError, sqlite3.Error) as error:
             log.warning("memory did not answer (%s); going on without", error or "too slow")
             return ()
-        known = {fact.text for fact in facts}
+        known = {text, *(fact.text for fact in facts)}
         fresh = [
             one for one in said if one.fits and one.text not in known and not is_shown(one.text)
         ]
         return (
             *(MemoryHit(one.id, one.text, Label(one.label), one.owned) for one in facts),
-            *_fit(fresh[:MAX_SAID]),
+            *_fit(fresh[:count]),
         )
 
     async def keep(self, text: str, turn: Turn) -> None:

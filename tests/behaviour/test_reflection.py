@@ -1,6 +1,7 @@
 """After the work the model may reflect on it, where that is switched on; that feeds the next turn and session (E10)."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -43,11 +44,13 @@ async def thoughts(it: Living, turn: str) -> list[str]:
 
 
 async def memories(it: Living, turn: str) -> list[str]:
+    """But for what was said before."""
     return [
         hit.text
         for one in await it.events(turn)
         if isinstance(one, UserSaid)
         for hit in one.memories
+        if not re.search(r":(\d+\.\d+|reply)$", hit.id)
     ]
 
 

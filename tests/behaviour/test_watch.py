@@ -37,6 +37,7 @@ def choose(body: Json) -> Step:
         for message in reversed(body["messages"])
         if message["role"] == "user"
     )
+    said = said.rpartition("</memory>\n")[2]
     return calls(("look", {"at": "home"})) if said == "much" else says(LAST)
 
 

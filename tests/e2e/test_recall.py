@@ -215,3 +215,22 @@ async def test_what_is_too_old_for_the_journal_is_too_old_for_memory(
             while await asyncio.to_thread(count, place):
                 await asyncio.sleep(0.02)
         assert "Zahnlos" not in await Home(daemon, model).ask(ASKED, "two")
+
+
+async def test_with_a_relevance_of_0_nothing_that_was_said_is_shown(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place, config = tmp_path / "home", scripted(model.base_url, "[memory]\nrelevance = 0\n")
+    place.mkdir()
+    async with running_daemon(place, config) as daemon:
+        home = Home(daemon, model)
+        await home.ask(SAID)
+        await home.until_indexed(2)
+        assert "Zahnlos" not in await home.ask(ASKED, "two")
+        assert "Zahnlos" in await home.ask("Search the dentist", "two")
+
+
+async def test_a_message_is_not_shown_to_itself(home: Home) -> None:
+    await home.ask(SAID)
+    await home.until_indexed(2)
+    assert (await home.ask(SAID, "two")).count("Zahnlos") == 1

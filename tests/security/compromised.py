@@ -211,6 +211,7 @@ async def office(home: Path, suite: Suite, *, gate: bool = True) -> AsyncIterato
     config = {
         "agent": {"max_iterations": 25, "check_claims": False},
         "mcp": {SERVER: table},
+        "memory": {"relevance": 0},  # each task is judged by itself, in whatever order they run
         "limits": {"messages_per_minute": 0, "events_per_minute": 0, "mb_per_day": 0},
         "events": {"enabled": True, "tokens": {"mail": "a-token-of-the-mail-event"}},
     }

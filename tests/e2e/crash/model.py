@@ -80,6 +80,9 @@ class Order:
         }
 
 
+MEMORY = re.compile(r"\A<memory>\n.*?\n</memory>\n", re.DOTALL)  # of other turns
+
+
 def orders(text: str) -> list[Order]:
     """What a message asks for; the report of an agent in the background only wants to be heard. Each attempt of a loop has a name
     of its own, and so has each agent that is told to be somebody, and each round of it.
@@ -182,5 +185,5 @@ def _orders(tail: list[dict[str, Any]]) -> list[Order]:
         order
         for message in tail
         if message["role"] == "user"
-        for order in orders(str(message["content"]))
+        for order in orders(MEMORY.sub("", str(message["content"])))
     ]
