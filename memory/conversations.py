@@ -3,11 +3,19 @@
 import re
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from memory.database import Database
-from memory.search import OTHER_WORDS, OWN_WORDS, SITTING_WORDS, Found, Scope, mark_session, search
+from memory.search import (
+    OTHER_WORDS,
+    OWN_WORDS,
+    SITTING_WORDS,
+    Found,
+    Scope,
+    Utterance,
+    mark_session,
+    search,
+)
 from memory.words import MONTHS, list_pairs
 
 GAP = timedelta(hours=4)
@@ -35,24 +43,6 @@ SELECT group_concat(text, ' '), group_concat(pairs, ' '), group_concat(DISTINCT 
     (SELECT text, pairs, marks FROM said WHERE sitting = ? ORDER BY place)
 """
 OF_TURN = "SELECT id, sitting FROM said WHERE key >= ?1 || ':' AND key < ?1 || ';'"
-
-
-@dataclass(frozen=True, slots=True)
-class Utterance:
-    """One span that somebody said. `key` is its own: "TURN:NUMBER". `own`: the owner's own words,
-    or a reply to them; `label`: "trusted" or "untrusted". `role`: who it is to the owner.
-    `private`: it may hold what was read of the owner's.
-    """
-
-    key: str
-    session: str
-    speaker: str
-    role: str
-    label: str
-    own: bool
-    at: datetime
-    text: str
-    private: bool = True
 
 
 class Conversations:

@@ -22,7 +22,7 @@ YEAR = re.compile(r"20\d\d")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CANDIDATE = "said.id, said.sitting, said.place, said.speaker, said.at, said.asks, said.dated"
 SHOWN = """
-SELECT key, session, speaker, role, label, own, private, at, text
+SELECT key, session, speaker, role, label, own, at, text, private
 FROM said JOIN sittings ON sittings.id = said.sitting WHERE said.id = ?
 """
 SOURCE = "said JOIN sittings ON sittings.id = said.sitting"
@@ -74,9 +74,10 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One row. `why`: each signal's part of the score. `fits`: it, or what was said beside it, has
-    enough of the question's words: the best of all may have next to nothing.
+class Utterance:
+    """One span that somebody said. `key` is its own: "TURN:NUMBER". `own`: the owner's own words,
+    or a reply to them; `label`: "trusted" or "untrusted". `role`: who it is to the owner.
+    `private`: it may hold what was read of the owner's.
     """
 
     key: str
@@ -85,9 +86,17 @@ class Found:
     role: str
     label: str
     own: bool
-    private: bool
     at: datetime
     text: str
+    private: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Utterance):
+    """One that was searched for. `why`: each signal's part of the score. `fits`: it, or what was
+    said beside it, has enough of the question's words: the best of all may have next to nothing.
+    """
+
     score: float = 0.0
     why: Mapping[str, float] = field(default_factory=dict)
     fits: bool = False
@@ -293,12 +302,12 @@ def _choose(scope: Scope) -> tuple[str, tuple[str, ...]]:
 def _show(
     file: sqlite3.Connection, row: int, total: float, why: Mapping[str, float], *, fits: bool
 ) -> Found:
-    key, session, speaker, role, label, own, private, at, text = file.execute(
+    key, session, speaker, role, label, own, at, text, private = file.execute(
         SHOWN, (row,)
     ).fetchone()
     parts = {name: round(value, 4) for name, value in why.items() if value}
     when = EPOCH + timedelta(microseconds=at)
     return Found(
-        key, session, speaker, role, label, bool(own), bool(private), when, text, round(total, 4),
+        key, session, speaker, role, label, bool(own), when, text, bool(private), round(total, 4),
         parts, fits,
     )  # fmt: skip

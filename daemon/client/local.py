@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from daemon import VERSION
 from daemon.access.directory import NewCode, PairedPerson
@@ -245,8 +245,9 @@ class LocalClient(JournalReader, DaemonClient):
         return {"rows": rows, "pending": 0, "embedder": "none", "model": ""}
 
     async def import_memories(self, lines: Sequence[object], *, trusted: bool = False) -> int:
-        known = [ImportedLine.model_validate(one) for one in lines]
-        added = await self.conversations.add(list_imported(known, trusted=trusted))
+        known, redact = map(ImportedLine.model_validate, lines), self.inbox.redactor.redact_text
+        said = list_imported([*known], trusted=trusted)
+        added = await self.conversations.add([replace(one, text=redact(one.text)) for one in said])
         await self.conversations.close_idle(self.inbox.clock.now())
         return added
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, ConfigDict, Field
 
 from daemon.core.trust import Label
-from memory.conversations import Utterance
+from memory.search import Utterance
 
 LIMIT = 1000
 

@@ -13,7 +13,8 @@ from daemon.core.rows import LOOP_CHANNEL
 from daemon.recall.utterances import list_utterances
 from daemon.store.codec import UnreadableEvent
 from daemon.store.journal import Store, Tx
-from memory.conversations import Conversations, Utterance
+from memory.conversations import Conversations
+from memory.search import Utterance
 
 BATCH = 20
 PAUSE_S = 0.05  # between two batches, so that a long journal holds up no turn
@@ -36,10 +37,12 @@ class ConversationIndexer:
 
     async def run(self) -> None:
         """Until cancelled: what has ended by now, then each turn that ends."""
+        after: int | None = None
         while True:
             self.ended.clear()
             try:
-                await self.read_new()
+                start = await self._find_start() if after is None else after
+                after = await self.read_new(start)
                 wait = EVERY_S
             except (StoreUnavailable, sqlite3.Error) as error:
                 log.warning("conversations are not indexed now: %s", error)
@@ -48,14 +51,14 @@ class ConversationIndexer:
                 async with asyncio.timeout(wait):
                     await self.ended.wait()
 
-    async def read_new(self) -> None:
-        """All that has ended by now."""
-        after = await self._find_start()
+    async def read_new(self, after: int) -> int:
+        """All that has ended since this number, and the last one's."""
         while batch := await self.store.read(lambda tx, after=after: self._read(tx, after)):
             after, turn, said = batch
             await self.conversations.add(said, f"{after} {turn}")
             await asyncio.sleep(PAUSE_S)
         await self.conversations.close_idle(self.clock.now())
+        return after
 
     async def _find_start(self) -> int:
         """Where the cursor stands; 0 where the journal has another turn there: it was restored."""

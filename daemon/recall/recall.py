@@ -80,8 +80,8 @@ def _fit(said: Sequence[Found]) -> Iterator[MemoryHit]:
     """As the model is shown it, up to a budget."""
     space = MAX_TOTAL
     for one in said:
-        text = describe_found(one, min(MAX_CHARS, space))
         if space < MIN_CHARS:
             return
+        text = describe_found(one, min(MAX_CHARS, space))
         space -= len(text)
         yield MemoryHit(one.key, text, Label(one.label), owned=False, private=one.private)

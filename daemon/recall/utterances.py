@@ -10,7 +10,7 @@ from daemon.core.ids import is_mail_session
 from daemon.core.provenance import iter_person_texts
 from daemon.core.rows import EVENT_CHANNEL, SessionRow, TurnRow
 from daemon.core.trust import OWNER_NAME, Label
-from memory.conversations import Utterance
+from memory.search import Utterance
 
 ASSISTANT, PERSON, QUOTED = "assistant", "person", "quoted"
 
@@ -21,12 +21,13 @@ def list_utterances(
     """In order. `own`: nobody but the owner reads the session. What another agent worded is
     nobody's word.
     """
-    kind = _find_kind(session)
+    kind, to_owner = _find_kind(session), own and turn.label is Label.TRUSTED
     for one in events:
         event = one.event
         if not isinstance(event, UserSaid | Steered) or getattr(event, "composed", False):
             continue
         is_owner = event.role == OWNER_NAME and kind == PERSON
+        to_owner = to_owner and event.role == OWNER_NAME
         texts = iter_person_texts(event.text, event.role, event.label, event.quoted)
         for number, text in enumerate(texts):
             is_said = text.label is Label.TRUSTED and text.owned
@@ -43,14 +44,13 @@ def list_utterances(
                 private=not is_said,
             )
     if turn.reply and turn.ended_at:
-        trusted = turn.label is Label.TRUSTED
         yield Utterance(
             f"{turn.id}:reply",
             session.id,
             ASSISTANT,
             ASSISTANT,
             turn.label.value,
-            own and trusted,
+            to_owner,
             turn.ended_at,
             turn.reply,
             private=bool(turn.private),

@@ -14,9 +14,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from memory.conversations import Conversations, Utterance
+from memory.conversations import Conversations
 from memory.database import Database
-from memory.search import Scope
+from memory.search import Scope, Utterance
 from tests.bench import standing
 from tests.bench.figures import Figure
 from tests.bench.world import World

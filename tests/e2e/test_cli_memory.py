@@ -148,3 +148,17 @@ def test_a_line_that_cannot_be_read_is_named_and_what_stands_before_it_is_kept(
     assert "I painted a lake" in done.stdout
     done = aidaemon("memory", "search", "lake", "--session", "other", home=home)
     assert "Nothing" in done.stdout
+
+
+def test_a_secret_in_what_is_imported_is_not_kept(tmp_path: Path) -> None:
+    file, home = tmp_path / "lines.jsonl", tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(scripted("http://127.0.0.1:9/v1"))
+    (home / "secrets.toml").write_text('door = "xyzzy-plugh-4711"\n')
+    (home / "secrets.toml").chmod(0o600)
+    file.write_text(json.dumps(LINES[0] | {"text": "the door opens with xyzzy-plugh-4711"}))
+    done = aidaemon("memory", "import", str(file), home=home)
+    assert done.stdout == "Imported 1 of 1 messages.\n"
+    done = aidaemon("memory", "search", "door", home=home)
+    assert "the door opens with" in done.stdout and "plugh" not in done.stdout
+    assert not [one for one in home.glob("memory.db*") if b"plugh" in one.read_bytes()]

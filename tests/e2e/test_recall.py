@@ -234,3 +234,17 @@ async def test_a_message_is_not_shown_to_itself(home: Home) -> None:
     await home.ask(SAID)
     await home.until_indexed(2)
     assert (await home.ask(SAID, "two")).count("Zahnlos") == 1
+
+
+async def test_what_another_was_answered_is_not_shown_as_an_answer_to_the_owner(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """Not even where the config lets their conversation find the owner's memories."""
+    place, more = tmp_path / "home", USERS + '[memory]\nowner_sessions = ["web:ed"]\n'
+    place.mkdir()
+    async with running_daemon(place, scripted(model.base_url, more)) as daemon:
+        home = Home(daemon, model)
+        model.script(says(SAID))
+        await say_as_editor(home, "Tell me who the dentist is")
+        await home.until_indexed(2)
+        assert "Zahnlos" not in await home.ask(ASKED, "two")
