@@ -1,11 +1,13 @@
 """What was said in conversations, kept so that it can be found: one row a span, in sittings."""
 
+import asyncio
 import re
 import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from memory.database import Database
+from memory.embedder import Embedder, TextVectors
 from memory.search import (
     OTHER_WORDS,
     OWN_WORDS,
@@ -16,6 +18,7 @@ from memory.search import (
     mark_session,
     search,
 )
+from memory.vectors import VectorIndex
 from memory.words import MONTHS, list_pairs
 
 GAP = timedelta(hours=4)
@@ -42,14 +45,25 @@ WORDS_OF_SITTING = """
 SELECT group_concat(text, ' '), group_concat(pairs, ' '), group_concat(DISTINCT marks) FROM
     (SELECT text, pairs, marks FROM said WHERE sitting = ? ORDER BY place)
 """
+UNEMBEDDED = """
+SELECT id, speaker, text FROM unembedded JOIN said USING (id) ORDER BY id DESC LIMIT ?
+"""
+COUNT_REMOVAL = """
+INSERT INTO state VALUES ('removals', '1')
+ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1
+"""
 OF_TURN = "SELECT id, sitting FROM said WHERE key >= ?1 || ':' AND key < ?1 || ';'"
 
 
 class Conversations:
-    """Rows are added in the order in which they were said; the same key twice is one."""
+    """Rows are added in the order in which they were said; the same key twice is one. `added` is
+    set when there are new ones.
+    """
 
     def __init__(self, database: Database, *, empty: bool) -> None:
         self._database, self.is_empty = database, empty
+        self._vectors: VectorIndex | None = None
+        self.added = asyncio.Event()
 
     @classmethod
     async def open(cls, database: Database) -> "Conversations":
@@ -69,7 +83,10 @@ class Conversations:
             return sum([_add(file, one) for one in said])
 
         self.is_empty = self.is_empty and not said
-        return await self._database.run(work)
+        count = await self._database.run(work)
+        if count:
+            self.added.set()
+        return count
 
     async def read_cursor(self) -> str:
         """How far the source was read; "" for not at all."""
@@ -93,7 +110,34 @@ class Conversations:
 
     async def search(self, query: str, scope: Scope, limit: int) -> list[Found]:
         """The best first, by a weighted sum of signals."""
-        return await self._database.run(lambda file: search(file, query, scope, limit))
+        vectors = self._vectors
+        return await self._database.run(lambda file: search(file, query, scope, limit, vectors))
+
+    async def use_embedder(self, embedder: Embedder | None) -> None:
+        """From now on what fits a question is told by its vectors, too; None: by words alone."""
+        vectors = VectorIndex(embedder) if embedder else None
+        if vectors:
+            await self._database.run(vectors.open)
+        self._vectors = vectors
+
+    @property
+    def embedder(self) -> str:
+        """The name of the model in use; "" for none."""
+        return self._vectors.embedder.name if self._vectors else ""
+
+    async def list_unembedded(self, limit: int) -> list[tuple[int, str, str]]:
+        """Rows that wait for vectors, the newest first: their ids, speakers and texts."""
+        return await self._database.run(lambda file: file.execute(UNEMBEDDED, (limit,)).fetchall())
+
+    async def count_unembedded(self) -> int:
+        """How many rows wait for vectors."""
+        query = "SELECT count(*) FROM unembedded"
+        return await self._database.run(lambda file: file.execute(query).fetchone()[0])
+
+    async def add_vectors(self, made: Sequence[tuple[int, TextVectors | None]]) -> None:
+        """Of rows that are still there; None: the model can make none of it."""
+        if vectors := self._vectors:
+            await self._database.run(lambda file: vectors.add(file, made))
 
     async def forget_turns(self, turns: Iterable[str]) -> int:
         """All that was said in these; gives how many rows."""
@@ -160,6 +204,7 @@ def _remove(file: sqlite3.Connection, rows: Sequence[tuple[int, int]]) -> int:
         elif one in closed:
             _close(file, one)
     if rows:  # until they are merged the indexes only mark words as deleted
+        file.execute(COUNT_REMOVAL)
         for table in (OWN_WORDS, OTHER_WORDS, SITTING_WORDS):
             file.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
     return len(rows)

@@ -108,14 +108,18 @@ def _migrate(file: sqlite3.Connection) -> None:
     before there were states: what is not trusted waits from now on.
     """
     version = file.execute("PRAGMA user_version").fetchone()[0]
-    facts, said = (files("memory").joinpath(f"{one}.sql").read_text() for one in ("schema", "said"))
+    facts, said, vectors = (
+        files("memory").joinpath(f"{one}.sql").read_text() for one in ("schema", "said", "vectors")
+    )
     if version == 0:
-        file.executescript(f"BEGIN; {facts} {said} COMMIT;")
+        file.executescript(f"BEGIN; {facts} {said} {vectors} COMMIT;")
     elif version < 3:
         owned = ADD_OWNED if version == 1 else ""
-        file.executescript(f"BEGIN; {owned} {PUT_AWAY} {facts} {TAKE_OVER} {said} COMMIT;")
-    elif version == 3:
-        file.executescript(f"BEGIN; {said} COMMIT;")
+        file.executescript(
+            f"BEGIN; {owned} {PUT_AWAY} {facts} {TAKE_OVER} {said} {vectors} COMMIT;"
+        )
+    elif version < 5:
+        file.executescript(f"BEGIN; {said if version == 3 else ''} {vectors} COMMIT;")
 
 
 def _in_transaction(file: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:

@@ -81,4 +81,3 @@ CREATE TABLE state (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-PRAGMA user_version = 4;

@@ -10,14 +10,20 @@ from hashlib import blake2b
 from math import log
 from typing import NamedTuple
 
+from memory.vectors import VectorIndex
 from memory.words import MAX_WORDS, MONTHS, list_pairs, list_telling, list_words, match_any
 
 WEIGHTS = {
     "words": 0.6, "beside": 0.3, "sitting": 0.4, "speaker": 0.3, "date": 0.5, "asks": 0.1,
     "when": 0.2,
 }  # fmt: skip
+WITH_MODEL = {
+    "words": 0.3, "alone": 1.2, "window": 1.6, "sitting": 0.5, "speaker": 0.6, "date": 1.5,
+    "asks": 0.3, "when": 0.4,
+}  # fmt: skip
 FIRST, WHOLE = 200, 1000
-GATE = 0.5
+GATE = 0.5  # of what the question's words are worth
+NEAR_GATE = 0.5  # MaxSim, from -1 to 1: half of the rows that answer are above, chit-chat is not
 YEAR = re.compile(r"20\d\d")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CANDIDATE = "said.id, said.sitting, said.place, said.speaker, said.at, said.asks, said.dated"
@@ -141,30 +147,47 @@ class Question:
         )
 
 
-def search(file: sqlite3.Connection, query: str, scope: Scope, limit: int) -> list[Found]:
-    """The best first. What has no word of the question nor one beside it is no answer."""
+def search(
+    file: sqlite3.Connection,
+    query: str,
+    scope: Scope,
+    limit: int,
+    vectors: VectorIndex | None = None,
+) -> list[Found]:
+    """The best first. What has no word of the question nor one beside it is no answer, but where
+    its vectors are near.
+    """
     speakers = [name for (name,) in file.execute(SPEAKERS)]
     question = Question.read(query, speakers)
     if not (speakers and question.words and limit > 0):
         return []
-    words = _match(file, scope.tables, question, scope, max(FIRST, 10 * limit))
-    rows = _list_candidates(file, scope, words)
-    if rows is None:
-        words = _match(file, scope.tables, question, scope, WHOLE)
-        rows = _list_all(file, scope)
+    asked = vectors.ask(file, query) if vectors else None
+    if _is_small(file, scope):
+        rows, words = _list_all(file, scope), _match(file, scope.tables, question, scope, WHOLE)
+    else:
+        words = _match(file, scope.tables, question, scope, max(FIRST, 10 * limit))
+        near = asked.find_nearest(own=scope.own, session=scope.session) if asked else ()
+        rows = _list_candidates(file, scope, {*words, *near})
     sittings = _match(file, (SITTING_WORDS,), question, scope, WHOLE)
     own, beside = find_words(rows, words)
     signals = score(question, rows, own, beside, sittings)
-    weighted = {name: [WEIGHTS[name] * one for one in values] for name, values in signals.items()}
+    weights, alone = WEIGHTS, [0.0] * len(rows)
+    if asked:
+        weights, (alone, window) = WITH_MODEL, asked.measure(rows)
+        signals |= {"alone": stretch(alone), "window": stretch(window)}
+    weighted = {name: [weight * one for one in signals[name]] for name, weight in weights.items()}
     sums = [sum(parts) for parts in zip(*weighted.values(), strict=True)]
     telling = (own, beside, signals["sitting"], signals["date"])
     related = [
         place
         for place in range(len(rows))
-        if any(one[place] for one in telling) or (question.named and signals["speaker"][place])
+        if asked
+        or any(one[place] for one in telling)
+        or (question.named and signals["speaker"][place])
     ]
     best = sorted(related, key=lambda place: -sums[place])[:limit]
     fitting = find_fitting(file, question, scope, [rows[one] for one in best])
+    fitting |= {rows[one].id for one in best if alone[one] >= NEAR_GATE}
     return [
         _show(
             file,
@@ -245,6 +268,12 @@ def scale(values: Sequence[float]) -> list[float]:
     return [one / most for one in values] if most > 0 else list(values)
 
 
+def stretch(values: Sequence[float]) -> list[float]:
+    """The least becomes 0, the largest 1."""
+    least, most = min(values, default=0.0), max(values, default=0.0)
+    return [(one - least) / (most - least) if most > least else 0.0 for one in values]
+
+
 def match_speaker(question: Question, speaker: str) -> float:
     """1 for who is named, 0 for another; one half where nobody is named."""
     if not question.named:
@@ -273,18 +302,18 @@ def _match(
     }
 
 
-def _list_candidates(
-    file: sqlite3.Connection, scope: Scope, words: Mapping[int, float]
-) -> list[Row] | None:
-    """What matches, with what was said beside it; None where all that may be seen is so few that
-    each row is looked at.
-    """
+def _is_small(file: sqlite3.Connection, scope: Scope) -> bool:
+    """All that may be seen is so few that each row is looked at."""
     where, values = _choose(scope)
     counted = f"SELECT count(*) FROM (SELECT 1 FROM {SOURCE} WHERE {where} LIMIT ?)"
-    if file.execute(counted, (*values, WHOLE + 1)).fetchone()[0] <= WHOLE:
-        return None
+    return file.execute(counted, (*values, WHOLE + 1)).fetchone()[0] <= WHOLE
+
+
+def _list_candidates(file: sqlite3.Connection, scope: Scope, found: Iterable[int]) -> list[Row]:
+    """What was found, with what was said beside it."""
+    where, values = _choose(scope)
     query = f"{BESIDE} WHERE {where.replace('own', '+said.own')}"
-    return [Row(*row) for row in file.execute(query, (json.dumps([*words]), *values))]
+    return [Row(*row) for row in file.execute(query, (json.dumps([*found]), *values))]
 
 
 def _list_all(file: sqlite3.Connection, scope: Scope) -> list[Row]:

@@ -1,6 +1,7 @@
 """Whose a conversation is: what is the owner's reaches those that nobody else reads (F10)."""
 
 from collections.abc import Callable, Collection
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,6 +22,11 @@ class MemoryConfig(BaseModel):
         [],
         description="conversations that find the owner's memories though others may read along,"
         ' such as "telegram:-100123"; the owner\'s own chats do without being listed',
+    )
+    embedder: Literal["local", "none"] = Field(
+        "local",
+        description="by what it is found whether words mean the same: a model on this machine"
+        " (`aidaemon model pull memory`), or nothing: by the words alone",
     )
     relevance: int = Field(
         5,

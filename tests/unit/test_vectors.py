@@ -1,0 +1,173 @@
+"""What fits a question by its vectors: only of rows that may be seen, and none that was removed (A4, F10)."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from memory.conversations import Conversations
+from memory.database import Database
+from memory.embedder import KEPT, WIDTH, TextVectors, pack, unpack
+from memory.search import WHOLE, Found, Scope, Utterance
+from memory.words import list_words
+
+Vectors = NDArray[np.float32]
+MEANING = {"physician": "doctor", "automobile": "car"}
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class WordEmbedder:
+    """Each word is a random direction, and words of one meaning the same."""
+
+    name: str = "words"
+
+    def embed_query(self, text: str) -> Vectors:
+        return np.array([direct(one) for one in list_words(text) or [""]], np.float32)
+
+    def embed_text(self, speaker: str, text: str) -> TextVectors:
+        return pack([np.repeat(self.embed_query(text), 2, axis=0)])
+
+
+def direct(word: str) -> Vectors:
+    seed = int.from_bytes(blake2b(MEANING.get(word, word).encode(), digest_size=4).digest())
+    found = np.random.default_rng(seed).normal(size=WIDTH)
+    return found / np.linalg.norm(found)
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    database = await Database.open(tmp_path / "memory.db")
+    yield database
+    await database.aclose()
+
+
+@pytest.fixture
+async def memory(database: Database) -> Conversations:
+    memory = await Conversations.open(database)
+    await memory.use_embedder(WordEmbedder())
+    return memory
+
+
+def say(number: int, text: str, *, session: str = "one", own: bool = True) -> Utterance:
+    at = BEGAN + timedelta(hours=5 * number)  # each a sitting of its own
+    return Utterance(f"t{number}:1", session, "ann", "owner", "trusted", own, at, text)
+
+
+async def keep(memory: Conversations, said: Sequence[Utterance]) -> None:
+    """And their vectors."""
+    await memory.add(said)
+    model = WordEmbedder()
+    while rows := await memory.list_unembedded(500):
+        await memory.add_vectors([(row, model.embed_text(who, text)) for row, who, text in rows])
+
+
+async def find(memory: Conversations, query: str, scope: Scope) -> list[Found]:
+    return [one for one in await memory.search(query, scope, 5) if one.fits]
+
+
+def fill(count: int) -> list[Utterance]:
+    """What has nothing to do with anything."""
+    return [say(number, f"word{number} and more{number}") for number in range(1000, 1000 + count)]
+
+
+@pytest.mark.parametrize("count", [10, WHOLE + 10])
+async def test_what_means_the_same_is_found_without_one_of_its_words(
+    memory: Conversations, count: int
+) -> None:
+    await keep(memory, [say(1, "Physician visited"), *fill(count)])
+    (found,) = await find(memory, "doctor", Scope())
+    assert found.text == "Physician visited"
+    assert found.why["alone"] > 0 and "words" not in found.why
+
+
+@pytest.mark.parametrize("count", [10, WHOLE + 10])
+async def test_only_what_may_be_seen_is_found(memory: Conversations, count: int) -> None:
+    theirs, elsewhere = "physician of others", "physician elsewhere"
+    said = [say(1, theirs, own=False), say(2, elsewhere, session="two"), *fill(count)]
+    await keep(memory, said)
+
+    async def texts(scope: Scope) -> set[str]:
+        return {one.text for one in await find(memory, "doctor", scope)}
+
+    assert await texts(Scope()) == {elsewhere}
+    assert await texts(Scope(own=False)) == {theirs, elsewhere}
+    assert await texts(Scope(own=False, session="one")) == {theirs}
+    assert await texts(Scope(session="one")) == set()
+
+
+async def test_what_was_removed_leaves_no_vectors_and_is_not_found(
+    memory: Conversations, database: Database
+) -> None:
+    await keep(memory, [say(1, "physician"), say(2, "another physician"), *fill(WHOLE + 10)])
+    assert len(await find(memory, "doctor", Scope())) == 2
+    await memory.forget_turns(["t1"])
+    await memory.add([say(3, "waits for its vectors")])
+    await memory.forget_turns(["t3"])
+    assert [one.text for one in await find(memory, "doctor", Scope())] == ["another physician"]
+    counted = "SELECT (SELECT count(*) FROM said), (SELECT count(*) FROM vectors)"
+    assert await database.run(lambda file: file.execute(counted).fetchone()) == (WHOLE + 11,) * 2
+    assert await memory.count_unembedded() == 0
+
+
+async def test_another_model_reads_everything_anew(
+    memory: Conversations, database: Database
+) -> None:
+    await keep(memory, [say(1, "physician"), say(2, "automobile")])
+    await memory.use_embedder(WordEmbedder())
+    assert await memory.count_unembedded() == 0
+    await memory.use_embedder(WordEmbedder("another"))
+    assert await memory.count_unembedded() == 2
+    count = "SELECT count(*) FROM vectors"
+    assert await database.run(lambda file: file.execute(count).fetchone()) == (0,)
+
+
+async def test_a_text_that_the_model_cannot_read_is_found_by_its_words(
+    memory: Conversations,
+) -> None:
+    await memory.add([say(1, "strange physician"), say(2, "the weather is fine")])
+    await memory.add_vectors([(row, None) for row, _, _ in await memory.list_unembedded(5)])
+    assert await memory.count_unembedded() == 0
+    assert [one.text for one in await find(memory, "strange", Scope())] == ["strange physician"]
+    assert await find(memory, "doctor", Scope()) == []
+
+
+async def test_vectors_of_a_row_that_is_gone_are_not_kept(
+    memory: Conversations, database: Database
+) -> None:
+    await memory.add([say(1, "physician")])
+    ((row, who, text),) = await memory.list_unembedded(5)
+    await memory.forget_turns(["t1"])
+    await memory.add_vectors([(row, WordEmbedder().embed_text(who, text))])
+    count = "SELECT count(*) FROM vectors"
+    assert await database.run(lambda file: file.execute(count).fetchone()) == (0,)
+
+
+async def test_a_file_of_schema_4_opens_and_all_its_rows_wait_for_vectors(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    database = await Database.open(path)
+    await (await Conversations.open(database)).add([say(1, "physician")])
+    await database.aclose()
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript(
+            "DROP TRIGGER vectors_added; DROP TRIGGER vectors_removed; DROP TABLE vectors;"
+            "DROP TABLE unembedded; PRAGMA user_version = 4;"
+        )
+    database = await Database.open(path)
+    assert await (await Conversations.open(database)).count_unembedded() == 1
+    await database.aclose()
+
+
+def test_signs_are_kept_of_pairs_and_of_the_whole() -> None:
+    one = np.array([direct("a"), direct("a"), direct("b")], np.float32)
+    packed = pack([one])
+    assert np.array_equal(unpack(packed.pairs, KEPT), np.sign(one[[0, 2], :KEPT]))
+    pooled = (direct("a") + direct("b")) / 2
+    assert np.array_equal(unpack(packed.pooled, WIDTH)[0], np.sign(pooled))
