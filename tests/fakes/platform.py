@@ -1,5 +1,6 @@
 """What every fake platform can do for a test or a page, whichever it plays: one interface, so that one suite fits all."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -152,6 +153,17 @@ class Platform(Protocol):
     def mend(self) -> None:
         """The network is back."""
         ...
+
+
+MENDING_STEPS = 20
+
+
+def mend_soon(mend: Callable[[], None], steps: int = MENDING_STEPS) -> None:
+    """After so many steps of the loop: what a process has sent that is dead by now is lost first, also where nobody has accepted its connection yet."""
+    if steps:
+        asyncio.get_running_loop().call_soon(mend_soon, mend, steps - 1)
+    else:
+        mend()
 
 
 Started = Callable[[], Awaitable[Platform]]

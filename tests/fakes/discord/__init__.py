@@ -9,7 +9,7 @@ from aiohttp import web
 from tests.fakes.discord.gateway import Gateway
 from tests.fakes.discord.rest import Interaction, Rest
 from tests.fakes.discord.world import APP, BOT, GENERAL, GUILD, Place, World, now, read
-from tests.fakes.platform import OTHER, OWNER, Button, Calls, Fault, Shown
+from tests.fakes.platform import OTHER, OWNER, Button, Calls, Fault, Shown, mend_soon
 
 Json = dict[str, Any]
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAx.fake.discord-token"
@@ -319,7 +319,7 @@ class FakeDiscord:
         self.gateway.reset()
 
     def mend(self) -> None:
-        self._is_cut = False
+        mend_soon(lambda: setattr(self, "_is_cut", False))
 
 
 def _as_list(value: object) -> list[Any]:
