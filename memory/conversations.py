@@ -46,7 +46,7 @@ SELECT group_concat(text, ' '), group_concat(pairs, ' '), group_concat(DISTINCT 
     (SELECT text, pairs, marks FROM said WHERE sitting = ? ORDER BY place)
 """
 UNEMBEDDED = """
-SELECT id, speaker, text FROM unembedded JOIN said USING (id) ORDER BY id DESC LIMIT ?
+SELECT id, speaker, text FROM unembedded JOIN said USING (id) ORDER BY id LIMIT ?
 """
 COUNT_REMOVAL = """
 INSERT INTO state VALUES ('removals', '1')
@@ -126,7 +126,7 @@ class Conversations:
         return self._vectors.embedder.name if self._vectors else ""
 
     async def list_unembedded(self, limit: int) -> list[tuple[int, str, str]]:
-        """Rows that wait for vectors, the newest first: their ids, speakers and texts."""
+        """Rows that wait for vectors, the oldest first: their ids, speakers and texts."""
         return await self._database.run(lambda file: file.execute(UNEMBEDDED, (limit,)).fetchall())
 
     async def count_unembedded(self) -> int:

@@ -167,7 +167,9 @@ def _find_best(question: "Vectors", texts: Sequence[bytes]) -> "Vectors":
     kept = kept / (np.linalg.norm(kept, axis=1, keepdims=True) * KEPT**0.5)
     sizes = [len(one) * 8 // KEPT for one in texts]
     starts = np.cumsum([0, *sizes[:-1]])
-    return np.maximum.reduceat(unpack(b"".join(texts), KEPT) @ kept.T, starts, axis=0)
+    bits = np.unpackbits(np.frombuffer(b"".join(texts), np.uint8).reshape(-1, KEPT // 8), axis=1)
+    best = np.maximum.reduceat(bits.astype(np.float32) @ kept.T, starts, axis=0)
+    return best * 2 - kept.sum(1)  # as if each 0 were -1
 
 
 def _spread(rows: Sequence[Place], known: Sequence[Place], values: "Vectors") -> list[float]:

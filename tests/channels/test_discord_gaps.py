@@ -72,7 +72,7 @@ async def test_B5_1_an_id_that_cannot_be_does_not_make_it_miss_anything():
             fake.cut()
             fake.gateway.sessions.clear()
             fake.say("ann", chat, "missed")
-            fake.mend()
+            await fake.mend()
             await host.until(lambda: host.texts[2:] == ["missed"])
 
 

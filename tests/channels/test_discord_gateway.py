@@ -90,7 +90,7 @@ async def test_while_the_network_is_gone_it_says_so_and_comes_back_by_itself():
         await scene.host.until(lambda: len(scene.host.ailments) > 2)
         scene.fake.say("ann", chat, "are you there?")
         lives = scene.host.lives
-        scene.fake.mend()
+        await scene.fake.mend()
         await scene.heard("are you there?")
         assert scene.host.lives > lives
         assert all("Discord" in ailment for ailment in scene.host.ailments)
@@ -231,5 +231,5 @@ async def test_discord_in_trouble_at_the_start_is_waited_for():
             await channel.check()
         async with running(channel, host):
             await host.until(lambda: bool(host.ailments))
-            fake.mend()
+            await fake.mend()
             await host.until(lambda: host.lives > 0)

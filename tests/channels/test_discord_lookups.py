@@ -178,6 +178,6 @@ async def test_what_was_asked_while_nobody_listened_comes_with_what_it_points_at
         on.fake.cut()
         on.fake.gateway.sessions.clear()
         on.fake.say("ann", thread, on.fake.mention("missed?"))
-        on.fake.mend()
+        await on.fake.mend()
         await on.heard("missed?")
     assert pointed(on.host.messages[0]) == [("root", CARD, "other", "Watcher")]

@@ -42,7 +42,7 @@ async def test_B5_1_a_known_chat_of_somebody_whom_no_config_names_is_read_on_at_
             fake.cut()
             fake.gateway.sessions.clear()
             fake.say("cara", cara, "two")
-            fake.mend()
+            await fake.mend()
             await scene.heard("one", "two")
 
 
@@ -145,7 +145,7 @@ async def test_B5_1_a_session_that_ends_while_the_last_page_is_written_down_cost
             fake.gateway.sessions.clear()
             fake.say("ann", room, "two")
             lives = host.lives
-            fake.mend()
+            await fake.mend()
             await host.until(lambda: host.lives >= lives + 2)
             host.release()
             await scene.heard("one", "two")

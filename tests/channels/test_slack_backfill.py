@@ -96,7 +96,7 @@ async def test_B5_13_a_network_cut_loses_nothing():
         for number in range(20):
             slack.say("ann", on.dm.chat, str(number))
         await on.house.until(lambda: bool(on.house.ailments))
-        slack.mend()
+        await slack.mend()
         await on.house.until(lambda: len(on.house.texts) == 20)
         assert on.house.texts == [str(number) for number in range(20)]
 

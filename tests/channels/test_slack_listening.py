@@ -115,7 +115,7 @@ async def test_B5_13_when_slack_wants_a_new_connection_there_is_one_and_nothing_
 async def test_B5_13_a_reset_connection_is_made_anew():
     async with fake() as slack, stage(slack) as on:
         slack.cut()
-        slack.mend()
+        await slack.mend()
         slack.say("ann", on.dm.chat, "hello")
         await on.house.until(lambda: on.house.texts == ["hello"])
         assert on.house.ailments

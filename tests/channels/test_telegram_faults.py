@@ -133,7 +133,7 @@ async def test_a_cut_network_is_noticed_and_mended(
         await house.until(lambda: len(house.ailments) >= 3)
         telegram.say("ann", telegram.private("ann"), "meanwhile")
         lives = house.lives
-        telegram.mend()
+        await telegram.mend()
         await house.until(lambda: house.texts == ["meanwhile"] and house.lives > lives)
 
 

@@ -166,7 +166,7 @@ async def test_f1_a_cut_of_the_network_loses_nothing_and_is_told(stage: Stage):
             stage.platform.say("ann", stage.ann.chat, text)
         await stage.host.until(lambda: bool(stage.host.ailments))
         lives = stage.host.lives
-        stage.platform.mend()
+        await stage.platform.mend()
         await stage.host.until(lambda: stage.host.lives > lives)
         stage.platform.say("ann", stage.ann.chat, "after")
         await stage.heard("before", "meanwhile 1", "meanwhile 2", "after")
@@ -186,7 +186,7 @@ async def test_f1_many_short_cuts_in_a_burst_lose_nothing_and_change_no_order(st
                 await stage.host.until(lambda number=number: len(stage.host.texts) > number // 2)
                 lives = stage.host.lives
                 stage.platform.cut()
-                stage.platform.mend()
+                await stage.platform.mend()
                 await stage.host.until(lambda lives=lives: stage.host.lives > lives)
         await stage.heard(*texts)
 

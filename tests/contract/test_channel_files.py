@@ -86,7 +86,7 @@ async def test_a_file_is_later_while_the_network_is_away_and_fetched_when_it_is_
     outcome = await ended(stage.channel.download(attachment, BytesIO()))
     assert isinstance(outcome, RetryLater)
     stage.tells_nothing(outcome)
-    stage.platform.mend()
+    await stage.platform.mend()
     into = BytesIO()
     await stage.channel.download(attachment, into)
     assert into.getvalue() == CONTENT

@@ -150,20 +150,18 @@ class Platform(Protocol):
         """The network is gone: open connections are reset, new ones dropped, until `mend`."""
         ...
 
-    def mend(self) -> None:
-        """The network is back."""
+    async def mend(self) -> None:
+        """The network is back; what was sent meanwhile is lost."""
         ...
 
 
 MENDING_STEPS = 20
 
 
-def mend_soon(mend: Callable[[], None], steps: int = MENDING_STEPS) -> None:
-    """After so many steps of the loop: what a process has sent that is dead by now is lost first, also where nobody has accepted its connection yet."""
-    if steps:
-        asyncio.get_running_loop().call_soon(mend_soon, mend, steps - 1)
-    else:
-        mend()
+async def lose_what_was_sent() -> None:
+    """What a process has sent that is dead by now is read, also where nobody has accepted its connection yet; the network is still away."""
+    for _ in range(MENDING_STEPS):
+        await asyncio.sleep(0)
 
 
 Started = Callable[[], Awaitable[Platform]]

@@ -127,7 +127,7 @@ async def test_B5_12_what_was_ready_and_could_not_be_sent_is_sent_once(it: Stage
     await it.until("SELECT kind FROM outbox", "reply")
     it.fate.kill()
     await it.fate.buried()
-    it.platform.mend()
+    await it.platform.mend()
     await it.listening()
     await it.says(chat, "re: one")
     await it.until("SELECT state FROM outbox", "sent")

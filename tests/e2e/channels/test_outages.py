@@ -85,7 +85,7 @@ async def test_what_is_said_while_the_network_is_gone_is_answered_once_it_is_bac
     it.say("three")
     await over
     for platform in it.platforms.values():
-        platform.mend()
+        await platform.mend()
     await it.answered("re: one", "re: two", "re: three")
     await green(it)
     assert "token" not in told

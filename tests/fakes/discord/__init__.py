@@ -9,7 +9,7 @@ from aiohttp import web
 from tests.fakes.discord.gateway import Gateway
 from tests.fakes.discord.rest import Interaction, Rest
 from tests.fakes.discord.world import APP, BOT, GENERAL, GUILD, Place, World, now, read
-from tests.fakes.platform import OTHER, OWNER, Button, Calls, Fault, Shown, mend_soon
+from tests.fakes.platform import OTHER, OWNER, Button, Calls, Fault, Shown, lose_what_was_sent
 
 Json = dict[str, Any]
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAx.fake.discord-token"
@@ -318,8 +318,9 @@ class FakeDiscord:
         self._is_cut = True
         self.gateway.reset()
 
-    def mend(self) -> None:
-        mend_soon(lambda: setattr(self, "_is_cut", False))
+    async def mend(self) -> None:
+        await lose_what_was_sent()
+        self._is_cut = False
 
 
 def _as_list(value: object) -> list[Any]:

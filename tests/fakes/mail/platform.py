@@ -164,7 +164,7 @@ class MailPlatform:
             proxy.refuses = True
             proxy.cut()
 
-    def mend(self) -> None:
+    async def mend(self) -> None:
         for proxy in (self._imap, self._smtp):
             proxy.refuses = False
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from tests.fakes.platform import OTHER, OWNER, Button, Calls, Fault, Shown, mend_soon
+from tests.fakes.platform import OTHER, OWNER, Button, Calls, Fault, Shown, lose_what_was_sent
 from tests.fakes.slack.methods import EVENT, Methods
 from tests.fakes.slack.reading import read, shown_text
 from tests.fakes.slack.server import APP_TOKEN, BOT_TOKEN, Server
@@ -281,9 +281,10 @@ class FakeSlack:
         self.server.is_cut = True
         self.server.abort()
 
-    def mend(self) -> None:
+    async def mend(self) -> None:
         """The network is back."""
-        mend_soon(lambda: setattr(self.server, "is_cut", False))
+        await lose_what_was_sent()
+        self.server.is_cut = False
 
     def refresh(self, reason: str = "refresh_requested") -> None:
         """Slack wants the app to connect anew."""

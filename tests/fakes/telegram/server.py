@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.fakes.platform import OTHER, OWNER, Calls, Fault, Shown, mend_soon
+from tests.fakes.platform import OTHER, OWNER, Calls, Fault, Shown, lose_what_was_sent
 from tests.fakes.telegram.arguments import KNOWN, arguments, checked, decoded, number
 from tests.fakes.telegram.methods import METHODS
 from tests.fakes.telegram.people import People
@@ -162,8 +162,9 @@ class FakeTelegram:
             self._reset(self._runner)
         self.world.tell()
 
-    def mend(self) -> None:
-        mend_soon(lambda: setattr(self, "_down", False))
+    async def mend(self) -> None:
+        await lose_what_was_sent()
+        self._down = False
 
     def _reset(self, runner: web.AppRunner) -> None:
         for connection in list(runner.server.connections) if runner.server else []:
