@@ -166,8 +166,10 @@ def search(
         rows, words = _list_all(file, scope), _match(file, scope.tables, question, scope, WHOLE)
     else:
         words = _match(file, scope.tables, question, scope, max(FIRST, 10 * limit))
-        near = asked.find_nearest(own=scope.own, session=scope.session) if asked else ()
-        rows = _list_candidates(file, scope, {*words, *near})
+        rows = _list_candidates(file, scope, words)
+        if asked:
+            near = asked.find_nearest(own=scope.own, session=scope.session)
+            rows += _list_rows(file, {*near} - {row.id for row in rows})
     sittings = _match(file, (SITTING_WORDS,), question, scope, WHOLE)
     own, beside = find_words(rows, words)
     signals = score(question, rows, own, beside, sittings)
@@ -314,6 +316,11 @@ def _list_candidates(file: sqlite3.Connection, scope: Scope, found: Iterable[int
     where, values = _choose(scope)
     query = f"{BESIDE} WHERE {where.replace('own', '+said.own')}"
     return [Row(*row) for row in file.execute(query, (json.dumps([*found]), *values))]
+
+
+def _list_rows(file: sqlite3.Connection, ids: Iterable[int]) -> list[Row]:
+    query = f"SELECT {CANDIDATE} FROM said WHERE id IN (SELECT value FROM json_each(?))"
+    return [Row(*row) for row in file.execute(query, (json.dumps([*ids]),))]
 
 
 def _list_all(file: sqlite3.Connection, scope: Scope) -> list[Row]:

@@ -88,19 +88,20 @@ class VectorIndex:
 
         self._refresh(file)
         assert self._ids is not None
-        seen = self._own == 1 if own else np.ones(len(self._ids), bool)
+        hidden = self._own == 0 if own else np.zeros(len(self._ids), bool)
         if session:
             ids = [row for (row,) in file.execute(OF_SESSION, (session,))]
-            seen &= np.isin(self._ids, np.array(ids, np.int64))
-        places = np.flatnonzero(seen)
-        if not len(places):
-            return []
+            hidden |= ~np.isin(self._ids, np.array(ids, np.int64))
         pooled = question.mean(0)
-        signs = np.packbits(pooled > 0).view(np.uint64)
-        apart = np.bitwise_count(self._pooled[places] ^ signs).sum(1, dtype=np.int64)
-        if len(places) > ROUGH:
-            places = places[np.argpartition(apart, ROUGH)[:ROUGH]]
-        fit = unpack(self._pooled[places].tobytes(), WIDTH) @ pooled
+        apart = np.zeros(len(self._ids), np.uint16)
+        for column, sign in zip(self._pooled, np.packbits(pooled > 0).view(np.uint64), strict=True):
+            apart += np.bitwise_count(column ^ sign)
+        apart[hidden] = WIDTH + 1
+        places = (
+            np.argpartition(apart, ROUGH)[:ROUGH] if len(apart) > ROUGH else np.arange(len(apart))
+        )
+        places = places[apart[places] <= WIDTH]
+        fit = unpack(self._pooled[:, places].T.tobytes(), WIDTH) @ pooled
         return self._ids[places[np.argsort(-fit)[:NEAREST]]].tolist()
 
     def _refresh(self, file: sqlite3.Connection) -> None:
@@ -112,7 +113,7 @@ class VectorIndex:
         if self._ids is None or removals != self._removals:
             self._removals = removals
             self._ids, self._own = np.zeros(0, np.int64), np.zeros(0, np.int64)
-            self._pooled = np.zeros((0, WIDTH // 64), np.uint64)
+            self._pooled = np.zeros((WIDTH // 64, 0), np.uint64)
             self._fresh = file.execute(POOLED).fetchall()
         if not self._fresh:
             return
@@ -120,7 +121,7 @@ class VectorIndex:
         signs = np.frombuffer(b"".join(pooled), np.uint64).reshape(-1, WIDTH // 64)
         self._ids = np.concatenate([self._ids, np.array(ids, np.int64)])
         self._own = np.concatenate([self._own, np.array(own, np.int64)])
-        self._pooled = np.concatenate([self._pooled, signs])
+        self._pooled = np.concatenate([self._pooled, signs.T], axis=1)
         self._fresh = []
 
 
