@@ -48,6 +48,10 @@ SELECT group_concat(text, ' '), group_concat(pairs, ' '), group_concat(DISTINCT 
 UNEMBEDDED = """
 SELECT id, speaker, text FROM unembedded JOIN said USING (id) ORDER BY id LIMIT ?
 """
+AFTER = """
+SELECT said.id, key, session, speaker, role, label, own, at, text, private
+FROM said JOIN sittings ON sittings.id = said.sitting WHERE said.id > ? ORDER BY said.id LIMIT ?
+"""
 COUNT_REMOVAL = """
 INSERT INTO state VALUES ('removals', '1')
 ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1
@@ -139,6 +143,17 @@ class Conversations:
         if vectors := self._vectors:
             await self._database.run(lambda file: vectors.add(file, made))
 
+    async def list_after(self, row: int, limit: int) -> tuple[list[Utterance], int]:
+        """The next ones in the order in which they were kept, and the number of the last."""
+        found = await self._database.run(lambda file: file.execute(AFTER, (row, limit)).fetchall())
+        said = [
+            Utterance(
+                key, session, speaker, role, label, bool(own), _from_us(at), text, bool(private)
+            )
+            for _, key, session, speaker, role, label, own, at, text, private in found
+        ]
+        return said, found[-1][0] if found else row
+
     async def forget_turns(self, turns: Iterable[str]) -> int:
         """All that was said in these; gives how many rows."""
         return await self._database.run(lambda file: remove_turns(file, turns))
@@ -147,6 +162,10 @@ class Conversations:
 def remove_turns(file: sqlite3.Connection, turns: Iterable[str]) -> int:
     """All that was said in these; gives how many rows."""
     return _remove(file, [row for one in turns for row in file.execute(OF_TURN, (one,))])
+
+
+def _from_us(at: int) -> datetime:
+    return EPOCH + at * US
 
 
 def _to_us(at: datetime) -> int:

@@ -16,6 +16,7 @@ T = TypeVar("T")
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 CHECKED_UP_TO = 64 * 2**20  # bytes; the check reads the whole file, and a start must stay quick
 CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
+PARTS, NEWEST = ("schema", "said", "vectors", "pins"), 6
 ADD_OWNED = "ALTER TABLE facts ADD COLUMN owned INTEGER NOT NULL DEFAULT 1;"
 PUT_AWAY = """
 DROP TRIGGER facts_added; DROP TRIGGER facts_removed; DROP TRIGGER IF EXISTS facts_approved;
@@ -108,18 +109,17 @@ def _migrate(file: sqlite3.Connection) -> None:
     before there were states: what is not trusted waits from now on.
     """
     version = file.execute("PRAGMA user_version").fetchone()[0]
-    facts, said, vectors = (
-        files("memory").joinpath(f"{one}.sql").read_text() for one in ("schema", "said", "vectors")
+    if version == NEWEST:
+        return
+    facts, said, vectors, pins = (
+        files("memory").joinpath(f"{one}.sql").read_text() for one in PARTS
     )
-    if version == 0:
-        file.executescript(f"BEGIN; {facts} {said} {vectors} COMMIT;")
-    elif version < 3:
-        owned = ADD_OWNED if version == 1 else ""
-        file.executescript(
-            f"BEGIN; {owned} {PUT_AWAY} {facts} {TAKE_OVER} {said} {vectors} COMMIT;"
-        )
-    elif version < 5:
-        file.executescript(f"BEGIN; {said if version == 3 else ''} {vectors} COMMIT;")
+    steps = [facts]
+    if 0 < version < 3:
+        steps = [ADD_OWNED if version == 1 else "", PUT_AWAY, facts, TAKE_OVER]
+    steps = steps if version < 3 else []
+    steps += [part for after, part in ((4, said), (5, vectors), (6, pins)) if version < after]
+    file.executescript(f"BEGIN; {' '.join(steps)} COMMIT;")
 
 
 def _in_transaction(file: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:

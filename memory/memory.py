@@ -52,6 +52,7 @@ class Fact:
     state: str = ACTIVE
     tainted_by: str = ""
     approved_by: str = ""
+    pinned: int = 0
     score: float = 0.0
 
 
@@ -76,7 +77,7 @@ T = TypeVar("T")
 
 COLUMNS = (
     "facts.id, facts.text, facts.at, source, label, owned, turn, session, state, tainted_by,"
-    " approved_by"
+    " approved_by, pinned"
 )
 CURRENT = "state = 'active' AND label = 'trusted' AND valid_to IS NULL"
 ADD = """
@@ -116,6 +117,11 @@ WHERE words MATCH ? AND {CURRENT}
 ORDER BY score DESC LIMIT ?
 """
 NEWEST = f"SELECT {COLUMNS} FROM facts WHERE {CURRENT} ORDER BY at DESC, rowid DESC LIMIT ?"
+PINNED = f"""
+SELECT {COLUMNS} FROM facts INDEXED BY facts_pinned WHERE pinned = 1 AND {CURRENT}
+ORDER BY at DESC LIMIT ?
+"""
+PIN = f"UPDATE facts SET pinned = ? WHERE id = ? AND {CURRENT} RETURNING id"
 WAITING = f"SELECT {COLUMNS} FROM facts WHERE state = 'pending' ORDER BY rowid LIMIT ?"
 BY_ID = f"SELECT {COLUMNS} FROM facts WHERE id BETWEEN ?1 AND ?1 || 'g' LIMIT 2"
 MATCHING = f"""
@@ -258,6 +264,15 @@ class Memory:
     async def facts(self, limit: int) -> list[Fact]:
         """What was kept, the newest first."""
         return await self._list(NEWEST, limit)
+
+    async def list_pinned(self, limit: int) -> list[Fact]:
+        """What is shown to every turn of the owner's, the newest first."""
+        return [] if self.is_empty or limit < 1 else await self._list(PINNED, limit)
+
+    async def pin(self, fact_id: str, *, pinned: bool = True) -> bool:
+        """Show it to every turn of the owner's, or no longer; False for what is not known."""
+        row = (pinned, fact_id)
+        return await self.database.run(lambda file: file.execute(PIN, row).fetchone() is not None)
 
     async def turns(self) -> set[str]:
         """The turns that facts are from."""

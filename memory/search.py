@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from math import log
+from statistics import median
 from typing import NamedTuple
 
 from memory.vectors import VectorIndex
@@ -23,7 +24,7 @@ WITH_MODEL = {
 }  # fmt: skip
 FIRST, WHOLE = 200, 1000
 GATE = 0.5  # of what the question's words are worth
-NEAR_GATE = 0.5  # MaxSim, from -1 to 1: half of the rows that answer are above, chit-chat is not
+NEARER = 0.065  # MaxSim above that of the others: half of what answers is, chit-chat is not
 YEAR = re.compile(r"20\d\d")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CANDIDATE = "said.id, said.sitting, said.place, said.speaker, said.at, said.asks, said.dated"
@@ -189,7 +190,8 @@ def search(
     ]
     best = sorted(related, key=lambda place: -sums[place])[:limit]
     fitting = find_fitting(file, question, scope, [rows[one] for one in best])
-    fitting |= {rows[one].id for one in best if alone[one] >= NEAR_GATE}
+    usual = median(alone or [0.0])
+    fitting |= {rows[one].id for one in best if alone[one] >= usual + NEARER}
     return [
         _show(
             file,

@@ -3,20 +3,20 @@
 import json
 import logging
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memory.embedder import KEPT, WIDTH, Embedder, EmbedderError, TextVectors, unpack
 
 if TYPE_CHECKING:
-    from numpy import int64, uint64
+    from numpy import bool_, int64, uint64
     from numpy.typing import NDArray
 
     from memory.embedder import Vectors
 
 log = logging.getLogger(__name__)
-ROUGH, NEAREST = 1000, 300
+ROUGH, NEAREST, PAGE = 1000, 300, 8192
 ADD = """
 INSERT OR REPLACE INTO vectors SELECT id, own, ?2, ?3 FROM said WHERE id = ?1
 RETURNING id, own, pooled
@@ -49,18 +49,19 @@ class VectorIndex:
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
         self._ids: NDArray[int64] | None = None
-        self._own: NDArray[int64]
-        self._pooled: NDArray[uint64]
+        self._own: NDArray[bool_] | None = None
+        self._pooled: NDArray[uint64] | None = None
         self._fresh: list[tuple[int, int, bytes]] = []
         self._removals = ""
 
     def open(self, file: sqlite3.Connection) -> None:
-        """What another model has made is of no use."""
+        """What another model has made is of no use; what this one has made is read."""
         known = file.execute("SELECT value FROM state WHERE name = 'model'").fetchone()
         if known != (self.embedder.name,):
             file.execute("DELETE FROM vectors")
             file.execute("INSERT OR IGNORE INTO unembedded SELECT id FROM said")
             file.execute("INSERT OR REPLACE INTO state VALUES ('model', ?)", (self.embedder.name,))
+        self._refresh(file)
 
     def add(
         self, file: sqlite3.Connection, vectors: Iterable[tuple[int, TextVectors | None]]
@@ -87,8 +88,8 @@ class VectorIndex:
         import numpy as np  # lazy: the extra memory
 
         self._refresh(file)
-        assert self._ids is not None
-        hidden = self._own == 0 if own else np.zeros(len(self._ids), bool)
+        assert self._ids is not None and self._own is not None and self._pooled is not None
+        hidden = ~self._own if own else np.zeros(len(self._ids), bool)
         if session:
             ids = [row for (row,) in file.execute(OF_SESSION, (session,))]
             hidden |= ~np.isin(self._ids, np.array(ids, np.int64))
@@ -106,23 +107,35 @@ class VectorIndex:
 
     def _refresh(self, file: sqlite3.Connection) -> None:
         """All that is in the file, after a removal, too; or what came since."""
-        import numpy as np  # lazy: the extra memory
-
         query = "SELECT value FROM state WHERE name = 'removals'"
         (removals,) = file.execute(query).fetchone() or ("",)
+        parts = [(self._ids, self._own, self._pooled)]
         if self._ids is None or removals != self._removals:
-            self._removals = removals
-            self._ids, self._own = np.zeros(0, np.int64), np.zeros(0, np.int64)
-            self._pooled = np.zeros((WIDTH // 64, 0), np.uint64)
-            self._fresh = file.execute(POOLED).fetchall()
-        if not self._fresh:
-            return
-        ids, own, pooled = zip(*self._fresh, strict=True)
-        signs = np.frombuffer(b"".join(pooled), np.uint64).reshape(-1, WIDTH // 64)
-        self._ids = np.concatenate([self._ids, np.array(ids, np.int64)])
-        self._own = np.concatenate([self._own, np.array(own, np.int64)])
-        self._pooled = np.concatenate([self._pooled, signs.T], axis=1)
-        self._fresh = []
+            self._removals, self._fresh = removals, []
+            found = file.execute(POOLED)
+            parts = [_to_arrays(page) for page in iter(lambda: found.fetchmany(PAGE), [])]
+            parts = parts or [_to_arrays([])]
+        elif self._fresh:
+            parts += [_to_arrays(self._fresh)]
+            self._fresh = []
+        if len(parts) > 1 or self._ids is not parts[0][0]:
+            self._ids, self._own, self._pooled = _join(parts)
+
+
+def _to_arrays(rows: Sequence[tuple[int, int, bytes]]) -> tuple[Any, Any, Any]:
+    """Ids, whose they are, and the signs: a column a row of the text."""
+    import numpy as np  # lazy: the extra memory
+
+    signs = np.frombuffer(b"".join(pooled for _, _, pooled in rows), np.uint64)
+    ids = np.array([row for row, _, _ in rows], np.int64)
+    own = np.array([own for _, own, _ in rows], bool)
+    return ids, own, signs.reshape(-1, WIDTH // 64).T
+
+
+def _join(parts: Sequence[tuple[Any, Any, Any]]) -> Iterator[Any]:
+    import numpy as np  # lazy: the extra memory
+
+    return (np.concatenate(one, axis=-1) for one in zip(*parts, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,9 @@ class MemoryConfig(BaseModel):
         description="by what it is found whether words mean the same: a model on this machine"
         " (`aidaemon model pull memory`), or nothing: by the words alone",
     )
+    salience: int = Field(
+        5, ge=0, le=20, description="how many pinned facts a turn is shown at most; 0: none"
+    )
     relevance: int = Field(
         5,
         ge=0,

@@ -181,6 +181,10 @@ class Daemon(ToolOwner):
             text = MEMORY_SET_ASIDE.format(path=self.paths.memory, name=aside.name)
             self.faults_of_home.append(text)
 
+    def _count_shown(self) -> tuple[int, int]:
+        config = self.runtime.loaded.config.memory
+        return config.salience, config.relevance
+
     async def _list_cited_turns(self) -> set[str]:
         return await self.memory.turns()
 
@@ -255,7 +259,7 @@ class Daemon(ToolOwner):
             self.conversations,
             clock,
             self.owner_sessions.is_own,
-            lambda: self.runtime.loaded.config.memory.relevance,
+            self._count_shown,
         )
         self.routes = routes
         self.context = context
@@ -290,7 +294,7 @@ class Daemon(ToolOwner):
             ScheduleCommands(self.schedules),
             GoalCommands(self.goals, services),
             PlanCommand(inbox),
-            MemoryCommands(self.memory, clock),
+            MemoryCommands(self.memory, self.conversations, self.owner_sessions.is_own, clock),
             self.trust,
         )
         commands = self.commands = CommandRunner(store, clock, groups)

@@ -7,8 +7,9 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from daemon.cli.parsing import Actions, send_command
 from daemon.core.errors import AidaemonError
@@ -33,12 +34,16 @@ ACTIONS: Actions = {
     ),
     "status": ("how much can be found, and by what", {"--json": "as a JSON object"}),
     "import": (
-        "messages of elsewhere, as if they were said then: lines of JSON with id, session, sender,"
-        " role, at, text",
+        "messages of elsewhere, as if they were said then: what Telegram, Slack or Discord export,"
+        " or lines of JSON with id, session, sender, role, at, text",
         {
-            "FILE": "the file",
+            "FILE": "the file: JSON, or Slack's archive or folder",
             "--trusted": "they hold nobody's words but yours and those that you vouch for",
         },
+    ),
+    "export": (
+        "all that was said and is remembered, as `import` takes it back: lines of JSON",
+        {"[FILE]": "where to; not one that exists (default: standard output)"},
     ),
     "pending": (
         "what waits for your yes: nothing uses it until then",
@@ -46,20 +51,26 @@ ACTIONS: Actions = {
     ),
     "approve": ("say yes: it is remembered", {"ID": IDS}),
     "reject": ("say no: it is removed", {"ID": IDS}),
+    "pin": ("show it to each of your turns, whatever it is about", {"ID": IDS}),
+    "unpin": ("show it only where it fits", {"ID": IDS}),
     "forget": ("remove for good, by words or ids", {"WORD": {"nargs": "+", "help": "or ids"}}),
 }
-DONE = {"approve": "Approved", "reject": "Rejected", "forget": "Forgotten"}
+DONE = {
+    "approve": "Approved", "reject": "Rejected", "forget": "Forgotten", "pin": "Pinned",
+    "unpin": "No longer pinned",
+}  # fmt: skip
 
 
 def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it; an error where nothing was changed."""
-    print(asyncio.run(_run(args, paths)))
+    if shown := asyncio.run(_run(args, paths)):
+        print(shown)
     return 0
 
 
 async def _run(args: argparse.Namespace, paths: Paths) -> str:
     as_json = getattr(args, "json", False)
-    if as_json or args.action in ("search", "status", "import"):
+    if as_json or args.action in ("search", "status", "import", "export"):
         from daemon.app.connect import connect  # lazy: brings the whole daemon
 
         async with connect(paths) as opened:
@@ -76,6 +87,8 @@ async def _ask(args: argparse.Namespace, client: "DaemonClient") -> str:
     match args.action:
         case "import":
             return await _import(Path(args.file), client, trusted=args.trusted)
+        case "export":
+            return await _export(Path(args.file) if args.file else None, client)
         case "search":
             found = await client.search_memories(" ".join(args.query), args.k, args.session or "")
             lines = (_render(one, explain=args.explain) for one in found)
@@ -117,32 +130,54 @@ async def _import(file: Path, client: "DaemonClient", *, trusted: bool) -> str:
     return f"Imported {added:,} of {read:,} messages{there}."
 
 
-def _read_batches(file: Path) -> Iterator[list[dict[str, object]]]:
-    from pydantic import ValidationError  # lazy: for this command only
+@contextmanager
+def _open_new(file: Path | None) -> Iterator[TextIO]:
+    """Standard output for none; else one that is for its owner alone. Raises OSError."""
+    if not file:
+        yield sys.stdout
+        return
+    file.touch(mode=0o600, exist_ok=False)
+    with file.open("w", encoding="utf-8") as out:
+        yield out
 
-    from daemon.recall.imports import ImportedLine  # lazy: for this command only
+
+async def _export(file: Path | None, client: "DaemonClient") -> str:
+    """Page by page. Raises AidaemonError; a file that it made is incomplete then."""
+    count, after = 0, 0
+    try:
+        with _open_new(file) as out:
+            while True:
+                page = await client.export_memories(after)
+                lines = page["lines"]
+                assert isinstance(lines, list)
+                for line in lines:
+                    print(json.dumps(line, ensure_ascii=False), file=out)
+                count += len(lines)
+                if page["after"] == after:
+                    break
+                after = int(str(page["after"]))
+                print(f"\r{count:,} lines", end="", file=sys.stderr, flush=True)
+    except OSError as error:
+        raise AidaemonError(f"{file} cannot be written: {error}") from error
+    print(file=sys.stderr)
+    return f"Exported {count:,} lines to {file}." if file else ""
+
+
+def _read_batches(file: Path) -> Iterator[list[dict[str, object]]]:
+    from daemon.recall.export_files import ExportError, read_export  # lazy: for this command only
 
     batch = list[dict[str, object]]()
     try:
-        with file.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                try:
-                    batch.append(ImportedLine.model_validate_json(line).model_dump(mode="json"))
-                except ValidationError as error:
-                    if batch:
-                        yield batch
-                    first = error.errors()[0]
-                    place = ".".join(map(str, first["loc"])) or "the line"
-                    raise AidaemonError(
-                        f"{file}, line {number}: {place}: {first['msg']}. What stands before it is"
-                        " imported; import the file again when it is mended."
-                    ) from error
-                if len(batch) == BATCH:
-                    yield batch
-                    batch = []
-    except (OSError, UnicodeDecodeError) as error:
-        raise AidaemonError(f"{file} cannot be read: {error}") from error
+        for line in read_export(file):
+            batch.append(line.model_dump(mode="json"))
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+    except ExportError as error:
+        if batch:
+            yield batch
+        raise AidaemonError(
+            f"{error}. What stands before it is imported; import the file again when it is mended."
+        ) from error
     if batch:
         yield batch

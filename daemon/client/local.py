@@ -40,7 +40,12 @@ from daemon.core.quoted import is_typed
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
 from daemon.core.trust import OWNER, Answer, Label, Person, Right, Role, has_right, label_for_role
 from daemon.loops.engine import LoopEngine
-from daemon.recall.imports import ImportedLine, list_imported
+from daemon.recall.imports import (
+    ImportedLine,
+    list_exported,
+    list_imported,
+    list_imported_facts,
+)
 from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService, name_question
 from daemon.services.sessions import SessionService
@@ -49,11 +54,12 @@ from daemon.triggers.goals import GoalEngine, show_goal
 from daemon.triggers.orders import ScheduleOrder, show_row
 from daemon.triggers.schedules import ScheduleEngine
 from memory.conversations import Conversations
-from memory.memory import Fact, Memory
+from memory.memory import Fact, FactSource, Memory
 from memory.search import Found, Scope
 
 END_STATES = ("ended", "quarantined")
 STOPPED_BY = "stopped by the owner"
+EXPORTED_ROWS, EXPORTED_FACTS = 500, 100_000
 
 
 def _show(
@@ -249,10 +255,22 @@ class LocalClient(JournalReader, DaemonClient):
             "model": model,
         }
 
+    async def export_memories(self, after: int = 0) -> dict[str, object]:
+        facts = [] if after else await self.memory.facts(EXPORTED_FACTS)
+        lines, last = await list_exported(self.conversations, facts, after, EXPORTED_ROWS)
+        return {"lines": [one.model_dump(mode="json") for one in lines], "after": last}
+
     async def import_memories(self, lines: Sequence[object], *, trusted: bool = False) -> int:
         known, redact = map(ImportedLine.model_validate, lines), self.inbox.redactor.redact_text
-        said = list_imported([*known], trusted=trusted)
+        given = [*known]
+        said = list_imported(given, trusted=trusted)
         added = await self.conversations.add([replace(one, text=redact(one.text)) for one in said])
+        for one in list_imported_facts(given, trusted=trusted):
+            text, where = redact(one.text), FactSource(session=one.session)
+            await self.memory.remember(
+                text, at=one.at, source=one.source, owned=one.owned, where=where
+            )
+            added += 1
         await self.conversations.close_idle(self.inbox.clock.now())
         return added
 

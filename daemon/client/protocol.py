@@ -406,14 +406,17 @@ class DaemonClient(RunReader):
     async def search_memories(
         self, query: str, limit: int = 10, session: str = ""
     ) -> list[dict[str, object]]:
-        """What was said that fits, whoever said it, the best first; facts before. `why`: each
-        signal's part of the score.
-        """
+        """What was said that fits, the best first; facts before. `why`: parts of the score."""
         ...
 
     @Endpoint("GET", "/v1/memories/status", dict, right=Right.MANAGE)
     async def get_memory_status(self) -> dict[str, object]:
         """How many rows there are, how many wait to be embedded, and by what."""
+        ...
+
+    @Endpoint("GET", "/v1/memories/export", dict, right=Right.MANAGE)
+    async def export_memories(self, after: int = 0) -> dict[str, object]:
+        """`lines` as `import_memories` takes them, and `after` which to go on, until none come."""
         ...
 
     @Endpoint("POST", "/v1/memories/import", int, "added", right=Right.MANAGE)

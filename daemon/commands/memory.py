@@ -9,15 +9,18 @@ from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.trust import Label
 from daemon.services.approvals import make_visible
-from memory.memory import Fact, Memory
+from memory.conversations import Conversations
+from memory.memory import ACTIVE, Fact, Memory
+from memory.search import Found, Scope
 
 MEMORY_WAITS = (
     "Something is to be remembered that came from another person, or from a conversation that had"
     " read text from outside. It is used nowhere before your yes: /memory pending shows it."
 )
 MEMORY_USAGE = (
-    "/memory lists, /memory pending shows what waits for your yes, /memory approve ID and"
-    " /memory reject ID answer, /forget WORDS or /forget ID removes."
+    "/memory lists, /memory search WORDS finds what was said, /memory pin ID shows a memory to each"
+    " of your turns and /memory unpin ID no longer, /memory pending shows what waits for your yes,"
+    " /memory approve ID and /memory reject ID answer, /forget WORDS or /forget ID removes."
 )
 STILL_IN_JOURNAL = "What was said stays in the journal."
 LISTED, PAGE, ID_CHARS = 20, 10, 8
@@ -30,20 +33,28 @@ def count_memories(count: int) -> str:
 
 @value
 class MemoryCommands:
-    """For the owner, in a chat that can be trusted."""
+    """For the owner, in a chat that can be trusted. `is_own`: nobody else reads this session."""
 
     facts: Memory
+    conversations: Conversations
+    is_own: Callable[[str], Awaitable[bool]]
     clock: Clock
 
     async def memory(self, call: CommandCall) -> str:
-        """/memory [pending|approve ID...|approve all CODE|reject ID...|reject all]"""
-        _require_trusted(call)
+        """/memory [search WORDS|pin ID...|unpin ID...|pending|approve ID...|approve all CODE
+        |reject ID...|reject all]
+        """
+        await self._check_place(call)
         verb, *words = call.argument.lower().split()[:100] or [""]
         match verb, words:
             case ("" | "list", []):
                 return await self._list()
             case "pending", []:
                 return await self._list_pending()
+            case "search", [_, *_]:
+                return await self._search(call.argument.split(maxsplit=1)[1])
+            case "pin" | "unpin", [_, *_]:
+                return await self._pin(words, pinned=verb == "pin")
             case "approve", [_, *_]:
                 return await self._decide(call, words, self.facts.approve, "Approved")
             case "reject", [_, *_]:
@@ -53,7 +64,7 @@ class MemoryCommands:
 
     async def forget(self, call: CommandCall) -> str:
         """/forget WORDS, or ids; where the words fit several, they are listed first."""
-        _require_trusted(call)
+        await self._check_place(call)
         words = call.argument.split()
         if not words:
             return MEMORY_USAGE
@@ -71,6 +82,34 @@ class MemoryCommands:
             return f"Nothing was forgotten yet. These fit; /forget ID removes one:\n{shown}"
         gone = [fact for fact in facts if await self.facts.forget(fact.id)]
         return "\n".join(("Forgotten:", *map(_render, gone), STILL_IN_JOURNAL))
+
+    async def _check_place(self, call: CommandCall) -> None:
+        if call.session.label is Label.UNTRUSTED:
+            raise UsageError("Memory is not shown or changed in a conversation from outside.")
+        if not await self.is_own(call.session.id):
+            raise UsageError(
+                "Memory is not shown or changed where others read along: ask in a chat of your own."
+            )
+
+    async def _pin(self, words: Sequence[str], *, pinned: bool) -> str:
+        """Each turn of the owner's is shown what is pinned, whatever it is about."""
+        done = "Pinned" if pinned else "No longer pinned"
+        lines = list[str]()
+        for word in words:
+            known = [one for one in await self.facts.find(word) if one.state == ACTIVE]
+            if len(known) == 1 and await self.facts.pin(known[0].id, pinned=pinned):
+                lines.append(f"{done}: {make_visible(known[0].text)}")
+            else:
+                lines.append(f"{make_visible(word)} is not the id of one memory. /memory lists.")
+        return "\n".join(lines)
+
+    async def _search(self, words: str) -> str:
+        """What the owner remembers, then what was said, by whomever."""
+        facts = await self.facts.recall(words, PAGE)
+        said = await self.conversations.search(words, Scope(own=False), PAGE)
+        shown = [_render(fact) for fact in facts]
+        shown += [_render_said(one) for one in said if one.fits]
+        return "\n".join(shown) or "Nothing in memory fits that."
 
     async def _list(self) -> str:
         known = await self.facts.facts(LISTED)
@@ -140,11 +179,6 @@ class MemoryCommands:
         return chosen
 
 
-def _require_trusted(call: CommandCall) -> None:
-    if call.session.label is Label.UNTRUSTED:
-        raise UsageError("Memory is not shown or changed in a conversation from outside.")
-
-
 def _code_of(facts: Sequence[Fact]) -> str:
     """Stands for exactly these."""
     return blake2b("".join(fact.id for fact in facts).encode(), digest_size=3).hexdigest()
@@ -155,9 +189,20 @@ def _render(fact: Fact, *, whole: bool = False) -> str:
     turn = f"turn {make_visible(fact.turn)}" if fact.turn else "turn unknown"
     source = f"{turn} of {make_visible(fact.session)}" if fact.session else turn
     terms = [f"{fact.at:%Y-%m-%d}", fact.label, source]
+    if fact.pinned:
+        terms.append("pinned")
     if fact.tainted_by:
         terms.append(f"tainted by {make_visible(fact.tainted_by)}")
     if fact.approved_by:
         terms.append(f"approved by {make_visible(fact.approved_by)}")
     text = make_visible(fact.text, 0) if whole else make_visible(fact.text)
     return f"- {fact.id[:ID_CHARS]} ({', '.join(terms)})\n    {text}"
+
+
+def _render_said(one: Found) -> str:
+    """When, where and by whom, and the words."""
+    mark = "" if one.label == Label.TRUSTED.value else ", from outside"
+    who = f", {make_visible(one.speaker)}" if one.speaker else ""
+    return (
+        f"- {one.at:%Y-%m-%d}, {make_visible(one.session)}{who}{mark}\n    {make_visible(one.text)}"
+    )

@@ -180,7 +180,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "memory",
             "what is remembered, and what waits for your yes",
-            "/memory, /memory pending, /memory approve ID, /memory reject ID|all",
+            "/memory, /memory search WORDS, /memory pin ID, /memory pending, /memory approve ID,"
+            " /memory reject ID|all",
             Resource.MEMORIES,
         ),
         Command("forget", "remove a memory for good", "/forget WORDS or ID", Right.MANAGE),

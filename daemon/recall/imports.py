@@ -1,36 +1,115 @@
-"""Conversations of elsewhere, as if they were said then (CONTRACT, `aidaemon memory import`)."""
+"""Conversations of elsewhere, as if they were said then, and what is kept, to be taken elsewhere
+(CONTRACT, `aidaemon memory import|export`).
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from daemon.core.trust import Label
+from daemon.recall.utterances import PERSON
+from memory.conversations import Conversations
+from memory.memory import Fact
 from memory.search import Utterance
 
+FACT = "fact"
 LIMIT = 1000
 
 
 class ImportedLine(BaseModel):
-    """One message. `at` without a time zone is UTC."""
+    """One message, or a fact (`role`). `at` without a time zone is UTC. What follows `text` is what
+    an export wrote: it holds where the owner vouches for the file.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    id: str = Field(min_length=1, max_length=200)
+    id: str = Field(min_length=1, max_length=500)
     session: str = Field(min_length=1, max_length=200)
     sender: str = Field("", max_length=200)
     role: str = Field("person", max_length=40)
     at: datetime
     text: str = Field(max_length=1_000_000)
+    key: str = Field("", max_length=500)
+    label: Literal["trusted", "untrusted"] = "trusted"
+    own: bool = True
+    private: bool = True
+
+    def is_fact(self, *, trusted: bool) -> bool:
+        """Something to remember; of a file that nobody vouches for it is only what somebody
+        said.
+        """
+        return trusted and self.role == FACT and self.label == Label.TRUSTED.value
 
 
 def list_imported(lines: Sequence[ImportedLine], *, trusted: bool) -> list[Utterance]:
-    """`trusted`: the owner says that nobody else's orders are among them."""
-    label = (Label.TRUSTED if trusted else Label.UNTRUSTED).value
+    """What was said. `trusted`: the owner says that nobody else's orders are among them, but where
+    a line says so itself.
+    """
+    label = Label.TRUSTED if trusted else Label.UNTRUSTED
     return [
         Utterance(
-            f"import:{one.session}:{one.id}", one.session, one.sender, one.role, label, trusted,
-            one.at if one.at.tzinfo else one.at.replace(tzinfo=UTC), one.text,
+            (one.key if trusted else "") or f"import:{one.session}:{one.id}",
+            one.session,
+            one.sender,
+            one.role if trusted else PERSON,
+            one.label if trusted else label.value,
+            trusted and one.own and one.label == label.value,
+            _with_zone(one.at),
+            one.text,
+            one.private,
         )
         for one in lines
-    ]  # fmt: skip
+        if not one.is_fact(trusted=trusted)
+    ]
+
+
+def list_imported_facts(lines: Sequence[ImportedLine], *, trusted: bool) -> list[Fact]:
+    """What is to be remembered."""
+    return [
+        Fact(
+            one.id, one.text, _with_zone(one.at), "import", one.label, one.own, session=one.session
+        )
+        for one in lines
+        if one.is_fact(trusted=trusted)
+    ]
+
+
+async def list_exported(
+    conversations: Conversations, facts: Sequence[Fact], after: int, limit: int
+) -> tuple[list[ImportedLine], int]:
+    """The next lines after this number, and the number to go on from; facts come first."""
+    said, last = await conversations.list_after(after, limit)
+    lines = [
+        ImportedLine(
+            id=one.id,
+            session=one.session or "memory",
+            role=FACT,
+            at=one.at,
+            text=one.text,
+            label="trusted",
+            own=one.owned,
+        )
+        for one in ([] if after else facts)
+    ]
+    lines += [
+        ImportedLine.model_construct(
+            id=one.key,
+            session=one.session,
+            sender=one.speaker,
+            role=one.role,
+            at=one.at,
+            text=one.text,
+            key=one.key,
+            label=one.label,
+            own=one.own,
+            private=one.private,
+        )
+        for one in said
+    ]
+    return lines, last
+
+
+def _with_zone(at: datetime) -> datetime:
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -26,32 +26,36 @@ log = logging.getLogger(__name__)
 
 @value
 class MemoryRecall:
-    """A memory that is slow or broken never holds up an answer (A4, A5)."""
+    """A memory that is slow or broken never holds up an answer (A4, A5). `count_shown`: how many
+    pinned facts, and how much of what was said.
+    """
 
     memory: Memory
     conversations: Conversations
     clock: Clock
     is_own: Callable[[str], Awaitable[bool]]
-    count_shown: Callable[[], int]
+    count_shown: Callable[[], tuple[int, int]]
 
     async def __call__(
         self, text: str, session: str, is_shown: Callable[[str], bool]
     ) -> tuple[MemoryHit, ...]:
-        """Trusted facts that fit a message of the owner's, and what they said and were answered
-        before, unless it is shown already; none for a mere greeting or thanks, and none where
-        others read along.
+        """What the owner pinned, trusted facts that fit their message, and what they said and were
+        answered before, unless it is shown already; none for a mere greeting or thanks, and none
+        where others read along.
         """
         is_empty = self.memory.is_empty and self.conversations.is_empty
         if is_empty or ACKNOWLEDGEMENT.fullmatch(text) or not await self.is_own(session):
             return ()
         try:
             async with asyncio.timeout(TIMEOUT_S):
+                pins, count = self.count_shown()
+                pinned = await self.memory.list_pinned(pins)
                 facts = await self.memory.recall(text, MAX_FACTS)
-                count = self.count_shown()
                 said = await self.conversations.search(text, Scope(), CANDIDATES * bool(count))
         except (TimeoutError, sqlite3.Error) as error:
             log.warning("memory did not answer (%s); going on without", error or "too slow")
             return ()
+        facts = [*{one.id: one for one in (*pinned, *facts)}.values()]
         known = {text, *(fact.text for fact in facts)}
         fresh = [
             one for one in said if one.fits and one.text not in known and not is_shown(one.text)

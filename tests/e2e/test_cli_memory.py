@@ -162,3 +162,74 @@ def test_a_secret_in_what_is_imported_is_not_kept(tmp_path: Path) -> None:
     done = aidaemon("memory", "search", "door", home=home)
     assert "the door opens with" in done.stdout and "plugh" not in done.stdout
     assert not [one for one in home.glob("memory.db*") if b"plugh" in one.read_bytes()]
+
+
+async def test_what_is_exported_is_taken_back_with_its_labels_and_not_twice(tmp_path: Path) -> None:
+    home, file, new = tmp_path / "home", tmp_path / "all.jsonl", tmp_path / "new"
+    home.mkdir()
+    new.mkdir()
+    async with FakeOpenAI() as model, running_daemon(home, scripted(model.base_url)) as daemon:
+        model.script(calls(("remember", {"fact": "I live in Lyon"})), says("ok"))
+        await daemon.ask("Remember that I live in Lyon.")
+        model.otherwise(says("ok"))
+        await daemon.ask(PASTED)
+        async with asyncio.timeout(20):
+            while rows(home) < 5:
+                await asyncio.sleep(0.02)
+        done = await asyncio.to_thread(aidaemon, "memory", "export", str(file), home=home)
+        assert done.stdout == f"Exported 6 lines to {file}.\n"
+        assert file.stat().st_mode & 0o777 == 0o600
+        done = await asyncio.to_thread(aidaemon, "memory", "export", str(file), home=home)
+        assert done.returncode == 1 and "cannot be written" in done.stderr
+        there = await asyncio.to_thread(aidaemon, "memory", "import", str(file), "--trusted", home=home)
+        assert there.stdout.startswith("Imported 1 of 6 messages")  # the fact is said again
+        assert rows(home) == 5
+    (new / "config.toml").write_text(scripted("http://127.0.0.1:9/v1"))
+    assert aidaemon("memory", "import", str(file), "--trusted", home=new).returncode == 0
+    assert "I live in Lyon" in aidaemon("memory", "list", home=new).stdout
+    again = aidaemon("memory", "export", home=new)
+    assert kept(again.stdout) == kept(file.read_text())
+    assert {"trusted", "untrusted"} == {one["label"] for one in map(json.loads, again.stdout.splitlines())}
+
+
+def test_an_export_that_nobody_vouches_for_is_what_others_said(tmp_path: Path) -> None:
+    file, home = tmp_path / "lines.jsonl", tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(scripted("http://127.0.0.1:9/v1"))
+    line = LINES[0] | {"key": "turn:1.0", "label": "trusted", "own": True, "role": "fact"}
+    file.write_text(json.dumps(line))
+    assert aidaemon("memory", "import", str(file), home=home).returncode == 0
+    assert "Nothing is remembered yet" in aidaemon("memory", "list", home=home).stdout
+    [one] = map(json.loads, aidaemon("memory", "export", home=home).stdout.splitlines())
+    assert (one["label"], one["own"], one["key"]) == ("untrusted", False, "import:mel:1")
+    assert one["role"] == "person"  # nobody poses as the owner
+
+
+def rows(home: Path) -> int:
+    """How much of what was said is kept."""
+    with closing(sqlite3.connect(home / "memory.db")) as file:
+        return int(file.execute("SELECT count(*) FROM said").fetchone()[0])
+
+
+def kept(lines: str) -> list[dict[str, object]]:
+    """What says nothing of where it was exported from."""
+    found = [json.loads(line) for line in lines.splitlines()]
+    return sorted(
+        ({k: v for k, v in one.items() if one["role"] != "fact" or k in ("text", "label", "own")} for one in found),
+        key=lambda one: str(one["text"]),
+    )
+
+
+def test_what_telegram_exports_is_imported_once(tmp_path: Path) -> None:
+    file, home = tmp_path / "result.json", tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(scripted("http://127.0.0.1:9/v1"))
+    message = {"id": 2, "type": "message", "date": "2025-01-02T03:04:05", "from": "Ann", "text": "The boat leaks"}
+    file.write_text(json.dumps({"name": "Family", "id": 7, "messages": [message]}, indent=1))
+    done = aidaemon("memory", "import", str(file), home=home)
+    assert done.stdout == "Imported 1 of 1 messages.\n"
+    assert "there already" in aidaemon("memory", "import", str(file), home=home).stdout
+    found = aidaemon("memory", "search", "boat", home=home).stdout
+    assert found.startswith("2025-01-02  telegram Family, Ann, from outside")
+    done = aidaemon("memory", "import", str(tmp_path / "none.json"), home=home)
+    assert done.returncode == 1 and "cannot be read" in done.stderr

@@ -248,3 +248,43 @@ async def test_what_another_was_answered_is_not_shown_as_an_answer_to_the_owner(
         await say_as_editor(home, "Tell me who the dentist is")
         await home.until_indexed(2)
         assert "Zahnlos" not in await home.ask(ASKED, "two")
+
+
+async def test_the_owner_searches_by_a_command_where_nobody_else_reads(home: Home) -> None:
+    await home.ask(SAID)
+    await say_as_editor(home, "The dentist of the editor is called Spiegel")
+    await home.until_indexed(4)
+
+    async def command(text: str, session: str = "two") -> str:
+        return str(await home.daemon.post("/v1/messages", session=session, text=text))
+
+    found = await command("/memory search my dentist")
+    assert SAID in found and "Spiegel" in found
+    assert "web:ed, ed" in found
+    assert "Nothing in memory fits" in await command("/memory search zeppelin")
+    for text in ("/memory search dentist", "/memory", "/forget dentist"):
+        answer = await command(text, "ed")  # the editor's own session
+        assert "where others read along" in answer and "Zahnlos" not in answer
+    await home.ask("Thank you", "two")
+    assert "Spiegel" not in str(home.model.requests[-1].body["messages"])
+
+
+async def test_what_is_pinned_is_shown_to_each_turn_of_the_owners_but_a_greeting(home: Home) -> None:
+    home.model.script(calls(("remember", {"fact": "I write in British English"})), says("ok"))
+    await home.ask("Remember that I write in British English.")
+    [fact] = await home.daemon.listed("/v1/memories")
+
+    async def command(text: str) -> str:
+        return str(await home.daemon.post("/v1/messages", session="two", text=text))
+
+    unrelated = "How many legs has a spider?"
+    assert "British" not in await home.ask(unrelated, "three")
+    assert "Pinned: I write in British English" in await command(f"/memory pin {str(fact['id'])[:8]}")
+    assert "pinned" in await command("/memory")
+    assert "British" in await home.ask(unrelated, "four")
+    assert "British" in await home.ask("Which English do I write?", "five")
+    assert "British" not in await home.ask("hi", "six")
+    assert "British" not in await say_as_editor(home, unrelated)
+    assert "is not the id of one memory" in await command("/memory pin deadbeef")
+    assert "No longer pinned" in await command(f"/memory unpin {fact['id']}")
+    assert "British" not in await home.ask(unrelated, "seven")

@@ -187,9 +187,11 @@ async def test_a_memory_of_before_there_were_others_is_the_owners(tmp_path: Path
     await keep(made, "the dog is called Rex")
     await made.aclose()
     with closing(sqlite3.connect(path)) as old, old:
-        for one in ("own_words", "other_words", "sitting_words", "said", "sittings", "state"):
+        for one in ("own_words", "other_words", "sitting_words", "vectors", "unembedded", "said", "sittings", "state"):
             old.execute(f"DROP TABLE {one}")
-        old.execute("ALTER TABLE facts DROP COLUMN owned")
+        old.execute("DROP INDEX facts_pinned")
+        for one in ("owned", "pinned"):
+            old.execute(f"ALTER TABLE facts DROP COLUMN {one}")
         old.execute("PRAGMA user_version = 1")
     for _ in range(2):
         again = await Memory.open(path)

@@ -20,12 +20,13 @@ from memory.words import list_words
 
 Vectors = NDArray[np.float32]
 MEANING = {"physician": "doctor", "automobile": "car"}
+COMMON = np.random.default_rng(0).normal(size=WIDTH)
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass
 class WordEmbedder:
-    """Each word is a random direction, and words of one meaning the same."""
+    """Each word is a random direction, and words of one meaning the same; as with a real model, all have much in common."""
 
     name: str = "words"
 
@@ -38,7 +39,7 @@ class WordEmbedder:
 
 def direct(word: str) -> Vectors:
     seed = int.from_bytes(blake2b(MEANING.get(word, word).encode(), digest_size=4).digest())
-    found = np.random.default_rng(seed).normal(size=WIDTH)
+    found = np.random.default_rng(seed).normal(size=WIDTH) + 2 * COMMON
     return found / np.linalg.norm(found)
 
 
@@ -158,7 +159,8 @@ async def test_a_file_of_schema_4_opens_and_all_its_rows_wait_for_vectors(tmp_pa
     with closing(sqlite3.connect(path)) as file:
         file.executescript(
             "DROP TRIGGER vectors_added; DROP TRIGGER vectors_removed; DROP TABLE vectors;"
-            "DROP TABLE unembedded; PRAGMA user_version = 4;"
+            "DROP TABLE unembedded; DROP INDEX facts_pinned; ALTER TABLE facts DROP COLUMN pinned;"
+            "PRAGMA user_version = 4;"
         )
     database = await Database.open(path)
     assert await (await Conversations.open(database)).count_unembedded() == 1
