@@ -48,7 +48,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/commands": 14_830,
     "daemon/core": 13_830,
     "daemon/gateway": 5_720,
-    "daemon/http": 7_660,
+    "daemon/http": 7_670,
     "daemon/loops": 4_920,
     "daemon/ops": 9_110,
     "daemon/outbox": 11_460,

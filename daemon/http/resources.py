@@ -241,7 +241,7 @@ async def call_client(
     given: dict[str, Any] = {k: text for k, text in request.query.items() if k in known} | path
     if "limit" in given:
         given["limit"] = query_number(request, "limit", least=1, most=MAX_ROWS)
-    if "after" in given:
+    if "after" in given and known["after"].annotation is int:
         given["after"] = query_number(request, "after")
     if (state := given.get("state", STATES[0])) not in STATES:
         raise invalid(f"state: found {state!r}, expected one of {', '.join(STATES)}")
