@@ -4,18 +4,22 @@ import asyncio
 import re
 import sqlite3
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from memory.database import Database
 from memory.embedder import Embedder, TextVectors
 from memory.search import (
+    EPOCH,
     OTHER_WORDS,
     OWN_WORDS,
     SITTING_WORDS,
+    SOURCE,
+    UTTERANCE,
     Found,
     Scope,
     Utterance,
     mark_session,
+    read_fields,
     search,
 )
 from memory.vectors import VectorIndex
@@ -24,7 +28,6 @@ from memory.words import MONTHS, list_pairs
 GAP = timedelta(hours=4)
 MOST_ROWS = 60
 MAX_TEXT = 20_000
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 US = timedelta(microseconds=1)
 RELATIVE = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|since|recently|this morning|week(?:end)?"
@@ -48,10 +51,7 @@ SELECT group_concat(text, ' '), group_concat(pairs, ' '), group_concat(DISTINCT 
 UNEMBEDDED = """
 SELECT id, speaker, text FROM unembedded JOIN said USING (id) ORDER BY id LIMIT ?
 """
-AFTER = """
-SELECT said.id, key, session, speaker, role, label, own, at, text, private
-FROM said JOIN sittings ON sittings.id = said.sitting WHERE said.id > ? ORDER BY said.id LIMIT ?
-"""
+AFTER = f"SELECT said.id, {UTTERANCE} FROM {SOURCE} WHERE said.id > ? ORDER BY said.id LIMIT ?"
 COUNT_REMOVAL = """
 INSERT INTO state VALUES ('removals', '1')
 ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1
@@ -146,12 +146,7 @@ class Conversations:
     async def list_after(self, row: int, limit: int) -> tuple[list[Utterance], int]:
         """The next ones in the order in which they were kept, and the number of the last."""
         found = await self._database.run(lambda file: file.execute(AFTER, (row, limit)).fetchall())
-        said = [
-            Utterance(
-                key, session, speaker, role, label, bool(own), _from_us(at), text, bool(private)
-            )
-            for _, key, session, speaker, role, label, own, at, text, private in found
-        ]
+        said = [Utterance(*read_fields(one)) for _, *one in found]
         return said, found[-1][0] if found else row
 
     async def forget_turns(self, turns: Iterable[str]) -> int:
@@ -162,10 +157,6 @@ class Conversations:
 def remove_turns(file: sqlite3.Connection, turns: Iterable[str]) -> int:
     """All that was said in these; gives how many rows."""
     return _remove(file, [row for one in turns for row in file.execute(OF_TURN, (one,))])
-
-
-def _from_us(at: int) -> datetime:
-    return EPOCH + at * US
 
 
 def _to_us(at: datetime) -> int:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from math import log
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memory.vectors import VectorIndex
 from memory.words import MAX_WORDS, MONTHS, list_pairs, list_telling, list_words, match_any
@@ -28,11 +28,9 @@ NEARER = 0.065  # MaxSim above that of the others: half of what answers is, chit
 YEAR = re.compile(r"20\d\d")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CANDIDATE = "said.id, said.sitting, said.place, said.speaker, said.at, said.asks, said.dated"
-SHOWN = """
-SELECT key, session, speaker, role, label, own, at, text, private
-FROM said JOIN sittings ON sittings.id = said.sitting WHERE said.id = ?
-"""
 SOURCE = "said JOIN sittings ON sittings.id = said.sitting"
+UTTERANCE = "key, session, speaker, role, label, own, at, text, private"
+SHOWN = f"SELECT {UTTERANCE} FROM {SOURCE} WHERE said.id = ?"
 WORD_COLUMNS = "{text pairs}"
 MATCHING = """
 SELECT rowid, -bm25({0}, 1.0, 1.0, 0.0) FROM {0} WHERE {0} MATCH ? ORDER BY rank LIMIT ?
@@ -337,15 +335,18 @@ def _choose(scope: Scope) -> tuple[str, tuple[str, ...]]:
     return " AND ".join(words) or "1", (scope.session,) if scope.session else ()
 
 
+def read_fields(
+    row: Sequence[Any],
+) -> tuple[str, str, str, str, str, bool, datetime, str, bool]:
+    """Those of an Utterance, of a row of UTTERANCE."""
+    key, session, speaker, role, label, own, at, text, private = row
+    when = EPOCH + timedelta(microseconds=at)
+    return key, session, speaker, role, label, bool(own), when, text, bool(private)
+
+
 def _show(
     file: sqlite3.Connection, row: int, total: float, why: Mapping[str, float], *, fits: bool
 ) -> Found:
-    key, session, speaker, role, label, own, at, text, private = file.execute(
-        SHOWN, (row,)
-    ).fetchone()
+    said = read_fields(file.execute(SHOWN, (row,)).fetchone())
     parts = {name: round(value, 4) for name, value in why.items() if value}
-    when = EPOCH + timedelta(microseconds=at)
-    return Found(
-        key, session, speaker, role, label, bool(own), when, text, bool(private), round(total, 4),
-        parts, fits,
-    )  # fmt: skip
+    return Found(*said, round(total, 4), parts, fits)

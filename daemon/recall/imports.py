@@ -79,7 +79,7 @@ def list_imported_facts(lines: Sequence[ImportedLine], *, trusted: bool) -> list
 async def list_exported(
     conversations: Conversations, facts: Sequence[Fact], after: int, limit: int
 ) -> tuple[list[ImportedLine], int]:
-    """The next lines after this number, and the number to go on from; facts come first."""
+    """These facts, then what was said after this number; and the number to go on from."""
     said, last = await conversations.list_after(after, limit)
     lines = [
         ImportedLine(
@@ -91,7 +91,7 @@ async def list_exported(
             label="trusted",
             own=one.owned,
         )
-        for one in ([] if after else facts)
+        for one in facts
     ]
     lines += [
         ImportedLine.model_construct(
