@@ -53,14 +53,14 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/ops": 9_110,
     "daemon/outbox": 11_460,
     "daemon/providers": 24_900,
-    "daemon/recall": 3_750,
+    "daemon/recall": 3_740,
     "daemon/services": 2_890,
     "daemon/sessions": 9_920,
     "daemon/settings": 10_550,
     "daemon/store": 15_230,
-    "daemon/tools": 114_070,
+    "daemon/tools": 114_120,
     "daemon/triggers": 23_840,
-    "memory": 9_800,
+    "memory": 9_780,
 }
 TOP_LEVEL = {
     "pyproject.toml",
