@@ -16,7 +16,7 @@ T = TypeVar("T")
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 CHECKED_UP_TO = 64 * 2**20  # bytes; the check reads the whole file, and a start must stay quick
 CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
-PARTS, NEWEST = ("schema", "said", "vectors", "pins"), 6
+PARTS, NEWEST = ("schema", "said", "vectors", "pins", "keys"), 7
 ADD_OWNED = "ALTER TABLE facts ADD COLUMN owned INTEGER NOT NULL DEFAULT 1;"
 PUT_AWAY = """
 DROP TRIGGER facts_added; DROP TRIGGER facts_removed; DROP TRIGGER IF EXISTS facts_approved;
@@ -111,14 +111,12 @@ def _migrate(file: sqlite3.Connection) -> None:
     version = file.execute("PRAGMA user_version").fetchone()[0]
     if version == NEWEST:
         return
-    facts, said, vectors, pins = (
-        files("memory").joinpath(f"{one}.sql").read_text() for one in PARTS
-    )
+    facts, *later = (files("memory").joinpath(f"{one}.sql").read_text() for one in PARTS)
     steps = [facts]
     if 0 < version < 3:
         steps = [ADD_OWNED if version == 1 else "", PUT_AWAY, facts, TAKE_OVER]
     steps = steps if version < 3 else []
-    steps += [part for after, part in ((4, said), (5, vectors), (6, pins)) if version < after]
+    steps += [part for after, part in enumerate(later, 4) if version < after]
     file.executescript(f"BEGIN; {' '.join(steps)} COMMIT;")
 
 

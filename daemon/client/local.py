@@ -54,7 +54,8 @@ from daemon.triggers.goals import GoalEngine, show_goal
 from daemon.triggers.orders import ScheduleOrder, show_row
 from daemon.triggers.schedules import ScheduleEngine
 from memory.conversations import Conversations
-from memory.memory import Fact, FactSource, Memory
+from memory.facts import Fact, FactSource
+from memory.memory import Memory
 from memory.search import Found, Scope
 
 END_STATES = ("ended", "quarantined")

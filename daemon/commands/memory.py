@@ -10,7 +10,8 @@ from daemon.core.errors import UsageError
 from daemon.core.trust import Label
 from daemon.services.approvals import make_visible
 from memory.conversations import Conversations
-from memory.memory import ACTIVE, Fact, Memory
+from memory.facts import ACTIVE, Fact
+from memory.memory import Memory
 from memory.search import Found, Scope
 
 MEMORY_WAITS = (
@@ -41,8 +42,8 @@ class MemoryCommands:
     clock: Clock
 
     async def memory(self, call: CommandCall) -> str:
-        """/memory [search WORDS|pin ID...|unpin ID...|pending|approve ID...|approve all CODE
-        |reject ID...|reject all]
+        """/memory [search WORDS|who KEY|consolidate|pin ID...|unpin ID...|pending|approve ID...
+        |approve all CODE|reject ID...|reject all]
         """
         await self._check_place(call)
         verb, *words = call.argument.lower().split()[:100] or [""]
@@ -53,6 +54,9 @@ class MemoryCommands:
                 return await self._list_pending()
             case "search", [_, *_]:
                 return await self._search(call.argument.split(maxsplit=1)[1])
+            case "who", [key]:
+                known = await self.facts.list_history(key)
+                return "\n".join(map(_render, known)) or f"Nothing has the key {make_visible(key)}."
             case "pin" | "unpin", [_, *_]:
                 return await self._pin(words, pinned=verb == "pin")
             case "approve", [_, *_]:
@@ -189,6 +193,10 @@ def _render(fact: Fact, *, whole: bool = False) -> str:
     turn = f"turn {make_visible(fact.turn)}" if fact.turn else "turn unknown"
     source = f"{turn} of {make_visible(fact.session)}" if fact.session else turn
     terms = [f"{fact.at:%Y-%m-%d}", fact.label, source]
+    if fact.key:
+        terms.insert(0, fact.key)
+    if fact.until:
+        terms.insert(0, f"no longer, since {fact.until:%Y-%m-%d}")
     if fact.pinned:
         terms.append("pinned")
     if fact.tainted_by:

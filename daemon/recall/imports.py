@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from daemon.core.trust import Label
 from daemon.recall.utterances import PERSON
 from memory.conversations import Conversations
-from memory.memory import Fact
+from memory.facts import Fact
 from memory.search import Utterance
 
 FACT = "fact"

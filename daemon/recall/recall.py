@@ -11,9 +11,10 @@ from daemon.core.events import MemoryHit
 from daemon.core.messages import ACKNOWLEDGEMENT
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
-from daemon.tools.memory_tools import describe_found, describe_source
+from daemon.tools.memory_tools import describe_fact, describe_found, describe_source
 from memory.conversations import Conversations
-from memory.memory import Memory, MemoryFull
+from memory.facts import Fact, MemoryFull
+from memory.memory import Memory
 from memory.search import Found, Scope
 
 MAX_FACTS = 5
@@ -49,19 +50,20 @@ class MemoryRecall:
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 pins, count = self.count_shown()
-                pinned = await self.memory.list_pinned(pins)
-                facts = await self.memory.recall(text, MAX_FACTS)
+                facts = await self.memory.recall(text, MAX_FACTS, pins)
                 said = await self.conversations.search(text, Scope(), CANDIDATES * bool(count))
         except (TimeoutError, sqlite3.Error) as error:
             log.warning("memory did not answer (%s); going on without", error or "too slow")
             return ()
-        facts = [*{one.id: one for one in (*pinned, *facts)}.values()]
-        known = {text, *(fact.text for fact in facts)}
+        known = {text, *(one.text for fact in facts for one in (fact, *fact.former))}
         fresh = [
             one for one in said if one.fits and one.text not in known and not is_shown(one.text)
         ]
         return (
-            *(MemoryHit(one.id, one.text, Label(one.label), one.owned) for one in facts),
+            *(
+                MemoryHit(one.id, describe_fact(one), Label(one.label), _is_owned(one))
+                for one in facts
+            ),
             *_fit(fresh[:count]),
         )
 
@@ -78,6 +80,10 @@ class MemoryRecall:
             )
         except (MemoryFull, sqlite3.Error) as error:
             log.warning("memory could not keep the reflection of turn %s: %s", turn.id, error)
+
+
+def _is_owned(fact: Fact) -> bool:
+    return all(one.owned for one in (fact, *fact.former))
 
 
 def _fit(said: Sequence[Found]) -> Iterator[MemoryHit]:

@@ -21,7 +21,7 @@ MAX_STEPS, MAX_STEP_CHARS = 30, 200
 
 @tool(effect=Effect.READ, parallel=True, volatile=True, public=True)
 async def current_time(context: ToolContext, zone: str = "") -> str:
-    """The time now. `zone`: such as Europe/Lisbon."""
+    """The time now. zone: Europe/Lisbon."""
     now, found = context.clock.now(), find_zone(zone) if zone.strip() else None
     local = now.astimezone(found)
     where = f" in {found}" if found else f"; UTC {now.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
@@ -95,7 +95,7 @@ async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
 
 @tool(effect=Effect.READ, parallel=True, public=True)
 async def find_tools(catalogue: ToolRegistry, query: str) -> ToolOutput:
-    """Find more tools by keywords (web, mail...)."""
+    """Find more tools by keywords (web, mail)."""
     if not query.strip():
         raise ToolError("query is empty; say in a few words what the tool should do")
     found = catalogue.search(query)

@@ -15,7 +15,7 @@ from daemon.tools.basic import (
 )
 from daemon.tools.calculate import calculate
 from daemon.tools.config import ToolsConfig
-from daemon.tools.memory_tools import OwnersMemory, recall, recall_others, remember
+from daemon.tools.memory_tools import OwnersMemory, forget, recall, recall_others, remember
 from daemon.tools.plan_tool import plan_tool
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.background import BackgroundCommands, check_command, stop_tool
@@ -72,6 +72,7 @@ BUILTIN_TOOLS = (
     remember,
     recall,
     recall_others,
+    forget,
     read_file,
     request_more_iterations,
     write_file,

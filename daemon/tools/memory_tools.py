@@ -1,5 +1,6 @@
-"""The tools remember and recall. What a turn that has read text from outside wants to remember is
-kept aside until the owner says yes; what the owner told it to remember, word for word, is theirs.
+"""The tools remember, recall and forget. What a turn that has read text from outside wants to
+remember is kept aside until the owner says yes; what the owner told it to remember, word for word,
+is theirs.
 """
 
 import re
@@ -12,7 +13,8 @@ from daemon.core.turn import Turn
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.signature import tool
 from memory.conversations import Conversations
-from memory.memory import ACTIVE, FactSource, Memory, MemoryFull
+from memory.facts import ACTIVE, Fact, FactSource, MemoryFull, normalize
+from memory.memory import Memory
 from memory.search import Found, Scope
 
 MAX_HITS, MAX_LINE, MAX_SHOWN = 8, 2000, 1000
@@ -101,16 +103,24 @@ def is_owner_order(turn: Turn, fact: str) -> bool:
     return any(is_ordered(said, fact) for said in list_typed(turn))
 
 
-def describe_source(turn: Turn, label: Label, category: str = "") -> FactSource:
-    """Where what is kept now comes from."""
+def describe_source(turn: Turn, label: Label, category: str = "", key: str = "") -> FactSource:
+    """Where what is kept now comes from, and what it tells of whom."""
     taint = find_taint(turn.events) if label is Label.UNTRUSTED else None
     why = "" if label is Label.TRUSTED else taint.by if taint else FROM_OUTSIDE
-    return FactSource(turn.id, turn.session, why, category)
+    return FactSource(turn.id, turn.session, why, category, key)
+
+
+def describe_fact(fact: Fact) -> str:
+    """With its date; what held before it is told as what it is (A18)."""
+    former = "; ".join(
+        f"no longer, since {one.until:%Y-%m-%d}: {one.text}" for one in fact.former if one.until
+    )
+    return f"{fact.text} ({fact.at:%Y-%m-%d}{'; ' * bool(former)}{former})"
 
 
 @tool(effect=Effect.WRITE, idempotent=True, critical=(), public=True)
-async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
-    """Keep a fact for later."""
+async def remember(memories: Memory, context: ToolContext, fact: str, key: str = "") -> str:
+    """Keep a fact for later. key: whose.what (user.city)."""
     fact, turn = fact.strip(), context.turn
     if not fact:
         raise ToolError("fact is empty; say what to remember")
@@ -124,7 +134,7 @@ async def remember(memories: Memory, context: ToolContext, fact: str) -> str:
             source=f"{context.session_id} {turn.id}",
             label=label.value,
             owned=ordered or (turn.is_owners and is_owners_text(turn, fact)),
-            where=describe_source(turn, label),
+            where=describe_source(turn, label, key=key),
         )
     except MemoryFull as error:
         raise ToolError(f"not kept: {error}") from error
@@ -166,15 +176,33 @@ async def _recall(
     said = await memories.conversations.search(query, Scope(own=own), MAX_HITS)
     said = [one for one in said if not one.key.startswith(f"{context.turn.id}:")]
     lines = [
-        *(f"- {fact.text} ({fact.at:%Y-%m-%d})" for fact in facts),
+        *(f"- {describe_fact(fact)}" for fact in facts),
         *(f"- {describe_found(one, MAX_SHOWN)}" for one in said),
     ]
     return ToolOutput(
         "\n".join(lines) or "nothing in memory fits that",
         label=join_all(Label(one.label) for one in (*facts, *said)),
-        from_owner=all(fact.owned for fact in facts) and all(map(is_owners, said)),
+        from_owner=all(one.owned for fact in facts for one in (fact, *fact.former))
+        and all(map(is_owners, said)),
         public=False,
     )
+
+
+@tool(effect=Effect.DESTRUCTIVE, critical=("fact",), owner_only=True)
+async def forget(memories: OwnersMemory, context: ToolContext, fact: str) -> ToolOutput:
+    """Remove one remembered fact for good. fact: its words, as recall shows them."""
+    if not (context.turn.is_owners and await memories.is_own(context.session_id)):
+        return ToolOutput(NOT_HERE)
+    found = await memories.memory.matching(fact, MAX_HITS)
+    same = [one for one in found if normalize(one.text) == normalize(fact)] or found
+    if not same:
+        raise ToolError("nothing was forgotten: no remembered fact has all these words")
+    if len(same) > 1:
+        lines = "\n".join(f"- {one.text}" for one in same)
+        text = f"nothing was forgotten: several fit. Say which, word for word:\n{lines}"
+        return ToolOutput(text, public=False)
+    await memories.memory.forget(same[0].id)
+    return ToolOutput(f"forgotten: {same[0].text}", public=False)
 
 
 def is_owners(said: Found) -> bool:

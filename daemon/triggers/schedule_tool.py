@@ -74,8 +74,8 @@ async def schedule(
     action: Literal["set", "list", "change", "cancel"] = "set",
     name: str = "",
 ) -> ToolOutput | str:
-    """Do `prompt` later or repeatedly; `remind`: tell the user that text then. `when`: in
-    the user's words ("tomorrow at 9:00", "every monday 18:00"). `name`: which to change or cancel.
+    """Do prompt later or repeatedly; remind: tell the user that text then. when: in the user's
+    words ("tomorrow at 9:00", "every monday 18:00"). name: which to change or cancel.
     """
     engine, session = schedules.engine, context.session_id
     begun = context.turn.events[0].event

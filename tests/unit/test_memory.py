@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.memory import Memory, build_query
+from memory.facts import build_query
+from memory.memory import Memory
 
 MONDAY = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -187,9 +188,19 @@ async def test_a_memory_of_before_there_were_others_is_the_owners(tmp_path: Path
     await keep(made, "the dog is called Rex")
     await made.aclose()
     with closing(sqlite3.connect(path)) as old, old:
-        for one in ("own_words", "other_words", "sitting_words", "vectors", "unembedded", "said", "sittings", "state"):
+        for one in (
+            "own_words",
+            "other_words",
+            "sitting_words",
+            "vectors",
+            "unembedded",
+            "said",
+            "sittings",
+            "state",
+        ):
             old.execute(f"DROP TABLE {one}")
         old.execute("DROP INDEX facts_pinned")
+        old.execute("DROP INDEX facts_key")
         for one in ("owned", "pinned"):
             old.execute(f"ALTER TABLE facts DROP COLUMN {one}")
         old.execute("PRAGMA user_version = 1")

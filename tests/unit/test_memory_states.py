@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from memory.memory import (
+from memory.facts import (
     MAX_PENDING,
     MAX_PENDING_A_DAY,
     MAX_PENDING_CHARS,
     Fact,
     FactSource,
-    Memory,
     MemoryFull,
 )
+from memory.memory import Memory
 
 MONDAY = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 HERE = FactSource("t1", "web:a", "the result of web_fetch")

@@ -169,7 +169,7 @@ async def shell(
     network: bool = False,
     background: bool = False,
 ) -> ToolOutput:
-    """Run argv (words) or command (a line) in the workspace. domains: HTTP hosts it may reach;
+    """Run argv (words) or command (a line) in the workspace. domains: hosts it may reach;
     network: all, where domains cannot do. background: it goes on; see check_command.
     """
     terminal = replace(terminal, unreadable=context.unreadable)

@@ -1,0 +1,325 @@
+"""What a fact is, and its rows: states, keys and history."""
+
+import re
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from itertools import pairwise
+
+from memory.conversations import remove_turns
+from memory.words import WORD, list_telling, match_any
+
+ACTIVE, PENDING, REJECTED = "active", "pending", "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class FactSource:
+    """Where a fact is from: the turn and the session in which it was kept, and how text from
+    outside had come into that turn ("" where none had). `key` names what it tells of whom, such as
+    "user.city", and what is known of that until now ends (A18).
+    """
+
+    turn: str = ""
+    session: str = ""
+    tainted_by: str = ""
+    category: str = ""
+    key: str = ""
+
+
+UNKNOWN_SOURCE = FactSource()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that was kept, as it was said. `label` tells what it may be trusted for, `owned`
+    that the owner said it. A higher score fits the query better.
+
+    `state`: what is pending waits for a person's yes and is used nowhere. `turn` is "" where it is
+    not known: facts of before there were states. `until`: a newer one of its `key` holds since;
+    `former`: those before it, the newest first.
+    """
+
+    id: str
+    text: str
+    at: datetime
+    source: str
+    label: str
+    owned: bool = True
+    turn: str = ""
+    session: str = ""
+    state: str = ACTIVE
+    tainted_by: str = ""
+    approved_by: str = ""
+    pinned: int = 0
+    category: str = ""
+    key: str = ""
+    score: float = 0.0
+    until: datetime | None = None
+    former: tuple["Fact", ...] = ()
+
+
+class MemoryFull(Exception):
+    """Too much waits for a person's yes; the message says so."""
+
+
+ID_PREFIX = re.compile(r"[0-9a-f]{8,32}")
+KEY = re.compile(r"(?P<whose>[\w-]{1,40})(?:\.[\w-]{1,40}){1,3}")
+USER = "user"
+
+
+def build_query(words: str) -> str:
+    """Any of the words that carry meaning, quoted; empty when there is none at all."""
+    return match_any(list_telling(words))
+
+
+def read_key(key: str, text: str) -> str:
+    """ "user.city"; "" for what is no key, and for one that names somebody whom the text does not
+    name: two that may be different people never become one.
+    """
+    found = KEY.fullmatch(key.strip().casefold())
+    if not found:
+        return ""
+    whose = {*re.split(r"[_-]", found["whose"])} - {USER}
+    named = all(part in text.casefold() for part in whose)
+    return found[0] if named else ""
+
+
+def normalize(text: str) -> str:
+    """The same for two ways of writing one fact."""
+    return " ".join(WORD.findall(text.casefold())) or text.strip()
+
+
+SCORED = (
+    "facts.id, facts.text, facts.at, source, label, owned, turn, session, state, tainted_by,"
+    " approved_by, pinned, category, key, {} AS score, valid_to"
+)
+COLUMNS = SCORED.format("0.0")
+KNOWN = "state = 'active' AND label = 'trusted'"
+CURRENT = f"{KNOWN} AND valid_to IS NULL"
+ADD = """
+INSERT INTO facts (
+    id, text, sameness, at, source, label, owned, turn, session, tainted_by, category, key, state
+) VALUES (
+    :id, :text, :sameness, :at, :source, :label, :owned, :turn, :session, :tainted_by, :category,
+    :key, :state
+)
+ON CONFLICT (sameness, state) WHERE valid_to IS NULL DO UPDATE SET
+    at = max(at, excluded.at),
+    owned = max(owned, excluded.owned),
+    category = coalesce(nullif(excluded.category, ''), category),
+    key = coalesce(nullif(excluded.key, ''), key)
+RETURNING id, key
+"""
+OF_KEY = f"""
+SELECT id, at FROM facts INDEXED BY facts_key WHERE key = ? AND key <> '' AND {KNOWN}
+ORDER BY at DESC, rowid DESC
+"""
+END = """
+UPDATE facts SET valid_to = min(coalesce(valid_to, :at), :at) WHERE id = :id
+"""
+FOLLOW = """
+UPDATE facts SET supersedes = coalesce(nullif(supersedes, ''), :old),
+    pinned = max(pinned, (SELECT pinned FROM facts AS old WHERE old.id = :old))
+WHERE id = :id
+"""
+HISTORY = f"""
+SELECT {COLUMNS} FROM facts INDEXED BY facts_key WHERE key = ? AND key <> '' AND {KNOWN}
+ORDER BY valid_to IS NULL DESC, at DESC, rowid DESC LIMIT ?
+"""
+DELETE_WEAKER = """
+DELETE FROM facts WHERE state = 'active' AND sameness = :sameness AND valid_to IS NULL
+    AND owned < :owned AND text <> :text
+"""
+DELETE_WAITING = "DELETE FROM facts WHERE state = 'pending' AND text = :text"
+FIND_KNOWN = """
+SELECT id FROM facts
+WHERE valid_to IS NULL AND (
+    (state = 'active' AND sameness = :same AND text = :text)
+    OR (state = 'pending' AND sameness = :text)
+    OR (state = 'rejected' AND sameness = :digest)
+)
+"""
+ANY = "SELECT 1 FROM facts LIMIT 1"
+COUNT_PENDING = "SELECT count(*) FROM facts WHERE state = 'pending'"
+COUNT_OF_SESSION = """
+SELECT count(*) FROM facts WHERE state IN ('pending', 'rejected') AND session = ? AND at > ?
+"""
+SEARCH = f"""
+SELECT {SCORED.format("-bm25(words)")}
+FROM words JOIN facts ON facts.rowid = words.rowid
+WHERE words MATCH ? AND {KNOWN} AND (valid_to IS NULL OR key <> '')
+ORDER BY score DESC LIMIT ?
+"""
+KEYS = f"SELECT key FROM facts WHERE key <> '' AND {CURRENT} ORDER BY at DESC LIMIT ?"
+NEWEST = f"SELECT {COLUMNS} FROM facts WHERE {CURRENT} ORDER BY at DESC, rowid DESC LIMIT ?"
+PINNED = f"""
+SELECT {COLUMNS} FROM facts INDEXED BY facts_pinned WHERE pinned = 1 AND {CURRENT}
+ORDER BY at DESC LIMIT ?
+"""
+PIN = f"UPDATE facts SET pinned = ? WHERE id = ? AND {CURRENT} RETURNING id"
+WAITING = f"SELECT {COLUMNS} FROM facts WHERE state = 'pending' ORDER BY rowid LIMIT ?"
+BY_ID = f"SELECT {COLUMNS} FROM facts WHERE id BETWEEN ?1 AND ?1 || 'g' LIMIT 2"
+MATCHING = f"""
+SELECT {COLUMNS} FROM words JOIN facts ON facts.rowid = words.rowid WHERE words MATCH ? LIMIT ?
+"""
+SUPERSEDE = """
+UPDATE facts SET valid_to = :at
+WHERE state = 'active' AND sameness = :sameness AND valid_to IS NULL RETURNING id
+"""
+APPROVE = """
+UPDATE facts SET state = 'active', label = 'trusted', owned = 1, sameness = :sameness,
+    valid_from = :at, supersedes = :old, approved_by = :by, approved_at = :at
+WHERE id = :id RETURNING key
+"""
+REJECT = """
+UPDATE facts SET state = 'rejected', text = '', tainted_by = '', sameness = :sameness,
+    approved_by = :by, approved_at = :at
+WHERE id = :id
+"""
+FORGET = """
+DELETE FROM facts WHERE id IN (
+    WITH RECURSIVE gone (id) AS (
+        VALUES (?1) UNION SELECT supersedes FROM facts JOIN gone USING (id)
+    )
+    SELECT id FROM gone UNION
+    SELECT old.id FROM facts JOIN facts AS old USING (key)
+    WHERE facts.id = ?1 AND key <> '' AND facts.valid_to IS NULL AND old.valid_to IS NOT NULL
+) RETURNING turn
+"""
+TURNS = """
+SELECT CASE turn WHEN '' THEN source ELSE turn END FROM facts WHERE state <> 'rejected'
+"""
+MERGE = "INSERT INTO words (words) VALUES ('optimize')"
+
+CANDIDATES, MOST_FORMER = 4, 5
+MAX_PENDING, MAX_PENDING_A_DAY, MAX_PENDING_CHARS = 200, 50, 1000
+RECENCY = 0.2
+HALF_LIFE_DAYS = 30.0
+
+
+def stamp(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def add(database: sqlite3.Connection, row: dict[str, str | int]) -> str:
+    database.execute(DELETE_WEAKER, row)
+    database.execute(DELETE_WAITING, row)
+    [(fact_id, key)] = database.execute(ADD, row).fetchall()
+    end_former(database, key)
+    return str(fact_id)
+
+
+def end_former(file: sqlite3.Connection, key: str) -> None:
+    """Only the newest of a key holds; each older one held until the next."""
+    rows = file.execute(OF_KEY, (key,)).fetchall()
+    for (newer, since), (older, _) in pairwise(rows):
+        file.execute(END, {"id": older, "at": since})
+        file.execute(FOLLOW, {"id": newer, "old": older})
+
+
+def read(file: sqlite3.Connection, query: str, arguments: Sequence[object]) -> list[Fact]:
+    """Those that the query gives."""
+    return [
+        Fact(
+            id,
+            text,
+            datetime.fromisoformat(at),
+            source,
+            label,
+            bool(owned),
+            *rest,
+            until=datetime.fromisoformat(until) if until else None,
+        )
+        for id, text, at, source, label, owned, *rest, until in file.execute(query, arguments)
+    ]
+
+
+def recall(file: sqlite3.Connection, words: str, limit: int, pinned: int) -> list[Fact]:
+    """Of each key once: what holds, with what held before."""
+    hits = _rank_by_recency(read(file, SEARCH, (words, limit * CANDIDATES))) if words else []
+    pins, facts = read(file, PINNED, (pinned,)), dict[str, Fact]()
+    for hit in (*pins, *hits):
+        if len(facts) >= limit + len(pins):
+            break
+        if hit.key:
+            current, *former = read(file, HISTORY, (hit.key, MOST_FORMER))
+            hit = replace(current, former=tuple(former), score=hit.score)
+        facts.setdefault(hit.id, hit)
+    return [*facts.values()]
+
+
+def set_aside(database: sqlite3.Connection, row: dict[str, str | int]) -> str:
+    """The same text twice is one; one that is known, or was rejected, stays as it is."""
+    text, session = str(row["text"]), str(row["session"])
+    wanted = {"text": text, "same": normalize(text), "digest": _digest(text)}
+    known = database.execute(FIND_KNOWN, wanted).fetchone()
+    if known:
+        return str(known[0])
+    if len(text) > MAX_PENDING_CHARS:
+        raise MemoryFull(
+            f"it has {len(text)} characters; what waits for the owner's yes has"
+            f" {MAX_PENDING_CHARS} at most"
+        )
+    if database.execute(COUNT_PENDING).fetchone()[0] >= MAX_PENDING:
+        raise MemoryFull(f"{MAX_PENDING} memories wait for the owner's yes already")
+    day = stamp(datetime.fromisoformat(str(row["at"])) - timedelta(days=1))
+    if database.execute(COUNT_OF_SESSION, (session, day)).fetchone()[0] >= MAX_PENDING_A_DAY:
+        raise MemoryFull(
+            f"this conversation has asked for {MAX_PENDING_A_DAY} within a day already"
+        )
+    return str(database.execute(ADD, row).fetchall()[0][0])
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+def _find_pending(database: sqlite3.Connection, fact_id: str) -> str | None:
+    found = database.execute(
+        "SELECT text FROM facts WHERE id = ? AND state = 'pending'", (fact_id,)
+    ).fetchone()
+    return found and str(found[0])
+
+
+def approve(database: sqlite3.Connection, fact_id: str, by: str, at: str) -> bool:
+    text = _find_pending(database, fact_id)
+    if text is None:
+        return False
+    row = {"id": fact_id, "sameness": normalize(text), "by": by, "at": at}
+    replaced = database.execute(SUPERSEDE, row).fetchall()
+    [(key,)] = database.execute(
+        APPROVE, {**row, "old": replaced[0][0] if replaced else ""}
+    ).fetchall()
+    end_former(database, key)
+    return True
+
+
+def reject(database: sqlite3.Connection, fact_id: str, by: str, at: str) -> bool:
+    text = _find_pending(database, fact_id)
+    if text is None:
+        return False
+    database.execute(REJECT, {"id": fact_id, "sameness": _digest(text), "by": by, "at": at})
+    return True
+
+
+def delete(database: sqlite3.Connection, fact_id: str) -> bool:
+    """The index too lets go of the words: until it is merged it only marks them as deleted. What
+    was said in the turn that it is from is not found any more.
+    """
+    turns = {turn for (turn,) in database.execute(FORGET, (fact_id,)).fetchall()}
+    if turns:
+        database.execute(MERGE)
+        remove_turns(database, turns - {""})
+    return bool(turns)
+
+
+def _rank_by_recency(hits: list[Fact]) -> list[Fact]:
+    newest = max((hit.at for hit in hits), default=None)
+    scored: list[Fact] = []
+    for hit in hits:
+        days = (newest - hit.at).total_seconds() / 86_400 if newest else 0.0
+        freshness = 0.5 ** (days / HALF_LIFE_DAYS)
+        scored.append(replace(hit, score=round(hit.score * (1 + RECENCY * freshness), 9)))
+    return sorted(scored, key=lambda hit: (-hit.score, -hit.at.timestamp()))

@@ -1,0 +1,117 @@
+"""The newest fact of a key holds, and what held before is known as that (A18)."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from daemon.tools.memory_tools import describe_fact
+from memory.facts import FactSource, read_key
+from memory.memory import Memory
+
+MONDAY = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+async def memory(tmp_path: Path) -> AsyncIterator[Memory]:
+    made = await Memory.open(tmp_path / "memory.db")
+    yield made
+    await made.aclose()
+
+
+async def keep(memory: Memory, text: str, key: str, days: float = 0, label: str = "trusted") -> str:
+    at, where = MONDAY + timedelta(days=days), FactSource("t1", "web:a", key=key)
+    return await memory.remember(text, at=at, source="s", label=label, where=where)
+
+
+async def move(memory: Memory) -> None:
+    await keep(memory, "I live in Lyon", "user.city")
+    await keep(memory, "I have moved to Paris", "user.city", days=5)
+
+
+async def test_what_holds_is_told_first_and_what_held_before_as_no_longer_so(
+    memory: Memory,
+) -> None:
+    await move(memory)
+    for question in ("In which city, Paris?", "Lyon"):
+        [fact] = await memory.recall(question, 5)
+        assert describe_fact(fact) == (
+            "I have moved to Paris (2026-03-07; no longer, since 2026-03-07: I live in Lyon)"
+        )
+    assert [fact.text for fact in await memory.facts(5)] == ["I have moved to Paris"]
+
+
+async def test_the_history_of_a_key_is_kept_whatever_comes_first(memory: Memory) -> None:
+    await move(memory)
+    await keep(memory, "I live in Rome", "user.city", days=-9)
+    await keep(memory, "I live in Lyon", "user.city", days=9)
+    told = [
+        (one.text, one.until and (one.until - MONDAY).days)
+        for one in await memory.list_history("User.City")
+    ]
+    assert told == [
+        ("I live in Lyon", None),
+        ("I have moved to Paris", 9),
+        ("I live in Lyon", 5),
+        ("I live in Rome", 0),
+    ]
+
+
+async def test_two_people_are_never_one(memory: Memory) -> None:
+    await keep(memory, "My birthday is in May", "user.birthday")
+    await keep(memory, "Carlos has his birthday in June", "carlos.birthday", days=1)
+    await keep(memory, "His birthday is in July", "carlos.birthday", days=2)
+    assert {one.text for one in await memory.recall("birthday", 5)} == {
+        "My birthday is in May", "Carlos has his birthday in June", "His birthday is in July",
+    }  # fmt: skip
+    assert [one.former for one in await memory.recall("birthday", 5)] == [(), (), ()]
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "read"),
+    [
+        ("User.City", "I live in Lyon", "user.city"),
+        ("user_sister.city", "My sister is in Rome", "user_sister.city"),
+        ("user_sister.city", "She is in Rome", ""),
+        ("anna_k.phone", "Anna K.: 0170", "anna_k.phone"),
+        ("city", "I live in Lyon", ""),
+        ("user.city; drop", "x", ""),
+        ("", "x", ""),
+        ("ü.größe", "Ü ist groß", "ü.grösse"),
+    ],
+)
+def test_a_key_names_somebody_whom_the_text_names(key: str, text: str, read: str) -> None:
+    assert read_key(key, text) == read
+
+
+async def test_what_is_pinned_stays_so_in_what_holds_next(memory: Memory) -> None:
+    first = await keep(memory, "I live in Lyon", "user.city")
+    await memory.pin(first)
+    await keep(memory, "I have moved to Paris", "user.city", days=5)
+    assert [one.text for one in await memory.recall("", 0, pinned=5)] == ["I have moved to Paris"]
+
+
+async def test_what_waits_ends_nothing_before_a_yes(memory: Memory) -> None:
+    await keep(memory, "I live in Lyon", "user.city")
+    waiting = await keep(memory, "I live in a van", "user.city", days=1, label="untrusted")
+    assert [(one.text, one.former) for one in await memory.recall("live", 5)] == [
+        ("I live in Lyon", ())
+    ]
+    await memory.approve(waiting, "owner", MONDAY)
+    [fact] = await memory.recall("live", 5)
+    assert (fact.text, [one.text for one in fact.former]) == ("I live in a van", ["I live in Lyon"])
+
+
+async def test_what_holds_is_forgotten_with_its_history(memory: Memory, tmp_path: Path) -> None:
+    await move(memory)
+    [fact] = await memory.facts(5)
+    assert await memory.forget(fact.id)
+    assert (await memory.recall("Lyon Paris", 5), await memory.list_history("user.city")) == (
+        [],
+        [],
+    )
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as file:
+        assert file.execute("SELECT count(*) FROM facts").fetchone() == (0,)
