@@ -56,6 +56,11 @@ COUNT_REMOVAL = """
 INSERT INTO state VALUES ('removals', '1')
 ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1
 """
+# New rows get the numbers of the last ones that are gone: who reads on begins with them.
+STEP_BACK = """
+UPDATE state SET value = CAST(min(CAST(value AS INTEGER), coalesce((SELECT max(id) FROM said), 0))
+    AS TEXT) WHERE name = 'read_said'
+"""
 OF_TURN = "SELECT id, sitting FROM said WHERE key >= ?1 || ':' AND key < ?1 || ';'"
 
 
@@ -213,6 +218,7 @@ def _remove(file: sqlite3.Connection, rows: Sequence[tuple[int, int]]) -> int:
             file.execute("DELETE FROM sittings WHERE id = ?", (one,))
         elif one in closed:
             _close(file, one)
+    file.execute(STEP_BACK)
     if rows:  # until they are merged the indexes only mark words as deleted
         file.execute(COUNT_REMOVAL)
         for table in (OWN_WORDS, OTHER_WORDS, SITTING_WORDS):

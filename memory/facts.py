@@ -191,6 +191,12 @@ DELETE FROM facts WHERE id IN (
 TURNS = """
 SELECT CASE turn WHEN '' THEN source ELSE turn END FROM facts WHERE state <> 'rejected'
 """
+# See conversations.STEP_BACK.
+STEP_BACK = """
+UPDATE state SET value = CAST(min(
+    CAST(value AS INTEGER), coalesce((SELECT max(rowid) FROM facts), 0)
+) AS TEXT) WHERE name = 'read_facts'
+"""
 MERGE = "INSERT INTO words (words) VALUES ('optimize')"
 
 CANDIDATES, MOST_FORMER = 4, 5
@@ -310,6 +316,7 @@ def delete(database: sqlite3.Connection, fact_id: str) -> bool:
     """
     turns = {turn for (turn,) in database.execute(FORGET, (fact_id,)).fetchall()}
     if turns:
+        database.execute(STEP_BACK)
         database.execute(MERGE)
         remove_turns(database, turns - {""})
     return bool(turns)

@@ -1,7 +1,7 @@
 """Facts: remember, recall, forget."""
 
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -41,6 +41,7 @@ from memory.facts import (
     set_aside,
     stamp,
 )
+from memory.statements import FactChoice, StatementPage, keep_chosen, list_statements
 from memory.words import MAX_WORDS, WORD
 
 T = TypeVar("T")
@@ -157,6 +158,26 @@ class Memory:
         """Those in use, the newest first."""
         rows = await self.database.run(lambda file: file.execute(KEYS, (limit,)).fetchall())
         return [key for (key,) in rows]
+
+    async def list_statements(self, role: str, limit: int) -> StatementPage:
+        """What nobody looked through yet; see `keep_chosen`."""
+        return await self.database.run(lambda file: list_statements(file, role, limit))
+
+    async def keep_chosen(self, page: StatementPage, chosen: Sequence[FactChoice]) -> int:
+        """Keep these of the page, which is looked through now; gives how many."""
+        self.is_empty = self.is_empty and not chosen
+        return await self.database.run(lambda file: keep_chosen(file, page, chosen))
+
+    async def read_last_look(self) -> datetime | None:
+        """When what was said was last looked through, as `set_last_look` says."""
+        query = "SELECT value FROM state WHERE name = 'looked'"
+        found = await self.database.run(lambda file: file.execute(query).fetchone())
+        return datetime.fromisoformat(found[0]) if found else None
+
+    async def set_last_look(self, at: datetime) -> None:
+        """What was said is looked through now."""
+        query = "INSERT OR REPLACE INTO state VALUES ('looked', ?)"
+        await self.database.run(lambda file: file.execute(query, (stamp(at),)))
 
     async def facts(self, limit: int) -> list[Fact]:
         """What was kept, the newest first."""

@@ -29,7 +29,7 @@ YEAR = re.compile(r"20\d\d")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CANDIDATE = "said.id, said.sitting, said.place, said.speaker, said.at, said.asks, said.dated"
 SOURCE = "said JOIN sittings ON sittings.id = said.sitting"
-UTTERANCE = "key, session, speaker, role, label, own, at, text, private"
+UTTERANCE = "said.key, session, speaker, role, label, own, said.at, said.text, private"
 SHOWN = f"SELECT {UTTERANCE} FROM {SOURCE} WHERE said.id = ?"
 WORD_COLUMNS = "{text pairs}"
 MATCHING = """

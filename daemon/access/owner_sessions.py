@@ -31,6 +31,13 @@ class MemoryConfig(BaseModel):
     salience: int = Field(
         5, ge=0, le=20, description="how many pinned facts a turn is shown at most; 0: none"
     )
+    consolidation_hours: float = Field(
+        6.0,
+        ge=0,
+        le=8760,
+        description="after how many hours `provider.models.fast`, where it is set, looks through"
+        " what you said for facts to keep; 0: only when you say /memory consolidate",
+    )
     relevance: int = Field(
         5,
         ge=0,

@@ -23,6 +23,7 @@ from daemon.agent.context.builder import (
 from daemon.agent.context.history import ReadOnlySink
 from daemon.agent.loop import AgentLoop
 from daemon.agent.models import ModelCaller, ModelChoice, ModelRouting, RedactingChain
+from daemon.agent.outside_turns import OutsideCaller
 from daemon.agent.pre_call import classify_by_rules
 from daemon.agent.request_ladder import Adaptations
 from daemon.agent.spec.registry import AgentRegistry
@@ -52,6 +53,7 @@ from daemon.core.turn import Turn
 from daemon.gateway.downloads import AttachmentDownloader
 from daemon.loops.engine import LoopEngine
 from daemon.providers.chain import PriceList, ProviderChain
+from daemon.recall.consolidation import Consolidator
 from daemon.recall.embedding import EmbeddingWorker
 from daemon.recall.indexer import ConversationIndexer
 from daemon.recall.recall import MemoryRecall
@@ -163,6 +165,7 @@ class Daemon(ToolOwner):
         is_own = self.owner_sessions.find_own
         indexer = ConversationIndexer(self.store, self.conversations, is_own, self.clock, ended)
         self.background.start(indexer.run(), "index of conversations")
+        self.background.start(self.consolidator.run(), "consolidation")
         if self.config.memory.embedder == "local":
             worker = EmbeddingWorker(self.conversations, _load_embedder)
             self.background.start(worker.run(), "embedding")
@@ -252,7 +255,14 @@ class Daemon(ToolOwner):
             lambda: secrets.randbits(31),
             self.adaptations,
         )
-        self.rule_commands = RuleCommands(self.store, self.rules, caller, local)
+        beside = OutsideCaller(self.store, caller)
+        self.rule_commands = RuleCommands(self.store, self.rules, beside)
+        self.consolidator = Consolidator(
+            self.memory,
+            beside,
+            clock,
+            lambda: self.runtime.loaded.config.memory.consolidation_hours,
+        )
         checks = CriteriaChecker(self.sandbox, self.effects)
         self.recall = MemoryRecall(
             self.memory,
@@ -294,7 +304,13 @@ class Daemon(ToolOwner):
             ScheduleCommands(self.schedules),
             GoalCommands(self.goals, services),
             PlanCommand(inbox),
-            MemoryCommands(self.memory, self.conversations, self.owner_sessions.is_own, clock),
+            MemoryCommands(
+                self.memory,
+                self.conversations,
+                self.owner_sessions.is_own,
+                self.consolidator,
+                clock,
+            ),
             self.trust,
         )
         commands = self.commands = CommandRunner(store, clock, groups)

@@ -51,6 +51,11 @@ ACTIONS: Actions = {
     ),
     "approve": ("say yes: it is remembered", {"ID": IDS}),
     "reject": ("say no: it is removed", {"ID": IDS}),
+    "who": (
+        "what holds of a key, and what held before it",
+        {"KEY": "such as user.city; `list` shows those of your memories"},
+    ),
+    "consolidate": ("look through what you said for facts to keep", {}),
     "pin": ("show it to each of your turns, whatever it is about", {"ID": IDS}),
     "unpin": ("show it only where it fits", {"ID": IDS}),
     "forget": ("remove for good, by words or ids", {"WORD": {"nargs": "+", "help": "or ids"}}),
@@ -75,7 +80,8 @@ async def _run(args: argparse.Namespace, paths: Paths) -> str:
 
         async with connect(paths) as opened:
             return await _ask(args, opened.client)
-    words = " ".join(getattr(args, "id", None) or getattr(args, "word", None) or ())
+    given = vars(args)
+    words = " ".join(given.get("id") or given.get("word") or filter(None, [given.get("key")]))
     command = "/forget" if args.action == "forget" else f"/memory {args.action}"
     reply = await send_command(paths, f"{command} {words}")
     if args.action in DONE and not reply.startswith(DONE[args.action]):

@@ -8,6 +8,7 @@ from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.trust import Label
+from daemon.recall.consolidation import Consolidator
 from daemon.services.approvals import make_visible
 from memory.conversations import Conversations
 from memory.facts import ACTIVE, Fact
@@ -18,11 +19,15 @@ MEMORY_WAITS = (
     "Something is to be remembered that came from another person, or from a conversation that had"
     " read text from outside. It is used nowhere before your yes: /memory pending shows it."
 )
-MEMORY_USAGE = (
-    "/memory lists, /memory search WORDS finds what was said, /memory pin ID shows a memory to each"
-    " of your turns and /memory unpin ID no longer, /memory pending shows what waits for your yes,"
-    " /memory approve ID and /memory reject ID answer, /forget WORDS or /forget ID removes."
-)
+MEMORY_USAGE = """\
+/memory: what is remembered
+/memory search WORDS: what was said
+/memory who KEY: what holds, and what held before
+/memory consolidate: look through what you said for facts to keep
+/memory pin ID, /memory unpin ID: show it to each of your turns, or no longer
+/memory pending: what waits for your yes
+/memory approve ID, /memory reject ID: say yes or no
+/forget WORDS, /forget ID: remove it"""
 STILL_IN_JOURNAL = "What was said stays in the journal."
 LISTED, PAGE, ID_CHARS = 20, 10, 8
 
@@ -39,6 +44,7 @@ class MemoryCommands:
     facts: Memory
     conversations: Conversations
     is_own: Callable[[str], Awaitable[bool]]
+    consolidator: Consolidator
     clock: Clock
 
     async def memory(self, call: CommandCall) -> str:
@@ -57,6 +63,8 @@ class MemoryCommands:
             case "who", [key]:
                 known = await self.facts.list_history(key)
                 return "\n".join(map(_render, known)) or f"Nothing has the key {make_visible(key)}."
+            case "consolidate", []:
+                return str(await self.consolidator.consolidate(call.session.id))
             case "pin" | "unpin", [_, *_]:
                 return await self._pin(words, pinned=verb == "pin")
             case "approve", [_, *_]:

@@ -1,13 +1,9 @@
 """/rules: what is always asked first, or never done (F5). For people only."""
 
-import asyncio
 import logging
 from dataclasses import replace
 
-from daemon.agent.budget_tree import Cost
-from daemon.agent.budgets import BudgetExceeded
-from daemon.agent.context.history import estimate_max_tokens, estimate_tokens
-from daemon.agent.models import ModelCaller
+from daemon.agent.outside_turns import OutsideCaller
 from daemon.commands.registry import CommandCall
 from daemon.commands.rule_text import (
     INSTRUCTIONS,
@@ -19,8 +15,6 @@ from daemon.commands.rule_text import (
     parse_rule,
 )
 from daemon.core import value
-from daemon.core.errors import ProviderError
-from daemon.core.messages import Message, MessageRole, ModelRequest
 from daemon.core.rows import RuleRow
 from daemon.store.journal import Store
 from daemon.tools.policy.rules import PinnedRule, RuleMatcher, RuleSet
@@ -32,7 +26,6 @@ RULES_USAGE = (
 )
 MAX_TOOLS_NAMED = 12
 MAX_TOKENS = 500
-TIMEOUT_S = 60.0
 
 
 @value
@@ -41,8 +34,7 @@ class RuleCommands:
 
     store: Store
     rule_set: RuleSet
-    models: ModelCaller
-    embedded_only: bool
+    models: OutsideCaller
 
     async def rules(self, call: CommandCall) -> str:
         """/rules [add SENTENCE|confirm N|remove N]"""
@@ -97,43 +89,10 @@ class RuleCommands:
         """
         parsed = parse_rule(sentence)
         too_long = not sentence.strip() or len(sentence) > MAX_CHARS
-        if isinstance(parsed, ParsedRule) or self.embedded_only or too_long:
+        if isinstance(parsed, ParsedRule) or self.models.is_embedded or too_long:
             return parsed
-        reply = await self._ask_model(session, sentence)
+        reply = await self.models.ask(session, INSTRUCTIONS, sentence, MAX_TOKENS, unasked=False)
         return parse_model_rule(reply) if reply else parsed
-
-    async def _ask_model(self, session: str, sentence: str) -> str:
-        """The reply, or "" for none; what it costs counts for the day."""
-        models, routing, budgets = self.models, self.models.routing, self.models.budgets
-        messages = (
-            Message(MessageRole.SYSTEM, INSTRUCTIONS),
-            Message(MessageRole.USER, sentence),
-        )
-        route = routing.list_routes("", "fast")[0]
-        sent = estimate_max_tokens(messages, estimate_tokens(messages))
-        usd = routing.estimate_max_cost(route, sent, MAX_TOKENS)
-        held, actual = Cost(sent, MAX_TOKENS, usd), Cost()
-        account = budgets.daily.account
-        try:
-            await budgets.hold(account, held)
-        except BudgetExceeded:
-            return ""
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                request = ModelRequest(messages, max_tokens=MAX_TOKENS)
-                reply = await models.chain.complete((route,), request)
-        except (ProviderError, TimeoutError) as error:
-            log.warning("no model answered for a rule: %s", error or "too slow")
-            return ""
-        else:
-            usage, now = reply.usage, models.clock.now()
-            actual = Cost(usage.input_tokens, usage.output_tokens, routing.usage.charge(usage))
-            await self.store.write(
-                lambda tx: tx.add_usage(session, reply.provider, reply.model, usage, now)
-            )
-            return reply.text
-        finally:
-            budgets.settle(account, held, actual)
 
     async def _confirm_or_remove(self, name: str, *, confirms: bool) -> str:
         if not name:

@@ -4,42 +4,17 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.fakes.daemon_process import Daemon, running_daemon, scripted
+from tests.fakes.daemon_process import running_daemon, scripted
+from tests.fakes.memory import USERS, Home, command, count, say_as_editor
 from tests.fakes.openai import FakeOpenAI, Json, by, calls, says
 from tests.fakes.openai import Step as ModelStep
 
-USERS = '[[http.users]]\nname = "ed"\nrole = "editor"\ntoken = "editor-token"\n'
 SAID = "My dentist is Doctor Zahnlos in the Karlstrasse"
 ASKED = "Who is my dentist?"
-
-
-@dataclass
-class Home:
-    """A daemon and what its model was asked."""
-
-    daemon: Daemon
-    model: FakeOpenAI
-
-    async def ask(self, text: str, session: str = "one") -> str:
-        """What the model is shown at the end of the turn."""
-        await self.daemon.ask(text, session)
-        return str(self.model.requests[-1].body["messages"])
-
-    async def until_indexed(self, rows: int) -> None:
-        """So many spans are in memory."""
-        async with asyncio.timeout(20):
-            while await asyncio.to_thread(count, self.daemon.home) < rows:
-                await asyncio.sleep(0.02)
-
-
-def count(home: Path) -> int:
-    with closing(sqlite3.connect(f"file:{home / 'memory.db'}?mode=ro", uri=True)) as file:
-        return int(file.execute("SELECT count(*) FROM said").fetchone()[0])
 
 
 def answer(body: Json) -> ModelStep:
@@ -86,17 +61,6 @@ async def test_what_was_said_before_a_clean_chat_is_found_again(home: Home) -> N
     await home.until_indexed(2)
     await home.daemon.post("/v1/messages", session="one", text="/clear")
     assert (await home.ask(ASKED)).count(SAID) == 1
-
-
-async def say_as_editor(home: Home, text: str) -> str:
-    """What they are answered, and what the model was shown for it."""
-    head, before = {"Authorization": "Bearer editor-token"}, len(home.model.requests)
-    body = {"text": text}
-    async with home.daemon.http.post("/v1/messages?wait=1", json=body, headers=head) as done:
-        answer = await done.text()
-        assert done.status == 200, answer
-    assert len(home.model.requests) > before
-    return answer + "".join(str(one.body) for one in home.model.requests[before:])
 
 
 async def test_what_the_owner_said_reaches_nobody_else(home: Home) -> None:
@@ -255,15 +219,12 @@ async def test_the_owner_searches_by_a_command_where_nobody_else_reads(home: Hom
     await say_as_editor(home, "The dentist of the editor is called Spiegel")
     await home.until_indexed(4)
 
-    async def command(text: str, session: str = "two") -> str:
-        return str(await home.daemon.post("/v1/messages", session=session, text=text))
-
-    found = await command("/memory search my dentist")
+    found = await command(home, "/memory search my dentist")
     assert SAID in found and "Spiegel" in found
     assert "web:ed, ed" in found
-    assert "Nothing in memory fits" in await command("/memory search zeppelin")
+    assert "Nothing in memory fits" in await command(home, "/memory search zeppelin")
     for text in ("/memory search dentist", "/memory", "/forget dentist"):
-        answer = await command(text, "ed")  # the editor's own session
+        answer = await command(home, text, "ed")  # the editor's own session
         assert "where others read along" in answer and "Zahnlos" not in answer
     await home.ask("Thank you", "two")
     assert "Spiegel" not in str(home.model.requests[-1].body["messages"])
@@ -274,17 +235,14 @@ async def test_what_is_pinned_is_shown_to_each_turn_of_the_owners_but_a_greeting
     await home.ask("Remember that I write in British English.")
     [fact] = await home.daemon.listed("/v1/memories")
 
-    async def command(text: str) -> str:
-        return str(await home.daemon.post("/v1/messages", session="two", text=text))
-
     unrelated = "How many legs has a spider?"
     assert "British" not in await home.ask(unrelated, "three")
-    assert "Pinned: I write in British English" in await command(f"/memory pin {str(fact['id'])[:8]}")
-    assert "pinned" in await command("/memory")
+    assert "Pinned: I write in British English" in await command(home, f"/memory pin {str(fact['id'])[:8]}")
+    assert "pinned" in await command(home, "/memory")
     assert "British" in await home.ask(unrelated, "four")
     assert "British" in await home.ask("Which English do I write?", "five")
     assert "British" not in await home.ask("hi", "six")
     assert "British" not in await say_as_editor(home, unrelated)
-    assert "is not the id of one memory" in await command("/memory pin deadbeef")
-    assert "No longer pinned" in await command(f"/memory unpin {fact['id']}")
+    assert "is not the id of one memory" in await command(home, "/memory pin deadbeef")
+    assert "No longer pinned" in await command(home, f"/memory unpin {fact['id']}")
     assert "British" not in await home.ask(unrelated, "seven")

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from daemon.tools.memory_tools import describe_fact
+from memory.conversations import Conversations
 from memory.facts import FactSource, read_key
 from memory.memory import Memory
+from memory.search import Utterance
+from memory.statements import FactChoice
 
 MONDAY = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -115,3 +118,59 @@ async def test_what_holds_is_forgotten_with_its_history(memory: Memory, tmp_path
     )
     with closing(sqlite3.connect(tmp_path / "memory.db")) as file:
         assert file.execute("SELECT count(*) FROM facts").fetchone() == (0,)
+
+
+def said(text: str, turn: str, role: str = "owner", own: bool = True) -> Utterance:
+    label = "trusted" if own else "untrusted"
+    return Utterance(f"{turn}:1.0", "web:a", "me", role, label, own, MONDAY, text, not own)
+
+
+async def test_only_the_words_of_the_role_are_looked_through_and_each_once(memory: Memory) -> None:
+    spoken = await Conversations.open(memory.database)
+    await spoken.add(
+        [
+            said("I live in Lyon", "t1"),
+            said("You live in Lyon", "t2", role="assistant"),
+            said("I live in Oslo", "t3", own=False),
+            said("Where do I live?", "t4"),
+            said("word " * 500, "t5"),
+            said("A long story. " * 30 + "\nMy dog is called Rex.", "t6"),
+        ]
+    )
+    page = await memory.list_statements("owner", 20)
+    assert {one.text for one in page.statements} == {"I live in Lyon", "A long story."}
+    chosen = [FactChoice(page.statements[0], "Home", "user.city")]
+    assert await memory.keep_chosen(page, chosen) == 1
+    [fact] = await memory.facts(5)
+    assert (fact.text, fact.category, fact.key, fact.turn) == (
+        "I live in Lyon",
+        "home",
+        "user.city",
+        "t1",
+    )
+    assert (await memory.list_statements("owner", 20)).rows == 0
+
+
+async def test_what_is_forgotten_while_the_model_thinks_is_not_kept(memory: Memory) -> None:
+    spoken = await Conversations.open(memory.database)
+    await spoken.add([said("I live in Lyon", "t1")])
+    page = await memory.list_statements("owner", 20)
+    await spoken.forget_turns(["t1"])
+    assert await memory.keep_chosen(page, [FactChoice(page.statements[0], "", "user.city")]) == 0
+    await spoken.add([said("I live in Paris", "t2")])
+    assert [one.text for one in (await memory.list_statements("owner", 20)).statements] == [
+        "I live in Paris"
+    ]
+
+
+async def test_a_fact_without_a_key_gets_one_and_ends_what_it_takes_the_place_of(
+    memory: Memory,
+) -> None:
+    await keep(memory, "I live in Lyon", "user.city")
+    await keep(memory, "I have moved to Paris", "", days=5)
+    page = await memory.list_statements("owner", 20)
+    assert [one.text for one in page.statements] == ["I have moved to Paris"]
+    await memory.keep_chosen(page, [FactChoice(page.statements[0], "home", "user.city")])
+    [fact] = await memory.recall("Paris", 5)
+    assert [one.text for one in fact.former] == ["I live in Lyon"]
+    assert (await memory.list_statements("owner", 20)).rows == 0
