@@ -61,6 +61,7 @@ STEP_BACK = """
 UPDATE state SET value = CAST(min(CAST(value AS INTEGER), coalesce((SELECT max(id) FROM said), 0))
     AS TEXT) WHERE name = 'read_said'
 """
+KNOWN = "SELECT 1 FROM said WHERE key = ? UNION ALL SELECT 1 FROM forgotten WHERE turn = ?"
 OF_TURN = "SELECT id, sitting FROM said WHERE key >= ?1 || ':' AND key < ?1 || ';'"
 
 
@@ -161,7 +162,7 @@ class Conversations:
 
 def remove_turns(file: sqlite3.Connection, turns: Iterable[str]) -> int:
     """All that was said in these; gives how many rows."""
-    return _remove(file, [row for one in turns for row in file.execute(OF_TURN, (one,))])
+    return remove_rows(file, [row for one in turns for row in file.execute(OF_TURN, (one,))])
 
 
 def _to_us(at: datetime) -> int:
@@ -170,8 +171,7 @@ def _to_us(at: datetime) -> int:
 
 def _add(file: sqlite3.Connection, one: Utterance) -> bool:
     text, at = one.text.strip()[:MAX_TEXT], _to_us(one.at)
-    known = file.execute("SELECT 1 FROM said WHERE key = ?", (one.key,)).fetchone()
-    if not text or known:
+    if not text or file.execute(KNOWN, (one.key, one.key.partition(":")[0])).fetchone():
         return False
     sitting, place = _find_sitting(file, one.session, at)
     asks, dated = text.endswith(("?", "？")), bool(RELATIVE.search(text))
@@ -203,8 +203,10 @@ def _close(file: sqlite3.Connection, sitting: int) -> None:
         file.execute(added, (sitting, *words))
 
 
-def _remove(file: sqlite3.Connection, rows: Sequence[tuple[int, int]]) -> int:
-    """The words of their sittings are made anew; what is empty goes."""
+def remove_rows(file: sqlite3.Connection, rows: Sequence[tuple[int, int]]) -> int:
+    """These, by their numbers and those of their sittings; gives how many. The words of the
+    sittings are made anew; what is empty goes.
+    """
     sittings = {sitting for _, sitting in rows}
     closed = {one for one in sittings if _is_closed(file, one)}
     for one in closed:

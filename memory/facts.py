@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from itertools import pairwise
 
-from memory.conversations import remove_turns
 from memory.words import WORD, list_telling, match_any
 
 ACTIVE, PENDING, REJECTED = "active", "pending", "rejected"
@@ -178,26 +177,9 @@ UPDATE facts SET state = 'rejected', text = '', tainted_by = '', sameness = :sam
     approved_by = :by, approved_at = :at
 WHERE id = :id
 """
-FORGET = """
-DELETE FROM facts WHERE id IN (
-    WITH RECURSIVE gone (id) AS (
-        VALUES (?1) UNION SELECT supersedes FROM facts JOIN gone USING (id)
-    )
-    SELECT id FROM gone UNION
-    SELECT old.id FROM facts JOIN facts AS old USING (key)
-    WHERE facts.id = ?1 AND key <> '' AND facts.valid_to IS NULL AND old.valid_to IS NOT NULL
-) RETURNING turn
-"""
 TURNS = """
 SELECT CASE turn WHEN '' THEN source ELSE turn END FROM facts WHERE state <> 'rejected'
 """
-# See conversations.STEP_BACK.
-STEP_BACK = """
-UPDATE state SET value = CAST(min(
-    CAST(value AS INTEGER), coalesce((SELECT max(rowid) FROM facts), 0)
-) AS TEXT) WHERE name = 'read_facts'
-"""
-MERGE = "INSERT INTO words (words) VALUES ('optimize')"
 
 CANDIDATES, MOST_FORMER = 4, 5
 MAX_PENDING, MAX_PENDING_A_DAY, MAX_PENDING_CHARS = 200, 50, 1000
@@ -308,18 +290,6 @@ def reject(database: sqlite3.Connection, fact_id: str, by: str, at: str) -> bool
         return False
     database.execute(REJECT, {"id": fact_id, "sameness": _digest(text), "by": by, "at": at})
     return True
-
-
-def delete(database: sqlite3.Connection, fact_id: str) -> bool:
-    """The index too lets go of the words: until it is merged it only marks them as deleted. What
-    was said in the turn that it is from is not found any more.
-    """
-    turns = {turn for (turn,) in database.execute(FORGET, (fact_id,)).fetchall()}
-    if turns:
-        database.execute(STEP_BACK)
-        database.execute(MERGE)
-        remove_turns(database, turns - {""})
-    return bool(turns)
 
 
 def _rank_by_recency(hits: list[Fact]) -> list[Fact]:

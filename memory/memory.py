@@ -1,5 +1,6 @@
 """Facts: remember, recall, forget."""
 
+import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
@@ -32,7 +33,6 @@ from memory.facts import (
     add,
     approve,
     build_query,
-    delete,
     normalize,
     read,
     read_key,
@@ -41,6 +41,7 @@ from memory.facts import (
     set_aside,
     stamp,
 )
+from memory.forgetting import Forgotten, delete, forget_person, read_forgotten, set_forgotten
 from memory.statements import FactChoice, StatementPage, keep_chosen, list_statements
 from memory.words import MAX_WORDS, WORD
 
@@ -52,8 +53,8 @@ class Memory:
 
     What came from text from outside is only kept aside: no search finds it before a person's yes
     (`approve`). `waiting` counts it; `on_waiting` is awaited when it was nothing until now.
-    `set_aside`: the new name of a damaged file in whose place this one is. `is_empty`: nothing was
-    kept yet.
+    `forgot` is set when something was forgotten. `set_aside`: the new name of a damaged file in
+    whose place this one is. `is_empty`: nothing was kept yet.
     """
 
     on_waiting: Callable[[], Awaitable[None]] | None = None
@@ -62,6 +63,7 @@ class Memory:
         self.database = database
         self.is_empty = empty
         self.waiting = waiting
+        self.forgot = asyncio.Event()
         self.set_aside = database.set_aside
 
     @classmethod
@@ -193,14 +195,35 @@ class Memory:
         rows = await self.database.run(lambda database: database.execute(TURNS).fetchall())
         return {turn.rpartition(" ")[2] for (turn,) in rows}
 
-    async def forget(self, fact_id: str) -> bool:
+    async def forget(self, fact_id: str, turn: str = "") -> bool:
         """Remove it for good, with what it took the place of; False when there is none of that
-        id.
+        id. `turn`: what forgets it, and holds its words until it ends.
         """
-        removed = await self._change(delete, fact_id)
+        removed = await self._change(delete, fact_id, turn)
         if removed:
             await self.database.checkpoint()
+            self.forgot.set()
         return removed
+
+    async def forget_person(
+        self, names: Sequence[str], turns: Sequence[str], names_them: Callable[[str], bool]
+    ) -> int:
+        """Remove all that they said, that was said in these turns, and that names them; gives how
+        many rows. Their names are to be gone from the journal, too.
+        """
+        count = await self._change(forget_person, names, turns, names_them)
+        await self.database.checkpoint()
+        self.forgot.set()
+        return count
+
+    async def list_forgotten(self) -> Forgotten:
+        """What the journal is to remove, too."""
+        return await self.database.run(read_forgotten)
+
+    async def set_forgotten(self, turns: Sequence[str], words: Sequence[str]) -> None:
+        """The journal has removed the words of these turns, and these words."""
+        await self.database.run(lambda file: set_forgotten(file, turns, words))
+        await self.database.checkpoint()
 
     async def aclose(self) -> None:
         """Finish what is queued, then close the file."""

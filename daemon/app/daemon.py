@@ -55,6 +55,7 @@ from daemon.loops.engine import LoopEngine
 from daemon.providers.chain import PriceList, ProviderChain
 from daemon.recall.consolidation import Consolidator
 from daemon.recall.embedding import EmbeddingWorker
+from daemon.recall.forgetting import Forgetter
 from daemon.recall.indexer import ConversationIndexer
 from daemon.recall.recall import MemoryRecall
 from daemon.services.admin import PeopleService
@@ -166,6 +167,7 @@ class Daemon(ToolOwner):
         indexer = ConversationIndexer(self.store, self.conversations, is_own, self.clock, ended)
         self.background.start(indexer.run(), "index of conversations")
         self.background.start(self.consolidator.run(), "consolidation")
+        self.background.start(self.forgetter.run(), "forgetting")
         if self.config.memory.embedder == "local":
             worker = EmbeddingWorker(self.conversations, _load_embedder)
             self.background.start(worker.run(), "embedding")
@@ -295,6 +297,7 @@ class Daemon(ToolOwner):
         self.trust = TrustCommands(self.effects)
         intake = Intake(self.config.limits, clock)
         inbox = self.inbox = Inbox(store, sessions, clock, self.new_id, self.redactor, intake)
+        forgetter = self.forgetter = self._make_forgetter()
         groups = (
             SessionCommands(clock, services, self.routes, self.usage.today, self._describe_state),
             ApprovalCommands(approvals),
@@ -309,6 +312,7 @@ class Daemon(ToolOwner):
                 self.conversations,
                 self.owner_sessions.is_own,
                 self.consolidator,
+                forgetter,
                 clock,
             ),
             self.trust,
@@ -336,6 +340,10 @@ class Daemon(ToolOwner):
         self.triggers = EventTrigger(
             self.config.events, store, sessions, clock, self.new_id, self.redactor, intake
         )
+
+    def _make_forgetter(self) -> Forgetter:
+        inbox, reload = InboxFolder(self.paths.inbox), self.sessions.reload_histories
+        return Forgetter(self.memory, self.store, inbox, self.files, self.paths, reload, self.clock)
 
     def make_mail_trigger(self, accounts: Mapping[str, EmailAccount]) -> MailTrigger:
         """For the mailboxes of the config, by their channels' names."""

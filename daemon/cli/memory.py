@@ -58,7 +58,13 @@ ACTIONS: Actions = {
     "consolidate": ("look through what you said for facts to keep", {}),
     "pin": ("show it to each of your turns, whatever it is about", {"ID": IDS}),
     "unpin": ("show it only where it fits", {"ID": IDS}),
-    "forget": ("remove for good, by words or ids", {"WORD": {"nargs": "+", "help": "or ids"}}),
+    "forget": (
+        "remove for good, by words or ids",
+        {
+            "WORD": {"nargs": "*", "help": "or ids; with --person the code that it shows"},
+            "--person NAME": "all that somebody said, and their name everywhere",
+        },
+    ),
 }
 DONE = {
     "approve": "Approved", "reject": "Rejected", "forget": "Forgotten", "pin": "Pinned",
@@ -82,6 +88,7 @@ async def _run(args: argparse.Namespace, paths: Paths) -> str:
             return await _ask(args, opened.client)
     given = vars(args)
     words = " ".join(given.get("id") or given.get("word") or filter(None, [given.get("key")]))
+    words = " ".join(filter(None, (given.get("person") and f"--person {args.person}", words)))
     command = "/forget" if args.action == "forget" else f"/memory {args.action}"
     reply = await send_command(paths, f"{command} {words}")
     if args.action in DONE and not reply.startswith(DONE[args.action]):

@@ -1,5 +1,6 @@
 """/memory /forget: what is remembered, what waits for the owner's yes, what is to be gone."""
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import blake2b
 
@@ -9,6 +10,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.trust import Label
 from daemon.recall.consolidation import Consolidator
+from daemon.recall.forgetting import LEAST_NAME, Forgetter
 from daemon.services.approvals import make_visible
 from memory.conversations import Conversations
 from memory.facts import ACTIVE, Fact
@@ -27,8 +29,19 @@ MEMORY_USAGE = """\
 /memory pin ID, /memory unpin ID: show it to each of your turns, or no longer
 /memory pending: what waits for your yes
 /memory approve ID, /memory reject ID: say yes or no
-/forget WORDS, /forget ID: remove it"""
-STILL_IN_JOURNAL = "What was said stays in the journal."
+/forget WORDS, /forget ID: remove it
+/forget --person NAME: remove all that somebody said, and their name everywhere"""
+PERSON_PREVIEW = """\
+Nothing was forgotten yet. This is about: {names}
+All that they said would go, what memory has that names them, and the {turns} turns that they \
+began. In what else was said each of these names would be replaced, wherever it stands as a word \
+of its own. It cannot be undone; backups that hold a name are deleted.
+/forget --person {name} {code} does it."""
+CODE = re.compile(r"[0-9a-f]{6}")
+ALSO_GONE = (
+    "The turns in which it was said go, too: their words leave the journal as soon as they have"
+    " ended and nothing of them is on its way. Backups that were made before still hold them."
+)
 LISTED, PAGE, ID_CHARS = 20, 10, 8
 
 
@@ -45,6 +58,7 @@ class MemoryCommands:
     conversations: Conversations
     is_own: Callable[[str], Awaitable[bool]]
     consolidator: Consolidator
+    forgetter: Forgetter
     clock: Clock
 
     async def memory(self, call: CommandCall) -> str:
@@ -78,6 +92,8 @@ class MemoryCommands:
         """/forget WORDS, or ids; where the words fit several, they are listed first."""
         await self._check_place(call)
         words = call.argument.split()
+        if words[:1] == ["--person"]:
+            return await self._forget_person(words[1:])
         if not words:
             return MEMORY_USAGE
         found = [one for word in words if len(one := await self.facts.find(word)) == 1]
@@ -93,7 +109,34 @@ class MemoryCommands:
             shown = "\n".join(map(_render, facts))
             return f"Nothing was forgotten yet. These fit; /forget ID removes one:\n{shown}"
         gone = [fact for fact in facts if await self.facts.forget(fact.id)]
-        return "\n".join(("Forgotten:", *map(_render, gone), STILL_IN_JOURNAL))
+        dates = ", ".join(f"{one.id[:ID_CHARS]} of {one.at:%Y-%m-%d}" for one in gone)
+        return f"Forgotten: {dates}. {ALSO_GONE}"
+
+    async def _forget_person(self, words: list[str]) -> str:
+        """First what would go, then, by its code, it goes."""
+        last = words.pop() if len(words) > 1 and CODE.fullmatch(words[-1]) else ""
+        name = " ".join(words)
+        if len(name) < LEAST_NAME:
+            return f"Nothing was forgotten: the name needs {LEAST_NAME} characters at least."
+        person = await self.forgetter.find_person(name)
+        if person.is_owner:
+            return "Nothing was forgotten: this is an owner."
+        if last != person.code:
+            return PERSON_PREVIEW.format(
+                names=make_visible(", ".join(person.names)),
+                turns=len(person.turns),
+                name=make_visible(name),
+                code=person.code,
+            )
+        done = await self.forgetter.forget_person(person)
+        later = f" {done.waiting} are at work or on their way; they follow." * bool(done.waiting)
+        lines = [f"Forgotten, with {done.rows} rows of memory and the turns they began.{later}"]
+        if done.files.removed:
+            lines.append("Removed: " + make_visible(", ".join(done.files.removed), 0))
+        if done.files.left:
+            lines += ["These still hold a name; they are yours to change:"]
+            lines += [f"- {make_visible(one)}" for one in done.files.left]
+        return "\n".join((*lines, "Copies on the platforms and elsewhere I cannot reach."))
 
     async def _check_place(self, call: CommandCall) -> None:
         if call.session.label is Label.UNTRUSTED:

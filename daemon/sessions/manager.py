@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from daemon.agent.budgets import Budgets
@@ -188,6 +188,16 @@ class SessionManager:
         if not session.paused:
             self._wake(worker)
 
+    def reload_histories(self, sessions: Collection[str] | None = None) -> set[str]:
+        """What turns of these, or of all, said was removed: the next ones are shown what is left.
+        Gives those that are at work, and are still to be reloaded.
+        """
+        awake = {name for name in self._workers if sessions is None or name in sessions}
+        ready = {name for name in awake if self._may_drop(name)}
+        for name in ready:
+            self._drop(name)
+        return awake - ready
+
     async def recover(self, only: str | None = None, *, also: str = "") -> list[str]:
         """Resume what a former daemon left unfinished, in all sessions, or in one and those whose
         ids begin with `also`; returns the sessions.
@@ -313,13 +323,19 @@ class SessionManager:
         for name, (since, size) in self._idle.items():
             if since >= horizon and spare <= 0:
                 break  # those behind it were busy later
-            worker = self._workers.get(name)
-            if name not in self._tasks and not (worker and (worker.inputs or worker.wakes)):
+            if self._may_drop(name):
                 gone.append(name)
                 spare -= size
         for name in gone:
-            self._workers.pop(name, None)
-            self._idle_bytes -= self._idle.pop(name, NOT_IDLE)[1]
+            self._drop(name)
+
+    def _may_drop(self, name: str) -> bool:
+        worker = self._workers.get(name)
+        return name not in self._tasks and not (worker and (worker.inputs or worker.wakes))
+
+    def _drop(self, name: str) -> None:
+        self._workers.pop(name, None)
+        self._idle_bytes -= self._idle.pop(name, NOT_IDLE)[1]
 
 
 def _count_active_sessions(tx: Tx, rows: Sequence[SessionRow]) -> int:

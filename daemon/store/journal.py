@@ -75,7 +75,7 @@ UNKNOWN_OUTCOME = (
 )  # fmt: skip
 
 
-PRUNABLE = """SELECT id FROM turns WHERE ended_at < ? AND state <> 'pruned'
+PRUNABLE = """SELECT id FROM turns WHERE {} AND ended_at < ? AND state <> 'pruned'
     AND NOT EXISTS (SELECT 1 FROM outbox WHERE turn = turns.id AND state IN ('new', 'sending',
     'uncertain', 'held'))
     AND NOT EXISTS (SELECT 1 FROM approvals WHERE turn = turns.id AND state IN ('pending',
@@ -185,8 +185,12 @@ class Tx(Posting, PeopleTables, ScheduleTables):
         """Turns that ended before and whose texts nothing needs any more, oldest first; see
         store/pruning.py.
         """
-        found = (turn for (turn,) in self._do(PRUNABLE, before))
+        found = (turn for (turn,) in self._do(PRUNABLE.format("TRUE"), before))
         return list(islice((turn for turn in found if turn not in cited), limit))
+
+    def is_prunable(self, turn: str, now: datetime) -> bool:
+        """Nothing needs its texts any more; see `list_prunable`."""
+        return bool(self._value(PRUNABLE.format("id = ?"), turn, now))
 
     def prune_turns(self, turns: Iterable[str]) -> None:
         """Remove what these turns said; their ids and keys stay."""

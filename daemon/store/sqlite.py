@@ -22,6 +22,7 @@ import aiosqlite
 
 from daemon.core.clock import Commit, run_to_completion
 from daemon.core.errors import Conflict, StoreUnavailable
+from daemon.store.erasing import WordEraser, erase_words
 from daemon.store.journal import Tx
 from daemon.store.migrate import (
     BUSY_MS,
@@ -212,11 +213,21 @@ class SqliteStore:
 
     async def vacuum(self) -> None:
         """Give free pages back to the disk. What is written meanwhile waits in the queue."""
+        await self._do_alone(self._vacuum)
+
+    async def erase(self, words: WordEraser | None = None) -> None:
+        """Put something else in place of these words; then nothing of what was removed is left in
+        the file, or in the log of changes beside it. It is read and written anew, which takes some
+        seconds for a gigabyte.
+        """
+        await self._do_alone(lambda: self._erase(words))
+
+    async def _do_alone(self, work: Callable[[], None]) -> None:
         while self._committing:
             await self.write(_do_nothing)
         self._committing = True
         try:
-            await run_to_completion(self._write_thread._execute(self._vacuum))
+            await run_to_completion(self._write_thread._execute(work))
         finally:
             self._finish([], wrote=False)
 
@@ -224,6 +235,18 @@ class SqliteStore:
         if self._writer.execute("PRAGMA auto_vacuum").fetchone() == (0,):  # once, the whole file
             self._writer.executescript("PRAGMA auto_vacuum = INCREMENTAL; VACUUM;")
         self._writer.execute("PRAGMA incremental_vacuum").fetchall()
+
+    def _erase(self, words: WordEraser | None) -> None:
+        if words:
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                erase_words(self._writer, words)
+            except BaseException:
+                self._writer.execute("ROLLBACK")
+                raise
+            self._writer.execute("COMMIT")
+        self._writer.execute("VACUUM")
+        self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     async def aclose(self) -> None:
         """Finish what is queued, then close."""

@@ -201,7 +201,7 @@ async def forget(memories: OwnersMemory, context: ToolContext, fact: str) -> Too
         lines = "\n".join(f"- {one.text}" for one in same)
         text = f"nothing was forgotten: several fit. Say which, word for word:\n{lines}"
         return ToolOutput(text, public=False)
-    await memories.memory.forget(same[0].id)
+    await memories.memory.forget(same[0].id, context.turn.id)
     return ToolOutput(f"forgotten: {same[0].text}", public=False)
 
 

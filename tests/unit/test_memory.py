@@ -89,6 +89,9 @@ async def test_what_is_forgotten_is_gone_from_the_file_too(tmp_path: Path) -> No
     assert await memory.forget(fact)
     assert not await memory.forget(fact)
     assert await texts(memory, "xyzzyplugh") == []
+    left = await memory.list_forgotten()  # for the journal, until it has removed them
+    assert [*left.phrases] == ["the password is xyzzyplugh"]
+    await memory.set_forgotten(left.turns, [*left.phrases])
     await memory.aclose()
     assert b"xyzzyplugh" not in (tmp_path / "memory.db").read_bytes()
 
@@ -197,6 +200,8 @@ async def test_a_memory_of_before_there_were_others_is_the_owners(tmp_path: Path
             "said",
             "sittings",
             "state",
+            "forgotten",
+            "forgotten_words",
         ):
             old.execute(f"DROP TABLE {one}")
         old.execute("DROP INDEX facts_pinned")

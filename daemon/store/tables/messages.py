@@ -5,6 +5,7 @@ what channels need after a restart.
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from urllib.parse import unquote
 
 from daemon.core.rows import UNSENT_STATES, InboxRow, OutboxRow
 from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, from_db
@@ -12,6 +13,8 @@ from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, fr
 INBOX = RowMapper(InboxRow, "inbox")
 OPEN = "state IN ('new', 'ordered')"  # as the index inbox_open has it
 RENEW = "UPDATE inbox SET state = 'new', steers = '' WHERE id = ?"
+FIND_SENDERS = """SELECT person FROM display_names WHERE lower(name) = lower(?1)
+    UNION SELECT DISTINCT sender FROM inbox WHERE lower(sender) = lower(?1)"""
 SETTLE = "UPDATE inbox SET state = ? WHERE id = ?"
 SAME_KEY = "WHERE channel = ? AND account = ? AND external_id = ?"
 
@@ -69,6 +72,20 @@ class MessageTables(Table):
 
     get_turn_input = Get[[str], InboxRow](INBOX, "WHERE turn = ? ORDER BY n LIMIT 1")
     """The message that began, or will begin, this turn."""
+
+    def find_senders(self, name: str) -> list[str]:
+        """Who is called so, or has this id: as messages name their senders."""
+        rows = self._do(FIND_SENDERS, name)
+        return [*dict.fromkeys(unquote(one.rpartition("/")[2]) for (one,) in rows if one)]
+
+    def list_turns_of(self, sender: str) -> list[str]:
+        """The turns that their messages began, or steered."""
+        return [turn for (turn,) in self._do("SELECT turn FROM inbox WHERE sender = ?", sender)]
+
+    def is_sender(self, sender: str, role: str) -> bool:
+        """A message of theirs came from somebody with this role."""
+        query = "SELECT 1 FROM inbox WHERE sender = ? AND role = ? LIMIT 1"
+        return self._value(query, sender, role) is not None
 
     list_waiting_inputs = List[[str], InboxRow](
         INBOX, f"WHERE {OPEN} AND state = 'new' AND session = ? ORDER BY n"

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -336,6 +336,14 @@ class FileStore:
         changed = {version.name: replace(version, undone=undone) for version in versions}
         await self.store.write(lambda tx: tx.put_files(versions=changed.values()))
         self.versions |= changed
+
+    async def remove_turns(self, turns: Collection[str]) -> None:
+        """What these turns changed cannot be undone any more: what the files held is deleted."""
+        async with self.lock:
+            names = [one.name for one in self.versions.values() if one.turn in turns]
+            if names:
+                await self._remove_versions(names)
+                await asyncio.to_thread(self._delete_contents)
 
     async def _remove_versions(self, names: Sequence[str]) -> None:
         await self.store.write(lambda tx: tx.remove_file_versions(names))

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from datetime import date
+from glob import escape
 from io import BufferedWriter, FileIO
 from pathlib import Path
 from secrets import token_hex
@@ -87,6 +88,12 @@ class InboxFolder:
         """Delete what an earlier daemon did not finish; before anything new arrives."""
         for left in self.root.glob(f"*/.*{UNFINISHED_SUFFIX}"):
             left.unlink(missing_ok=True)
+
+    def remove_turns(self, turns: Iterable[str]) -> None:
+        """Delete what came with the messages that began these."""
+        for turn in turns:
+            for file in self.root.glob(f"*/{escape(make_safe_name(turn))}-*"):
+                file.unlink(missing_ok=True)
 
     def _open_folder(self, day: str) -> int:
         for place in (self.root.parent, self.root):

@@ -1,0 +1,154 @@
+"""What is forgotten leaves the journal, too: the words of its turns, the files that came with them,
+and what /undo keeps of them; and a person leaves all files that are ours (A18).
+"""
+
+import asyncio
+import logging
+import secrets
+import sqlite3
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import blake2b
+
+from daemon.core import value
+from daemon.core.clock import Clock
+from daemon.core.errors import StoreUnavailable
+from daemon.core.trust import OWNER_NAME
+from daemon.recall.traces import FileTraces, remove_file_traces
+from daemon.settings.paths import Paths
+from daemon.store.erasing import WordEraser
+from daemon.store.journal import Store, Tx
+from daemon.store.sqlite import SqliteStore
+from daemon.tools.workspace.file_store import FileStore
+from daemon.tools.workspace.inbox_folder import InboxFolder
+from memory.memory import Memory
+
+EVERY_S, RETRY_S = 600.0, 5.0
+LEAST_NAME = 3
+
+log = logging.getLogger(__name__)
+
+
+@value
+class NamedPerson:
+    """Somebody, by all their names and ids; the turns that they began."""
+
+    names: tuple[str, ...]
+    turns: tuple[str, ...]
+    is_owner: bool = False
+
+    @property
+    def code(self) -> str:
+        """Stands for exactly these names."""
+        return blake2b("\n".join(self.names).encode(), digest_size=3).hexdigest()
+
+
+@value
+class Removed:
+    """`waiting`: turns and conversations that are at work, and are done later."""
+
+    rows: int
+    waiting: int
+    files: FileTraces
+
+
+@dataclass(slots=True)
+class Forgetter:
+    """`reload` takes sessions whose turns say less now, or None for all, and gives those that are
+    at work; they are kept in `stale`.
+    """
+
+    memory: Memory
+    store: Store
+    inbox: InboxFolder
+    versions: FileStore
+    paths: Paths
+    reload: Callable[[Collection[str] | None], set[str]]
+    clock: Clock
+    stale: set[str] = field(default_factory=set)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def run(self) -> None:
+        """Until cancelled. What a kill cuts off is done at the next start."""
+        wait = RETRY_S
+        while True:
+            self.memory.forgot.clear()
+            try:
+                is_done = not await self.settle()
+            except (StoreUnavailable, sqlite3.Error, OSError) as error:
+                log.warning("what was forgotten is not removed from the journal now: %s", error)
+                is_done = False
+            try:
+                async with asyncio.timeout(EVERY_S if is_done else wait):
+                    await self.memory.forgot.wait()
+                wait = RETRY_S
+            except TimeoutError:
+                wait = min(2 * wait, EVERY_S)
+
+    async def settle(self) -> int:
+        """Remove what can be removed now; how many turns and sessions have to wait."""
+        async with self.lock:
+            known = await self.memory.list_forgotten()
+            waiting = 0
+            if known.turns or known.phrases or known.names:
+                now = self.clock.now()
+                asked = {*known.turns, *known.phrases.values(), *known.names.values()} - {""}
+                busy = await self.store.read(lambda tx: _list_busy(tx, asked, now))
+                ready = [one for one in known.turns if one not in busy]
+                phrases = [one for one, turn in known.phrases.items() if turn not in busy]
+                if ready or phrases or known.names:
+                    await self._remove(ready, phrases, [*known.names])
+                    await self.memory.set_forgotten(ready, [*phrases, *known.names])
+                    self.stale |= self.reload(None)
+                waiting = len(busy)
+            self.stale = self.reload(self.stale) if self.stale else set()
+            return waiting + len(self.stale)
+
+    async def find_person(self, name: str) -> NamedPerson:
+        """By a name that they have here, or an id."""
+        return await self.store.read(lambda tx: _find_person(tx, name))
+
+    async def forget_person(self, person: NamedPerson) -> Removed:
+        """Remove all that they said and every name of theirs, from memory, journal and files. After
+        a kill it goes on at the next start, all but the files: who says it again has them removed.
+        """
+        eraser = WordEraser((), person.names, _make_digits)
+        names = [*map(str.casefold, person.names)]
+
+        def names_them(text: str) -> bool:
+            return bool(eraser.pattern.search(text))
+
+        rows = await self.memory.forget_person([*person.names, *names], person.turns, names_them)
+        waiting = await self.settle()
+        files = await asyncio.to_thread(remove_file_traces, self.paths, eraser.pattern)
+        return Removed(rows, waiting, files)
+
+    async def _remove(
+        self, turns: Sequence[str], phrases: Sequence[str], names: Sequence[str]
+    ) -> None:
+        await asyncio.to_thread(self.inbox.remove_turns, turns)
+        await self.versions.remove_turns(turns)
+        await self.store.write(lambda tx: tx.prune_turns(turns))
+        if isinstance(self.store, SqliteStore):
+            words = phrases or names
+            await self.store.erase(WordEraser(phrases, names, _make_digits) if words else None)
+
+
+def _list_busy(tx: Tx, turns: Collection[str], now: datetime) -> set[str]:
+    """They run, or something of them is on its way."""
+    found = {turn: tx.get_turn(turn) for turn in turns}
+    open_ones = {turn for turn, row in found.items() if row and row.state != "pruned"}
+    return {turn for turn in open_ones if not tx.is_prunable(turn, now)}
+
+
+def _find_person(tx: Tx, name: str) -> NamedPerson:
+    ids = tx.find_senders(name)
+    turns = dict.fromkeys(turn for one in ids for turn in tx.list_turns_of(one))
+    is_owner = any(tx.is_sender(one, OWNER_NAME) for one in ids) or name == OWNER_NAME
+    names = [one for one in (name, *ids) if len(one) >= LEAST_NAME]
+    return NamedPerson(tuple(dict.fromkeys(names)), tuple(turns), is_owner)
+
+
+def _make_digits(count: int) -> str:
+    return "".join(secrets.choice("123456789") for _ in range(count))

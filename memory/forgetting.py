@@ -1,0 +1,109 @@
+"""What is to be gone: from these tables at once, and from wherever else its words stand soon."""
+
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from memory.conversations import remove_rows, remove_turns
+
+FORGET = """
+DELETE FROM facts WHERE id IN (
+    WITH RECURSIVE gone (id) AS (
+        VALUES (?1) UNION SELECT supersedes FROM facts JOIN gone USING (id)
+    )
+    SELECT id FROM gone UNION
+    SELECT old.id FROM facts JOIN facts AS old USING (key)
+    WHERE facts.id = ?1 AND key <> '' AND facts.valid_to IS NULL AND old.valid_to IS NOT NULL
+) RETURNING CASE category WHEN 'reflection' THEN '' ELSE turn END, text
+"""
+# See conversations.STEP_BACK.
+STEP_BACK = """
+UPDATE state SET value = CAST(min(
+    CAST(value AS INTEGER), coalesce((SELECT max(rowid) FROM facts), 0)
+) AS TEXT) WHERE name = 'read_facts'
+"""
+MERGE = "INSERT INTO words (words) VALUES ('optimize')"
+
+LEAST_PHRASE = 8  # characters; a shorter one may stand anywhere
+OF_FACTS = "SELECT id, text, key, session FROM facts"
+OF_ROWS = """
+SELECT said.id, sitting, said.text, speaker, session FROM said
+JOIN sittings ON sittings.id = sitting
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Turns whose words are to be gone; phrases, and names of people, each with the turn that has
+    to end before it can go ("" for none).
+    """
+
+    turns: Sequence[str]
+    phrases: dict[str, str]
+    names: dict[str, str]
+
+
+def read_forgotten(file: sqlite3.Connection) -> Forgotten:
+    """What is still to be done."""
+    turns = file.execute("SELECT turn FROM forgotten INDEXED BY forgotten_open WHERE done = 0")
+    words = file.execute("SELECT name, word, turn FROM forgotten_words").fetchall()
+    phrases = {word: turn for name, word, turn in words if not name}
+    names = {word: turn for name, word, turn in words if name}
+    return Forgotten([turn for (turn,) in turns], phrases, names)
+
+
+def set_forgotten(file: sqlite3.Connection, turns: Iterable[str], words: Iterable[str]) -> None:
+    """This is done."""
+    done = "UPDATE forgotten SET done = 1 WHERE turn = ?"
+    file.executemany(done, [(one,) for one in turns])
+    file.executemany("DELETE FROM forgotten_words WHERE word = ?", [(one,) for one in words])
+
+
+def delete(file: sqlite3.Connection, fact_id: str, ends: str) -> bool:
+    """The fact, its history, and what was said in the turns that they are from. `ends`: what has to
+    end before the words can go.
+    """
+    rows = file.execute(FORGET, (fact_id,)).fetchall()
+    _remove_facts(file, rows, ends)
+    return bool(rows)
+
+
+def forget_person(
+    file: sqlite3.Connection,
+    names: Collection[str],
+    turns: Iterable[str],
+    names_them: Callable[[str], bool],
+) -> int:
+    """All that they said, what was said in these turns, what names them; gives how many rows."""
+    facts = [one for one, *texts in file.execute(OF_FACTS) if any(map(names_them, texts))]
+    gone = [row for one in facts for row in file.execute(FORGET, (one,)).fetchall()]
+    _remove_facts(file, gone, "")
+    rows = [
+        (row, sitting)
+        for row, sitting, text, speaker, session in file.execute(OF_ROWS)
+        if speaker in names or any(map(names_them, (text, speaker, session)))
+    ]
+    count = len(gone) + remove_rows(file, rows) + _forget_turns(file, turns)
+    _add_words(file, names, "", name=True)
+    return count
+
+
+def _remove_facts(file: sqlite3.Connection, rows: Sequence[tuple[str, str]], ends: str) -> None:
+    """The index too lets go of the words: until it is merged it only marks them as deleted."""
+    if rows:
+        file.execute(STEP_BACK)
+        file.execute(MERGE)
+        _forget_turns(file, {turn for turn, _ in rows} - {""})
+        phrases = [text for _, text in rows if len(text) >= LEAST_PHRASE]
+        _add_words(file, phrases, ends, name=False)
+
+
+def _forget_turns(file: sqlite3.Connection, turns: Iterable[str]) -> int:
+    gone = [*turns]
+    file.executemany("INSERT OR IGNORE INTO forgotten (turn) VALUES (?)", [(one,) for one in gone])
+    return remove_turns(file, gone)
+
+
+def _add_words(file: sqlite3.Connection, words: Iterable[str], ends: str, *, name: bool) -> None:
+    query = "INSERT OR REPLACE INTO forgotten_words (word, name, turn) VALUES (?, ?, ?)"
+    file.executemany(query, [(word, name, ends) for word in words])
