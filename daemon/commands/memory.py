@@ -12,6 +12,7 @@ from daemon.core.trust import Label
 from daemon.recall.consolidation import Consolidator
 from daemon.recall.forgetting import LEAST_NAME, Forgetter
 from daemon.services.approvals import make_visible
+from daemon.store.erasing import NameTaken
 from memory.conversations import Conversations
 from memory.facts import ACTIVE, Fact
 from memory.memory import Memory
@@ -128,7 +129,10 @@ class MemoryCommands:
                 name=make_visible(name),
                 code=person.code,
             )
-        done = await self.forgetter.forget_person(person)
+        try:
+            done = await self.forgetter.forget_person(person)
+        except NameTaken as error:
+            return f"Nothing was forgotten: {error}. Their messages can go by their id."
         later = f" {done.waiting} are at work or on their way; they follow." * bool(done.waiting)
         lines = [f"Forgotten, with {done.rows} rows of memory and the turns they began.{later}"]
         if done.files.removed:

@@ -17,7 +17,7 @@ from daemon.core.errors import StoreUnavailable
 from daemon.core.trust import OWNER_NAME
 from daemon.recall.traces import FileTraces, remove_file_traces
 from daemon.settings.paths import Paths
-from daemon.store.erasing import WordEraser
+from daemon.store.erasing import NameTaken, WordEraser
 from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.workspace.file_store import FileStore
@@ -112,6 +112,7 @@ class Forgetter:
     async def forget_person(self, person: NamedPerson) -> Removed:
         """Remove all that they said and every name of theirs, from memory, journal and files. After
         a kill it goes on at the next start, all but the files: who says it again has them removed.
+        Raises NameTaken: nothing was changed then.
         """
         eraser = WordEraser((), person.names, _make_digits)
         names = [*map(str.casefold, person.names)]
@@ -119,6 +120,7 @@ class Forgetter:
         def names_them(text: str) -> bool:
             return bool(eraser.pattern.search(text))
 
+        await self._erase((), person.names, only_try=True)
         rows = await self.memory.forget_person([*person.names, *names], person.turns, names_them)
         waiting = await self.settle()
         files = await asyncio.to_thread(remove_file_traces, self.paths, eraser.pattern)
@@ -130,9 +132,17 @@ class Forgetter:
         await asyncio.to_thread(self.inbox.remove_turns, turns)
         await self.versions.remove_turns(turns)
         await self.store.write(lambda tx: tx.prune_turns(turns))
+        try:
+            await self._erase(phrases, names)
+        except NameTaken as error:
+            log.warning("a forgotten word stays in the journal: %s", error)
+
+    async def _erase(
+        self, phrases: Sequence[str], names: Sequence[str], *, only_try: bool = False
+    ) -> None:
         if isinstance(self.store, SqliteStore):
-            words = phrases or names
-            await self.store.erase(WordEraser(phrases, names, _make_digits) if words else None)
+            words = WordEraser(phrases, names, _make_digits) if phrases or names else None
+            await self.store.erase(words, only_try=only_try)
 
 
 def _list_busy(tx: Tx, turns: Collection[str], now: datetime) -> set[str]:

@@ -1,11 +1,16 @@
-"""Words that are to be gone, in every table of a file."""
+"""Words that are to be gone, in every table of the journal. The journal's own words stay: the marks
+of which it consists, and the keys of its JSON.
+"""
 
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
+
+from daemon.core.errors import AidaemonError
+from daemon.store.codec import UnreadableEvent, decode
 
 FORGOTTEN = "[forgotten]"
 TABLES = """
@@ -13,6 +18,21 @@ SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
     AND sql NOT LIKE 'CREATE VIRTUAL%'
 """
 COLUMNS = "SELECT name FROM pragma_table_info(?) WHERE type IN ('TEXT', '')"
+# Columns of the journal's own words; of all but the ids among them a name must not be one.
+IDS = {
+    "args_hash", "call", "call_id", "cursor", "day", "digest", "grant_id", "id", "input_id", "new",
+    "old", "parent", "pins", "server", "token_hash", "turn", "undoes", "domain", "emoji", "zone",
+}  # fmt: skip
+VOCABULARY = {
+    "agent", "answer", "channel", "effect", "effort", "kind", "label", "misfire", "model", "origin",
+    "provider", "role", "scope", "stage", "state", "stop_reason", "tool",
+}  # fmt: skip
+KEYED = frozenset(("payload", "attachments", "limits", "condition", "matcher", "binds"))
+CHANGED = "SELECT kind, version, payload FROM events WHERE payload <> erase_keyed(payload)"
+
+
+class NameTaken(AidaemonError):
+    """The journal itself uses this word; nothing was changed in it."""
 
 
 class WordEraser:
@@ -34,23 +54,66 @@ class WordEraser:
             self._others.setdefault(quote(word, safe="@+~").casefold(), other)
         longest_first = sorted(self._others, key=len, reverse=True)
         words = "|".join(map(re.escape, longest_first))
+        self.names = frozenset(map(str.casefold, names))
         self.pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
+        self._no_key = re.compile(rf"{self.pattern.pattern}(?!\":)", re.IGNORECASE)
 
-    def __call__(self, text: Any) -> Any:
+    def erase(self, text: Any) -> Any:
         """The text without them; what is no text stays."""
-        if not isinstance(text, str) or not self.pattern.search(text):
+        return self._replace(self.pattern, text)
+
+    def erase_keyed(self, text: Any) -> Any:
+        """As `erase`; the keys of JSON stay."""
+        return self._replace(self._no_key, text)
+
+    def _replace(self, pattern: re.Pattern[str], text: Any) -> Any:
+        if not isinstance(text, str) or not pattern.search(text):
             return text
-        return self.pattern.sub(lambda found: self._others[found[0].casefold()], text)
+        return pattern.sub(lambda found: self._others[found[0].casefold()], text)
 
 
-def erase_words(file: sqlite3.Connection, erase: WordEraser) -> int:
-    """In one pass over all tables; gives in how many rows there were some."""
-    file.create_function("erase_words", 1, erase, deterministic=True)
+def erase_words(file: sqlite3.Connection, eraser: WordEraser) -> int:
+    """In one pass over all tables; gives in how many rows there were some. Raises NameTaken; the
+    caller undoes it then.
+    """
+    file.create_function("erase", 1, eraser.erase, deterministic=True)
+    file.create_function("erase_keyed", 1, eraser.erase_keyed, deterministic=True)
+    tables = {
+        table: [one for (one,) in file.execute(COLUMNS, (table,)).fetchall()]
+        for (table,) in file.execute(TABLES).fetchall()
+    }
+    _check(file, eraser, tables)
     count = 0
-    for (table,) in file.execute(TABLES).fetchall():
-        columns = [f'"{one}"' for (one,) in file.execute(COLUMNS, (table,)).fetchall()]
-        if columns:
-            changes = ", ".join(f"{one} = erase_words({one})" for one in columns)
-            wanted = " OR ".join(f"{one} <> erase_words({one})" for one in columns)
-            count += file.execute(f'UPDATE "{table}" SET {changes} WHERE {wanted}').rowcount
+    for table, columns in tables.items():
+        changes = {one: _change(one) for one in columns if one not in IDS | VOCABULARY}
+        if changes:
+            made = ", ".join(f'"{one}" = {new}' for one, new in changes.items())
+            wanted = " OR ".join(f'"{one}" <> {new}' for one, new in changes.items())
+            count += file.execute(f'UPDATE "{table}" SET {made} WHERE {wanted}').rowcount
     return count
+
+
+def _change(column: str) -> str:
+    return f'erase_keyed("{column}")' if column in KEYED else f'erase("{column}")'
+
+
+def _check(
+    file: sqlite3.Connection, eraser: WordEraser, tables: Mapping[str, Sequence[str]]
+) -> None:
+    """No name is a word of the journal's own, and each event can be read without it. Raises
+    NameTaken.
+    """
+    for table, columns in tables.items():
+        for column in VOCABULARY & {*columns}:
+            for (word,) in file.execute(f'SELECT DISTINCT "{column}" FROM "{table}"'):
+                if str(word).casefold() in eraser.names:
+                    raise NameTaken(f"{word} is a word of the journal's own ({table}.{column})")
+    for kind, version, payload in file.execute(CHANGED):
+        try:
+            decode(kind, version, payload)
+        except UnreadableEvent:
+            continue  # it was none before
+        try:
+            decode(kind, version, eraser.erase_keyed(payload))
+        except UnreadableEvent as error:
+            raise NameTaken(f"it is a word of the journal's own ({error})") from error

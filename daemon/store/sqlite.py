@@ -215,12 +215,12 @@ class SqliteStore:
         """Give free pages back to the disk. What is written meanwhile waits in the queue."""
         await self._do_alone(self._vacuum)
 
-    async def erase(self, words: WordEraser | None = None) -> None:
+    async def erase(self, words: WordEraser | None = None, *, only_try: bool = False) -> None:
         """Put something else in place of these words; then nothing of what was removed is left in
         the file, or in the log of changes beside it. It is read and written anew, which takes some
-        seconds for a gigabyte.
+        seconds for a gigabyte. Raises NameTaken; with `only_try` nothing is changed.
         """
-        await self._do_alone(lambda: self._erase(words))
+        await self._do_alone(lambda: self._erase(words, only_try=only_try))
 
     async def _do_alone(self, work: Callable[[], None]) -> None:
         while self._committing:
@@ -236,15 +236,17 @@ class SqliteStore:
             self._writer.executescript("PRAGMA auto_vacuum = INCREMENTAL; VACUUM;")
         self._writer.execute("PRAGMA incremental_vacuum").fetchall()
 
-    def _erase(self, words: WordEraser | None) -> None:
+    def _erase(self, words: WordEraser | None, *, only_try: bool) -> None:
         if words:
             self._writer.execute("BEGIN IMMEDIATE")
+            end = "ROLLBACK"
             try:
                 erase_words(self._writer, words)
-            except BaseException:
-                self._writer.execute("ROLLBACK")
-                raise
-            self._writer.execute("COMMIT")
+                end = "ROLLBACK" if only_try else "COMMIT"
+            finally:
+                self._writer.execute(end)
+        if only_try:
+            return
         self._writer.execute("VACUUM")
         self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

@@ -142,3 +142,23 @@ async def test_an_owner_is_not_forgotten_by_a_name(tmp_path: Path, model: FakeOp
         await home.ask("I live in Lyon")
         assert "this is an owner" in await command(home, "/forget --person owner")
         assert "3 characters" in await command(home, "/forget --person X")
+
+
+@pytest.mark.parametrize("name", ["current_time", "done", "trusted", "web"])
+async def test_a_name_that_is_a_word_of_the_journals_own_leaves_it_whole(
+    tmp_path: Path, model: FakeOpenAI, name: str
+) -> None:
+    place = tmp_path / "home"
+    users = f'[[http.users]]\nname = "{name}"\nrole = "editor"\ntoken = "editor-token"\n'
+    config = scripted(model.base_url, users)
+    async with running_daemon(place, config) as daemon:
+        home = Home(daemon, model)
+        model.script(calls(("current_time", {})), says("one"))
+        await home.ask("I live in Lyon")
+        await say_as_editor(home, "I live in Oslo")
+        shown = await command(home, f"/forget --person {name}")
+        [code] = re.findall(r"/forget --person \S+ ([0-9a-f]{6}) does it", shown)
+        await command(home, f"/forget --person {name} {code}")
+        assert "Lyon" in await home.ask("Go on", "one")
+    async with running_daemon(place, config) as daemon:
+        assert "Lyon" in await Home(daemon, model).ask("Go on", "one")
