@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/services": 2_890,
     "daemon/sessions": 10_040,
     "daemon/settings": 10_550,
-    "daemon/store": 16_450,
+    "daemon/store": 16_420,
     "daemon/tools": 114_480,
     "daemon/triggers": 23_840,
     "memory": 12_220,

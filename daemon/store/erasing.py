@@ -18,15 +18,13 @@ SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
     AND sql NOT LIKE 'CREATE VIRTUAL%'
 """
 COLUMNS = "SELECT name FROM pragma_table_info(?) WHERE type IN ('TEXT', '')"
-# Columns of the journal's own words; of all but the ids among them a name must not be one.
-IDS = {
-    "args_hash", "call", "call_id", "cursor", "day", "digest", "grant_id", "id", "input_id", "new",
-    "old", "parent", "pins", "server", "token_hash", "turn", "undoes", "domain", "emoji", "zone",
-}  # fmt: skip
+# Columns of the journal's own words, of which a name must not be one; and others that are read by
+# programs.
 VOCABULARY = {
     "agent", "answer", "channel", "effect", "effort", "kind", "label", "misfire", "model", "origin",
     "provider", "role", "scope", "stage", "state", "stop_reason", "tool",
 }  # fmt: skip
+KEPT = VOCABULARY | {"cursor", "pins", "rule", "zone"}
 KEYED = frozenset(("payload", "attachments", "limits", "condition", "matcher", "binds"))
 CHANGED = "SELECT kind, version, payload FROM events WHERE payload <> erase_keyed(payload)"
 
@@ -85,7 +83,7 @@ def erase_words(file: sqlite3.Connection, eraser: WordEraser) -> int:
     _check(file, eraser, tables)
     count = 0
     for table, columns in tables.items():
-        changes = {one: _change(one) for one in columns if one not in IDS | VOCABULARY}
+        changes = {one: _change(one) for one in columns if one not in KEPT}
         if changes:
             made = ", ".join(f'"{one}" = {new}' for one, new in changes.items())
             wanted = " OR ".join(f'"{one}" <> {new}' for one, new in changes.items())
