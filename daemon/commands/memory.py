@@ -134,7 +134,7 @@ class MemoryCommands:
         except NameTaken as error:
             return f"Nothing was forgotten: {error}. Their messages can go by their id."
         later = f" {done.waiting} are at work or on their way; they follow." * bool(done.waiting)
-        lines = [f"Forgotten, with {done.rows} rows of memory and the turns they began.{later}"]
+        lines = [f"Forgotten, in memory ({done.rows} entries), journal and files.{later}"]
         if done.files.removed:
             lines.append("Removed: " + make_visible(", ".join(done.files.removed), 0))
         if done.files.left:
@@ -172,7 +172,7 @@ class MemoryCommands:
 
     async def _list(self) -> str:
         known = await self.facts.facts(LISTED)
-        head = f"The newest {len(known)} memories:" if known else "Nothing is remembered yet."
+        head = "The newest memories:" if known else "Nothing is remembered yet."
         waiting = self.facts.waiting
         tail = f"{count_memories(waiting)} your yes: /memory pending" if waiting else ""
         return "\n".join(filter(None, (head, *map(_render, known), tail, MEMORY_USAGE)))

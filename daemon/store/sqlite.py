@@ -247,8 +247,7 @@ class SqliteStore:
                 self._writer.execute(end)
         if only_try:
             return
-        self._writer.execute("VACUUM")
-        self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        _run_patiently(self._writer, _rewrite, self._writer)
 
     async def aclose(self) -> None:
         """Finish what is queued, then close."""
@@ -369,6 +368,13 @@ async def _connect(connect: Callable[[], sqlite3.Connection]) -> aiosqlite.Conne
         await connection
         undo.pop_all()
     return connection
+
+
+def _rewrite(db: sqlite3.Connection) -> None:
+    """Raises sqlite3.OperationalError when a reader holds on to the log of changes."""
+    db.execute("VACUUM")
+    if db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+        raise sqlite3.OperationalError("the log of changes is in use")
 
 
 def _do_nothing(_: Tx) -> None:

@@ -56,7 +56,8 @@ async def test_a_forgotten_fact_leaves_memory_journal_and_the_conversation(
         await tell(home)
         await home.until_indexed(4)
         assert {"journal.db-wal", "memory.db-wal"} <= {*list_holding(place)}
-        assert "leave the journal" in await command(home, "/forget first cat", "one")
+        words = f"/forget first cat {SECRET}"
+        assert "leave the journal" in await command(home, words, "one")
         await until_gone(place)
         shown = await home.ask("What did I tell you of my cats?")
         assert SECRET not in shown and "Mia" in shown

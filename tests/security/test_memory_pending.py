@@ -49,7 +49,7 @@ async def given(at: Desk, ran: Ran) -> list[str]:
     events = await at.it.events(ran.view.turn)
     hits = [hit for one in events if isinstance(one, UserSaid) for hit in one.memories]
     assert not [hit for hit in hits if hit.label is not Label.TRUSTED or EVE in hit.text]
-    return [hit.text for hit in hits if ":" not in hit.id]
+    return [hit.text.rpartition(" (")[0] for hit in hits if ":" not in hit.id]  # less its date
 
 
 async def waiting(at: Desk) -> list[str]:

@@ -13,6 +13,8 @@ from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, fr
 INBOX = RowMapper(InboxRow, "inbox")
 OPEN = "state IN ('new', 'ordered')"  # as the index inbox_open has it
 RENEW = "UPDATE inbox SET state = 'new', steers = '' WHERE id = ?"
+BLANK_COMMANDS = """UPDATE inbox SET body = ?1 WHERE state IN ('command', 'ordered')
+    AND body LIKE ?1 || ' %'"""
 FIND_SENDERS = """SELECT person FROM display_names WHERE lower(name) = lower(?1)
     UNION SELECT DISTINCT sender FROM inbox WHERE lower(sender) = lower(?1)"""
 SETTLE = "UPDATE inbox SET state = ? WHERE id = ?"
@@ -72,6 +74,9 @@ class MessageTables(Table):
 
     get_turn_input = Get[[str], InboxRow](INBOX, "WHERE turn = ? ORDER BY n LIMIT 1")
     """The message that began, or will begin, this turn."""
+
+    blank_commands = Run[[str]](BLANK_COMMANDS)
+    """Of commands that begin so nothing else is kept: not what was to be forgotten."""
 
     def find_senders(self, name: str) -> list[str]:
         """Who is called so, or has this id: as messages name their senders."""
