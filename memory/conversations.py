@@ -40,9 +40,14 @@ SELECT id, ended, size FROM sittings INDEXED BY sittings_open WHERE session = ? 
 IDLE = "SELECT id FROM sittings INDEXED BY sittings_open WHERE closed = 0 AND ended < ?"
 ADD = """
 INSERT INTO said (
-    key, sitting, place, speaker, role, label, own, private, at, asks, dated, text, pairs, marks
+    id, key, sitting, place, speaker, role, label, own, private, at, asks, dated, text, pairs, marks
 )
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (
+    1 + max(
+        coalesce((SELECT max(id) FROM said), 0),
+        coalesce((SELECT CAST(value AS INTEGER) FROM state WHERE name = 'last_row'), 0)
+    ), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+)
 """
 WORDS_OF_SITTING = """
 SELECT group_concat(text, ' '), group_concat(pairs, ' '), group_concat(DISTINCT marks) FROM
@@ -56,10 +61,12 @@ COUNT_REMOVAL = """
 INSERT INTO state VALUES ('removals', '1')
 ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1
 """
-# New rows get the numbers of the last ones that are gone: who reads on begins with them.
-STEP_BACK = """
-UPDATE state SET value = CAST(min(CAST(value AS INTEGER), coalesce((SELECT max(id) FROM said), 0))
-    AS TEXT) WHERE name = 'read_said'
+# The number of a row that is gone is given to no other: who is at work on it would mistake it.
+KEEP_NUMBERS = """
+INSERT OR REPLACE INTO state SELECT 'last_row', CAST(max(
+    coalesce((SELECT max(id) FROM said), 0),
+    coalesce((SELECT CAST(value AS INTEGER) FROM state WHERE name = 'last_row'), 0)
+) AS TEXT)
 """
 KNOWN = "SELECT 1 FROM said WHERE key = ? UNION ALL SELECT 1 FROM forgotten WHERE turn = ?"
 OF_TURN = "SELECT id, sitting FROM said WHERE key >= ?1 || ':' AND key < ?1 || ';'"
@@ -213,6 +220,7 @@ def remove_rows(file: sqlite3.Connection, rows: Sequence[tuple[int, int]]) -> in
         words = file.execute(WORDS_OF_SITTING, (one,)).fetchone()
         gone = "INSERT INTO sitting_words (sitting_words, rowid, text, pairs, marks)"
         file.execute(f"{gone} VALUES ('delete', ?, ?, ?, ?)", (one, *words))
+    file.execute(KEEP_NUMBERS)
     file.executemany("DELETE FROM said WHERE id = ?", [(row,) for row, _ in rows])
     for one in sittings:
         left = file.execute("SELECT 1 FROM said WHERE sitting = ? LIMIT 1", (one,)).fetchone()
@@ -220,7 +228,6 @@ def remove_rows(file: sqlite3.Connection, rows: Sequence[tuple[int, int]]) -> in
             file.execute("DELETE FROM sittings WHERE id = ?", (one,))
         elif one in closed:
             _close(file, one)
-    file.execute(STEP_BACK)
     if rows:  # until they are merged the indexes only mark words as deleted
         file.execute(COUNT_REMOVAL)
         for table in (OWN_WORDS, OTHER_WORDS, SITTING_WORDS):

@@ -16,7 +16,7 @@ DELETE FROM facts WHERE id IN (
     WHERE facts.id = ?1 AND key <> '' AND facts.valid_to IS NULL AND old.valid_to IS NOT NULL
 ) RETURNING CASE category WHEN 'reflection' THEN '' ELSE turn END, text
 """
-# See conversations.STEP_BACK.
+# New facts get the numbers of the last ones that are gone: who reads on begins with them.
 STEP_BACK = """
 UPDATE state SET value = CAST(min(
     CAST(value AS INTEGER), coalesce((SELECT max(rowid) FROM facts), 0)
@@ -71,6 +71,7 @@ def delete(file: sqlite3.Connection, fact_id: str, ends: str) -> bool:
 def forget_person(
     file: sqlite3.Connection,
     names: Collection[str],
+    senders: Collection[str],
     turns: Iterable[str],
     names_them: Callable[[str], bool],
 ) -> int:
@@ -81,7 +82,7 @@ def forget_person(
     rows = [
         (row, sitting)
         for row, sitting, text, speaker, session in file.execute(OF_ROWS)
-        if speaker in names or any(map(names_them, (text, speaker, session)))
+        if speaker in senders or any(map(names_them, (text, speaker, session)))
     ]
     count = len(gone) + remove_rows(file, rows) + _forget_turns(file, turns)
     _add_words(file, names, "", name=True)

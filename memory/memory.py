@@ -206,12 +206,16 @@ class Memory:
         return removed
 
     async def forget_person(
-        self, names: Sequence[str], turns: Sequence[str], names_them: Callable[[str], bool]
+        self,
+        names: Sequence[str],
+        senders: Sequence[str],
+        turns: Sequence[str],
+        names_them: Callable[[str], bool],
     ) -> int:
         """Remove all that they said, that was said in these turns, and that names them; gives how
         many rows. Their names are to be gone from the journal, too.
         """
-        count = await self._change(forget_person, names, turns, names_them)
+        count = await self._change(forget_person, names, senders, turns, names_them)
         await self.database.checkpoint()
         self.forgot.set()
         return count

@@ -27,6 +27,7 @@ GATE = 0.5  # of what the question's words are worth
 NEARER = 0.065  # MaxSim above that of the others: half of what answers is, chit-chat is not
 YEAR = re.compile(r"20\d\d")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 CANDIDATE = "said.id, said.sitting, said.place, said.speaker, said.at, said.asks, said.dated"
 SOURCE = "said JOIN sittings ON sittings.id = said.sitting"
 UTTERANCE = "said.key, session, speaker, role, label, own, said.at, said.text, private"
@@ -287,7 +288,7 @@ def match_date(question: Question, at: int) -> float:
     """How much of the month and year that are asked for is that of `at`."""
     if not (question.months or question.years):
         return 0.0
-    day = EPOCH + timedelta(microseconds=at)
+    day = read_time(at)
     return float(day.month in question.months) + float(day.year in question.years)
 
 
@@ -335,12 +336,17 @@ def _choose(scope: Scope) -> tuple[str, tuple[str, ...]]:
     return " AND ".join(words) or "1", (scope.session,) if scope.session else ()
 
 
+def read_time(us: int) -> datetime:
+    """Of a row; one that no calendar has is the nearest that it has."""
+    return EPOCH + timedelta(microseconds=min(max(us, 0), LAST))
+
+
 def read_fields(
     row: Sequence[Any],
 ) -> tuple[str, str, str, str, str, bool, datetime, str, bool]:
     """Those of an Utterance, of a row of UTTERANCE."""
     key, session, speaker, role, label, own, at, text, private = row
-    when = EPOCH + timedelta(microseconds=at)
+    when = read_time(at)
     return key, session, speaker, role, label, bool(own), when, text, bool(private)
 
 

@@ -4,13 +4,13 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import uuid4
 
 from memory.facts import ACTIVE, CURRENT, add, end_former, normalize, read_key, stamp
-from memory.search import EPOCH, SOURCE
+from memory.search import SOURCE, read_time
 
-MAX_TEXT, MAX_STATEMENT, MAX_PIECES = 2000, 300, 6
+MAX_TEXT, MAX_STATEMENT, MAX_PIECES, MOST_OLD = 2000, 300, 6, 2000
 SENTENCE_END = re.compile(r"\n+|(?<=[.!?…])\s+|(?<=[。！？])")
 CATEGORY = re.compile(r"\w[\w -]{0,39}")
 # Not of turns that something was remembered in: what they hold is kept already.
@@ -72,14 +72,14 @@ def list_statements(file: sqlite3.Connection, role: str, limit: int) -> Statemen
     """The oldest rows that were not looked through: what is kept without a key, then what who has
     this role said.
     """
-    ends = {table: read_cursor(file, name) for table, name in CURSORS.items()}
+    ends = {table: read_cursor(file, table, name) for table, name in CURSORS.items()}
     found, facts = list[Statement](), file.execute(FACTS, (ends["facts"], limit)).fetchall()
     for number, key, session, at, text in facts:
         ends["facts"] = number
         found.append(Statement("facts", key, session, datetime.fromisoformat(at), text))
     said = file.execute(SAID, (role, ends["said"], limit)).fetchall()
     for number, key, session, at, text in said:
-        ends["said"], when = number, EPOCH + timedelta(microseconds=at)
+        ends["said"], when = number, read_time(at)
         found += [Statement("said", key, session, when, piece) for piece in _split(text)]
     return StatementPage(found, len(facts) + len(said), ends)
 
@@ -96,10 +96,15 @@ def keep_chosen(file: sqlite3.Connection, page: StatementPage, chosen: Iterable[
     return count
 
 
-def read_cursor(file: sqlite3.Connection, name: str) -> int:
-    """Up to which row it was read."""
+def read_cursor(file: sqlite3.Connection, table: str, name: str) -> int:
+    """Up to which row it was read. At first only the newest are to be: what is said from now on
+    does not wait behind years.
+    """
     found = file.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
-    return int(found[0]) if found else 0
+    if found:
+        return int(found[0])
+    last = file.execute(f"SELECT coalesce(max(rowid), 0) FROM {table}").fetchone()[0]
+    return max(0, last - MOST_OLD)
 
 
 def _split(text: str) -> Iterator[str]:

@@ -53,14 +53,14 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/ops": 9_110,
     "daemon/outbox": 11_460,
     "daemon/providers": 24_900,
-    "daemon/recall": 6_260,
+    "daemon/recall": 6_500,
     "daemon/services": 2_890,
     "daemon/sessions": 10_040,
     "daemon/settings": 10_550,
-    "daemon/store": 16_470,
-    "daemon/tools": 114_480,
+    "daemon/store": 16_430,
+    "daemon/tools": 114_490,
     "daemon/triggers": 23_840,
-    "memory": 12_220,
+    "memory": 12_310,
 }
 TOP_LEVEL = {
     "pyproject.toml",

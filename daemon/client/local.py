@@ -267,7 +267,7 @@ class LocalClient(JournalReader, DaemonClient):
         said = list_imported(given, trusted=trusted)
         added = await self.conversations.add([replace(one, text=redact(one.text)) for one in said])
         for one in list_imported_facts(given, trusted=trusted):
-            text, where = redact(one.text), FactSource(session=one.session)
+            text, where = redact(one.text), FactSource(session=one.session, key=one.key)
             await self.memory.remember(
                 text, at=one.at, source=one.source, owned=one.owned, where=where
             )

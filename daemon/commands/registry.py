@@ -180,11 +180,16 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "memory",
             "what is remembered, and what waits for your yes",
-            "/memory, /memory search WORDS, /memory pin ID, /memory pending, /memory approve ID,"
-            " /memory reject ID|all",
+            "/memory, /memory search WORDS, /memory who KEY, /memory consolidate, /memory pin ID,"
+            " /memory pending, /memory approve ID, /memory reject ID|all",
             Resource.MEMORIES,
         ),
-        Command("forget", "remove a memory for good", "/forget WORDS or ID", Right.MANAGE),
+        Command(
+            "forget",
+            "remove a memory, or a person, for good",
+            "/forget WORDS or ID, /forget --person NAME",
+            Right.MANAGE,
+        ),
         Command("reload", "read the config file again", right=Right.MANAGE),
     ),
 }

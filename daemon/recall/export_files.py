@@ -46,7 +46,7 @@ def _read_file(path: Path) -> Iterator[ImportedLine]:
         first = next(filter(str.strip, file), "{}")
     try:
         whole = json.loads(first)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         whole = _load(path.read_text(encoding="utf-8"), path)
     if isinstance(whole, dict) and (reader := _find_reader(whole)):
         with _naming(path):
@@ -56,7 +56,7 @@ def _read_file(path: Path) -> Iterator[ImportedLine]:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 with _naming(path, number):
-                    yield ImportedLine.model_validate_json(line)
+                    yield ImportedLine.model_validate(_clean(json.loads(line)))
 
 
 def _find_reader(whole: Json) -> Reader | None:
@@ -104,10 +104,11 @@ def _read_slack(folder: Path | ZipFolder, path: Path) -> Iterator[ImportedLine]:
     users = folder / USERS
     if not users.is_file():
         raise ExportError(f"{path} holds no {USERS}: it is no export of Slack")
-    names = {
-        one["id"]: one.get("real_name") or one.get("name") or one["id"]
-        for one in _load(users.read_text(encoding="utf-8"), path)
-    }
+    with _naming(path / USERS):
+        names = {
+            one["id"]: one.get("real_name") or one.get("name") or one["id"]
+            for one in _load(users.read_text(encoding="utf-8"), path)
+        }
     for conversation in sorted(folder.iterdir(), key=lambda one: one.name):
         if not conversation.is_dir():
             continue
@@ -132,8 +133,16 @@ def _read_slack_day(
 
 def _make_line(id: str, session: str, sender: str, at: Any, text: str) -> ImportedLine:
     return ImportedLine.model_validate(
-        {"id": id, "session": session[:200], "sender": sender[:200], "at": at, "text": text}
+        _clean({"id": id, "session": session[:200], "sender": sender[:200], "at": at, "text": text})
     )
+
+
+def _clean(line: Json) -> dict[str, object]:
+    """Half of a pair of signs, such as programs leave that cut texts, is no text."""
+    return {
+        name: given.encode(errors="replace").decode() if isinstance(given, str) else given
+        for name, given in line.items()
+    }
 
 
 def _load(text: str, path: Path) -> Any:
@@ -141,6 +150,8 @@ def _load(text: str, path: Path) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise ExportError(f"{path}, line {error.lineno}: {error.msg}") from error
+    except RecursionError as error:
+        raise ExportError(f"{path}: nested too deeply for a file of messages") from error
 
 
 @contextmanager
@@ -153,5 +164,7 @@ def _naming(path: Path, line: int = 0) -> Iterator[None]:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the line"
         raise ExportError(f"{where}: {place}: {first['msg']}") from error
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except json.JSONDecodeError as error:
+        raise ExportError(f"{where}: {error.msg}") from error
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ExportError(f"{where}: not as it is exported: {error!r}") from error

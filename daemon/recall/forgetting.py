@@ -32,9 +32,10 @@ log = logging.getLogger(__name__)
 
 @value
 class NamedPerson:
-    """Somebody, by all their names and ids; the turns that they began."""
+    """Somebody, by all their names and ids; as messages name them; the turns that they began."""
 
     names: tuple[str, ...]
+    senders: tuple[str, ...]
     turns: tuple[str, ...]
     is_owner: bool = False
 
@@ -115,13 +116,13 @@ class Forgetter:
         Raises NameTaken: nothing was changed then.
         """
         eraser = WordEraser((), person.names, _make_digits)
-        names = [*map(str.casefold, person.names)]
 
         def names_them(text: str) -> bool:
             return bool(eraser.pattern.search(text))
 
         await self._erase((), person.names, only_try=True)
-        rows = await self.memory.forget_person([*person.names, *names], person.turns, names_them)
+        told = dict.fromkeys((*person.names, *map(str.casefold, person.names)))
+        rows = await self.memory.forget_person([*told], person.senders, person.turns, names_them)
         try:
             waiting = await self.settle()
         except sqlite3.Error as error:
@@ -157,11 +158,14 @@ def _list_busy(tx: Tx, turns: Collection[str], now: datetime) -> set[str]:
 
 
 def _find_person(tx: Tx, name: str) -> NamedPerson:
-    ids = tx.find_senders(name)
-    turns = dict.fromkeys(turn for one in ids for turn in tx.list_turns_of(one))
-    is_owner = any(tx.is_sender(one, OWNER_NAME) for one in ids) or name == OWNER_NAME
-    names = [one for one in (name, *ids) if len(one) >= LEAST_NAME]
-    return NamedPerson(tuple(dict.fromkeys(names)), tuple(turns), is_owner)
+    senders = tx.find_senders(name)
+    turns = dict.fromkeys(turn for one in senders for turn in tx.list_turns_of(one))
+    is_owner = any(tx.is_sender(one, OWNER_NAME) for one in senders) or name == OWNER_NAME
+    ids = [one.partition(":")[2] or one for one in senders]
+    called = [tx.get_display_name(one) for one in senders]
+    known = (one for one in (name, *ids, *called) if len(one) >= LEAST_NAME)
+    names = {one.casefold(): one for one in known if one not in senders or one in ids}
+    return NamedPerson(tuple(names.values()), tuple(senders), tuple(turns), is_owner)
 
 
 def _make_digits(count: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from daemon.core.trust import Label
 from daemon.recall.utterances import PERSON
@@ -19,8 +19,8 @@ LIMIT = 1000
 
 
 class ImportedLine(BaseModel):
-    """One message, or a fact (`role`). `at` without a time zone is UTC. What follows `text` is what
-    an export wrote: it holds where the owner vouches for the file.
+    """One message, or a fact (`role`) with its key. `at` without a time zone is UTC. What follows
+    `text` is what an export wrote: it holds where the owner vouches for the file.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -35,6 +35,14 @@ class ImportedLine(BaseModel):
     label: Literal["trusted", "untrusted"] = "trusted"
     own: bool = True
     private: bool = True
+
+    @field_validator("at")
+    @classmethod
+    def _check_time(cls, at: datetime) -> datetime:
+        """With its zone, and one that calendars of all zones have."""
+        if not 1970 < at.year < 9999:
+            raise ValueError("no year from 1971 to 9998")
+        return at if at.tzinfo else at.replace(tzinfo=UTC)
 
     def is_fact(self, *, trusted: bool) -> bool:
         """Something to remember; of a file that nobody vouches for it is only what somebody
@@ -56,7 +64,7 @@ def list_imported(lines: Sequence[ImportedLine], *, trusted: bool) -> list[Utter
             one.role if trusted else PERSON,
             one.label if trusted else label.value,
             trusted and one.own and one.label == label.value,
-            _with_zone(one.at),
+            one.at,
             one.text,
             one.private,
         )
@@ -69,7 +77,7 @@ def list_imported_facts(lines: Sequence[ImportedLine], *, trusted: bool) -> list
     """What is to be remembered."""
     return [
         Fact(
-            one.id, one.text, _with_zone(one.at), "import", one.label, one.own, session=one.session
+            one.id, one.text, one.at, "import", one.label, one.own, session=one.session, key=one.key
         )
         for one in lines
         if one.is_fact(trusted=trusted)
@@ -88,6 +96,7 @@ async def list_exported(
             role=FACT,
             at=one.at,
             text=one.text,
+            key=one.key,
             label="trusted",
             own=one.owned,
         )
@@ -109,7 +118,3 @@ async def list_exported(
         for one in said
     ]
     return lines, last
-
-
-def _with_zone(at: datetime) -> datetime:
-    return at if at.tzinfo else at.replace(tzinfo=UTC)

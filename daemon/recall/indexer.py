@@ -82,5 +82,5 @@ class ConversationIndexer:
                 log.warning("turn %s cannot be found by what was said: %s", turn, error)
                 continue
             own = self.is_own(tx, session.id)
-            said += list_utterances(row, session, events, own=own)
+            said += list_utterances(row, session, events, tx.get_display_name, own=own)
         return (*ended[-1], said) if ended else None

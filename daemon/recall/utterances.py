@@ -3,7 +3,7 @@
 Pages, files and results of tools do not: they are found where they are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from daemon.core.events import RecordedEvent, Steered, UserSaid
 from daemon.core.ids import is_mail_session
@@ -16,10 +16,15 @@ ASSISTANT, PERSON, QUOTED = "assistant", "person", "quoted"
 
 
 def list_utterances(
-    turn: TurnRow, session: SessionRow, events: Sequence[RecordedEvent], *, own: bool
+    turn: TurnRow,
+    session: SessionRow,
+    events: Sequence[RecordedEvent],
+    find_name: Callable[[str], str],
+    *,
+    own: bool,
 ) -> Iterator[Utterance]:
-    """In order. `own`: nobody but the owner reads the session. What another agent worded is
-    nobody's word.
+    """In order. `find_name`: what a sender calls themselves. `own`: nobody but the owner reads the
+    session. What another agent worded is nobody's word.
     """
     kind, to_owner = _find_kind(session), own and turn.label is Label.TRUSTED
     for one in events:
@@ -35,7 +40,7 @@ def list_utterances(
             yield Utterance(
                 f"{turn.id}:{one.seq}.{number}",
                 session.id,
-                event.sender,
+                find_name(event.sender),
                 role,
                 text.label.value,
                 is_owner and is_said,

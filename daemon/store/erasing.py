@@ -35,7 +35,8 @@ class NameTaken(AidaemonError):
 
 class WordEraser:
     """Puts something else in place of whole words and phrases, in whatever letters: the same for
-    the same one, so that what belongs together still does. `make_digits` gives so many digits.
+    the same one, so that what belongs together still does. `make_digits` gives so many digits; of
+    15 no platform has made an id.
     """
 
     def __init__(
@@ -43,8 +44,8 @@ class WordEraser:
     ) -> None:
         self._others = dict.fromkeys(map(str.casefold, phrases), FORGOTTEN)
         for name in names:
-            digits = make_digits(max(len(name), 6))
-            other = digits if name.isdecimal() else f"forgotten-{digits}"
+            digits = make_digits(14)
+            other = f"9{digits}" if name.isdecimal() else f"forgotten-{digits}"
             self._others[name.casefold()] = other
         for word, other in list(self._others.items()):
             for form in (json.dumps(word)[1:-1], json.dumps(word, ensure_ascii=False)[1:-1]):

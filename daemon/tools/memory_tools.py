@@ -17,7 +17,7 @@ from memory.facts import ACTIVE, Fact, FactSource, MemoryFull, normalize
 from memory.memory import Memory
 from memory.search import Found, Scope
 
-MAX_HITS, MAX_LINE, MAX_SHOWN = 8, 2000, 1000
+MAX_HITS, MAX_LINE, MAX_SHOWN, SHOWN_FORMER = 8, 2000, 1000, 3
 ROLES = {OWNER_NAME: "the user", "assistant": "your answer"}
 KEPT_ASIDE = (
     "kept aside, not remembered: this conversation has read text from outside. Nothing uses it"
@@ -113,7 +113,9 @@ def describe_source(turn: Turn, label: Label, category: str = "", key: str = "")
 def describe_fact(fact: Fact) -> str:
     """With its date; what held before it is told as what it is (A18)."""
     former = "; ".join(
-        f"no longer, since {one.until:%Y-%m-%d}: {one.text}" for one in fact.former if one.until
+        f"no longer, since {one.until:%Y-%m-%d}: {one.text}"
+        for one in fact.former[:SHOWN_FORMER]
+        if one.until
     )
     return f"{fact.text} ({fact.at:%Y-%m-%d}{'; ' * bool(former)}{former})"
 

@@ -17,6 +17,7 @@ from tests.security.figures import Figure, all_of, at_least, at_most, none_of, n
 from tests.security.flood import FLOOD, MOST_JOURNAL, MOST_RSS, flood
 from tests.security.front_doors import tried as front_doors
 from tests.security.fronts import PLATFORMS
+from tests.security.life import live
 from tests.security.measures import OBEYED, Attacked, Useful, attacked, useful
 from tests.security.overhead import overhead
 from tests.security.planted import HOW_MANY, traces
@@ -294,6 +295,15 @@ async def flooded(home: Path) -> list[Figure]:
     ]
 
 
+async def long_life(home: Path) -> list[Figure]:
+    """3,000 turns of two years."""
+    life = await live(home, 3000)
+    return [
+        none_of("a fact is told wrong, or told to others", len(life.faults), life.checks, "checks"),
+        told("questions of others that show nothing of the owner's", life.private_checks, "questions"),
+    ]
+
+
 SECTIONS: Mapping[str, Section] = {
     "compromised": compromised,
     "adaptive": adaptive,
@@ -308,4 +318,5 @@ SECTIONS: Mapping[str, Section] = {
     "overhead": fence,
     "sandbox": sandbox,
     "flood": flooded,
+    "life": long_life,
 }

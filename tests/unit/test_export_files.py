@@ -30,7 +30,13 @@ DISCORD = {
 USERS = [{"id": "U1", "name": "ann", "real_name": "Ann B."}, {"id": "U2", "name": "bob"}]
 DAY = [
     {"type": "message", "user": "U1", "text": "Lunch?", "ts": "1735787045.000200"},
-    {"type": "message", "subtype": "channel_join", "user": "U2", "text": "joined", "ts": "1735787046.0"},
+    {
+        "type": "message",
+        "subtype": "channel_join",
+        "user": "U2",
+        "text": "joined",
+        "ts": "1735787046.0",
+    },
     {"type": "message", "user": "U2", "text": "Yes", "ts": "1735787047.000100"},
 ]
 
@@ -49,13 +55,18 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("indent", [1, None])
 def test_a_chat_of_telegram_is_read(file: Path, indent: int | None) -> None:
     file.write_text(json.dumps(CHAT, indent=indent))
-    said = [("telegram Family", "2", "Ann", "See https://example.org please"), ("telegram Family", "3", "", "Nobody's")]
+    said = [
+        ("telegram Family", "2", "Ann", "See https://example.org please"),
+        ("telegram Family", "3", "", "Nobody's"),
+    ]
     assert read(file) == said
     assert next(read_export(file)).at == datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def test_all_chats_of_telegram_are_read(file: Path) -> None:
-    file.write_text(json.dumps({"about": "x", "chats": {"list": [CHAT, CHAT | {"name": None, "id": 8}]}}))
+    file.write_text(
+        json.dumps({"about": "x", "chats": {"list": [CHAT, CHAT | {"name": None, "id": 8}]}})
+    )
     assert [session for session, *_ in read(file)] == ["telegram Family"] * 2 + ["telegram 8"] * 2
 
 
@@ -65,8 +76,15 @@ def test_a_channel_of_discord_is_read(file: Path) -> None:
 
 
 @pytest.mark.parametrize("is_archive", [True, False])
-def test_an_export_of_slack_is_read_as_archive_and_as_folder(tmp_path: Path, is_archive: bool) -> None:
-    files = {"users.json": USERS, "channels.json": [], "lunch/2025-01-02.json": DAY, "lunch/2025-01-03.json": []}
+def test_an_export_of_slack_is_read_as_archive_and_as_folder(
+    tmp_path: Path, is_archive: bool
+) -> None:
+    files = {
+        "users.json": USERS,
+        "channels.json": [],
+        "lunch/2025-01-02.json": DAY,
+        "lunch/2025-01-03.json": [],
+    }
     path = tmp_path / "slack"
     if is_archive:
         with ZipFile(path, "w") as archive:
@@ -108,3 +126,55 @@ def test_what_is_wrong_is_named_with_its_place(file: Path, content: str | bytes,
 def test_a_folder_without_users_is_no_export_of_slack(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"users\.json"):
         read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "1969-12-31T00:00:00Z"]
+)
+def test_a_time_that_not_all_calendars_have_is_named(file: Path, at: str) -> None:
+    file.write_text(json.dumps({"id": "1", "session": "s", "at": at, "text": "hi"}))
+    with pytest.raises(ExportError, match="1971 to 9998"):
+        read(file)
+
+
+def test_half_a_sign_is_a_question_mark(file: Path) -> None:
+    author = {"name": "a\ud800"}
+    one = {
+        "id": "1",
+        "timestamp": "2026-01-01T00:00:00Z",
+        "content": "half \ud83d sign",
+        "author": author,
+    }
+    file.write_text(json.dumps(DISCORD | {"messages": [one]}))
+    assert read(file) == [("discord Club general", "1", "a?", "half ? sign")]
+    file.write_text(
+        json.dumps(
+            {"id": "1", "session": "s", "at": "2026-01-01T00:00:00Z", "text": "half \ud83d sign"}
+        )
+    )
+    assert read(file) == [("s", "1", "", "half ? sign")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000,
+        '{"messages": ' + "[" * 200_000,
+        json.dumps(
+            CHAT
+            | {"messages": [{"id": 1, "type": "message", "date_unixtime": "9" * 20, "text": "x"}]}
+        ),
+    ],
+    ids=["deep line", "deep document", "time out of range"],
+)
+def test_a_file_that_no_program_wrote_is_named_and_nothing_breaks(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(ExportError, match=r"export\.json"):
+        read(file)
+
+
+def test_an_archive_of_slack_with_odd_users_is_named(tmp_path: Path) -> None:
+    (tmp_path / "slack").mkdir()
+    (tmp_path / "slack" / "users.json").write_text('{"a": 1}')
+    with pytest.raises(ExportError, match=r"users\.json"):
+        read(tmp_path / "slack")

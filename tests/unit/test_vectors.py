@@ -174,3 +174,15 @@ def test_signs_are_kept_of_pairs_and_of_the_whole() -> None:
     assert np.array_equal(unpack(packed.pairs, KEPT), np.sign(one[[0, 2], :KEPT]))
     pooled = (direct("a") + direct("b")) / 2
     assert np.array_equal(unpack(packed.pooled, WIDTH)[0], np.sign(pooled))
+
+
+async def test_vectors_that_come_after_their_row_is_gone_are_no_other_rows(
+    memory: Conversations,
+) -> None:
+    await memory.add([say(1, "physician")])
+    [(row, who, text)] = await memory.list_unembedded(5)
+    await memory.forget_turns(["t1"])
+    await memory.add([say(2, "zeppelin")])
+    await memory.add_vectors([(row, WordEmbedder().embed_text(who, text))])
+    assert [text for _, _, text in await memory.list_unembedded(5)] == ["zeppelin"]
+    assert await find(memory, "doctor", Scope()) == []

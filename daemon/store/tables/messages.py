@@ -5,7 +5,6 @@ what channels need after a restart.
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from urllib.parse import unquote
 
 from daemon.core.rows import UNSENT_STATES, InboxRow, OutboxRow
 from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, from_db
@@ -14,9 +13,10 @@ INBOX = RowMapper(InboxRow, "inbox")
 OPEN = "state IN ('new', 'ordered')"  # as the index inbox_open has it
 RENEW = "UPDATE inbox SET state = 'new', steers = '' WHERE id = ?"
 BLANK_COMMANDS = """UPDATE inbox SET body = ?1 WHERE state IN ('command', 'ordered')
-    AND body LIKE ?1 || ' %'"""
+    AND body LIKE ?1 || '%'"""
 FIND_SENDERS = """SELECT person FROM display_names WHERE lower(name) = lower(?1)
-    UNION SELECT DISTINCT sender FROM inbox WHERE lower(sender) = lower(?1)"""
+    UNION SELECT DISTINCT sender FROM inbox
+    WHERE lower(?1) IN (lower(sender), lower(substr(sender, instr(sender, ':') + 1)))"""
 SETTLE = "UPDATE inbox SET state = ? WHERE id = ?"
 SAME_KEY = "WHERE channel = ? AND account = ? AND external_id = ?"
 
@@ -80,8 +80,7 @@ class MessageTables(Table):
 
     def find_senders(self, name: str) -> list[str]:
         """Who is called so, or has this id: as messages name their senders."""
-        rows = self._do(FIND_SENDERS, name)
-        return [*dict.fromkeys(unquote(one.rpartition("/")[2]) for (one,) in rows if one)]
+        return [sender for (sender,) in self._do(FIND_SENDERS, name)]
 
     def list_turns_of(self, sender: str) -> list[str]:
         """The turns that their messages began, or steered."""

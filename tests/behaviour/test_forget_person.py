@@ -1,0 +1,66 @@
+"""Somebody of a platform is known by a name and by an id, and both are gone afterwards (A18)."""
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from daemon.core.trust import Role, label_for_role
+from daemon.sessions.inbox import InboxMessage
+from daemon.store.erasing import FORGOTTEN, WordEraser
+from tests.fakes.house import Living, living
+from tests.fakes.openai import FakeOpenAI, by, says
+
+NAME, NUMBER = "Anna Kern", "4711081542"
+
+
+async def write(it: Living, text: str) -> None:
+    """In a chat of their own."""
+    label, role, session = label_for_role(Role.GUEST), Role.GUEST.value, f"telegram:{NUMBER}"
+    message = InboxMessage("telegram", NUMBER, session, session, text, text, label, role=role)
+    await it.settled((await it.house.client.inbox.accept(message)).row.turn)
+
+
+def list_texts(journal: Path) -> list[str]:
+    with closing(sqlite3.connect(journal)) as file:
+        return list(file.iterdump())
+
+
+async def test_by_a_name_the_id_goes_too_and_what_belongs_together_still_does(
+    tmp_path: Path,
+) -> None:
+    async with FakeOpenAI() as model, living(tmp_path, model) as it:
+        model.otherwise(by(lambda body: says("All right.")))
+        await it.house.store.write(lambda tx: tx.put_display_name(f"telegram:{NUMBER}", NAME))
+        await write(it, "I like tea")
+        await it.ask(f"Write to anna kern, whose number is {NUMBER}")
+        before = await it.house.store.read(lambda tx: [one.id for one in tx.list_all_turns(9)])
+        shown = await it.command("/forget --person anna kern")
+        assert NUMBER in shown and "the 1 turns that they" in shown
+        [code] = re.findall(r"([0-9a-f]{6}) does it", shown)
+        done = await it.command(f"/forget --person anna kern {code}")
+        assert done.startswith("Forgotten"), done
+        after = await it.house.store.read(lambda tx: [one.id for one in tx.list_all_turns(9)])
+        rows = await it.house.store.read(lambda tx: [tx.get_turn(one) for one in after])
+        sessions = {row.session for row in rows if row}
+        known = [
+            await it.house.store.read(lambda tx, one=one: tx.get_session(one)) for one in sessions
+        ]
+        found = await it.house.conversations.count()
+    assert after == before and all(known)
+    assert [
+        one
+        for one in list_texts(tmp_path / "journal.db")
+        if NUMBER in one or NAME.lower() in one.lower()
+    ] == []
+    assert any(re.fullmatch(r"telegram:9\d{14}", one) for one in sessions)
+    assert found <= 2  # what the owner said, its name replaced or gone
+
+
+def test_whole_words_go_in_whatever_letters_and_each_name_becomes_one_other() -> None:
+    erase = WordEraser(["I live in Lyon"], ["Anna", "4711"], lambda count: "1" * count).erase
+    text = 'anna and ANNA, not Annabel; 4711, {"id":4711,"x":"i live in lyon"} 14711'
+    other = f"forgotten-{'1' * 14}"
+    assert erase(text) == (
+        f'{other} and {other}, not Annabel; 9{"1" * 14}, {{"id":9{"1" * 14},"x":"{FORGOTTEN}"}} 14711'
+    )
