@@ -27,7 +27,7 @@ from memory.words import MONTHS, list_pairs
 
 GAP = timedelta(hours=4)
 MOST_ROWS = 60
-MAX_TEXT = 20_000
+MAX_TEXT, MAX_QUERY = 20_000, 2_000
 US = timedelta(microseconds=1)
 RELATIVE = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|since|recently|this morning|week(?:end)?"
@@ -68,7 +68,9 @@ INSERT OR REPLACE INTO state SELECT 'last_row', CAST(max(
     coalesce((SELECT CAST(value AS INTEGER) FROM state WHERE name = 'last_row'), 0)
 ) AS TEXT)
 """
-KNOWN = "SELECT 1 FROM said WHERE key = ? UNION ALL SELECT 1 FROM forgotten WHERE turn = ?"
+KNOWN = "SELECT id, sitting, label FROM said WHERE key = ?"
+GONE = "SELECT 1 FROM forgotten WHERE turn = ?"
+TRUSTED = "trusted"
 OF_TURN = "SELECT id, sitting FROM said WHERE key >= ?1 || ':' AND key < ?1 || ';'"
 
 
@@ -126,8 +128,8 @@ class Conversations:
         await self._database.run(work)
 
     async def search(self, query: str, scope: Scope, limit: int) -> list[Found]:
-        """The best first, by a weighted sum of signals."""
-        vectors = self._vectors
+        """The best first, by a weighted sum of signals. Of a long query its beginning counts."""
+        vectors, query = self._vectors, query[:MAX_QUERY]
         return await self._database.run(lambda file: search(file, query, scope, limit, vectors))
 
     async def use_embedder(self, embedder: Embedder | None) -> None:
@@ -164,7 +166,9 @@ class Conversations:
 
     async def forget_turns(self, turns: Iterable[str]) -> int:
         """All that was said in these; gives how many rows."""
-        return await self._database.run(lambda file: remove_turns(file, turns))
+        count = await self._database.run(lambda file: remove_turns(file, turns))
+        await self._database.checkpoint()
+        return count
 
 
 def remove_turns(file: sqlite3.Connection, turns: Iterable[str]) -> int:
@@ -178,7 +182,10 @@ def _to_us(at: datetime) -> int:
 
 def _add(file: sqlite3.Connection, one: Utterance) -> bool:
     text, at = one.text.strip()[:MAX_TEXT], _to_us(one.at)
-    if not text or file.execute(KNOWN, (one.key, one.key.partition(":")[0])).fetchone():
+    known = file.execute(KNOWN, (one.key,)).fetchone()
+    if known and known[2] != one.label == TRUSTED:
+        remove_rows(file, [known[:2]])  # the owner vouches for it now
+    elif known or not text or file.execute(GONE, (one.key.partition(":")[0],)).fetchone():
         return False
     sitting, place = _find_sitting(file, one.session, at)
     asks, dated = text.endswith(("?", "？")), bool(RELATIVE.search(text))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[float32]
 
 QUERY, DOCUMENT = 1, 2  # the token after [CLS] that says which it is; written as text it is split
-TOKENS, CHUNKS = 96, 8
+TOKENS, CHUNKS, MAX_CHARS = 96, 8, 8_000
 WIDTH = 384  # numbers of a vector
 KEPT = 256  # whose signs are kept of each pair of tokens; more find nothing more
 
@@ -85,7 +85,7 @@ class ColBert:
 
     def _embed_pieces(self, speaker: str, text: str) -> list["Vectors"]:
         head = self._tokenizer.encode(f"{speaker}:", add_special_tokens=False).ids[: TOKENS // 4]
-        body = self._tokenizer.encode(text, add_special_tokens=False).ids
+        body = self._tokenizer.encode(text[:MAX_CHARS], add_special_tokens=False).ids
         space = TOKENS - 2 - len(head)
         pieces = [body[at : at + space] for at in range(0, max(len(body), 1), space)][:CHUNKS]
         begin, end = self._tokenizer.encode("").ids[:2]

@@ -81,7 +81,7 @@ def read_key(key: str, text: str) -> str:
     if not found:
         return ""
     whose = {*re.split(r"[_-]", found["whose"])} - {USER}
-    named = all(part in text.casefold() for part in whose)
+    named = whose <= {*re.findall(r"\w+", text.casefold())}
     return found[0] if named else ""
 
 
@@ -123,6 +123,7 @@ UPDATE facts SET supersedes = coalesce(nullif(supersedes, ''), :old),
     pinned = max(pinned, (SELECT pinned FROM facts AS old WHERE old.id = :old))
 WHERE id = :id
 """
+UNPIN = "UPDATE facts SET pinned = 0 WHERE id = ?"
 HISTORY = f"""
 SELECT {COLUMNS} FROM facts INDEXED BY facts_key WHERE key = ? AND key <> '' AND {KNOWN}
 ORDER BY valid_to IS NULL DESC, at DESC, rowid DESC LIMIT ?
@@ -130,6 +131,11 @@ ORDER BY valid_to IS NULL DESC, at DESC, rowid DESC LIMIT ?
 DELETE_WEAKER = """
 DELETE FROM facts WHERE state = 'active' AND sameness = :sameness AND valid_to IS NULL
     AND owned < :owned AND text <> :text
+"""
+KEPT = ("key", "category")
+WEAKER = """
+SELECT key, category, pinned FROM facts WHERE state = 'active' AND sameness = :sameness
+    AND valid_to IS NULL AND owned < :owned AND text <> :text
 """
 DELETE_WAITING = "DELETE FROM facts WHERE state = 'pending' AND text = :text"
 FIND_KNOWN = """
@@ -192,9 +198,14 @@ def stamp(at: datetime) -> str:
 
 
 def add(database: sqlite3.Connection, row: dict[str, str | int]) -> str:
-    database.execute(DELETE_WEAKER, row)
+    weaker = database.execute(WEAKER, row).fetchone()
+    if weaker:
+        row |= {name: row[name] or had for name, had in zip(KEPT, weaker, strict=False)}
+        database.execute(DELETE_WEAKER, row)
     database.execute(DELETE_WAITING, row)
     [(fact_id, key)] = database.execute(ADD, row).fetchall()
+    if weaker and weaker[-1]:
+        database.execute(PIN, (True, fact_id))
     end_former(database, key)
     return str(fact_id)
 
@@ -205,6 +216,7 @@ def end_former(file: sqlite3.Connection, key: str) -> None:
     for (newer, since), (older, _) in pairwise(rows):
         file.execute(END, {"id": older, "at": since})
         file.execute(FOLLOW, {"id": newer, "old": older})
+        file.execute(UNPIN, (older,))
 
 
 def read(file: sqlite3.Connection, query: str, arguments: Sequence[object]) -> list[Fact]:
@@ -233,6 +245,8 @@ def recall(file: sqlite3.Connection, words: str, limit: int, pinned: int) -> lis
             break
         if hit.key:
             current, *former = read(file, HISTORY, (hit.key, MOST_FORMER))
+            if current.until:
+                continue  # nothing holds of this key any more
             hit = replace(current, former=tuple(former), score=hit.score)
         facts.setdefault(hit.id, hit)
     return [*facts.values()]

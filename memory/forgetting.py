@@ -25,6 +25,7 @@ UPDATE state SET value = CAST(min(
 MERGE = "INSERT INTO words (words) VALUES ('optimize')"
 
 LEAST_PHRASE = 8  # characters; a shorter one may stand anywhere
+HOLDING = "SELECT id, sitting FROM said WHERE instr(lower(text), lower(?))"
 OF_FACTS = "SELECT id, text, key, session FROM facts"
 OF_ROWS = """
 SELECT said.id, sitting, said.text, speaker, session FROM said
@@ -94,8 +95,10 @@ def _remove_facts(file: sqlite3.Connection, rows: Sequence[tuple[str, str]], end
     if rows:
         file.execute(STEP_BACK)
         file.execute(MERGE)
-        _forget_turns(file, {turn for turn, _ in rows} - {""})
+        _forget_turns(file, {turn for turn, _ in rows} | {ends} - {""})
         phrases = [text for _, text in rows if len(text) >= LEAST_PHRASE]
+        said = {row for one in phrases for row in file.execute(HOLDING, (one,))}
+        remove_rows(file, [*said])
         _add_words(file, phrases, ends, name=False)
 
 

@@ -14,4 +14,6 @@ CREATE TABLE forgotten_words (
     turn TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX said_own_speaker ON said (speaker) WHERE own = 1;
+
 PRAGMA user_version = 8;

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
+from memory.conversations import MAX_QUERY
 from memory.database import Database
 from memory.facts import (
     ACTIVE,
@@ -119,7 +120,9 @@ class Memory:
 
     async def reject(self, fact_id: str, by: str, at: datetime) -> bool:
         """A person says no: its text is gone, and the same text is not kept aside again."""
-        return await self._change(reject, fact_id, by, stamp(at))
+        done = await self._change(reject, fact_id, by, stamp(at))
+        await self.database.checkpoint()
+        return done
 
     async def pending(self, limit: int = MAX_PENDING) -> list[Fact]:
         """What waits for a person's yes, the oldest first."""
@@ -147,7 +150,7 @@ class Memory:
         words count more, and newer facts a little more than older ones. What held once stands
         behind what holds now.
         """
-        words = "" if self.is_empty else build_query(query)
+        words = "" if self.is_empty else build_query(query[:MAX_QUERY])
         if self.is_empty or not ((words and limit > 0) or pinned):
             return []
         return await self.database.run(lambda file: recall(file, words, limit, pinned))

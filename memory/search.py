@@ -38,8 +38,8 @@ SELECT rowid, -bm25({0}, 1.0, 1.0, 0.0) FROM {0} WHERE {0} MATCH ? ORDER BY rank
 """
 SPEAKERS = """
 WITH RECURSIVE names (name) AS (
-    SELECT min(speaker) FROM said
-    UNION ALL SELECT (SELECT min(speaker) FROM said WHERE speaker > name) FROM names
+    SELECT min(speaker) FROM said WHERE {0}
+    UNION ALL SELECT (SELECT min(speaker) FROM said WHERE {0} AND speaker > name) FROM names
     WHERE name IS NOT NULL
 )
 SELECT name FROM names WHERE name IS NOT NULL
@@ -157,7 +157,9 @@ def search(
     """The best first. What has no word of the question nor one beside it is no answer, but where
     its vectors are near.
     """
-    speakers = [name for (name,) in file.execute(SPEAKERS)]
+    # Those whose words may be found: a stranger's name takes no word out of the owner's question.
+    among = SPEAKERS.format("own = 1" if scope.own else "TRUE")
+    speakers = [name for (name,) in file.execute(among)]
     question = Question.read(query, speakers)
     if not (speakers and question.words and limit > 0):
         return []

@@ -18,7 +18,7 @@ from daemon.settings.paths import Paths
 if TYPE_CHECKING:
     from daemon.client.protocol import DaemonClient
 
-MAX_LISTED, BATCH, MAX_SHOWN = 1000, 1000, 200
+MAX_LISTED, BATCH, BATCH_BYTES, MAX_SHOWN = 1000, 1000, 500_000, 200
 IDS = {"nargs": "+", "help": "of `aidaemon memory pending`, or of `list`"}
 ACTIONS: Actions = {
     "list": ("what is remembered, the newest first", {"--json": "as a JSON list"}),
@@ -119,11 +119,14 @@ async def _ask(args: argparse.Namespace, client: "DaemonClient") -> str:
 
 def _render(found: dict[str, object], *, explain: bool) -> str:
     """One hit: when, where and by whom, and the words."""
+    from daemon.services.approvals import make_visible  # lazy: brings the store
+
     words = " ".join(str(found["text"]).split())
-    words = words if len(words) <= MAX_SHOWN else f"{words[:MAX_SHOWN]} …"
+    words = make_visible(words if len(words) <= MAX_SHOWN else f"{words[:MAX_SHOWN]} …")
     mark = "" if found["label"] == "trusted" else ", from outside"
-    who = f", {found['speaker']}" if found["speaker"] else ""
-    line = f"{str(found['at'])[:10]}  {found['session']}{who}{mark}\n    {words}"
+    who = f", {make_visible(str(found['speaker']))}" if found["speaker"] else ""
+    where = make_visible(str(found["session"]))
+    line = f"{str(found['at'])[:10]}  {where}{who}{mark}\n    {words}"
     why = found["why"]
     if explain and isinstance(why, dict):
         parts = " ".join(f"{name} {value:+.3f}" for name, value in why.items())
@@ -177,16 +180,18 @@ async def _export(file: Path | None, client: "DaemonClient") -> str:
 
 
 def _read_batches(file: Path) -> Iterator[list[dict[str, object]]]:
-    from daemon.recall.export_files import ExportError, read_export  # lazy: for this command only
+    from daemon.recall.export_files import read_export  # lazy: for this command only
 
-    batch = list[dict[str, object]]()
+    batch, size = list[dict[str, object]](), 0
     try:
         for line in read_export(file):
-            batch.append(line.model_dump(mode="json"))
-            if len(batch) == BATCH:
+            given = line.model_dump(mode="json")
+            size += len(json.dumps(given))
+            if batch and (len(batch) == BATCH or size > BATCH_BYTES):
                 yield batch
-                batch = []
-    except ExportError as error:
+                batch, size = [], len(json.dumps(given))
+            batch.append(given)
+    except AidaemonError as error:
         if batch:
             yield batch
         raise AidaemonError(

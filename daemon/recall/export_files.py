@@ -3,6 +3,7 @@ archive or folder, and our own lines of JSON (CONTRACT, `aidaemon memory import`
 """
 
 import json
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,10 +16,21 @@ from pydantic import ValidationError
 
 from daemon.core.errors import AidaemonError
 from daemon.recall.imports import ImportedLine
+from memory.conversations import MAX_TEXT
 
 Json = Mapping[str, Any]
 Reader = Callable[[Json], Iterator[ImportedLine]]
 USERS = "users.json"
+MAX_MEMBER = 100_000_000  # bytes of one file of an archive
+# Of a file that is damaged, encrypted or packed in a way that is not known, too.
+ZIP_ERRORS = (
+    OSError,
+    BadZipFile,
+    UnicodeDecodeError,
+    RuntimeError,
+    NotImplementedError,
+    zlib.error,
+)
 
 
 class ExportError(AidaemonError):
@@ -36,23 +48,23 @@ def read_export(path: Path) -> Iterator[ImportedLine]:
             yield from _read_slack(ZipFolder(path), path)
         else:
             yield from _read_file(path)
-    except (OSError, BadZipFile, UnicodeDecodeError) as error:
+    except ZIP_ERRORS as error:
         raise AidaemonError(f"{path} cannot be read: {error}") from error
 
 
 def _read_file(path: Path) -> Iterator[ImportedLine]:
     """One JSON document is a program's; else each line is a message."""
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8-sig") as file:
         first = next(filter(str.strip, file), "{}")
     try:
         whole = json.loads(first)
     except (json.JSONDecodeError, RecursionError):
-        whole = _load(path.read_text(encoding="utf-8"), path)
+        whole = _load(path.read_text(encoding="utf-8-sig"), path)
     if isinstance(whole, dict) and (reader := _find_reader(whole)):
         with _naming(path):
             yield from reader(whole)
         return
-    with path.open(encoding="utf-8") as lines:
+    with path.open(encoding="utf-8-sig") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 with _naming(path, number):
@@ -77,7 +89,7 @@ def _read_telegram(chat: Json) -> Iterator[ImportedLine]:
     """`text` is a string, or a list of strings and of marked parts. Times without a zone are those
     of the machine that exported; seconds since 1970 stand beside them.
     """
-    session = f"telegram {chat.get('name') or chat.get('id') or 'chat'}"
+    session, place = f"telegram {chat.get('name') or chat.get('id') or 'chat'}", chat.get("id")
     for one in chat["messages"]:
         parts = one.get("text", "")
         parts = parts if isinstance(parts, list) else [parts]
@@ -85,7 +97,8 @@ def _read_telegram(chat: Json) -> Iterator[ImportedLine]:
         stamp = one.get("date_unixtime")
         at = datetime.fromtimestamp(int(stamp), UTC) if stamp else one.get("date")
         if one.get("type") == "message" and text.strip():
-            yield _make_line(str(one["id"]), session, one.get("from") or "", at, text)
+            number = f"{place}/{one['id']}" if place else str(one["id"])
+            yield _make_line(number, session, one.get("from") or "", at, text)
 
 
 def _read_discord(whole: Json) -> Iterator[ImportedLine]:
@@ -107,7 +120,7 @@ def _read_slack(folder: Path | ZipFolder, path: Path) -> Iterator[ImportedLine]:
     with _naming(path / USERS):
         names = {
             one["id"]: one.get("real_name") or one.get("name") or one["id"]
-            for one in _load(users.read_text(encoding="utf-8"), path)
+            for one in _load(_read(users), path)
         }
     for conversation in sorted(folder.iterdir(), key=lambda one: one.name):
         if not conversation.is_dir():
@@ -116,8 +129,17 @@ def _read_slack(folder: Path | ZipFolder, path: Path) -> Iterator[ImportedLine]:
             if PurePosixPath(day.name).suffix != ".json":
                 continue
             with _naming(path / conversation.name / day.name):
-                messages = _load(day.read_text(encoding="utf-8"), path / conversation.name)
+                messages = _load(_read(day), path / conversation.name)
                 yield from _read_slack_day(messages, f"slack {conversation.name}", names)
+
+
+def _read(file: Path | ZipFolder) -> str:
+    """Not what would fill the memory."""
+    with file.open("rb") as stream:
+        data = stream.read(MAX_MEMBER + 1)
+    if len(data) > MAX_MEMBER:
+        raise ExportError(f"{file.name} has more than {MAX_MEMBER // 1_000_000} MB")
+    return data.decode("utf-8-sig")
 
 
 def _read_slack_day(
@@ -138,10 +160,13 @@ def _make_line(id: str, session: str, sender: str, at: Any, text: str) -> Import
 
 
 def _clean(line: Json) -> dict[str, object]:
-    """Half of a pair of signs, such as programs leave that cut texts, is no text."""
+    """Half of a pair of signs, such as programs leave that cut texts, is no text; and of a text
+    that is longer than what is kept the beginning.
+    """
+    cut = {"text": line["text"][:MAX_TEXT]} if isinstance(line.get("text"), str) else {}
     return {
         name: given.encode(errors="replace").decode() if isinstance(given, str) else given
-        for name, given in line.items()
+        for name, given in {**line, **cut}.items()
     }
 
 
@@ -150,8 +175,8 @@ def _load(text: str, path: Path) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise ExportError(f"{path}, line {error.lineno}: {error.msg}") from error
-    except RecursionError as error:
-        raise ExportError(f"{path}: nested too deeply for a file of messages") from error
+    except (RecursionError, ValueError) as error:
+        raise ExportError(f"{path}: not a file of messages ({error})") from error
 
 
 @contextmanager
@@ -166,5 +191,7 @@ def _naming(path: Path, line: int = 0) -> Iterator[None]:
         raise ExportError(f"{where}: {place}: {first['msg']}") from error
     except json.JSONDecodeError as error:
         raise ExportError(f"{where}: {error.msg}") from error
-    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
+    except UnicodeDecodeError:
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise ExportError(f"{where}: not as it is exported: {error!r}") from error

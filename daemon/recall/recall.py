@@ -64,7 +64,7 @@ class MemoryRecall:
                 MemoryHit(one.id, describe_fact(one), Label(one.label), _is_owned(one))
                 for one in facts
             ),
-            *_fit(fresh[:count]),
+            *_fit(fresh[:count], session),
         )
 
     async def keep(self, text: str, turn: Turn) -> None:
@@ -86,12 +86,15 @@ def _is_owned(fact: Fact) -> bool:
     return all(one.owned for one in (fact, *fact.former))
 
 
-def _fit(said: Sequence[Found]) -> Iterator[MemoryHit]:
-    """As the model is shown it, up to a budget."""
+def _fit(said: Sequence[Found], session: str) -> Iterator[MemoryHit]:
+    """As the model is shown it, up to a budget. What was said elsewhere is private here: others may
+    read this session.
+    """
     space = MAX_TOTAL
     for one in said:
         if space < MIN_CHARS:
             return
         text = describe_found(one, min(MAX_CHARS, space))
         space -= len(text)
-        yield MemoryHit(one.key, text, Label(one.label), owned=False, private=one.private)
+        is_private = one.private or one.session != session
+        yield MemoryHit(one.key, text, Label(one.label), owned=False, private=is_private)

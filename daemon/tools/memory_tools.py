@@ -5,6 +5,7 @@ is theirs.
 
 import re
 from collections.abc import Awaitable, Callable
+from itertools import islice
 
 from daemon.core import value
 from daemon.core.provenance import find_taint, is_owners_text, list_typed
@@ -17,8 +18,8 @@ from memory.facts import ACTIVE, Fact, FactSource, MemoryFull, normalize
 from memory.memory import Memory
 from memory.search import Found, Scope
 
-MAX_HITS, MAX_LINE, MAX_SHOWN, SHOWN_FORMER = 8, 2000, 1000, 3
-ROLES = {OWNER_NAME: "the user", "assistant": "your answer"}
+MAX_HITS, MAX_LINE, MAX_SHOWN, SHOWN_FORMER, MAX_PLACES = 8, 2000, 1000, 3, 20
+ROLES = {OWNER_NAME: "the user", "assistant": "your answer", "quoted": "text that was pasted"}
 KEPT_ASIDE = (
     "kept aside, not remembered: this conversation has read text from outside. Nothing uses it"
     " before the owner says yes: it waits for /memory pending. Tell them so."
@@ -66,7 +67,8 @@ def is_ordered(said: str, fact: str) -> bool:
     if not words:
         return False
     for line in filter(lambda line: len(line) <= MAX_LINE, said.splitlines()):
-        for found in re.finditer(rf"(?<!\w){words}(?!\w)", line, re.IGNORECASE):
+        places = re.finditer(rf"(?<!\w){words}(?!\w)", line, re.IGNORECASE)
+        for found in islice(places, MAX_PLACES):
             before, after = line[: found.start()], line[found.end() :]
             if not re.match(r"[.!]*\s*$|[.!]+\s", after):
                 continue
@@ -214,6 +216,8 @@ def is_owners(said: Found) -> bool:
 
 def describe_found(one: Found, chars: int) -> str:
     """On one line: when, where and by whom it was said, and the words."""
-    words = " ".join(one.text.split())
+    words, session = " ".join(one.text.split()), " ".join(one.session.split())
     words = words if len(words) <= chars else f"{words[: max(chars - 2, 0)]} …"
-    return f"{one.at:%Y-%m-%d}, {one.session}, {ROLES.get(one.role, one.speaker)}: {words}"
+    who = ROLES.get(one.role) or f"another person ({' '.join(one.speaker.split())})"
+    mark = "" if one.label == Label.TRUSTED.value else ", from outside"
+    return f"{one.at:%Y-%m-%d}, {session}, {who}{mark}: {words}"

@@ -125,11 +125,16 @@ async def test_what_is_imported_is_found_with_its_why_beside_a_daemon_and_withou
         assert first[0] == "2025-05-07  mel, Mel, from outside"
         assert first[1].strip() == LINES[0]["text"]
         assert "words +0.600" in first[2] and "speaker +0.300" in first[2]
-    done = aidaemon("memory", "import", str(file), "--trusted", home=home)
+    done = aidaemon("memory", "import", str(file), home=home)
     assert done.stdout == "Imported 0 of 3 messages; 3 were there already.\n"
     done = aidaemon("memory", "search", "pottery", "--json", "--k", "1", home=home)
+    assert [one["label"] for one in json.loads(done.stdout)] == ["untrusted"]
+    for count in ("3 of 3 messages", "0 of 3 messages; 3 were there already"):
+        done = aidaemon("memory", "import", str(file), "--trusted", home=home)
+        assert done.stdout == f"Imported {count}.\n"  # the owner vouches for it now
+    done = aidaemon("memory", "search", "pottery", "--json", "--k", "1", home=home)
     [found] = json.loads(done.stdout)
-    assert (found["text"], found["label"]) == (LINES[2]["text"], "untrusted")
+    assert (found["text"], found["label"]) == (LINES[2]["text"], "trusted")
     assert {"id", "at", "text", "score", "why"} <= found.keys()
     done = aidaemon("memory", "status", "--json", home=home)
     assert json.loads(done.stdout)["rows"] == 3

@@ -3,12 +3,13 @@
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 
 from daemon.core.errors import AidaemonError
-from daemon.recall.export_files import ExportError, read_export
+from daemon.recall.export_files import MAX_MEMBER, ExportError, read_export
+from memory.conversations import MAX_TEXT
 
 CHAT = {
     "name": "Family", "type": "private_group", "id": 7,
@@ -56,8 +57,8 @@ def file(tmp_path: Path) -> Path:
 def test_a_chat_of_telegram_is_read(file: Path, indent: int | None) -> None:
     file.write_text(json.dumps(CHAT, indent=indent))
     said = [
-        ("telegram Family", "2", "Ann", "See https://example.org please"),
-        ("telegram Family", "3", "", "Nobody's"),
+        ("telegram Family", "7/2", "Ann", "See https://example.org please"),
+        ("telegram Family", "7/3", "", "Nobody's"),
     ]
     assert read(file) == said
     assert next(read_export(file)).at == datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -178,3 +179,27 @@ def test_an_archive_of_slack_with_odd_users_is_named(tmp_path: Path) -> None:
     (tmp_path / "slack" / "users.json").write_text('{"a": 1}')
     with pytest.raises(ExportError, match=r"users\.json"):
         read(tmp_path / "slack")
+
+
+@pytest.mark.parametrize("ts", ["inf", "1e300", "-1e300"])
+def test_a_day_of_slack_with_an_odd_time_is_named(tmp_path: Path, ts: str) -> None:
+    folder = tmp_path / "slack" / "general"
+    folder.mkdir(parents=True)
+    (tmp_path / "slack" / "users.json").write_text("[]")
+    (folder / "1.json").write_text(json.dumps([{"type": "message", "ts": ts, "text": "x"}]))
+    with pytest.raises(ExportError, match=r"1\.json"):
+        read(tmp_path / "slack")
+
+
+def test_a_member_of_an_archive_that_is_far_too_large_is_refused(file: Path) -> None:
+    with ZipFile(file, "w", ZIP_DEFLATED) as archive:
+        archive.writestr("users.json", " " * (MAX_MEMBER + 1))
+    with pytest.raises(ExportError, match="more than 100 MB"):
+        read(file)
+
+
+def test_a_long_text_is_cut_to_what_is_kept_and_a_byte_order_mark_is_none(file: Path) -> None:
+    line = {"id": "1", "session": "s", "at": "2026-01-01T00:00:00Z", "text": "x" * 900_000}
+    file.write_text(json.dumps(line), encoding="utf-8-sig")
+    [(_, _, _, text)] = read(file)
+    assert len(text) == MAX_TEXT

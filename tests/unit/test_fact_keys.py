@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from daemon.tools.memory_tools import describe_fact
 from memory.conversations import Conversations
 from memory.facts import FactSource, read_key
 from memory.memory import Memory
-from memory.search import Utterance
+from memory.search import Scope, Utterance
 from memory.statements import FactChoice
 
 MONDAY = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -79,6 +80,7 @@ async def test_two_people_are_never_one(memory: Memory) -> None:
         ("User.City", "I live in Lyon", "user.city"),
         ("user_sister.city", "My sister is in Rome", "user_sister.city"),
         ("user_sister.city", "She is in Rome", ""),
+        ("ann.birthday", "Annabelle has her birthday in June", ""),
         ("anna_k.phone", "Anna K.: 0170", "anna_k.phone"),
         ("city", "I live in Lyon", ""),
         ("user.city; drop", "x", ""),
@@ -174,3 +176,57 @@ async def test_a_fact_without_a_key_gets_one_and_ends_what_it_takes_the_place_of
     [fact] = await memory.recall("Paris", 5)
     assert [one.text for one in fact.former] == ["I live in Lyon"]
     assert (await memory.list_statements("owner", 20)).rows == 0
+
+
+async def test_a_key_that_nothing_holds_of_any_more_tells_nothing_old_as_new(
+    memory: Memory,
+) -> None:
+    await keep(memory, "I live in Berlin", "user.city")
+    await keep(memory, "I live in Paris", "user.city", days=1)
+    await keep(memory, "I live in Paris", "user.home", days=2)
+    assert [(one.text, one.until) for one in await memory.recall("Berlin live", 5)] == [
+        ("I live in Paris", None)
+    ]
+
+
+async def test_the_owners_form_of_a_fact_takes_over_its_key_and_pin(memory: Memory) -> None:
+    at = MONDAY
+    first = await memory.remember(
+        "i live in lyon.", at=at, source="s", owned=False, where=FactSource(key="user.city")
+    )
+    await memory.pin(first)
+    await memory.remember("I live in Lyon", at=at, source="s")
+    [fact] = await memory.facts(5)
+    assert (fact.text, fact.key, bool(fact.pinned)) == ("I live in Lyon", "user.city", True)
+
+
+async def test_what_was_unpinned_is_not_pinned_again_by_being_said_again(memory: Memory) -> None:
+    await memory.pin(await keep(memory, "I live in Lyon", "user.city"))
+    now = await keep(memory, "I live in Paris", "user.city", days=1)
+    await memory.pin(now, pinned=False)
+    await keep(memory, "I live in Paris", "user.city", days=2)
+    assert await memory.recall("", 0, pinned=5) == []
+
+
+async def test_what_was_said_twice_is_gone_with_the_fact(memory: Memory) -> None:
+    spoken = await Conversations.open(memory.database)
+    await spoken.add(
+        [said("Remember that my PIN is 4711", "t1"), said("Again: my PIN is 4711", "t2")]
+    )
+    fact = await keep(memory, "my PIN is 4711", "")
+    await memory.forget(fact, "t9")
+    await spoken.add([said("Forget that my PIN is 4711", "t9")])
+    assert await spoken.count() == 0
+
+
+async def test_a_strangers_name_takes_no_word_out_of_the_owners_question(memory: Memory) -> None:
+    spoken = await Conversations.open(memory.database)
+    await spoken.add([said("My dentist is Doctor Gut in the Karlstrasse", "t1")])
+    stranger = replace(
+        said("hello", "t2", "mail", own=False), speaker="dentist.karlstrasse@evil.example"
+    )
+    await spoken.add([stranger])
+    found = await spoken.search("Is my dentist in the Karlstrasse?", Scope(), 5)
+    assert [one.text for one in found if one.fits] == [
+        "My dentist is Doctor Gut in the Karlstrasse"
+    ]

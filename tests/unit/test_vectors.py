@@ -159,7 +159,7 @@ async def test_a_file_of_schema_4_opens_and_all_its_rows_wait_for_vectors(tmp_pa
     with closing(sqlite3.connect(path)) as file:
         file.executescript(
             "DROP TRIGGER vectors_added; DROP TRIGGER vectors_removed; DROP TABLE vectors;"
-            "DROP TABLE unembedded; DROP INDEX facts_pinned; DROP INDEX facts_key; DROP TABLE forgotten; DROP TABLE forgotten_words;"
+            "DROP TABLE unembedded; DROP INDEX facts_pinned; DROP INDEX facts_key; DROP TABLE forgotten; DROP INDEX said_own_speaker; DROP TABLE forgotten_words;"
             " ALTER TABLE facts DROP COLUMN pinned;"
             "PRAGMA user_version = 4;"
         )
