@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from memory.conversations import remove_rows, remove_turns
+from memory.search import SOURCE, UTTERANCE, WORD_COLUMNS, Utterance, read_fields
+from memory.words import MAX_WORDS, list_pairs, list_words
 
 FORGET = """
 DELETE FROM facts WHERE id IN (
@@ -26,6 +28,13 @@ MERGE = "INSERT INTO words (words) VALUES ('optimize')"
 
 LEAST_PHRASE = 8  # characters; a shorter one may stand anywhere
 HOLDING = "SELECT id, sitting FROM said WHERE instr(lower(text), lower(?))"
+WITH_WORDS = f"""
+SELECT said.id, {UTTERANCE} FROM {SOURCE} WHERE said.id IN (
+    SELECT rowid FROM own_words WHERE own_words MATCH ?1
+    UNION ALL SELECT rowid FROM other_words WHERE other_words MATCH ?1
+) ORDER BY said.id DESC LIMIT ?2
+"""
+IMPORTED = "import:"
 OF_FACTS = "SELECT id, text, key, session FROM facts"
 OF_ROWS = """
 SELECT said.id, sitting, said.text, speaker, session FROM said
@@ -88,6 +97,28 @@ def forget_person(
     count = len(gone) + remove_rows(file, rows) + _forget_turns(file, turns)
     _add_words(file, names, "", name=True)
     return count
+
+
+def list_said(file: sqlite3.Connection, words: str, limit: int) -> list[tuple[int, Utterance]]:
+    """What was said with all these words, by its row, the newest first."""
+    terms = [*list_pairs(words), *list_words(words)]
+    quoted = " AND ".join(f'"{one}"' for one in dict.fromkeys(terms[:MAX_WORDS]))
+    query = f"{WORD_COLUMNS} : ({quoted})"
+    found = file.execute(WITH_WORDS, (query, limit)).fetchall() if quoted else []
+    return [(row, Utterance(*read_fields(one))) for row, *one in found]
+
+
+def forget_said(file: sqlite3.Connection, row: int) -> bool:
+    """This row, with all of its turn; False when there is none."""
+    found = file.execute("SELECT id, sitting, key FROM said WHERE id = ?", (row,)).fetchone()
+    if not found:
+        return False
+    *place, key = found
+    if key.startswith(IMPORTED):
+        remove_rows(file, [(place[0], place[1])])
+    else:
+        _forget_turns(file, [key.partition(":")[0]])
+    return True
 
 
 def _remove_facts(file: sqlite3.Connection, rows: Sequence[tuple[str, str]], ends: str) -> None:

@@ -42,7 +42,16 @@ from memory.facts import (
     set_aside,
     stamp,
 )
-from memory.forgetting import Forgotten, delete, forget_person, read_forgotten, set_forgotten
+from memory.forgetting import (
+    Forgotten,
+    delete,
+    forget_person,
+    forget_said,
+    list_said,
+    read_forgotten,
+    set_forgotten,
+)
+from memory.search import Utterance
 from memory.statements import FactChoice, StatementPage, keep_chosen, list_statements
 from memory.words import MAX_WORDS, WORD
 
@@ -203,6 +212,18 @@ class Memory:
         id. `turn`: what forgets it, and holds its words until it ends.
         """
         removed = await self._change(delete, fact_id, turn)
+        if removed:
+            await self.database.checkpoint()
+            self.forgot.set()
+        return removed
+
+    async def list_said(self, words: str, limit: int) -> list[tuple[int, Utterance]]:
+        """What was said with all these words, by its number, the newest first."""
+        return await self.database.run(lambda file: list_said(file, words, limit))
+
+    async def forget_said(self, row: int) -> bool:
+        """Remove this, with all of its turn; False when there is none of that number."""
+        removed = await self._change(forget_said, row)
         if removed:
             await self.database.checkpoint()
             self.forgot.set()

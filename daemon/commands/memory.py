@@ -16,7 +16,7 @@ from daemon.store.erasing import NameTaken
 from memory.conversations import Conversations
 from memory.facts import ACTIVE, Fact
 from memory.memory import Memory
-from memory.search import Found, Scope
+from memory.search import Scope, Utterance
 
 MEMORY_WAITS = (
     "Something is to be remembered that came from another person, or from a conversation that had"
@@ -38,6 +38,8 @@ All that they said would go, what memory has that names them, and the {turns} tu
 began. In what else was said each of these names would be replaced, wherever it stands as a word \
 of its own. It cannot be undone; backups that hold a name are deleted.
 /forget --person {name} {code} does it."""
+NOTHING_FITS = "Nothing was forgotten: nothing in memory has all these words, or this id."
+SAID = re.compile(r"s\d{1,15}")
 CODE = re.compile(r"[0-9a-f]{6}")
 ALSO_GONE = (
     "The turns in which it was said go, too: their words leave the journal as soon as they have"
@@ -105,13 +107,30 @@ class MemoryCommands:
             else await self.facts.matching(call.argument, LISTED)
         )
         if not facts:
-            return "Nothing was forgotten: no memory has all these words, or this id."
+            return await self._forget_said(words)
         if len(facts) > 1 and not by_id:
             shown = "\n".join(map(_render, facts))
             return f"Nothing was forgotten yet. These fit; /forget ID removes one:\n{shown}"
         gone = [fact for fact in facts if await self.facts.forget(fact.id)]
         dates = ", ".join(f"{one.id[:ID_CHARS]} of {one.at:%Y-%m-%d}" for one in gone)
         return f"Forgotten: {dates}. {ALSO_GONE}"
+
+    async def _forget_said(self, words: Sequence[str]) -> str:
+        """What was said, by its number; by words it is only listed."""
+        rows = [int(one[1:]) for one in words if SAID.fullmatch(one)]
+        if len(rows) == len(words):
+            gone = [row for row in rows if await self.facts.forget_said(row)]
+            missing = [f"s{row}" for row in rows if row not in gone]
+            told = f"Forgotten: {', '.join(f's{row}' for row in gone)}. {ALSO_GONE}" if gone else ""
+            lost = f"There is no {', '.join(missing)}." if missing else ""
+            return " ".join(filter(None, (told, lost))) or NOTHING_FITS
+        found = await self.facts.list_said(" ".join(words), PAGE)
+        if not found:
+            return NOTHING_FITS
+        shown = "\n".join(f"s{row} {_render_said(one)[2:]}" for row, one in found)
+        return (
+            f"Nothing was forgotten yet. This was said; /forget sNUMBER removes one turn:\n{shown}"
+        )
 
     async def _forget_person(self, words: list[str]) -> str:
         """First what would go, then, by its code, it goes."""
@@ -262,7 +281,7 @@ def _render(fact: Fact, *, whole: bool = False) -> str:
     return f"- {fact.id[:ID_CHARS]} ({', '.join(terms)})\n    {text}"
 
 
-def _render_said(one: Found) -> str:
+def _render_said(one: Utterance) -> str:
     """When, where and by whom, and the words."""
     mark = "" if one.label == Label.TRUSTED.value else ", from outside"
     who = f", {make_visible(one.speaker)}" if one.speaker else ""

@@ -26,6 +26,7 @@ from memory.memory import Memory
 
 EVERY_S, RETRY_S = 600.0, 5.0
 LEAST_NAME = 3
+COMMANDS = ("/forget", "/memory")  # their answers show what is remembered
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +137,7 @@ class Forgetter:
     ) -> None:
         await asyncio.to_thread(self.inbox.remove_turns, turns)
         await self.versions.remove_turns(turns)
-        await self.store.write(lambda tx: (tx.prune_turns(turns), tx.blank_commands("/forget")))
+        await self.store.write(lambda tx: _blank(tx, turns))
         try:
             await self._erase(phrases, names)
         except NameTaken as error:
@@ -148,6 +149,12 @@ class Forgetter:
         if isinstance(self.store, SqliteStore):
             words = WordEraser(phrases, names, _make_digits) if phrases or names else None
             await self.store.erase(words, only_try=only_try)
+
+
+def _blank(tx: Tx, turns: Sequence[str]) -> None:
+    tx.prune_turns(turns)
+    for command in COMMANDS:
+        tx.blank_commands(command)
 
 
 def _list_busy(tx: Tx, turns: Collection[str], now: datetime) -> set[str]:

@@ -163,3 +163,29 @@ async def test_a_name_that_is_a_word_of_the_journals_own_leaves_it_whole(
         assert "Lyon" in await home.ask("Go on", "one")
     async with running_daemon(place, config) as daemon:
         assert "Lyon" in await Home(daemon, model).ask("Go on", "one")
+
+
+async def test_what_was_said_and_is_no_fact_is_forgotten_by_its_number(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place = tmp_path / "home"
+    async with running_daemon(place, scripted(model.base_url, USERS)) as daemon:
+        home = Home(daemon, model)
+        model.script(says(f"A fine cat, {SECRET}."))
+        await home.ask(f"I have seen {SECRET}, my old cat")
+        await say_as_editor(home, "The cat of the editor is called Mia")
+        lines = [
+            {"id": "1", "session": "x", "at": "2026-01-01T00:00:00Z", "text": f"imported {SECRET}"}
+        ]
+        await daemon.post("/v1/memories/import", lines=lines)
+        await home.until_indexed(5)
+        shown = await command(home, f"/forget {SECRET}")
+        rows = re.findall(r"(s\d+) 20\d\d-", shown)
+        assert "Nothing was forgotten yet" in shown and len(rows) == 3
+        assert "Mia" in await command(home, "/forget cat editor")
+        done = await command(home, f"/forget {rows[0]} {rows[1]} s999")
+        assert "Forgotten: " in done and "There is no s999" in done
+        await command(home, f"/forget {rows[2]}")
+        await until_gone(place)
+        assert "Nothing was forgotten: nothing in memory" in await command(home, "/forget zzz")
+        assert "Mia" in await command(home, "/forget cat editor")

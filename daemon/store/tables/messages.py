@@ -12,6 +12,9 @@ from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, fr
 INBOX = RowMapper(InboxRow, "inbox")
 OPEN = "state IN ('new', 'ordered')"  # as the index inbox_open has it
 RENEW = "UPDATE inbox SET state = 'new', steers = '' WHERE id = ?"
+BLANK_ANSWERS = """UPDATE outbox SET body = '' WHERE kind = 'command' AND state = 'sent'
+    AND turn IN (SELECT turn FROM inbox WHERE state IN ('command', 'ordered')
+    AND body LIKE ?1 || '%')"""
 BLANK_COMMANDS = """UPDATE inbox SET body = ?1 WHERE state IN ('command', 'ordered')
     AND body LIKE ?1 || '%'"""
 FIND_SENDERS = """SELECT person FROM display_names WHERE lower(name) = lower(?1)
@@ -75,8 +78,12 @@ class MessageTables(Table):
     get_turn_input = Get[[str], InboxRow](INBOX, "WHERE turn = ? ORDER BY n LIMIT 1")
     """The message that began, or will begin, this turn."""
 
-    blank_commands = Run[[str]](BLANK_COMMANDS)
-    """Of commands that begin so nothing else is kept: not what was to be forgotten."""
+    def blank_commands(self, word: str) -> None:
+        """Of commands that begin so nothing else is kept, nor what was answered: it may show what
+        is to be forgotten.
+        """
+        self._run(BLANK_ANSWERS, word)
+        self._run(BLANK_COMMANDS, word)
 
     def find_senders(self, name: str) -> list[str]:
         """Who is called so, or has this id: as messages name their senders."""
