@@ -118,7 +118,7 @@ def _split(text: str) -> Iterator[str]:
 
 def _keep(file: sqlite3.Connection, choice: FactChoice) -> bool:
     one, category = choice.statement, choice.category.strip().casefold()
-    category = category if CATEGORY.fullmatch(category) else ""
+    category = category if CATEGORY.fullmatch(category) and category != "reflection" else ""
     key = read_key(choice.key, one.text)
     if one.table == "facts":
         changed = file.execute(NAME, (key, category, one.key)).rowcount
@@ -126,7 +126,7 @@ def _keep(file: sqlite3.Connection, choice: FactChoice) -> bool:
         return bool(changed)
     if not file.execute("SELECT 1 FROM said WHERE key = ?", (one.key,)).fetchone():
         return False
-    turn = one.key.partition(":")[0]
+    turn = "" if one.key.startswith("import:") else one.key.partition(":")[0]
     row: dict[str, str | int] = {
         "id": uuid4().hex,
         "text": one.text,

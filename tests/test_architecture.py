@@ -53,14 +53,14 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/ops": 9_110,
     "daemon/outbox": 11_460,
     "daemon/providers": 24_900,
-    "daemon/recall": 6_760,
+    "daemon/recall": 6_950,
     "daemon/services": 2_890,
     "daemon/sessions": 10_040,
     "daemon/settings": 10_550,
-    "daemon/store": 16_450,
+    "daemon/store": 16_500,
     "daemon/tools": 114_550,
     "daemon/triggers": 23_840,
-    "memory": 12_900,
+    "memory": 12_920,
 }
 TOP_LEVEL = {
     "pyproject.toml",

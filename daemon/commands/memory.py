@@ -151,7 +151,7 @@ class MemoryCommands:
         try:
             done = await self.forgetter.forget_person(person)
         except NameTaken as error:
-            return f"Nothing was forgotten: {error}. Their messages can go by their id."
+            return f"Nothing was forgotten: {error}."
         later = f" {done.waiting} are at work or on their way; they follow." * bool(done.waiting)
         lines = [f"Forgotten, in memory ({done.rows} entries), journal and files.{later}"]
         if done.files.removed:

@@ -101,8 +101,11 @@ class Forgetter:
                 phrases = [one for one, turn in known.phrases.items() if turn not in busy]
                 if ready or phrases or known.names:
                     await self._remove(ready, phrases, [*known.names])
-                    await self.memory.set_forgotten(ready, [*phrases, *known.names])
-                    self.stale |= self.reload(None)
+                    working = self.reload(None)
+                    # What works now may write a name once more: it is looked for again.
+                    names = [] if working else [*known.names]
+                    await self.memory.set_forgotten(ready, [*phrases, *names])
+                    self.stale |= working
                 waiting = len(busy)
             self.stale = self.reload(self.stale) if self.stale else set()
             return waiting + len(self.stale)
@@ -113,7 +116,7 @@ class Forgetter:
 
     async def forget_person(self, person: NamedPerson) -> Removed:
         """Remove all that they said and every name of theirs, from memory, journal and files. After
-        a kill it goes on at the next start, all but the files: who says it again has them removed.
+        a kill it goes on at the next start; files go first, while all ids are known.
         Raises NameTaken: nothing was changed then.
         """
         eraser = WordEraser((), person.names, _make_digits)
@@ -121,7 +124,10 @@ class Forgetter:
         def names_them(text: str) -> bool:
             return bool(eraser.pattern.search(text))
 
+        if running := await self.store.read(lambda tx: _count_running(tx, person.turns)):
+            raise NameTaken(f"{running} of their turns are at work; stop them, or wait")
         await self._erase((), person.names, only_try=True)
+        files = await asyncio.to_thread(remove_file_traces, self.paths, eraser.pattern)
         told = dict.fromkeys((*person.names, *map(str.casefold, person.names)))
         rows = await self.memory.forget_person([*told], person.senders, person.turns, names_them)
         try:
@@ -129,7 +135,6 @@ class Forgetter:
         except sqlite3.Error as error:
             log.warning("the journal removes a person later: %s", error)
             waiting = 1
-        files = await asyncio.to_thread(remove_file_traces, self.paths, eraser.pattern)
         return Removed(rows, waiting, files)
 
     async def _remove(
@@ -138,6 +143,14 @@ class Forgetter:
         await asyncio.to_thread(self.inbox.remove_turns, turns)
         await self.versions.remove_turns(turns)
         await self.store.write(lambda tx: _blank(tx, turns))
+        try:
+            await self._erase(phrases, names)
+        except NameTaken:
+            for one in phrases:  # one that cannot go holds up no other
+                await self._try_erase([one], ())
+            await self._try_erase((), names)
+
+    async def _try_erase(self, phrases: Sequence[str], names: Sequence[str]) -> None:
         try:
             await self._erase(phrases, names)
         except NameTaken as error:
@@ -157,6 +170,11 @@ def _blank(tx: Tx, turns: Sequence[str]) -> None:
         tx.blank_commands(command)
 
 
+def _count_running(tx: Tx, turns: Collection[str]) -> int:
+    rows = map(tx.get_turn, turns)
+    return sum(row is not None and row.ended_at is None and row.state != "pruned" for row in rows)
+
+
 def _list_busy(tx: Tx, turns: Collection[str], now: datetime) -> set[str]:
     """They run, or something of them is on its way."""
     found = {turn: tx.get_turn(turn) for turn in turns}
@@ -167,7 +185,10 @@ def _list_busy(tx: Tx, turns: Collection[str], now: datetime) -> set[str]:
 def _find_person(tx: Tx, name: str) -> NamedPerson:
     senders = tx.find_senders(name)
     turns = dict.fromkeys(turn for one in senders for turn in tx.list_turns_of(one))
-    is_owner = any(tx.is_sender(one, OWNER_NAME) for one in senders) or name == OWNER_NAME
+    owners = {chat.person for chat in tx.list_owner_chats()} | {OWNER_NAME}
+    is_owner = not owners.isdisjoint((name, *senders)) or any(
+        tx.is_sender(one, OWNER_NAME) for one in senders
+    )
     ids = [one.partition(":")[2] or one for one in senders]
     called = [tx.get_display_name(one) for one in senders]
     known = (one for one in (name, *ids, *called) if len(one) >= LEAST_NAME)

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +33,7 @@ def remove_file_traces(paths: Paths, pattern: re.Pattern[str]) -> FileTraces:
     for file in _list_files(paths.home):
         name = str(file.relative_to(paths.home))
         try:
-            if not (pattern.search(name) or _holds(file, pattern)):
+            if not (pattern.search(file.stem) or _holds(file, pattern)):
                 continue
             if any(folder in file.parents for folder in ours):
                 file.unlink()
@@ -42,8 +43,8 @@ def remove_file_traces(paths: Paths, pattern: re.Pattern[str]) -> FileTraces:
                 removed.append(f"lines of {name}")
             else:
                 left.append(name)
-        except OSError as error:
-            left.append(f"{name} (not looked into: {error.strerror or error})")
+        except (OSError, zlib.error) as error:
+            left.append(f"{name} (not looked into: {error})")
     return FileTraces(tuple(removed), tuple(left))
 
 

@@ -24,8 +24,9 @@ VOCABULARY = {
     "agent", "answer", "channel", "effect", "effort", "kind", "label", "misfire", "model", "origin",
     "provider", "role", "scope", "stage", "state", "stop_reason", "tool",
 }  # fmt: skip
-KEPT = VOCABULARY | {"cursor", "pins", "rule", "zone"}
-KEYED = frozenset(("payload", "attachments", "limits", "condition", "matcher", "binds"))
+# What files are called stays, too: their labels go by it.
+KEPT = VOCABULARY | {"binds", "cursor", "path", "paths", "pins", "rule", "server", "zone"}
+KEYED = frozenset(("payload", "arguments", "attachments", "limits", "condition", "matcher"))
 CHANGED = "SELECT kind, version, payload FROM events WHERE payload <> erase_keyed(payload)"
 
 
@@ -42,20 +43,16 @@ class WordEraser:
     def __init__(
         self, phrases: Iterable[str], names: Iterable[str], make_digits: Callable[[int], str]
     ) -> None:
-        self._others = dict.fromkeys(map(str.casefold, phrases), FORGOTTEN)
+        others = dict.fromkeys(phrases, FORGOTTEN)
         for name in names:
             digits = make_digits(14)
-            other = f"9{digits}" if name.isdecimal() else f"forgotten-{digits}"
-            self._others[name.casefold()] = other
-        for word, other in list(self._others.items()):
-            for form in (json.dumps(word)[1:-1], json.dumps(word, ensure_ascii=False)[1:-1]):
-                self._others.setdefault(form.casefold(), other)
-            self._others.setdefault(quote(word, safe="@+~").casefold(), other)
-        longest_first = sorted(self._others, key=len, reverse=True)
-        words = "|".join(map(re.escape, longest_first))
+            others[name] = f"9{digits}" if name.isdecimal() else f"forgotten-{digits}"
+        longest_first = sorted(others, key=len, reverse=True)
+        self._others = [others[word] for word in longest_first]
+        words = "|".join(f"({'|'.join(_list_forms(word))})" for word in longest_first)
         self.names = frozenset(map(str.casefold, names))
         self.pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
-        self._no_key = re.compile(rf"{self.pattern.pattern}(?!\":)", re.IGNORECASE)
+        self._no_key = re.compile(rf'{self.pattern.pattern}(?!\\*":)', re.IGNORECASE)
 
     def erase(self, text: Any) -> Any:
         """The text without them; what is no text stays."""
@@ -68,7 +65,23 @@ class WordEraser:
     def _replace(self, pattern: re.Pattern[str], text: Any) -> Any:
         if not isinstance(text, str) or not pattern.search(text):
             return text
-        return pattern.sub(lambda found: self._others[found[0].casefold()], text)
+        return pattern.sub(lambda found: self._others[(found.lastindex or 1) - 1], text)
+
+
+def _list_forms(word: str) -> list[str]:
+    """In other letters, in JSON, in an address: what to look for, the longest first."""
+    written = {word, word.lower(), word.upper(), word.title(), word.casefold()}
+    forms = {
+        form
+        for one in written
+        for form in (
+            one,
+            json.dumps(one)[1:-1],
+            json.dumps(one, ensure_ascii=False)[1:-1],
+            quote(one, safe="@+~"),
+        )
+    }
+    return [re.escape(one) for one in sorted(forms, key=len, reverse=True)]
 
 
 def erase_words(file: sqlite3.Connection, eraser: WordEraser) -> int:
@@ -88,7 +101,10 @@ def erase_words(file: sqlite3.Connection, eraser: WordEraser) -> int:
         if changes:
             made = ", ".join(f'"{one}" = {new}' for one, new in changes.items())
             wanted = " OR ".join(f'"{one}" <> {new}' for one, new in changes.items())
-            count += file.execute(f'UPDATE "{table}" SET {made} WHERE {wanted}').rowcount
+            try:
+                count += file.execute(f'UPDATE "{table}" SET {made} WHERE {wanted}').rowcount
+            except sqlite3.IntegrityError as error:
+                raise NameTaken(f"two entries differ in this name alone ({error})") from error
     return count
 
 

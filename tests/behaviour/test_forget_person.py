@@ -5,6 +5,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from daemon.core.trust import Role, label_for_role
 from daemon.sessions.inbox import InboxMessage
 from daemon.store.erasing import FORGOTTEN, WordEraser
@@ -64,3 +66,24 @@ def test_whole_words_go_in_whatever_letters_and_each_name_becomes_one_other() ->
     assert erase(text) == (
         f'{other} and {other}, not Annabel; 9{"1" * 14}, {{"id":9{"1" * 14},"x":"{FORGOTTEN}"}} 14711'
     )
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("Strauß", "Herr Strauß, STRAUSS und strauß"),
+        ("Özlem", '{"to":"\\u00d6zlem"} %C3%96zlem özlem ÖZLEM'),
+        ("Istanbul", "Istanbul ISTANBUL"),
+    ],
+)
+def test_a_name_goes_in_all_its_forms(word: str, text: str) -> None:
+    left = WordEraser((), [word], lambda count: "1" * count).erase(text)
+    assert "forgotten-" in left
+    assert not re.search("strau|zlem|istanbul", left, re.IGNORECASE)
+
+
+def test_a_letter_that_only_looks_the_same_breaks_nothing() -> None:
+    erase = WordEraser(
+        ["Istanbul'da yasiyorum", "my secret place"], ["Kim"], lambda count: "1" * count
+    ).erase
+    assert erase("Kım, ıstanbul'da yasiyorum, my secret place").endswith(FORGOTTEN)

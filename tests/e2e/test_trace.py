@@ -27,7 +27,7 @@ from tests.fakes.platforms import comings, fake
 
 # it was 581 in 141; then 304, the neutral form of a message, moved chats, the rules of all providers;
 # then 344, what is kept of the owner's own with each text, and what waits
-MOST_FUNCTIONS, MOST_FILES = 303, 64
+MOST_FUNCTIONS, MOST_FILES = 303, 65  # memory/facts.py left memory.py: one more file, no more functions
 # it was 110 in 33; then 74 in 14: its answer tells the file as code, which is read as Markdown
 MOST_FUNCTIONS_OF_A_WRITE, MOST_FILES_OF_A_WRITE = 104, 20
 LONGEST_S = 60.0

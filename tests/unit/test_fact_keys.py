@@ -230,3 +230,18 @@ async def test_a_strangers_name_takes_no_word_out_of_the_owners_question(memory:
     assert [one.text for one in found if one.fits] == [
         "My dentist is Doctor Gut in the Karlstrasse"
     ]
+
+
+async def test_one_fact_of_an_import_is_forgotten_without_the_rest(memory: Memory) -> None:
+    spoken = await Conversations.open(memory.database)
+    rows = [
+        replace(said(f"I own the book number {one}", "x"), key=f"import:s:{one}")
+        for one in range(30)
+    ]
+    await spoken.add(rows)
+    page = await memory.list_statements("owner", 20)
+    await memory.keep_chosen(page, [FactChoice(page.statements[0], "books", "")])
+    [fact] = await memory.facts(5)
+    assert (await memory.list_statements("owner", 20)).rows == 10
+    await memory.forget(fact.id)
+    assert (await spoken.count(), (await memory.list_forgotten()).turns) == (29, [])
