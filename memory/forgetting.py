@@ -126,7 +126,7 @@ def _remove_facts(file: sqlite3.Connection, rows: Sequence[tuple[str, str]], end
     if rows:
         file.execute(STEP_BACK)
         file.execute(MERGE)
-        _forget_turns(file, {turn for turn, _ in rows} | {ends} - {""})
+        _forget_turns(file, ({turn for turn, _ in rows} | {ends}) - {""})
         phrases = [text for _, text in rows if len(text) >= LEAST_PHRASE]
         said = {row for one in phrases for row in file.execute(HOLDING, (one,))}
         remove_rows(file, [*said])
