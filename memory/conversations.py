@@ -171,6 +171,11 @@ class Conversations:
         return count
 
 
+def find_turn(key: str) -> str:
+    """The turn in which it was said; "" for what was imported."""
+    return "" if key.startswith("import:") else key.partition(":")[0]
+
+
 def remove_turns(file: sqlite3.Connection, turns: Iterable[str]) -> int:
     """All that was said in these; gives how many rows."""
     return remove_rows(file, [row for one in turns for row in file.execute(OF_TURN, (one,))])
@@ -185,7 +190,7 @@ def _add(file: sqlite3.Connection, one: Utterance) -> bool:
     known = file.execute(KNOWN, (one.key,)).fetchone()
     if known and known[2] != one.label == TRUSTED:
         remove_rows(file, [known[:2]])  # the owner vouches for it now
-    elif known or not text or file.execute(GONE, (one.key.partition(":")[0],)).fetchone():
+    elif known or not text or file.execute(GONE, (find_turn(one.key),)).fetchone():
         return False
     sitting, place = _find_sitting(file, one.session, at)
     asks, dated = text.endswith(("?", "？")), bool(RELATIVE.search(text))

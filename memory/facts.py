@@ -3,12 +3,13 @@
 import re
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from itertools import pairwise
+from uuid import uuid4
 
-from memory.words import WORD, list_telling, match_any
+from memory.words import WORD, list_telling, match_words
 
 ACTIVE, PENDING, REJECTED = "active", "pending", "rejected"
 
@@ -28,6 +29,7 @@ class FactSource:
 
 
 UNKNOWN_SOURCE = FactSource()
+FactRow = dict[str, str | int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,11 @@ class Fact:
     until: datetime | None = None
     former: tuple["Fact", ...] = ()
 
+    @property
+    def is_owners(self) -> bool:
+        """All that is told of it is the owner's word, what held before, too."""
+        return all(one.owned for one in (self, *self.former))
+
 
 class MemoryFull(Exception):
     """Too much waits for a person's yes; the message says so."""
@@ -70,7 +77,7 @@ USER = "user"
 
 def build_query(words: str) -> str:
     """Any of the words that carry meaning, quoted; empty when there is none at all."""
-    return match_any(list_telling(words))
+    return match_words(list_telling(words))
 
 
 def read_key(key: str, text: str) -> str:
@@ -197,7 +204,26 @@ def stamp(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def add(database: sqlite3.Connection, row: dict[str, str | int]) -> str:
+def make_row(
+    text: str, at: datetime, source: str, where: FactSource, *, label: str, owned: bool
+) -> FactRow:
+    """Of a new fact."""
+    is_trusted = label == "trusted"
+    return {
+        "id": uuid4().hex,
+        "text": text,
+        "sameness": normalize(text) if is_trusted else text,
+        "at": stamp(at),
+        "source": source,
+        "label": label,
+        "owned": int(owned),
+        "state": ACTIVE if is_trusted else PENDING,
+        **asdict(where),
+        "key": read_key(where.key, text),
+    }
+
+
+def add(database: sqlite3.Connection, row: FactRow) -> str:
     weaker = database.execute(WEAKER, row).fetchone()
     if weaker:
         row |= {name: row[name] or had for name, had in zip(KEPT, weaker, strict=False)}
@@ -252,7 +278,7 @@ def recall(file: sqlite3.Connection, words: str, limit: int, pinned: int) -> lis
     return [*facts.values()]
 
 
-def set_aside(database: sqlite3.Connection, row: dict[str, str | int]) -> str:
+def set_aside(database: sqlite3.Connection, row: FactRow) -> str:
     """The same text twice is one; one that is known, or was rejected, stays as it is."""
     text, session = str(row["text"]), str(row["session"])
     wanted = {"text": text, "same": normalize(text), "digest": _digest(text)}

@@ -4,9 +4,9 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from memory.conversations import remove_rows, remove_turns
+from memory.conversations import find_turn, remove_rows, remove_turns
 from memory.search import SOURCE, UTTERANCE, WORD_COLUMNS, Utterance, read_fields
-from memory.words import MAX_WORDS, list_pairs, list_words
+from memory.words import list_pairs, list_words, match_words
 
 FORGET = """
 DELETE FROM facts WHERE id IN (
@@ -25,7 +25,6 @@ UPDATE state SET value = CAST(min(
 ) AS TEXT) WHERE name = 'read_facts'
 """
 MERGE = "INSERT INTO words (words) VALUES ('optimize')"
-
 LEAST_PHRASE = 8  # characters; a shorter one may stand anywhere
 HOLDING = "SELECT id, sitting FROM said WHERE instr(lower(text), lower(?))"
 WITH_WORDS = f"""
@@ -34,7 +33,6 @@ SELECT said.id, {UTTERANCE} FROM {SOURCE} WHERE said.id IN (
     UNION ALL SELECT rowid FROM other_words WHERE other_words MATCH ?1
 ) ORDER BY said.id DESC LIMIT ?2
 """
-IMPORTED = "import:"
 OF_FACTS = "SELECT id, text, key, session FROM facts"
 OF_ROWS = """
 SELECT said.id, sitting, said.text, speaker, session FROM said
@@ -101,10 +99,8 @@ def forget_person(
 
 def list_said(file: sqlite3.Connection, words: str, limit: int) -> list[tuple[int, Utterance]]:
     """What was said with all these words, by its row, the newest first."""
-    terms = [*list_pairs(words), *list_words(words)]
-    quoted = " AND ".join(f'"{one}"' for one in dict.fromkeys(terms[:MAX_WORDS]))
-    query = f"{WORD_COLUMNS} : ({quoted})"
-    found = file.execute(WITH_WORDS, (query, limit)).fetchall() if quoted else []
+    query = match_words([*list_pairs(words), *list_words(words)], WORD_COLUMNS, "AND")
+    found = file.execute(WITH_WORDS, (query, limit)).fetchall() if query else []
     return [(row, Utterance(*read_fields(one))) for row, *one in found]
 
 
@@ -113,11 +109,10 @@ def forget_said(file: sqlite3.Connection, row: int) -> bool:
     found = file.execute("SELECT id, sitting, key FROM said WHERE id = ?", (row,)).fetchone()
     if not found:
         return False
-    *place, key = found
-    if key.startswith(IMPORTED):
-        remove_rows(file, [(place[0], place[1])])
+    if turn := find_turn(found[2]):
+        _forget_turns(file, [turn])
     else:
-        _forget_turns(file, [key.partition(":")[0]])
+        remove_rows(file, [found[:2]])
     return True
 
 

@@ -3,16 +3,13 @@
 import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
-from uuid import uuid4
 
 from memory.conversations import MAX_QUERY
 from memory.database import Database
 from memory.facts import (
-    ACTIVE,
     ANY,
     BY_ID,
     COUNT_PENDING,
@@ -23,7 +20,6 @@ from memory.facts import (
     MAX_PENDING,
     MOST_FORMER,
     NEWEST,
-    PENDING,
     PIN,
     REJECTED,
     TURNS,
@@ -34,9 +30,9 @@ from memory.facts import (
     add,
     approve,
     build_query,
+    make_row,
     normalize,
     read,
-    read_key,
     recall,
     reject,
     set_aside,
@@ -53,7 +49,7 @@ from memory.forgetting import (
 )
 from memory.search import Utterance
 from memory.statements import FactChoice, StatementPage, keep_chosen, list_statements
-from memory.words import MAX_WORDS, WORD
+from memory.words import WORD, match_words
 
 T = TypeVar("T")
 
@@ -103,18 +99,7 @@ class Memory:
         (`owned`) then count before those of others.
         """
         self.is_empty = False
-        row: dict[str, str | int] = {
-            "id": uuid4().hex,
-            "text": text,
-            "sameness": normalize(text) if label == "trusted" else text,
-            "at": stamp(at),
-            "source": source,
-            "label": label,
-            "owned": int(owned),
-            "state": ACTIVE if label == "trusted" else PENDING,
-            **asdict(where),
-            "key": read_key(where.key, text),
-        }
+        row = make_row(text, at, source, where, label=label, owned=owned)
         before = self.waiting
         kept = await self._change(add if label == "trusted" else set_aside, row)
         if self.waiting and not before and self.on_waiting:
@@ -148,7 +133,7 @@ class Memory:
         wanted = normalize(words).split()
         if not wanted or not WORD.search(words):
             return []
-        query = " AND ".join(f'"{word}"' for word in wanted[:MAX_WORDS])
+        query = match_words(wanted, joint="AND")
         waiting = [
             fact for fact in await self.pending() if {*wanted} <= {*normalize(fact.text).split()}
         ]

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from memory.vectors import VectorIndex
-from memory.words import MAX_WORDS, MONTHS, list_pairs, list_telling, list_words, match_any
+from memory.words import MAX_WORDS, MONTHS, list_pairs, list_telling, list_words, match_words
 
 WEIGHTS = {
     "words": 0.6, "beside": 0.3, "sitting": 0.4, "speaker": 0.3, "date": 0.5, "asks": 0.1,
@@ -218,7 +218,7 @@ def find_fitting(
     near = json.dumps(sorted({one for ids in beside.values() for one in ids}))
     values, found = list[float](), list[set[int]]()
     for word in question.words:
-        query, said, among = match_any([word], WORD_COLUMNS), 0, set[int]()
+        query, said, among = match_words([word], WORD_COLUMNS), 0, set[int]()
         for table in scope.tables:
             said += file.execute(COUNT_MATCHES.format(table), (query,)).fetchone()[0]
             among.update(one for (one,) in file.execute(MATCHES_AMONG.format(table), (query, near)))
@@ -297,7 +297,7 @@ def match_date(question: Question, at: int) -> float:
 def _match(
     file: sqlite3.Connection, tables: Iterable[str], question: Question, scope: Scope, limit: int
 ) -> dict[int, float]:
-    query = match_any(question.words, WORD_COLUMNS)
+    query = match_words(question.words, WORD_COLUMNS)
     if scope.session:
         query += f" AND marks : {mark_session(scope.session)}"
     return {

@@ -5,9 +5,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import uuid4
 
-from memory.facts import ACTIVE, CURRENT, add, end_former, normalize, read_key, stamp
+from memory.conversations import find_turn
+from memory.facts import CURRENT, FactSource, add, end_former, make_row, read_key
 from memory.search import SOURCE, read_time
 
 MAX_TEXT, MAX_STATEMENT, MAX_PIECES, MOST_OLD = 2000, 300, 6, 2000
@@ -126,21 +126,7 @@ def _keep(file: sqlite3.Connection, choice: FactChoice) -> bool:
         return bool(changed)
     if not file.execute("SELECT 1 FROM said WHERE key = ?", (one.key,)).fetchone():
         return False
-    turn = "" if one.key.startswith("import:") else one.key.partition(":")[0]
-    row: dict[str, str | int] = {
-        "id": uuid4().hex,
-        "text": one.text,
-        "sameness": normalize(one.text),
-        "at": stamp(one.at),
-        "source": f"{one.session} {turn}",
-        "label": "trusted",
-        "owned": 1,
-        "turn": turn,
-        "session": one.session,
-        "tainted_by": "",
-        "category": category,
-        "key": key,
-        "state": ACTIVE,
-    }
-    add(file, row)
+    turn = find_turn(one.key)
+    where, source = FactSource(turn, one.session, "", category, key), f"{one.session} {turn}"
+    add(file, make_row(one.text, one.at, source, where, label="trusted", owned=True))
     return True

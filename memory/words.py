@@ -41,7 +41,7 @@ def list_telling(text: str, names: Collection[str] = ()) -> list[str]:
     return [one for one in kept if one not in names] or kept or found
 
 
-def match_any(words: Iterable[str], column: str = "") -> str:
-    """For FTS5; empty for no words."""
-    quoted = " OR ".join(f'"{word}"' for word in list(dict.fromkeys(words))[:MAX_WORDS])
+def match_words(words: Iterable[str], column: str = "", joint: str = "OR") -> str:
+    """For FTS5: any of them, or with "AND" all; empty for no words."""
+    quoted = f" {joint} ".join(f'"{word}"' for word in list(dict.fromkeys(words))[:MAX_WORDS])
     return f"{column} : ({quoted})" if quoted and column else quoted

@@ -28,7 +28,6 @@ ZIP_ERRORS = (
     BadZipFile,
     UnicodeDecodeError,
     RuntimeError,
-    NotImplementedError,
     zlib.error,
 )
 

@@ -13,7 +13,7 @@ from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.tools.memory_tools import describe_fact, describe_found, describe_source
 from memory.conversations import Conversations
-from memory.facts import Fact, MemoryFull
+from memory.facts import MemoryFull
 from memory.memory import Memory
 from memory.search import Found, Scope
 
@@ -61,7 +61,7 @@ class MemoryRecall:
         ]
         return (
             *(
-                MemoryHit(one.id, describe_fact(one), Label(one.label), _is_owned(one))
+                MemoryHit(one.id, describe_fact(one), Label(one.label), one.is_owners)
                 for one in facts
             ),
             *_fit(fresh[:count], session),
@@ -80,10 +80,6 @@ class MemoryRecall:
             )
         except (MemoryFull, sqlite3.Error) as error:
             log.warning("memory could not keep the reflection of turn %s: %s", turn.id, error)
-
-
-def _is_owned(fact: Fact) -> bool:
-    return all(one.owned for one in (fact, *fact.former))
 
 
 def _fit(said: Sequence[Found], session: str) -> Iterator[MemoryHit]:

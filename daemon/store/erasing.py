@@ -63,7 +63,7 @@ class WordEraser:
         return self._replace(self._no_key, text)
 
     def _replace(self, pattern: re.Pattern[str], text: Any) -> Any:
-        if not isinstance(text, str) or not pattern.search(text):
+        if not isinstance(text, str):
             return text
         return pattern.sub(lambda found: self._others[(found.lastindex or 1) - 1], text)
 

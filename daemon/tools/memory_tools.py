@@ -186,8 +186,7 @@ async def _recall(
     return ToolOutput(
         "\n".join(lines) or "nothing in memory fits that",
         label=join_all(Label(one.label) for one in (*facts, *said)),
-        from_owner=all(one.owned for fact in facts for one in (fact, *fact.former))
-        and all(map(is_owners, said)),
+        from_owner=all(fact.is_owners for fact in facts) and all(map(is_owners, said)),
         public=False,
     )
 
