@@ -115,7 +115,7 @@ ON CONFLICT (sameness, state) WHERE valid_to IS NULL DO UPDATE SET
     at = max(at, excluded.at),
     owned = max(owned, excluded.owned),
     category = coalesce(nullif(excluded.category, ''), category),
-    key = coalesce(nullif(excluded.key, ''), key)
+    key = coalesce(nullif(key, ''), excluded.key)
 RETURNING id, key
 """
 OF_KEY = f"""
@@ -208,7 +208,8 @@ def make_row(
     text: str, at: datetime, source: str, where: FactSource, *, label: str, owned: bool
 ) -> FactRow:
     """Of a new fact."""
-    is_trusted = label == "trusted"
+    is_trusted, key = label == "trusted", read_key(where.key, text)
+    is_users = key.partition(".")[0] == USER
     return {
         "id": uuid4().hex,
         "text": text,
@@ -219,7 +220,8 @@ def make_row(
         "owned": int(owned),
         "state": ACTIVE if is_trusted else PENDING,
         **asdict(where),
-        "key": read_key(where.key, text),
+        # Of the owner only what the owner said has a key: what others say ends nothing of theirs.
+        "key": "" if is_users and not (owned and is_trusted) else key,
     }
 
 

@@ -33,7 +33,10 @@ SELECT said.id, {UTTERANCE} FROM {SOURCE} WHERE said.id IN (
     UNION ALL SELECT rowid FROM other_words WHERE other_words MATCH ?1
 ) ORDER BY said.id DESC LIMIT ?2
 """
-OF_FACTS = "SELECT id, text, key, session FROM facts"
+OF_FACTS = """
+SELECT CASE turn WHEN '' THEN source ELSE turn END, id, text, text, key, session, source, tainted_by
+FROM facts
+"""
 OF_ROWS = """
 SELECT said.id, sitting, said.text, speaker, session FROM said
 JOIN sittings ON sittings.id = sitting
@@ -72,7 +75,7 @@ def delete(file: sqlite3.Connection, fact_id: str, ends: str) -> bool:
     end before the words can go.
     """
     rows = file.execute(FORGET, (fact_id,)).fetchall()
-    _remove_facts(file, rows, ends)
+    _clean_up(file, rows, ends)
     return bool(rows)
 
 
@@ -80,21 +83,31 @@ def forget_person(
     file: sqlite3.Connection,
     names: Collection[str],
     senders: Collection[str],
-    turns: Iterable[str],
+    turns: Collection[str],
     names_them: Callable[[str], bool],
+    ends: str,
 ) -> int:
-    """All that they said, what was said in these turns, what names them; gives how many rows."""
-    facts = [one for one, *texts in file.execute(OF_FACTS) if any(map(names_them, texts))]
-    gone = [row for one in facts for row in file.execute(FORGET, (one,)).fetchall()]
-    _remove_facts(file, gone, "")
+    """All that they said, what was said in these turns, what names them; gives how many rows. A
+    fact of others that names them goes alone: its turn is not theirs.
+    """
+    gone = _list_facts(file, turns, names_them)
+    file.executemany("DELETE FROM facts WHERE id = ?", [(one,) for _, one, _ in gone])
+    _clean_up(file, [(turn, text) if turn in turns else ("", "") for turn, _, text in gone], "")
     rows = [
         (row, sitting)
         for row, sitting, text, speaker, session in file.execute(OF_ROWS)
         if speaker in senders or any(map(names_them, (text, speaker, session)))
     ]
     count = len(gone) + remove_rows(file, rows) + _forget_turns(file, turns)
-    _add_words(file, names, "", name=True)
+    _add_words(file, names, ends, name=True)
     return count
+
+
+def list_naming(
+    file: sqlite3.Connection, turns: Collection[str], names_them: Callable[[str], bool]
+) -> list[str]:
+    """The facts that `forget_person` removes."""
+    return [text for _, _, text in _list_facts(file, turns, names_them)]
 
 
 def list_said(file: sqlite3.Connection, words: str, limit: int) -> list[tuple[int, Utterance]]:
@@ -116,8 +129,22 @@ def forget_said(file: sqlite3.Connection, row: int) -> bool:
     return True
 
 
-def _remove_facts(file: sqlite3.Connection, rows: Sequence[tuple[str, str]], ends: str) -> None:
-    """The index too lets go of the words: until it is merged it only marks them as deleted."""
+def _list_facts(
+    file: sqlite3.Connection, turns: Collection[str], names_them: Callable[[str], bool]
+) -> list[tuple[str, str, str]]:
+    """Turn, id and text of what is from these turns, or names them."""
+    rows = ((turn.rpartition(" ")[2], *rest) for turn, *rest in file.execute(OF_FACTS))
+    return [
+        (turn, fact_id, text)
+        for turn, fact_id, text, *names in rows
+        if turn in turns or any(map(names_them, names))
+    ]
+
+
+def _clean_up(file: sqlite3.Connection, rows: Sequence[tuple[str, str]], ends: str) -> None:
+    """After facts, by turn and text, were removed. The index too lets go of the words: until it is
+    merged it only marks them as deleted.
+    """
     if rows:
         file.execute(STEP_BACK)
         file.execute(MERGE)

@@ -43,6 +43,7 @@ from memory.forgetting import (
     delete,
     forget_person,
     forget_said,
+    list_naming,
     list_said,
     read_forgotten,
     set_forgotten,
@@ -220,14 +221,22 @@ class Memory:
         senders: Sequence[str],
         turns: Sequence[str],
         names_them: Callable[[str], bool],
+        turn: str = "",
     ) -> int:
         """Remove all that they said, that was said in these turns, and that names them; gives how
-        many rows. Their names are to be gone from the journal, too.
+        many rows. Their names are to be gone from the journal, too; `turn` holds them until it
+        ends.
         """
-        count = await self._change(forget_person, names, senders, turns, names_them)
+        count = await self._change(forget_person, names, senders, turns, names_them, turn)
         await self.database.checkpoint()
         self.forgot.set()
         return count
+
+    async def list_naming(
+        self, turns: Sequence[str], names_them: Callable[[str], bool]
+    ) -> list[str]:
+        """The facts that `forget_person` removes."""
+        return await self.database.run(lambda file: list_naming(file, turns, names_them))
 
     async def list_forgotten(self) -> Forgotten:
         """What the journal is to remove, too."""

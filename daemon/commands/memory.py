@@ -10,7 +10,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.trust import Label
 from daemon.recall.consolidation import Consolidator
-from daemon.recall.forgetting import LEAST_NAME, Forgetter
+from daemon.recall.forgetting import LEAST_NAME, Forgetter, is_name
 from daemon.services.approvals import make_visible
 from daemon.store.erasing import NameTaken
 from memory.conversations import Conversations
@@ -34,9 +34,11 @@ MEMORY_USAGE = """\
 /forget --person NAME: remove all that somebody said, and their name everywhere"""
 PERSON_PREVIEW = """\
 Nothing was forgotten yet. This is about: {names}
-All that they said would go, what memory has that names them, and the {turns} turns that they \
-began. In what else was said each of these names would be replaced, wherever it stands as a word \
-of its own. It cannot be undone; backups that hold a name are deleted.
+All that they said would go, what was said elsewhere with a name of theirs would be found no more, \
+and the {turns} turns that they began or steered would be empty. In what else the journal has each \
+of these names would be replaced, wherever it stands as a word of its own. It cannot be undone; \
+backups that hold a name are deleted.
+{facts}
 /forget --person {name} {code} does it."""
 NOTHING_FITS = "Nothing was forgotten: nothing in memory has all these words, or this id."
 SAID = re.compile(r"s\d{1,15}")
@@ -96,7 +98,7 @@ class MemoryCommands:
         await self._check_place(call)
         words = call.argument.split()
         if words[:1] == ["--person"]:
-            return await self._forget_person(words[1:])
+            return await self._forget_person(words[1:], call.turn)
         if not words:
             return MEMORY_USAGE
         found = [one for word in words if len(one := await self.facts.find(word)) == 1]
@@ -132,28 +134,36 @@ class MemoryCommands:
             f"Nothing was forgotten yet. This was said; /forget sNUMBER removes one turn:\n{shown}"
         )
 
-    async def _forget_person(self, words: list[str]) -> str:
+    async def _forget_person(self, words: list[str], turn: str) -> str:
         """First what would go, then, by its code, it goes."""
         last = words.pop() if len(words) > 1 and CODE.fullmatch(words[-1]) else ""
         name = " ".join(words)
-        if len(name) < LEAST_NAME:
+        if not is_name(name):
             return f"Nothing was forgotten: the name needs {LEAST_NAME} characters at least."
         person = await self.forgetter.find_person(name)
         if person.is_owner:
             return "Nothing was forgotten: this is an owner."
         if last != person.code:
+            facts = await self.forgetter.list_naming(person)
+            shown = [f"- {make_visible(one)}" for one in facts[:PAGE]]
+            more = [f"and {len(facts) - PAGE} more"] if len(facts) > PAGE else []
+            head = [f"Memories that would go: {len(facts)}"]
             return PERSON_PREVIEW.format(
+                facts="\n".join((*head, *shown, *more)),
                 names=make_visible(", ".join(person.names)),
                 turns=len(person.turns),
                 name=make_visible(name),
                 code=person.code,
             )
         try:
-            done = await self.forgetter.forget_person(person)
+            done = await self.forgetter.forget_person(person, turn)
         except NameTaken as error:
             return f"Nothing was forgotten: {error}."
         later = f" {done.waiting} are at work or on their way; they follow." * bool(done.waiting)
         lines = [f"Forgotten, in memory ({done.rows} entries), journal and files.{later}"]
+        if done.kept:
+            kept = make_visible(", ".join(done.kept))
+            lines.append(f"The journal uses these words itself, so they stay in it: {kept}")
         if done.files.removed:
             lines.append("Removed: " + make_visible(", ".join(done.files.removed), 0))
         if done.files.left:

@@ -10,6 +10,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ValidationError
@@ -81,6 +82,7 @@ class Consolidator:
     caller: OutsideCaller
     clock: Clock
     count_hours: Callable[[], float]
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self) -> None:
         """Until cancelled: by itself only with a cheap model, for it costs what nobody asked
@@ -108,6 +110,10 @@ class Consolidator:
         """
         if self.caller.is_embedded:
             return Consolidated(why="The embedded model is too small to choose what is to be kept.")
+        async with self.lock:  # two at once would pay for the same lines
+            return await self._look_through(session, unasked=unasked)
+
+    async def _look_through(self, session: str, *, unasked: bool) -> Consolidated:
         read = kept = 0
         for _ in range(CALLS):
             page = await self.memory.list_statements(OWNER_NAME, ROWS)

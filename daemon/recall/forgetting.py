@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 import sqlite3
+import unicodedata
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,7 +18,7 @@ from daemon.core.errors import StoreUnavailable
 from daemon.core.trust import OWNER_NAME
 from daemon.recall.traces import FileTraces, remove_file_traces
 from daemon.settings.paths import Paths
-from daemon.store.erasing import NameTaken, WordEraser
+from daemon.store.erasing import NameTaken, WordEraser, is_joined
 from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.workspace.file_store import FileStore
@@ -25,7 +26,7 @@ from daemon.tools.workspace.inbox_folder import InboxFolder
 from memory.memory import Memory
 
 EVERY_S, RETRY_S = 600.0, 5.0
-LEAST_NAME = 3
+LEAST_NAME, LEAST_JOINED = 3, 2
 COMMANDS = ("/forget", "/memory")  # their answers show what is remembered
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,9 @@ log = logging.getLogger(__name__)
 
 @value
 class NamedPerson:
-    """Somebody, by all their names and ids; as messages name them; the turns that they began."""
+    """Somebody, by all their names and ids, the one that was asked for first; as messages name
+    them; the turns that they began.
+    """
 
     names: tuple[str, ...]
     senders: tuple[str, ...]
@@ -48,11 +51,14 @@ class NamedPerson:
 
 @value
 class Removed:
-    """`waiting`: turns and conversations that are at work, and are done later."""
+    """`waiting`: turns and conversations that are at work, and are done later. `kept`: names that
+    the journal itself uses.
+    """
 
     rows: int
     waiting: int
     files: FileTraces
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -103,7 +109,8 @@ class Forgetter:
                     await self._remove(ready, phrases, [*known.names])
                     working = self.reload(None)
                     # What works now may write a name once more: it is looked for again.
-                    names = [] if working else [*known.names]
+                    ended = [one for one, turn in known.names.items() if turn not in busy]
+                    names = [] if working else ended
                     await self.memory.set_forgotten(ready, [*phrases, *names])
                     self.stale |= working
                 waiting = len(busy)
@@ -114,35 +121,58 @@ class Forgetter:
         """By a name that they have here, or an id."""
         return await self.store.read(lambda tx: _find_person(tx, name))
 
-    async def forget_person(self, person: NamedPerson) -> Removed:
-        """Remove all that they said and every name of theirs, from memory, journal and files. After
-        a kill it goes on at the next start; files go first, while all ids are known.
-        Raises NameTaken: nothing was changed then.
-        """
+    async def list_naming(self, person: NamedPerson) -> list[str]:
+        """The facts that would go."""
         eraser = WordEraser((), person.names, _make_digits)
+        return await self.memory.list_naming(person.turns, eraser.finds)
 
-        def names_them(text: str) -> bool:
-            return bool(eraser.pattern.search(text))
-
+    async def forget_person(self, person: NamedPerson, turn: str) -> Removed:
+        """Remove all that they said and every name of theirs, from memory, journal and files. After
+        a kill it goes on at the next start; files go first, while all ids are known. `turn`: what
+        asks for it, and may be answered with a name. Raises NameTaken: nothing was changed then.
+        """
         if running := await self.store.read(lambda tx: _count_running(tx, person.turns)):
             raise NameTaken(f"{running} of their turns are at work; stop them, or wait")
-        await self._erase((), person.names, only_try=True)
-        files = await asyncio.to_thread(remove_file_traces, self.paths, eraser.pattern)
-        told = dict.fromkeys((*person.names, *map(str.casefold, person.names)))
-        rows = await self.memory.forget_person([*told], person.senders, person.turns, names_them)
+        names = await self._list_free(person.names)
+        eraser = WordEraser((), names, _make_digits)
+        files = await asyncio.to_thread(remove_file_traces, self.paths, eraser.finds)
+        told = dict.fromkeys((*names, *map(str.casefold, names)))
+        rows = await self.memory.forget_person(
+            [*told], person.senders, person.turns, eraser.finds, turn
+        )
         try:
             waiting = await self.settle()
         except sqlite3.Error as error:
             log.warning("the journal removes a person later: %s", error)
             waiting = 1
-        return Removed(rows, waiting, files)
+        kept = tuple(one for one in person.names if one not in names)
+        return Removed(rows, waiting, files, kept)
+
+    async def _list_free(self, names: Sequence[str]) -> list[str]:
+        """Those that can go: what somebody calls themselves may be a word of the journal's own.
+        Raises NameTaken for the first.
+        """
+        try:
+            await self._erase((), names, only_try=True)
+        except NameTaken:
+            first, *others = names
+            await self._erase((), [first], only_try=True)
+            return [first, *[one for one in others if await self._is_free(one)]]
+        return [*names]
+
+    async def _is_free(self, name: str) -> bool:
+        try:
+            await self._erase((), [name], only_try=True)
+        except NameTaken:
+            return False
+        return True
 
     async def _remove(
         self, turns: Sequence[str], phrases: Sequence[str], names: Sequence[str]
     ) -> None:
         await asyncio.to_thread(self.inbox.remove_turns, turns)
         await self.versions.remove_turns(turns)
-        await self.store.write(lambda tx: _blank(tx, turns))
+        await self.store.write(lambda tx: _blank(tx, turns, names))
         try:
             await self._erase(phrases, names)
         except NameTaken:
@@ -164,8 +194,12 @@ class Forgetter:
             await self.store.erase(words, only_try=only_try)
 
 
-def _blank(tx: Tx, turns: Sequence[str]) -> None:
+def _blank(tx: Tx, turns: Sequence[str], names: Sequence[str]) -> None:
     tx.prune_turns(turns)
+    forgotten = {*map(_fold, names)}
+    for sender, _ in tx.list_senders() if names else ():
+        if _fold(_get_id(sender)) in forgotten:
+            tx.remove_display_name(sender)
     for command in COMMANDS:
         tx.blank_commands(command)
 
@@ -179,20 +213,39 @@ def _list_busy(tx: Tx, turns: Collection[str], now: datetime) -> set[str]:
     """They run, or something of them is on its way."""
     found = {turn: tx.get_turn(turn) for turn in turns}
     open_ones = {turn for turn, row in found.items() if row and row.state != "pruned"}
-    return {turn for turn in open_ones if not tx.is_prunable(turn, now)}
+    commands = {turn for turn in turns if not found[turn] and tx.is_answering(turn)}
+    return commands | {turn for turn in open_ones if not tx.is_prunable(turn, now)}
+
+
+def is_name(text: str) -> bool:
+    """Long enough to be looked for in all that was said."""
+    joined = any(map(is_joined, text))
+    return len(text) >= (LEAST_JOINED if joined else LEAST_NAME)
+
+
+def _fold(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def _get_id(sender: str) -> str:
+    return sender.partition(":")[2] or sender
 
 
 def _find_person(tx: Tx, name: str) -> NamedPerson:
-    senders = tx.find_senders(name)
+    folded, known = _fold(name), dict.fromkeys(one for one, _ in tx.list_senders())
+    called = {one: called for one, called in tx.list_senders() if called}
+    senders = [
+        one for one in known if folded in map(_fold, (one, _get_id(one), called.get(one, "")))
+    ]
     turns = dict.fromkeys(turn for one in senders for turn in tx.list_turns_of(one))
     owners = {chat.person for chat in tx.list_owner_chats()} | {OWNER_NAME}
     is_owner = not owners.isdisjoint((name, *senders)) or any(
         tx.is_sender(one, OWNER_NAME) for one in senders
     )
-    ids = [one.partition(":")[2] or one for one in senders]
-    called = [tx.get_display_name(one) for one in senders]
-    known = (one for one in (name, *ids, *called) if len(one) >= LEAST_NAME)
-    names = {one.casefold(): one for one in known if one not in senders or one in ids}
+    ids = [_get_id(one) for one in senders]
+    told = (name, *ids, *(called[one] for one in senders if one in called))
+    wanted = (one for one in told if is_name(one) and (one not in senders or one in ids))
+    names = {one.casefold(): one for one in wanted}
     return NamedPerson(tuple(names.values()), tuple(senders), tuple(turns), is_owner)
 
 

@@ -1,9 +1,8 @@
 """Files of HOME that hold words which are to be gone."""
 
 import gzip
-import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -24,7 +23,7 @@ class FileTraces:
     left: tuple[str, ...] = ()
 
 
-def remove_file_traces(paths: Paths, pattern: re.Pattern[str]) -> FileTraces:
+def remove_file_traces(paths: Paths, finds: Callable[[str], bool]) -> FileTraces:
     """Delete our own copies that hold it, backups among them, and those lines of our logs; find
     what else does. In a thread: all of HOME is read.
     """
@@ -33,13 +32,13 @@ def remove_file_traces(paths: Paths, pattern: re.Pattern[str]) -> FileTraces:
     for file in _list_files(paths.home):
         name = str(file.relative_to(paths.home))
         try:
-            if not (pattern.search(file.stem) or _holds(file, pattern)):
+            if not (finds(name) or _holds(file, finds)):
                 continue
             if any(folder in file.parents for folder in ours):
                 file.unlink()
                 removed.append(name)
             elif paths.logs in file.parents:
-                _remove_lines(file, pattern)
+                _remove_lines(file, finds)
                 removed.append(f"lines of {name}")
             else:
                 left.append(name)
@@ -56,30 +55,30 @@ def _list_files(home: Path) -> Iterator[Path]:
             yield file
 
 
-def _holds(file: Path, pattern: re.Pattern[str]) -> bool:
+def _holds(file: Path, finds: Callable[[str], bool]) -> bool:
     with file.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         if not packed:
-            return _find(raw, pattern)
+            return _find(raw, finds)
         with suppress(EOFError, gzip.BadGzipFile), gzip.open(raw) as unpacked:
-            return _find(unpacked, pattern)
+            return _find(unpacked, finds)
     return False
 
 
-def _find(stream: BinaryIO | gzip.GzipFile, pattern: re.Pattern[str]) -> bool:
+def _find(stream: BinaryIO | gzip.GzipFile, finds: Callable[[str], bool]) -> bool:
     rest = b""
     while data := stream.read(CHUNK):
         rest = rest[-OVERLAP:] + data
-        if pattern.search(rest.decode(errors="replace")):
+        if finds(rest.decode(errors="replace")):
             return True
     return False
 
 
-def _remove_lines(file: Path, pattern: re.Pattern[str]) -> None:
+def _remove_lines(file: Path, finds: Callable[[str], bool]) -> None:
     """In place: who writes to it goes on doing so."""
     with file.open("r+", encoding="utf-8", errors="replace") as log:
-        kept = [line for line in log if not pattern.search(line)]
+        kept = [line for line in log if not finds(line)]
         log.seek(0)
         log.truncate()
         log.writelines(kept)

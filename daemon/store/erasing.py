@@ -5,6 +5,7 @@ of which it consists, and the keys of its JSON.
 import json
 import re
 import sqlite3
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -27,6 +28,10 @@ VOCABULARY = {
 # What files are called stays, too: their labels go by it.
 KEPT = VOCABULARY | {"binds", "cursor", "path", "paths", "pins", "rule", "server", "zone"}
 KEYED = frozenset(("payload", "arguments", "attachments", "limits", "condition", "matcher"))
+# A word begins after what is no letter, or what stands for such in JSON or in an address.
+BEGIN = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4})|(?<=%[0-9a-fA-F]{2}))"
+END = r"(?![^\W_])"
+NUMBER = r'(?<!(?<!\\)":)'  # of JSON: a count, no id
 CHANGED = "SELECT kind, version, payload FROM events WHERE payload <> erase_keyed(payload)"
 
 
@@ -49,10 +54,14 @@ class WordEraser:
             others[name] = f"9{digits}" if name.isdecimal() else f"forgotten-{digits}"
         longest_first = sorted(others, key=len, reverse=True)
         self._others = [others[word] for word in longest_first]
-        words = "|".join(f"({'|'.join(_list_forms(word))})" for word in longest_first)
+        words = "|".join(map(_match, longest_first))
         self.names = frozenset(map(str.casefold, names))
-        self.pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
-        self._no_key = re.compile(rf'{self.pattern.pattern}(?!\\*":)', re.IGNORECASE)
+        self.pattern = re.compile(words, re.IGNORECASE)
+        self._no_key = re.compile(rf'{NUMBER}(?:{words})(?!\\*":)', re.IGNORECASE)
+
+    def finds(self, text: str) -> bool:
+        """One of them stands there."""
+        return bool(self.pattern.search(text))
 
     def erase(self, text: Any) -> Any:
         """The text without them; what is no text stays."""
@@ -68,9 +77,22 @@ class WordEraser:
         return pattern.sub(lambda found: self._others[(found.lastindex or 1) - 1], text)
 
 
+def is_joined(sign: str) -> bool:
+    """A letter of a script without capitals: there words stand side by side, or take on others."""
+    return unicodedata.category(sign) == "Lo"
+
+
+def _match(word: str) -> str:
+    begin = "" if is_joined(word[:1] or " ") else BEGIN
+    end = "" if is_joined(word[-1:] or " ") else END
+    return f"{begin}({'|'.join(_list_forms(word))}){end}"
+
+
 def _list_forms(word: str) -> list[str]:
     """In other letters, in JSON, in an address: what to look for, the longest first."""
-    written = {word, word.lower(), word.upper(), word.title(), word.casefold()}
+    cases = (word, word.lower(), word.upper(), word.title(), word.casefold())
+    written = {unicodedata.normalize(form, one) for one in cases for form in ("NFC", "NFD")}
+    written.update(cases)
     forms = {
         form
         for one in written

@@ -1,5 +1,6 @@
 """Somebody of a platform is known by a name and by an id, and both are gone afterwards (A18)."""
 
+import asyncio
 import re
 import sqlite3
 from contextlib import closing
@@ -10,6 +11,7 @@ import pytest
 from daemon.core.trust import Role, label_for_role
 from daemon.sessions.inbox import InboxMessage
 from daemon.store.erasing import FORGOTTEN, WordEraser
+from daemon.store.journal import Tx
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, by, says
 
@@ -26,6 +28,16 @@ async def write(it: Living, text: str) -> None:
 def list_texts(journal: Path) -> list[str]:
     with closing(sqlite3.connect(journal)) as file:
         return list(file.iterdump())
+
+
+def list_senders(tx: Tx) -> list[tuple[str, str]]:
+    return tx.list_senders()
+
+
+async def until_gone(home: Path, *words: str) -> None:
+    async with asyncio.timeout(20):
+        while any(one in "".join(list_texts(home / "journal.db")) for one in words):
+            await asyncio.sleep(0.05)
 
 
 async def test_by_a_name_the_id_goes_too_and_what_belongs_together_still_does(
@@ -74,12 +86,60 @@ def test_whole_words_go_in_whatever_letters_and_each_name_becomes_one_other() ->
         ("Strauß", "Herr Strauß, STRAUSS und strauß"),
         ("Özlem", '{"to":"\\u00d6zlem"} %C3%96zlem özlem ÖZLEM'),
         ("Istanbul", "Istanbul ISTANBUL"),
+        ("Istanbul", '"one\\nIstanbul\\tIstanbul, _Istanbul_ or a%20Istanbul"'),
+        ("José", "Jose\u0301 here"),
+        ("李雪", '我和李雪去 "\\u6211\\u674e\\u96ea\\u53bb"'),
+        ("משה", "ומשה"),
     ],
 )
 def test_a_name_goes_in_all_its_forms(word: str, text: str) -> None:
     left = WordEraser((), [word], lambda count: "1" * count).erase(text)
     assert "forgotten-" in left
-    assert not re.search("strau|zlem|istanbul", left, re.IGNORECASE)
+    assert not re.search("strau|zlem|istanbul|jos|雪|u96ea|משה", left, re.IGNORECASE)
+
+
+def test_a_count_in_json_is_no_id() -> None:
+    erase = WordEraser((), ["4711"], lambda count: "1" * count).erase_keyed
+    other = f"9{'1' * 14}"
+    assert erase('{"tokens":4711,"to":"4711","said":"{\\"id\\":4711}"}') == (
+        f'{{"tokens":4711,"to":"{other}","said":"{{\\"id\\":{other}}}"}}'
+    )
+
+
+async def test_a_person_is_found_in_whatever_letters_and_a_word_of_the_journals_stays(
+    tmp_path: Path,
+) -> None:
+    """They call themselves so that nothing of theirs could be forgotten by their id."""
+    async with FakeOpenAI() as model, living(tmp_path, model) as it:
+        model.otherwise(by(lambda body: says("All right.")))
+        name = f"telegram:{NUMBER}"
+        names = (("ÖZLEM", "özlem"), ("李雪", "李雪"), ("trusted", NUMBER), ("Al", NUMBER))
+        for called, asked in names:
+            await it.house.store.write(lambda tx, called=called: tx.put_display_name(name, called))
+            await write(it, f"I am {called} and like tea")
+            shown = await it.command(f"/forget --person {asked}")
+            [code] = re.findall(r"([0-9a-f]{6}) does it", shown)
+            done = await it.command(f"/forget --person {asked} {code}")
+            assert done.startswith("Forgotten"), done
+            assert ("stay in it: trusted" in done) == (called == "trusted")
+            kept = () if called in ("trusted", "Al") else (called,)
+            await until_gone(tmp_path, NUMBER, *kept)
+            assert all(one != called for _, one in await it.house.store.read(list_senders))
+
+
+async def test_the_answer_that_lists_a_name_leaves_the_journal_once_it_is_sent(
+    tmp_path: Path,
+) -> None:
+    async with FakeOpenAI() as model, living(tmp_path, model) as it:
+        await it.house.store.write(lambda tx: tx.put_display_name(f"telegram:{NUMBER}", NAME))
+        file = tmp_path / "workspace" / f"{NAME}.txt"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("tea")
+        shown = await it.command(f"/forget --person {NAME}")
+        [code] = re.findall(r"([0-9a-f]{6}) does it", shown)
+        assert f"{NAME}.txt" in await it.command(f"/forget --person {NAME} {code}")
+        await until_gone(tmp_path, NAME)
+        assert (await it.house.memory.list_forgotten()).names == {}
 
 
 def test_a_letter_that_only_looks_the_same_breaks_nothing() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.daemon_process import running_daemon, scripted
-from tests.fakes.memory import USERS, Home, command, say_as_editor
+from tests.fakes.memory import USERS, Home, command, list_holding, say_as_editor, until_gone
 from tests.fakes.openai import FakeOpenAI, by, calls, says
 
 SECRET = "Zanzibarossa"
@@ -21,24 +21,6 @@ async def model() -> AsyncIterator[FakeOpenAI]:
     async with FakeOpenAI() as model:
         model.otherwise(by(lambda body: says("As you say.")))
         yield model
-
-
-def list_holding(home: Path) -> list[str]:
-    """The files that hold the word."""
-    files = [one for one in home.rglob("*") if one.is_file() and one.name != "daemon.json"]
-    return sorted(
-        one.name for one in files if SECRET.lower() in one.read_bytes().decode("latin-1").lower()
-    )
-
-
-async def until_gone(home: Path) -> None:
-    await until_gone_but(home, set())
-
-
-async def until_gone_but(home: Path, left: set[str]) -> None:
-    async with asyncio.timeout(20):
-        while {*await asyncio.to_thread(list_holding, home)} - left:
-            await asyncio.sleep(0.05)
 
 
 async def tell(home: Home, session: str = "one") -> None:
@@ -55,10 +37,10 @@ async def test_a_forgotten_fact_leaves_memory_journal_and_the_conversation(
         await home.ask("My second cat was called Mia")
         await tell(home)
         await home.until_indexed(4)
-        assert {"journal.db-wal", "memory.db-wal"} <= {*list_holding(place)}
+        assert {"journal.db-wal", "memory.db-wal"} <= list_holding(place, SECRET)
         words = f"/forget first cat {SECRET}"
         assert "leave the journal" in await command(home, words, "one")
-        await until_gone(place)
+        await until_gone(place, SECRET)
         shown = await home.ask("What did I tell you of my cats?")
         assert SECRET not in shown and "Mia" in shown
 
@@ -76,7 +58,7 @@ async def test_a_kill_before_the_journal_forgets_is_made_up_for_at_the_next_star
             daemon.process.kill()
             await daemon.process.wait()
         async with running_daemon(place, config) as daemon:
-            await until_gone(place)
+            await until_gone(place, SECRET)
 
 
 async def test_what_is_forgotten_in_its_own_turn_goes_when_the_turn_has_ended(
@@ -93,7 +75,7 @@ async def test_what_is_forgotten_in_its_own_turn_goes_when_the_turn_has_ended(
         [asked] = await daemon.listed("/v1/approvals", session="web:one")
         await daemon.post(f"/v1/runs/{turn}/approve", call_id=asked["call_id"])
         await daemon.until(turn, "run.completed")
-        await until_gone(place)
+        await until_gone(place, SECRET)
         assert SECRET not in await home.ask("What did I say?", "one")
 
 
@@ -127,7 +109,7 @@ async def test_a_forgotten_person_is_in_no_file_but_those_that_the_answer_lists(
         assert "Nothing was forgotten yet" in shown and SECRET in await command(home, "/memory")
         done = await command(home, f"/forget --person {SECRET.lower()} {code}", "three")
         assert "Forgotten" in done and "workspace/friends.txt" in done
-        await until_gone_but(place, {"friends.txt", "config.toml", "config.toml.lastgood"})
+        await until_gone(place, SECRET, {"friends.txt", "config.toml", "config.toml.lastgood"})
         assert (place / "logs/chat.log").read_text() == "kept\n"
         assert not (place / "undo" / "abc").exists()
         for session in ("one", "two"):
@@ -186,6 +168,6 @@ async def test_what_was_said_and_is_no_fact_is_forgotten_by_its_number(
         done = await command(home, f"/forget {rows[0]} {rows[1]} s999")
         assert "Forgotten: " in done and "There is no s999" in done
         await command(home, f"/forget {rows[2]}")
-        await until_gone(place)
+        await until_gone(place, SECRET)
         assert "Nothing was forgotten: nothing in memory" in await command(home, "/forget zzz")
         assert "Mia" in await command(home, "/forget cat editor")

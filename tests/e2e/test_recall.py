@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.daemon_process import running_daemon, scripted
-from tests.fakes.memory import USERS, Home, command, count, say_as_editor
+from tests.fakes.memory import USERS, Home, command, count, say_as_editor, until_gone
 from tests.fakes.openai import FakeOpenAI, Json, by, calls, says
 from tests.fakes.openai import Step as ModelStep
 
@@ -98,8 +98,7 @@ async def test_what_is_forgotten_is_not_found_by_what_was_said_either(home: Home
     said = await home.daemon.post("/v1/messages", session="two", text="/forget dentist Zahnlos")
     assert "Forgotten:" in str(said)
     assert "Zahnlos" not in await home.ask(ASKED, "three")
-    files = [one for one in home.daemon.home.glob("memory.db*") if b"Zahnlos" in one.read_bytes()]
-    assert files == []
+    await until_gone(home.daemon.home, "Zahnlos")
 
 
 async def test_old_conversations_are_indexed_when_the_daemon_starts_anew(

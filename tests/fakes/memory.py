@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Collection
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,19 @@ class Home:
 def count(home: Path) -> int:
     with closing(sqlite3.connect(f"file:{home / 'memory.db'}?mode=ro", uri=True)) as file:
         return int(file.execute("SELECT count(*) FROM said").fetchone()[0])
+
+
+def list_holding(home: Path, word: str) -> set[str]:
+    """The files that hold the word, in whatever letters."""
+    files = [one for one in home.rglob("*") if one.is_file() and one.name != "daemon.json"]
+    return {one.name for one in files if word.lower().encode() in one.read_bytes().lower()}
+
+
+async def until_gone(home: Path, word: str, left: Collection[str] = ()) -> None:
+    """From all files but these."""
+    async with asyncio.timeout(20):
+        while await asyncio.to_thread(list_holding, home, word) - {*left}:
+            await asyncio.sleep(0.05)
 
 
 async def say_as_editor(home: Home, text: str) -> str:

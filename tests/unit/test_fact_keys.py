@@ -100,14 +100,53 @@ async def test_what_is_pinned_stays_so_in_what_holds_next(memory: Memory) -> Non
 
 
 async def test_what_waits_ends_nothing_before_a_yes(memory: Memory) -> None:
-    await keep(memory, "I live in Lyon", "user.city")
-    waiting = await keep(memory, "I live in a van", "user.city", days=1, label="untrusted")
-    assert [(one.text, one.former) for one in await memory.recall("live", 5)] == [
-        ("I live in Lyon", ())
+    await keep(memory, "Anna lives in Lyon", "anna.city")
+    waiting = await keep(memory, "Anna lives in a van", "anna.city", days=1, label="untrusted")
+    assert [(one.text, one.former) for one in await memory.recall("lives", 5)] == [
+        ("Anna lives in Lyon", ())
     ]
     await memory.approve(waiting, "owner", MONDAY)
-    [fact] = await memory.recall("live", 5)
-    assert (fact.text, [one.text for one in fact.former]) == ("I live in a van", ["I live in Lyon"])
+    [fact] = await memory.recall("lives", 5)
+    assert fact.text == "Anna lives in a van"
+    assert [one.text for one in fact.former] == ["Anna lives in Lyon"]
+
+
+@pytest.mark.parametrize(("label", "owned"), [("untrusted", True), ("trusted", False)])
+async def test_what_others_say_of_the_user_ends_nothing_of_the_owners(
+    memory: Memory, label: str, owned: bool
+) -> None:
+    await keep(memory, "I live in Lyon", "user.city")
+    text, where = "I live in Oslo", FactSource("t2", "mail:x", "a mail", key="user.city")
+    at = MONDAY + timedelta(days=1)
+    other = await memory.remember(text, at=at, source="s", label=label, owned=owned, where=where)
+    await memory.approve(other, "owner", at)
+    assert {one.text for one in await memory.recall("live", 5)} == {"I live in Lyon", text}
+
+
+async def test_a_fact_keeps_its_first_key_so_what_it_ended_stays_ended(memory: Memory) -> None:
+    await move(memory)
+    await keep(memory, "I have moved to Paris", "user.home", days=6)
+    [fact] = await memory.recall("Lyon", 5)
+    assert (fact.key, fact.text) == ("user.city", "I have moved to Paris")
+
+
+async def test_a_fact_that_names_somebody_goes_and_the_turn_that_it_is_from_stays(
+    memory: Memory,
+) -> None:
+    spoken = await Conversations.open(memory.database)
+    await spoken.add(
+        [said("Anna likes tea", "t1"), replace(said("I like tea", "t1"), key="t1:2.0")]
+    )
+    await keep(memory, "Anna likes tea", "")
+    await memory.remember("Tea is fine", at=MONDAY, source="tool t7", where=FactSource("t7"))
+    await memory.remember(
+        "By mail", at=MONDAY, source="s", where=FactSource("t2", "", "Anna's mail")
+    )
+    wanted = (["t7"], lambda text: "Anna" in text)
+    assert await memory.list_naming(*wanted) == ["Anna likes tea", "Tea is fine", "By mail"]
+    await memory.forget_person(["Anna"], [], *wanted)
+    assert [await memory.facts(5), (await memory.list_forgotten()).turns] == [[], ["t7"]]
+    assert [one.text for _, one in await memory.list_said("tea", 5)] == ["I like tea"]
 
 
 async def test_what_holds_is_forgotten_with_its_history(memory: Memory, tmp_path: Path) -> None:
@@ -192,12 +231,12 @@ async def test_a_key_that_nothing_holds_of_any_more_tells_nothing_old_as_new(
 async def test_the_owners_form_of_a_fact_takes_over_its_key_and_pin(memory: Memory) -> None:
     at = MONDAY
     first = await memory.remember(
-        "i live in lyon.", at=at, source="s", owned=False, where=FactSource(key="user.city")
+        "i live in lyon.", at=at, source="s", owned=False, where=FactSource(key="lyon.size")
     )
     await memory.pin(first)
     await memory.remember("I live in Lyon", at=at, source="s")
     [fact] = await memory.facts(5)
-    assert (fact.text, fact.key, bool(fact.pinned)) == ("I live in Lyon", "user.city", True)
+    assert (fact.text, fact.key, bool(fact.pinned)) == ("I live in Lyon", "lyon.size", True)
 
 
 async def test_what_was_unpinned_is_not_pinned_again_by_being_said_again(memory: Memory) -> None:

@@ -17,9 +17,10 @@ BLANK_ANSWERS = """UPDATE outbox SET body = '' WHERE kind = 'command' AND state 
     AND body LIKE ?1 || '%')"""
 BLANK_COMMANDS = """UPDATE inbox SET body = ?1 WHERE state IN ('command', 'ordered')
     AND body LIKE ?1 || '%'"""
-FIND_SENDERS = """SELECT person FROM display_names WHERE lower(name) = lower(?1)
-    UNION SELECT DISTINCT sender FROM inbox
-    WHERE lower(?1) IN (lower(sender), lower(substr(sender, instr(sender, ':') + 1)))"""
+IS_ANSWERING = f"""SELECT 1 FROM inbox WHERE turn = ?1 AND state IN ('new', 'ordered')
+    UNION SELECT 1 FROM outbox WHERE turn = ?1 AND state IN {UNSENT_STATES}"""
+LIST_SENDERS = """SELECT person, name FROM display_names
+    UNION SELECT DISTINCT sender, '' FROM inbox"""
 SETTLE = "UPDATE inbox SET state = ? WHERE id = ?"
 SAME_KEY = "WHERE channel = ? AND account = ? AND external_id = ?"
 
@@ -85,9 +86,13 @@ class MessageTables(Table):
         self._run(BLANK_ANSWERS, word)
         self._run(BLANK_COMMANDS, word)
 
-    def find_senders(self, name: str) -> list[str]:
-        """Who is called so, or has this id: as messages name their senders."""
-        return [sender for (sender,) in self._do(FIND_SENDERS, name)]
+    def is_answering(self, turn: str) -> bool:
+        """Its message, a command perhaps, or an answer to it is on its way."""
+        return self._value(IS_ANSWERING, turn) is not None
+
+    def list_senders(self) -> list[tuple[str, str]]:
+        """All who sent something, as messages name them, with what they call themselves."""
+        return list(self._do(LIST_SENDERS))
 
     def list_turns_of(self, sender: str) -> list[str]:
         """The turns that their messages began, or steered."""

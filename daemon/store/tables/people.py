@@ -88,6 +88,7 @@ class PeopleTables(Table):
         """What they call themselves; their own name where that is not known."""
         return self._value("SELECT name FROM display_names WHERE person = ?", person) or person
 
+    remove_display_name = Run[[str]]("DELETE FROM display_names WHERE person = ?")
     put_display_name = Run[[str, str]](PUT_NAME)
 
     def has_untold(self, name: str) -> bool:
