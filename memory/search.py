@@ -34,12 +34,16 @@ UTTERANCE = "said.key, session, speaker, role, label, own, said.at, said.text, p
 SHOWN = f"SELECT {UTTERANCE} FROM {SOURCE} WHERE said.id = ?"
 WORD_COLUMNS = "{text pairs}"
 MATCHING = """
-SELECT rowid, -bm25({0}, 1.0, 1.0, 0.0) FROM {0} WHERE {0} MATCH ? ORDER BY rank LIMIT ?
+SELECT rowid, -bm25({0}, 1.0, 1.0, 0.0) FROM {0} WHERE {0} MATCH ? ORDER BY 2 DESC LIMIT ?
+"""
+OF_SITTINGS = """
+SELECT rowid, -bm25(sitting_words, 1.0, 1.0, 0.0) FROM sitting_words
+WHERE sitting_words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))
 """
 SPEAKERS = """
 WITH RECURSIVE names (name) AS (
-    SELECT min(speaker) FROM said WHERE {0}
-    UNION ALL SELECT (SELECT min(speaker) FROM said WHERE {0} AND speaker > name) FROM names
+    SELECT min(speaker) FROM said INDEXED BY {0}
+    UNION ALL SELECT (SELECT min(speaker) FROM said INDEXED BY {0} AND speaker > name) FROM names
     WHERE name IS NOT NULL
 )
 SELECT name FROM names WHERE name IS NOT NULL
@@ -52,9 +56,9 @@ SELECT DISTINCT {CANDIDATE} FROM json_each(?) AS hit
     CROSS JOIN sittings ON sittings.id = said.sitting
 """
 NEAR = "SELECT id FROM said WHERE sitting = ?1 AND place BETWEEN ?2 - 1 AND ?2 + 1"
-COUNT_MATCHES = "SELECT count(*) FROM {0} WHERE {0} MATCH ?"
-MATCHES_AMONG = """
-SELECT rowid FROM {0} WHERE {0} MATCH ? AND rowid IN (SELECT value FROM json_each(?))
+COUNT_MATCHES = """
+SELECT count(*), json_group_array(rowid) FILTER (WHERE +rowid IN (SELECT value FROM json_each(?)))
+FROM {0} WHERE {0} MATCH ?
 """
 OWN_WORDS, OTHER_WORDS, SITTING_WORDS = "own_words", "other_words", "sitting_words"
 
@@ -158,7 +162,9 @@ def search(
     its vectors are near.
     """
     # Those whose words may be found: a stranger's name takes no word out of the owner's question.
-    among = SPEAKERS.format("own = 1" if scope.own else "TRUE")
+    among = SPEAKERS.format(
+        f"said_{'own_speaker WHERE own = 1' if scope.own else 'speaker WHERE 1'}"
+    )
     speakers = [name for (name,) in file.execute(among)]
     question = Question.read(query, speakers)
     if not (speakers and question.words and limit > 0):
@@ -172,7 +178,8 @@ def search(
         if asked:
             near = asked.find_nearest(own=scope.own, session=scope.session)
             rows += _list_rows(file, {*near} - {row.id for row in rows})
-    sittings = _match(file, (SITTING_WORDS,), question, scope, WHOLE)
+    places = json.dumps([*{row.sitting for row in rows}])
+    sittings = dict(file.execute(OF_SITTINGS, (_make_query(question, scope), places)).fetchall())
     own, beside = find_words(rows, words)
     signals = score(question, rows, own, beside, sittings)
     weights, alone = WEIGHTS, [0.0] * len(rows)
@@ -220,8 +227,9 @@ def find_fitting(
     for word in question.words:
         query, said, among = match_words([word], WORD_COLUMNS), 0, set[int]()
         for table in scope.tables:
-            said += file.execute(COUNT_MATCHES.format(table), (query,)).fetchone()[0]
-            among.update(one for (one,) in file.execute(MATCHES_AMONG.format(table), (query, near)))
+            [(count_of_word, ids)] = file.execute(COUNT_MATCHES.format(table), (near, query))
+            said += count_of_word
+            among.update(json.loads(ids))
         values.append(log(1 + (count - said + 0.5) / (said + 0.5)))
         found.append(among)
     return {
@@ -297,14 +305,17 @@ def match_date(question: Question, at: int) -> float:
 def _match(
     file: sqlite3.Connection, tables: Iterable[str], question: Question, scope: Scope, limit: int
 ) -> dict[int, float]:
-    query = match_words(question.words, WORD_COLUMNS)
-    if scope.session:
-        query += f" AND marks : {mark_session(scope.session)}"
+    query = _make_query(question, scope)
     return {
         row: score
         for table in tables
         for row, score in file.execute(MATCHING.format(table), (query, limit)).fetchall()
     }
+
+
+def _make_query(question: Question, scope: Scope) -> str:
+    query = match_words(question.words, WORD_COLUMNS)
+    return f"{query} AND marks : {mark_session(scope.session)}" if scope.session else query
 
 
 def _is_small(file: sqlite3.Connection, scope: Scope) -> bool:
@@ -318,19 +329,18 @@ def _list_candidates(file: sqlite3.Connection, scope: Scope, found: Iterable[int
     """What was found, with what was said beside it."""
     where, values = _choose(scope)
     query = f"{BESIDE} WHERE {where.replace('own', '+said.own')}"
-    return [Row(*row) for row in file.execute(query, (json.dumps([*found]), *values))]
+    return [*map(Row._make, file.execute(query, (json.dumps([*found]), *values)))]
 
 
 def _list_rows(file: sqlite3.Connection, ids: Iterable[int]) -> list[Row]:
     query = f"SELECT {CANDIDATE} FROM said WHERE id IN (SELECT value FROM json_each(?))"
-    return [Row(*row) for row in file.execute(query, (json.dumps([*ids]),))]
+    return [*map(Row._make, file.execute(query, (json.dumps([*ids]),)))]
 
 
 def _list_all(file: sqlite3.Connection, scope: Scope) -> list[Row]:
     where, values = _choose(scope)
-    return [
-        Row(*row) for row in file.execute(f"SELECT {CANDIDATE} FROM {SOURCE} WHERE {where}", values)
-    ]
+    query = f"SELECT {CANDIDATE} FROM {SOURCE} WHERE {where}"
+    return [*map(Row._make, file.execute(query, values))]
 
 
 def _choose(scope: Scope) -> tuple[str, tuple[str, ...]]:
