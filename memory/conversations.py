@@ -1,13 +1,15 @@
 """What was said in conversations, kept so that it can be found: one row a span, in sittings."""
 
 import asyncio
+import logging
 import re
 import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from memory.database import Database
-from memory.embedder import Embedder, TextVectors
+from memory.embedder import Embedder, EmbedderError, MadeVectors
 from memory.search import (
     EPOCH,
     OTHER_WORDS,
@@ -22,9 +24,13 @@ from memory.search import (
     read_fields,
     search,
 )
-from memory.vectors import VectorIndex
+from memory.vectors import VectorIndex, VectorQuery
 from memory.words import MONTHS, list_pairs
 
+if TYPE_CHECKING:
+    from memory.embedder import Vectors
+
+log = logging.getLogger(__name__)
 GAP = timedelta(hours=4)
 MOST_ROWS = 60
 MAX_TEXT, MAX_QUERY = 20_000, 2_000
@@ -109,8 +115,19 @@ class Conversations:
 
     async def read_cursor(self) -> str:
         """How far the source was read; "" for not at all."""
-        query = "SELECT value FROM state WHERE name = 'cursor'"
-        return await self._database.run(lambda file: (file.execute(query).fetchone() or ("",))[0])
+        return await self.get_state("cursor")
+
+    async def get_state(self, name: str) -> str:
+        """What `set_state` has kept; "" for nothing."""
+        query = "SELECT value FROM state WHERE name = ?"
+        return await self._database.run(
+            lambda file: (file.execute(query, (name,)).fetchone() or ("",))[0]
+        )
+
+    async def set_state(self, name: str, value: str) -> None:
+        """Keep it beside the rows."""
+        query = "INSERT OR REPLACE INTO state VALUES (?, ?)"
+        await self._database.run(lambda file: file.execute(query, (name, value)))
 
     async def count(self) -> int:
         """How many rows there are."""
@@ -130,7 +147,21 @@ class Conversations:
     async def search(self, query: str, scope: Scope, limit: int) -> list[Found]:
         """The best first, by a weighted sum of signals. Of a long query its beginning counts."""
         vectors, query = self._vectors, query[:MAX_QUERY]
-        return await self._database.run(lambda file: search(file, query, scope, limit, vectors))
+        question = await self._embed(query) if limit > 0 else None
+
+        def work(file: sqlite3.Connection) -> list[Found]:
+            has_vectors = vectors and question is not None
+            asked = VectorQuery(vectors, file, question) if has_vectors else None
+            return search(file, query, scope, limit, asked)
+
+        return await self._database.run(work)
+
+    async def _embed(self, query: str) -> "Vectors | None":
+        try:
+            return await self._vectors.embedder.embed_query(query) if self._vectors else None
+        except EmbedderError as error:
+            log.warning("a question is answered by its words alone: %s", error)
+            return None
 
     async def use_embedder(self, embedder: Embedder | None) -> None:
         """From now on what fits a question is told by its vectors, too; None: by words alone."""
@@ -144,6 +175,11 @@ class Conversations:
         """The name of the model in use; "" for none."""
         return self._vectors.embedder.name if self._vectors else ""
 
+    @property
+    def embedder_kind(self) -> str:
+        """Where it runs: "local", "openai" or "none"."""
+        return self._vectors.embedder.kind if self._vectors else "none"
+
     async def list_unembedded(self, limit: int) -> list[tuple[int, str, str]]:
         """Rows that wait for vectors, the oldest first: their ids, speakers and texts."""
         return await self._database.run(lambda file: file.execute(UNEMBEDDED, (limit,)).fetchall())
@@ -153,7 +189,7 @@ class Conversations:
         query = "SELECT count(*) FROM unembedded"
         return await self._database.run(lambda file: file.execute(query).fetchone()[0])
 
-    async def add_vectors(self, made: Sequence[tuple[int, TextVectors | None]]) -> None:
+    async def add_vectors(self, made: MadeVectors) -> None:
         """Of rows that are still there; None: the model can make none of it."""
         if vectors := self._vectors:
             await self._database.run(lambda file: vectors.add(file, made))

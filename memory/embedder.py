@@ -1,4 +1,6 @@
-"""ColBERT: a text as one vector for each of its tokens, of which signs are kept."""
+"""ColBERT: a text as one vector for each of its tokens, of which signs are kept. Of other models a
+text is one vector.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,11 +17,12 @@ QUERY, DOCUMENT = 1, 2  # the token after [CLS] that says which it is; written a
 TOKENS, CHUNKS, MAX_CHARS = 96, 8, 8_000
 WIDTH = 384  # numbers of a vector
 KEPT = 256  # whose signs are kept of each pair of tokens; more find nothing more
+NEARER = 0.065  # MaxSim above that of the others: half of what answers is, chit-chat is not
 
 
 class TextVectors(NamedTuple):
-    """What is kept of a text. `pairs`: KEPT bits for each two neighbouring tokens; `pooled`: WIDTH
-    bits for the whole.
+    """What is kept of a text. `pairs`: `Embedder.kept` bits for each two neighbouring tokens;
+    `pooled`: WIDTH bits for the whole.
     """
 
     pairs: bytes
@@ -30,8 +33,10 @@ class EmbedderError(Exception):
     """The model cannot be read, or can make nothing of a text."""
 
 
-class Embedder(Protocol):
-    """`name` tells vectors of one model from those of another. Raises EmbedderError."""
+class TextModel(Protocol):
+    """One on this machine, called in a thread. `name` tells its vectors from those of another.
+    Raises EmbedderError.
+    """
 
     name: str
 
@@ -41,6 +46,41 @@ class Embedder(Protocol):
 
     def embed_text(self, speaker: str, text: str) -> TextVectors:
         """What is kept of what somebody said."""
+        ...
+
+
+MadeVectors = list[tuple[int, TextVectors | None]]
+
+
+class Embedder(Protocol):
+    """`kind`: "local", or "openai" for a server. `name` tells vectors of one model from those of
+    another. `kept`: how many numbers of a vector
+    leave their sign; `nearer`: how much above the others' a text's fit is that answers. Raises
+    EmbedderError.
+    """
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kept(self) -> int: ...
+
+    @property
+    def nearer(self) -> float: ...
+
+    async def embed_query(self, text: str) -> "Vectors":
+        """One row of at least WIDTH numbers a token, of length 1."""
+        ...
+
+    async def embed_texts(self, rows: Sequence[tuple[int, str, str]]) -> MadeVectors:
+        """Of rows by id, speaker and text; None: the model can make none of it."""
+        ...
+
+    async def aclose(self) -> None:
+        """What it is at work on is not waited for."""
         ...
 
 
@@ -114,13 +154,14 @@ def _raise_embedder_error(what: str) -> Iterator[None]:
         raise EmbedderError(f"{what}: {error}") from error
 
 
-def pack(pieces: Sequence["Vectors"]) -> TextVectors:
+def pack(pieces: Sequence["Vectors"], kept: int = KEPT) -> TextVectors:
     """Neighbouring tokens are averaged in pairs; of each number, its sign."""
     import numpy as np  # lazy: the extra memory
 
     pairs = [one[at : at + 2].mean(0) for one in pieces for at in range(0, len(one), 2)]
-    bits = np.packbits(np.array(pairs)[:, :KEPT] > 0, axis=1)
-    return TextVectors(bits.tobytes(), np.packbits(np.mean(pairs, axis=0) > 0).tobytes())
+    bits = np.packbits(np.array(pairs)[:, :kept] > 0, axis=1)
+    pooled = np.mean(pairs, axis=0)[:WIDTH]
+    return TextVectors(bits.tobytes(), np.packbits(pooled > 0).tobytes())
 
 
 def unpack(packed: bytes, width: int) -> "Vectors":

@@ -11,7 +11,7 @@ from math import log
 from statistics import median
 from typing import Any, NamedTuple
 
-from memory.vectors import VectorIndex
+from memory.vectors import VectorQuery
 from memory.words import MAX_WORDS, MONTHS, list_pairs, list_telling, list_words, match_words
 
 WEIGHTS = {
@@ -24,7 +24,6 @@ WITH_MODEL = {
 }  # fmt: skip
 FIRST, WHOLE = 200, 1000
 GATE = 0.5  # of what the question's words are worth
-NEARER = 0.065  # MaxSim above that of the others: half of what answers is, chit-chat is not
 YEAR = re.compile(r"20\d\d")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
@@ -156,20 +155,17 @@ def search(
     query: str,
     scope: Scope,
     limit: int,
-    vectors: VectorIndex | None = None,
+    asked: VectorQuery | None = None,
 ) -> list[Found]:
     """The best first. What has no word of the question nor one beside it is no answer, but where
     its vectors are near.
     """
     # Those whose words may be found: a stranger's name takes no word out of the owner's question.
-    among = SPEAKERS.format(
-        f"said_{'own_speaker WHERE own = 1' if scope.own else 'speaker WHERE 1'}"
-    )
-    speakers = [name for (name,) in file.execute(among)]
+    among = "said_own_speaker WHERE own = 1" if scope.own else "said_speaker WHERE 1"
+    speakers = [name for (name,) in file.execute(SPEAKERS.format(among))]
     question = Question.read(query, speakers)
     if not (speakers and question.words and limit > 0):
         return []
-    asked = vectors.ask(file, query) if vectors else None
     if _is_small(file, scope):
         rows, words = _list_all(file, scope), _match(file, scope.tables, question, scope, WHOLE)
     else:
@@ -198,8 +194,9 @@ def search(
     ]
     best = sorted(related, key=lambda place: -sums[place])[:limit]
     fitting = find_fitting(file, question, scope, [rows[one] for one in best])
-    usual = median(alone or [0.0])
-    fitting |= {rows[one].id for one in best if alone[one] >= usual + NEARER}
+    if asked:
+        least = median(alone or [0.0]) + asked.index.embedder.nearer
+        fitting |= {rows[one].id for one in best if alone[one] >= least}
     return [
         _show(
             file,

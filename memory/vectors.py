@@ -1,13 +1,12 @@
 """How well the tokens of a text fit those of a question (MaxSim), by signs that are kept."""
 
 import json
-import logging
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memory.embedder import KEPT, WIDTH, Embedder, EmbedderError, TextVectors, unpack
+from memory.embedder import WIDTH, Embedder, TextVectors, unpack
 
 if TYPE_CHECKING:
     from numpy import bool_, int64, uint64
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 
     from memory.embedder import Vectors
 
-log = logging.getLogger(__name__)
 ROUGH, NEAREST, PAGE = 1000, 300, 8192
 CACHED = 2048  # so many pairs, unpacked, stay in the processor's cache
 ADD = """
@@ -74,14 +72,6 @@ class VectorIndex:
                 self._fresh += added if self._ids is not None else []
             file.execute("DELETE FROM unembedded WHERE id = ?", (row,))
 
-    def ask(self, file: sqlite3.Connection, query: str) -> "VectorQuery | None":
-        """What fits these words; None where the model can make nothing of them."""
-        try:
-            return VectorQuery(self, file, self.embedder.embed_query(query))
-        except EmbedderError as error:
-            log.warning("a question is answered by its words alone: %s", error)
-            return None
-
     def find_nearest(
         self, file: sqlite3.Connection, question: "Vectors", *, own: bool, session: str
     ) -> list[int]:
@@ -94,7 +84,7 @@ class VectorIndex:
         if session:
             ids = [row for (row,) in file.execute(OF_SESSION, (session,))]
             hidden |= ~np.isin(self._ids, np.array(ids, np.int64))
-        pooled = question.mean(0)
+        pooled = question[:, :WIDTH].mean(0)
         apart = np.zeros(len(self._ids), np.uint16)
         for column, sign in zip(self._pooled, np.packbits(pooled > 0).view(np.uint64), strict=True):
             apart += np.bitwise_count(column ^ sign)
@@ -164,7 +154,8 @@ class VectorQuery:
         known = [row for row in rows if row.id in pairs]
         if not known:
             return [0.0] * len(rows), [0.0] * len(rows)
-        best = _find_best(self.question, [pairs[row.id] for row in known])
+        kept = self.question[:, : self.index.embedder.kept]
+        best = _find_best(kept, [pairs[row.id] for row in known])
         places = {(row.sitting, row.place): at for at, row in enumerate(known)}
         window = best.copy()
         for step in (-1, 1):
@@ -174,15 +165,15 @@ class VectorQuery:
         return _spread(rows, known, best.mean(1)), _spread(rows, known, window.mean(1))
 
 
-def _find_best(question: "Vectors", texts: Sequence[bytes]) -> "Vectors":
+def _find_best(kept: "Vectors", texts: Sequence[bytes]) -> "Vectors":
     """For each text and each token of the question, the best of the text's."""
     import numpy as np  # lazy: the extra memory
 
-    kept = question[:, :KEPT]
-    kept = kept / (np.linalg.norm(kept, axis=1, keepdims=True) * KEPT**0.5)
-    sizes = [len(one) * 8 // KEPT for one in texts]
+    width = kept.shape[1]
+    kept = kept / (np.linalg.norm(kept, axis=1, keepdims=True) * width**0.5)
+    sizes = [len(one) * 8 // width for one in texts]
     starts = np.cumsum([0, *sizes[:-1]])
-    packed = np.frombuffer(b"".join(texts), np.uint8).reshape(-1, KEPT // 8)
+    packed = np.frombuffer(b"".join(texts), np.uint8).reshape(-1, width // 8)
     fits = np.empty((len(packed), len(kept)), np.float32)
     for at in range(0, len(packed), CACHED):
         bits = np.unpackbits(packed[at : at + CACHED], axis=1).astype(np.float32)

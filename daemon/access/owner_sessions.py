@@ -1,9 +1,6 @@
 """Whose a conversation is: what is the owner's reaches those that nobody else reads (F10)."""
 
 from collections.abc import Callable, Collection
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from daemon.core import value
 from daemon.core.ids import is_mail_session
@@ -11,40 +8,6 @@ from daemon.core.rows import LOOP_CHANNEL, NO_ROOT, SessionRow
 from daemon.core.trust import Label
 from daemon.store.journal import Store, Tx
 from daemon.store.posting import WOKEN_CHANNELS, begins_by_itself
-
-
-class MemoryConfig(BaseModel):
-    """[memory]: what is found again, and by whom."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    owner_sessions: list[str] = Field(
-        [],
-        description="conversations that find the owner's memories though others may read along,"
-        ' such as "telegram:-100123"; the owner\'s own chats do without being listed',
-    )
-    embedder: Literal["local", "none"] = Field(
-        "local",
-        description="by what it is found whether words mean the same: a model on this machine"
-        " (`aidaemon model pull memory`), or nothing: by the words alone",
-    )
-    salience: int = Field(
-        5, ge=0, le=20, description="how many pinned facts a turn is shown at most; 0: none"
-    )
-    consolidation_hours: float = Field(
-        6.0,
-        ge=0,
-        le=8760,
-        description="after how many hours `provider.models.fast`, where it is set, looks through"
-        " what you said for facts to keep; 0: only when you say /memory consolidate",
-    )
-    relevance: int = Field(
-        5,
-        ge=0,
-        le=20,
-        description="how much a turn is shown of what was said before and fits; 0: nothing",
-    )
-
 
 TERMINAL, WEB = "terminal", "web"
 

@@ -16,7 +16,6 @@ from channels.slack.config import SlackConfig
 from channels.telegram.config import TelegramConfig
 from daemon.access.chat_ids import account_name
 from daemon.access.directory import roles_of_config
-from daemon.access.owner_sessions import MemoryConfig
 from daemon.addons import BUILTIN, list_addons, load_class
 from daemon.agent.config import AgentConfig, BudgetConfig, SubagentsConfig
 from daemon.core import value
@@ -27,6 +26,7 @@ from daemon.http.config import HttpConfig
 from daemon.loops.config import LoopsConfig
 from daemon.outbox.held import NotifyConfig
 from daemon.providers.config import ProviderConfig
+from daemon.recall.config import MemoryConfig
 from daemon.sessions.brakes import LimitsConfig
 from daemon.settings.load import LoadedConfig, Parse, choose_config, parse_model, read_text
 from daemon.settings.paths import Paths

@@ -54,7 +54,8 @@ from daemon.gateway.downloads import AttachmentDownloader
 from daemon.loops.engine import LoopEngine
 from daemon.providers.chain import PriceList, ProviderChain
 from daemon.recall.consolidation import Consolidator
-from daemon.recall.embedding import EmbeddingWorker
+from daemon.recall.embedding import EmbeddingWorker, ThreadedEmbedder
+from daemon.recall.endpoint import EndpointConsent, EndpointEmbedder
 from daemon.recall.forgetting import Forgetter
 from daemon.recall.indexer import ConversationIndexer
 from daemon.recall.recall import MemoryRecall
@@ -85,7 +86,7 @@ from daemon.triggers.orders import list_tasks
 from daemon.triggers.schedule_tool import SessionSchedules, schedule_tool
 from daemon.triggers.schedules import ScheduleEngine
 from memory.conversations import Conversations
-from memory.embedder import Embedder
+from memory.embedder import ColBert, Embedder
 from memory.memory import Memory
 
 # The events of every turn.
@@ -121,6 +122,8 @@ class Daemon(ToolOwner):
         )
         self.notifier = OwnerNotifier(store, clock, self.new_id, self._is_channel_up)
         memory.on_waiting = partial(self.notifier, MEMORY_WAITS)
+        endpoint = config.memory.openai if config.memory.embedder == "openai" else None
+        self.consent = EndpointConsent(endpoint, self.conversations, self.notifier.insist)
         self.schedules = self._make_schedules()
         goals = self.goals = GoalEngine(self.schedules, usage)
         self.schedules.add_note = goals.describe_costs
@@ -168,8 +171,8 @@ class Daemon(ToolOwner):
         self.background.start(indexer.run(), "index of conversations")
         self.background.start(self.consolidator.run(), "consolidation")
         self.background.start(self.forgetter.run(), "forgetting")
-        if self.config.memory.embedder == "local":
-            worker = EmbeddingWorker(self.conversations, _load_embedder)
+        if self.config.memory.embedder != "none":
+            worker = EmbeddingWorker(self.conversations, self._load_embedder)
             self.background.start(worker.run(), "embedding")
 
     async def _open_files(self) -> None:
@@ -313,6 +316,7 @@ class Daemon(ToolOwner):
                 self.owner_sessions.is_own,
                 self.consolidator,
                 forgetter,
+                self.consent,
                 clock,
             ),
             self.trust,
@@ -397,9 +401,19 @@ class Daemon(ToolOwner):
         lines += [f"HOME: {fault}" for fault in self.faults_of_home]
         if waiting:
             lines.append(f"{count_memories(waiting)} your yes: /memory pending")
+        if self.consent.waits:
+            lines.append(f"Memory: {self.consent.question}")
         if (layers := self.sandbox.layers) and layers.obstacle:
             lines.append(f"Sandbox: {await asyncio.to_thread(layers.describe)}")
         return [*channels, *lines, *filter(None, [await self.trust.describe()])]
+
+    async def _load_embedder(self) -> Embedder | None:
+        if self.consent.config is None:
+            return await ThreadedEmbedder.load(_load_model)
+        await self.consent.wait()
+        embedder = EndpointEmbedder(self.consent.config, self.redactor.redact_text, self.clock)
+        await embedder.open()
+        return embedder
 
     def _list_problems(self) -> list[str]:
         journal = filter(None, [self.store.problem])
@@ -407,7 +421,7 @@ class Daemon(ToolOwner):
         return [*journal, *(text for state in states if (text := state.describe_problem()))]
 
 
-def _load_embedder() -> Embedder | None:
+def _load_model() -> ColBert | None:
     from daemon.ops.memory_model import load_embedder  # lazy: brings urllib
 
     return load_embedder()

@@ -252,7 +252,7 @@ class LocalClient(JournalReader, DaemonClient):
         return {
             "rows": await conversations.count(),
             "pending": await conversations.count_unembedded() if model else 0,
-            "embedder": "local" if model else "none",
+            "embedder": conversations.embedder_kind,
             "model": model,
         }
 

@@ -10,6 +10,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.trust import Label
 from daemon.recall.consolidation import Consolidator
+from daemon.recall.endpoint import EndpointConsent
 from daemon.recall.forgetting import LEAST_NAME, Forgetter, is_name
 from daemon.services.approvals import make_visible
 from daemon.store.erasing import NameTaken
@@ -30,6 +31,7 @@ MEMORY_USAGE = """\
 /memory pin ID, /memory unpin ID: show it to each of your turns, or no longer
 /memory pending: what waits for your yes
 /memory approve ID, /memory reject ID: say yes or no
+/memory embed HOST: allow it to be sent what was said ([memory.openai])
 /forget WORDS, /forget ID: remove it
 /forget --person NAME: remove all that somebody said, and their name everywhere"""
 PERSON_PREVIEW = """\
@@ -64,11 +66,12 @@ class MemoryCommands:
     is_own: Callable[[str], Awaitable[bool]]
     consolidator: Consolidator
     forgetter: Forgetter
+    consent: EndpointConsent
     clock: Clock
 
     async def memory(self, call: CommandCall) -> str:
         """/memory [search WORDS|who KEY|consolidate|pin ID...|unpin ID...|pending|approve ID...
-        |approve all CODE|reject ID...|reject all]
+        |approve all CODE|reject ID...|reject all|embed HOST]
         """
         await self._check_place(call)
         verb, *words = call.argument.lower().split()[:100] or [""]
@@ -84,6 +87,8 @@ class MemoryCommands:
                 return "\n".join(map(_render, known)) or f"Nothing has the key {make_visible(key)}."
             case "consolidate", []:
                 return str(await self.consolidator.consolidate(call.session.id))
+            case "embed", [host]:
+                return await self.consent.allow(host)
             case "pin" | "unpin", [_, *_]:
                 return await self._pin(words, pinned=verb == "pin")
             case "approve", [_, *_]:

@@ -26,7 +26,7 @@ from channels.base import Channel, ChannelError, Revoked
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value
 from daemon.core.errors import ConfigError, ProviderError
-from daemon.ops.memory_model import describe_missing
+from daemon.ops.memory_model import INSTALL, describe_missing
 from daemon.ops.models import DEFAULT_MODEL, MEMORY_MODEL
 from daemon.ops.own_models import find_model
 from daemon.providers.config import FallbackConfig, ProviderConfig
@@ -222,6 +222,12 @@ def _check_recall(embedder: str, models: Path) -> Finding:
     """How what was said is found."""
     if embedder == "none":
         return Finding("recall", "ok", 'by words ([memory] embedder = "none")')
+    if embedder == "openai":
+        told = (
+            "by words, and by meaning with [memory.openai] once /memory embed HOST has allowed it"
+        )
+        missing = [] if importlib.util.find_spec("numpy") else [INSTALL]
+        return Finding("recall", "warn" if missing else "ok", told, *missing)
     if steps := describe_missing(models):
         return Finding("recall", "ok", f"by words; to find by meaning, too: {steps}")
     return Finding("recall", "ok", f"by words and meaning, with {MEMORY_MODEL.path(models).name}")

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from daemon.ops.models import MEMORY_MODEL, MEMORY_ONNX_BYTES, models_dir
-from memory.embedder import ColBert, Embedder
+from memory.embedder import ColBert
 
 RUNTIME = ("onnxruntime", "tokenizers", "numpy")
 INSTALL = "pip install 'aidaemon[memory]'"
@@ -20,7 +20,7 @@ def describe_missing(folder: Path) -> str:
     return ", then ".join(steps)
 
 
-def load_embedder() -> Embedder | None:
+def load_embedder() -> ColBert | None:
     """None where the extra `memory` or its file is missing. Raises EmbedderError."""
     folder = models_dir()
     if describe_missing(folder):

@@ -40,7 +40,8 @@ HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 RESERVED_HEADERS = {"content-length", "content-type", "transfer-encoding", "host", "connection"}
 
 
-def _check_address(value: str) -> str:
+def check_address(value: str) -> str:
+    """Of a server. Raises ValueError."""
     try:
         url = urlsplit(value)
         host, _ = url.hostname, url.port
@@ -93,7 +94,7 @@ class ServiceConfig(BaseModel):
     kind: Kind = Field(
         "openai", description="local, anthropic, gemini, or openai for any OpenAI-compatible server"
     )
-    base_url: Annotated[str, AfterValidator(_check_address)] = Field(
+    base_url: Annotated[str, AfterValidator(check_address)] = Field(
         "", description="the server's address, with /v1 where it has it; empty: the service's own"
     )
     api: Literal["chat", "responses"] = Field(

@@ -5,18 +5,18 @@ import codecs
 import io
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from yarl import URL
 
 from daemon.core.clock import Clock
-from daemon.core.errors import ErrorClass
+from daemon.core.errors import ErrorClass, ProviderError
 from daemon.core.messages import ModelReply, ModelRequest
 from daemon.providers.base import (
     MAX_RESPONSE_BYTES,
@@ -31,6 +31,7 @@ from daemon.providers.config import SERVICES
 from daemon.providers.errors import CallFailed, make_error, parse_retry_after
 from daemon.providers.rules import Json, is_from
 
+T = TypeVar("T")
 UTF_8 = codecs.getincrementaldecoder("utf-8-sig")
 DRAIN_S = 1.0
 GATHER_S = 0.035
@@ -145,18 +146,18 @@ def make_auth_headers(kind: str, api_key: str) -> dict[str, str]:
     return headers | ({service.header: service.key_prefix + api_key} if api_key else {})
 
 
-class HttpProvider(ABC):
-    """A provider. It streams when somebody watches; the reply is the same either way.
+async def read_whole(response: aiohttp.ClientResponse, silence_s: float) -> bytes:
+    """The answer. Raises CallFailed where it is too long."""
+    return b"".join([chunk async for chunk in _iter_chunks(response, silence_s)])
 
-    `timeout_s` is the longest silence, `total_timeout_s` the longest call.
-    `rejects_native` finds the error of a service that refuses its own former reply; `needed` is
-    what it requires besides the usual.
+
+class HttpService:
+    """A service of models. `timeout_s` is the longest silence, `total_timeout_s` the longest
+    call.
     """
 
     kind: ClassVar[str]
     path: ClassVar[str]
-    rejects_native: ClassVar[re.Pattern[str] | None] = None
-    needed: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -186,52 +187,11 @@ class HttpProvider(ABC):
         bypass = proxy_bypass(base.host or "")
         self._proxy = None if bypass else getproxies().get(base.scheme)
         self._session: aiohttp.ClientSession | None = None
-        self._rejected: set[int] = set()
-        self.cache = EncodingCache()
 
-    async def complete(
-        self, model: str, request: ModelRequest, on_text: TextCallback | None = None
-    ) -> ModelReply:
-        """The whole reply; `on_text` gets its text while it comes. Raises ProviderError."""
-        if self._rejected:
-            messages = tuple(
-                replace(m, native=None)
-                if m.native and hash(m.native.blocks) in self._rejected
-                else m
-                for m in request.messages
-            )
-            request = replace(request, messages=messages)
-        try:
-            reply = await self._send(model, request, on_text)
-        except CallFailed as error:
-            if self._is_native_rejected(error, model, request):
-                return await self.complete(model, request, on_text)
-            raise error.to_provider_error(self._host, self._secrets) from None  # may echo the key
-        native = reply.native and replace(reply.native, provider=self.name, model=model)
-        return replace(reply, provider=self.name, model=model, native=native)
-
-    async def aclose(self) -> None:
-        """Close connections."""
-        if self._session:
-            await self._session.close()
-
-    @abstractmethod
-    def prepare(
-        self, model: str, request: ModelRequest, stream: bool
-    ) -> tuple[URL, Json, ReplyBuilder]:
-        """The address and the fields of the body, in the order in which they change least; what is
-        bytes is JSON already. And what reads the answer.
-        """
-
-    async def _send(
-        self, model: str, request: ModelRequest, on_text: TextCallback | None
-    ) -> ModelReply:
-        """One call. Raises CallFailed."""
-        stream = on_text is not None
-        url, fields, builder = self.prepare(model, request, stream)
-        for name in request.without:
-            fields.pop(name, None)
-        body = encode_body(fields)
+    async def post(
+        self, url: URL, body: bytes, read: Callable[[aiohttp.ClientResponse, float], Awaitable[T]]
+    ) -> T:
+        """What `read` makes of the answer, within so long a silence. Raises CallFailed."""
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
@@ -252,11 +212,7 @@ class HttpProvider(ABC):
                 async with response:
                     if response.status >= 300:
                         raise await self._read_error(response)
-                    await read_reply(response, builder, on_text, self._timeout_s)
-        except CallFailed as error:
-            sent = (name for name, value in fields.items() if value not in NOTHING)
-            error.parameters = tuple(name for name in sent if name not in (*NEEDED, *self.needed))
-            raise
+                    return await read(response, self._timeout_s)
         except TimeoutError as error:
             silence = f"it was silent for {self._timeout_s:g} s"
             if whole.expired():
@@ -264,7 +220,15 @@ class HttpProvider(ABC):
             raise CallFailed(ErrorClass.TIMEOUT, silence) from error
         except (aiohttp.ClientError, OSError, UnicodeError) as error:  # UnicodeError: a bad name
             raise CallFailed(ErrorClass.NETWORK, _describe_error(error)) from error
-        return builder.build(request)
+
+    def to_provider_error(self, error: CallFailed) -> ProviderError:
+        """As a person is told it."""
+        return error.to_provider_error(self._host, self._secrets)
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        if self._session:
+            await self._session.close()
 
     async def _read_error(self, response: aiohttp.ClientResponse) -> CallFailed:
         if response.status < 400:
@@ -279,6 +243,74 @@ class HttpProvider(ABC):
                         break
         wait = parse_retry_after(response.headers, self._clock.now())
         return make_error(bytes(body[:LARGE_BODY]), response.status, wait)
+
+
+class HttpProvider(HttpService, ABC):
+    """A provider. It streams when somebody watches; the reply is the same either way.
+
+    `rejects_native` finds the error of a service that refuses its own former reply; `needed` is
+    what it requires besides the usual.
+    """
+
+    rejects_native: ClassVar[re.Pattern[str] | None] = None
+    needed: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self,
+        **given: Any,
+    ) -> None:
+        super().__init__(**given)
+        self._rejected: set[int] = set()
+        self.cache = EncodingCache()
+
+    async def complete(
+        self, model: str, request: ModelRequest, on_text: TextCallback | None = None
+    ) -> ModelReply:
+        """The whole reply; `on_text` gets its text while it comes. Raises ProviderError."""
+        if self._rejected:
+            messages = tuple(
+                replace(m, native=None)
+                if m.native and hash(m.native.blocks) in self._rejected
+                else m
+                for m in request.messages
+            )
+            request = replace(request, messages=messages)
+        try:
+            reply = await self._send(model, request, on_text)
+        except CallFailed as error:
+            if self._is_native_rejected(error, model, request):
+                return await self.complete(model, request, on_text)
+            raise self.to_provider_error(error) from None  # may echo the key
+        native = reply.native and replace(reply.native, provider=self.name, model=model)
+        return replace(reply, provider=self.name, model=model, native=native)
+
+    @abstractmethod
+    def prepare(
+        self, model: str, request: ModelRequest, stream: bool
+    ) -> tuple[URL, Json, ReplyBuilder]:
+        """The address and the fields of the body, in the order in which they change least; what is
+        bytes is JSON already. And what reads the answer.
+        """
+
+    async def _send(
+        self, model: str, request: ModelRequest, on_text: TextCallback | None
+    ) -> ModelReply:
+        """One call. Raises CallFailed."""
+        stream = on_text is not None
+        url, fields, builder = self.prepare(model, request, stream)
+        for name in request.without:
+            fields.pop(name, None)
+        try:
+            await self.post(
+                url,
+                encode_body(fields),
+                lambda response, silence_s: read_reply(response, builder, on_text, silence_s),
+            )
+        except CallFailed as error:
+            sent = (name for name, value in fields.items() if value not in NOTHING)
+            error.parameters = tuple(name for name in sent if name not in (*NEEDED, *self.needed))
+            raise
+        return builder.build(request)
 
     def _is_native_rejected(self, error: CallFailed, model: str, request: ModelRequest) -> bool:
         """After a change of the account's key a service may refuse its own former thinking.

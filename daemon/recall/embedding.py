@@ -5,13 +5,17 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from daemon.core import value
 from memory.conversations import Conversations
-from memory.embedder import Embedder, EmbedderError, TextVectors
+from memory.embedder import KEPT, NEARER, Embedder, EmbedderError, MadeVectors, TextModel
+
+if TYPE_CHECKING:
+    from memory.embedder import Vectors
 
 BATCH, NICENESS = 16, 19
 EVERY_S, RETRY_S = 600.0, 60.0
@@ -19,70 +23,89 @@ EVERY_S, RETRY_S = 600.0, 60.0
 log = logging.getLogger(__name__)
 
 
+class ThreadedEmbedder:
+    """A model on this machine: texts in a thread of low priority, questions beside it."""
+
+    kind, kept, nearer = "local", KEPT, NEARER
+
+    def __init__(self, model: TextModel, thread: ThreadPoolExecutor) -> None:
+        self.model, self.name = model, model.name
+        self._thread, self._stopped = thread, threading.Event()
+
+    @classmethod
+    async def load(cls, make: Callable[[], TextModel | None]) -> "ThreadedEmbedder | None":
+        """None where there is none. Raises EmbedderError."""
+        thread, model = ThreadPoolExecutor(1, "embedding", initializer=_be_nice), None
+        try:
+            model = await asyncio.get_running_loop().run_in_executor(thread, make)
+        finally:
+            if model is None:
+                thread.shutdown(wait=False, cancel_futures=True)
+        return cls(model, thread) if model else None
+
+    async def embed_query(self, text: str) -> "Vectors":
+        """See Embedder."""
+        return await asyncio.to_thread(self.model.embed_query, text)
+
+    async def embed_texts(self, rows: Sequence[tuple[int, str, str]]) -> MadeVectors:
+        """See Embedder."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._embed, rows)
+
+    async def aclose(self) -> None:
+        """It ends with the text that it reads; nobody waits for that."""
+        self._stopped.set()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _embed(self, rows: Sequence[tuple[int, str, str]]) -> MadeVectors:
+        left = (one for one in rows if not self._stopped.is_set())
+        made: MadeVectors = []
+        for row, speaker, text in left:
+            try:
+                made.append((row, self.model.embed_text(speaker, text)))
+            except EmbedderError as error:  # it does not hold up the others
+                log.warning("it gets no vectors, and is found by its words: %s", error)
+                made.append((row, None))
+        return made
+
+
 @value
 class EmbeddingWorker:
-    """`load` finds the model, or None: then nothing is done."""
+    """`load` finds the model, or None: it is looked for again later."""
 
     conversations: Conversations
-    load: Callable[[], Embedder | None]
+    load: Callable[[], Awaitable[Embedder | None]]
 
     async def run(self) -> None:
         """Until cancelled."""
-        thread, stopped = (
-            ThreadPoolExecutor(1, "embedding", initializer=_be_nice),
-            threading.Event(),
-        )
+        embedder, wait = None, RETRY_S
         try:
-            await self._work(thread, stopped)
+            while True:
+                self.conversations.added.clear()
+                try:
+                    embedder = embedder or await self.load()
+                    if embedder:
+                        await self._embed_all(embedder)
+                        wait = RETRY_S
+                        await self._wait_for_more()
+                        continue
+                except (EmbedderError, sqlite3.Error) as error:
+                    log.warning("what was said is not embedded now: %s", error)
+                await asyncio.sleep(wait if embedder else EVERY_S)
+                wait = min(2 * wait, EVERY_S)
         finally:
-            stopped.set()  # it ends with the text that it reads; nobody waits for that
-            thread.shutdown(wait=False, cancel_futures=True)
+            if embedder:
+                await embedder.aclose()
 
-    async def _work(self, thread: ThreadPoolExecutor, stopped: threading.Event) -> None:
-        try:
-            embedder = await asyncio.get_running_loop().run_in_executor(thread, self.load)
-        except EmbedderError as error:
-            log.warning("the model that finds what was said cannot be used: %s", error)
-            return
-        if embedder is None:
-            return
-        while True:
-            self.conversations.added.clear()
-            try:
-                if not self.conversations.embedder:
-                    await self.conversations.use_embedder(embedder)
-                await self._embed_all(embedder, thread, stopped)
-                wait = EVERY_S
-            except sqlite3.Error as error:
-                log.warning("nothing is embedded now: %s", error)
-                wait = RETRY_S
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await self.conversations.added.wait()
+    async def _wait_for_more(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EVERY_S):
+                await self.conversations.added.wait()
 
-    async def _embed_all(
-        self, embedder: Embedder, thread: ThreadPoolExecutor, stopped: threading.Event
-    ) -> None:
-        run = asyncio.get_running_loop().run_in_executor
+    async def _embed_all(self, embedder: Embedder) -> None:
+        if not self.conversations.embedder:
+            await self.conversations.use_embedder(embedder)
         while rows := await self.conversations.list_unembedded(BATCH):
-            made = await run(thread, _embed, embedder, rows, stopped)
-            await self.conversations.add_vectors(made)
-
-
-def _embed(
-    embedder: Embedder, rows: Sequence[tuple[int, str, str]], stopped: threading.Event
-) -> list[tuple[int, TextVectors | None]]:
-    left = (one for one in rows if not stopped.is_set())
-    return [(row, _embed_one(embedder, speaker, text)) for row, speaker, text in left]
-
-
-def _embed_one(embedder: Embedder, speaker: str, text: str) -> TextVectors | None:
-    """One that the model cannot read does not hold up the others: it is found by its words."""
-    try:
-        return embedder.embed_text(speaker, text)
-    except EmbedderError as error:
-        log.warning("it gets no vectors: %s", error)
-        return None
+            await self.conversations.add_vectors(await embedder.embed_texts(rows))
 
 
 def _be_nice() -> None:

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daemon.ops.memory_model import load_embedder
+from daemon.recall.embedding import ThreadedEmbedder
 from memory.conversations import Conversations
 from memory.database import Database
-from memory.embedder import KEPT, WIDTH, Embedder, TextVectors
+from memory.embedder import KEPT, WIDTH, TextModel, TextVectors
 from memory.search import Scope, Utterance
 from tests.bench import standing
 from tests.bench.figures import Figure
@@ -91,8 +92,8 @@ async def have(world: World) -> list[Figure]:
     found = await standing.memory(world)
     if DATA.exists():
         found += await measure_recall(world.new_place(), None)
-        if embedder := load_embedder():
-            found += await measure_recall(world.new_place(), embedder)
+        if model := load_embedder():
+            found += await measure_recall(world.new_place(), model)
         else:
             found.append(Figure("recall by meaning: `aidaemon model pull memory` first", 0, ""))
     else:
@@ -104,7 +105,7 @@ async def have(world: World) -> list[Figure]:
     return found
 
 
-async def measure_recall(place: Path, embedder: Embedder | None) -> list[Figure]:
+async def measure_recall(place: Path, model: TextModel | None) -> list[Figure]:
     """The share of evidence among the first hits, each conversation an audience of its own and all
     in one; and how often something is shown where nothing fits.
     """
@@ -116,14 +117,14 @@ async def measure_recall(place: Path, embedder: Embedder | None) -> list[Figure]
         await memory.add(one)
     await memory.close_idle()
     figures, answerable = [], [one for one in cases if one.category in ANSWERABLE]
-    if embedder:
-        rate = await _embed(memory, embedder)
+    if model:
+        rate = await _embed(memory, model)
         figures.append(Figure("embedding", round(rate), "rows/s"))
-    by = "by meaning" if embedder else "by words"
+    by = "by meaning" if model else "by words"
     for name, shared in ((f"{by}, own audience", False), (f"{by}, one audience", True)):
         shares = [await _find_shares(memory, one, shared=shared) for one in answerable]
         columns = zip(*shares, strict=True)
-        for depth, column, goal in zip(DEPTHS, columns, GOALS[bool(embedder), shared], strict=True):
+        for depth, column, goal in zip(DEPTHS, columns, GOALS[bool(model), shared], strict=True):
             mean = round(sum(column) / len(column), 3)
             figures.append(Figure(f"recall, {name} @{depth}", mean, "", goal, at_least=True))
     unanswerable = [one.question for one in cases if one.category not in ANSWERABLE]
@@ -135,11 +136,12 @@ async def measure_recall(place: Path, embedder: Embedder | None) -> list[Figure]
     return figures
 
 
-async def _embed(memory: Conversations, embedder: Embedder) -> float:
+async def _embed(memory: Conversations, model: TextModel) -> float:
+    embedder = await ThreadedEmbedder.load(lambda: model)
     await memory.use_embedder(embedder)
     began = perf_counter()
-    while rows := await memory.list_unembedded(500):
-        await memory.add_vectors([(row, embedder.embed_text(who, text)) for row, who, text in rows])
+    while embedder and (rows := await memory.list_unembedded(500)):
+        await memory.add_vectors(await embedder.embed_texts(rows))
     return await memory.count() / (perf_counter() - began)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from daemon.recall.embedding import ThreadedEmbedder
 from memory.conversations import Conversations
 from memory.database import Database
 from memory.embedder import KEPT, WIDTH, TextVectors, pack, unpack
@@ -53,7 +54,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 @pytest.fixture
 async def memory(database: Database) -> Conversations:
     memory = await Conversations.open(database)
-    await memory.use_embedder(WordEmbedder())
+    await memory.use_embedder(await ThreadedEmbedder.load(WordEmbedder))
     return memory
 
 
@@ -122,9 +123,9 @@ async def test_another_model_reads_everything_anew(
     memory: Conversations, database: Database
 ) -> None:
     await keep(memory, [say(1, "physician"), say(2, "automobile")])
-    await memory.use_embedder(WordEmbedder())
+    await memory.use_embedder(await ThreadedEmbedder.load(WordEmbedder))
     assert await memory.count_unembedded() == 0
-    await memory.use_embedder(WordEmbedder("another"))
+    await memory.use_embedder(await ThreadedEmbedder.load(lambda: WordEmbedder("another")))
     assert await memory.count_unembedded() == 2
     count = "SELECT count(*) FROM vectors"
     assert await database.run(lambda file: file.execute(count).fetchone()) == (0,)

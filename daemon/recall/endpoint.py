@@ -1,0 +1,152 @@
+"""Another server tells what a text means: nothing is sent there before the owner's yes (A4)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from daemon.core.clock import Clock
+from daemon.core.errors import ErrorClass, ProviderError
+from daemon.providers.embeddings import Embeddings
+from daemon.recall.config import EndpointConfig
+from memory.conversations import Conversations
+from memory.embedder import MAX_CHARS, WIDTH, EmbedderError, MadeVectors, pack
+
+if TYPE_CHECKING:
+    from memory.embedder import Vectors
+
+TEXT_TIMEOUT_S, QUESTION_TIMEOUT_S = 60.0, 1.5  # a turn waits for the vector of its question
+NEARER = 0.2  # not measured; the cosine of texts that have nothing in common is about 0.1
+ASKS = (
+    '[memory] embedder = "openai": what was said, by you and by others, would be sent to {host}'
+    " (model {model}), and each new message, so that it is found by its meaning. Nothing was sent"
+    " yet. /memory embed {host} allows it. Until then it is found by its words."
+)
+NO_ENDPOINT = 'Nothing is sent anywhere: [memory] embedder = "openai" is not set.'
+
+
+class EndpointEmbedder:
+    """One vector a text, by an OpenAI-compatible server. `redact` takes secrets out of what is
+    sent.
+    """
+
+    kind, nearer = "openai", NEARER
+
+    def __init__(self, config: EndpointConfig, redact: Callable[[str], str], clock: Clock) -> None:
+        def connect(timeout_s: float) -> Embeddings:
+            return Embeddings(
+                base_url=config.base_url,
+                api_key=config.api_key,
+                clock=clock,
+                timeout_s=timeout_s,
+                total_timeout_s=timeout_s,
+            )
+
+        self._model, self._redact = config.model, redact
+        self._texts, self._questions = connect(TEXT_TIMEOUT_S), connect(QUESTION_TIMEOUT_S)
+        self.name, self.kept = config.model, 0
+
+    async def open(self) -> None:
+        """Learn how long its vectors are. Raises EmbedderError."""
+        [one] = await self._embed(self._texts, ["hello"])
+        self.kept = one.shape[1] // 8 * 8
+        self.name = f"{self._model} {self.kept}"
+
+    async def embed_query(self, text: str) -> "Vectors":
+        """See Embedder."""
+        [one] = await self._embed(self._questions, [text])
+        return one
+
+    async def embed_texts(self, rows: Sequence[tuple[int, str, str]]) -> MadeVectors:
+        """See Embedder. Where it refuses several, each is sent alone."""
+        texts = [f"{speaker}: {text[:MAX_CHARS]}" for _, speaker, text in rows]
+        try:
+            made = await self._embed(self._texts, texts)
+        except _Refused:
+            if len(rows) == 1:
+                return [(rows[0][0], None)]
+            return [one for row in rows for one in await self.embed_texts([row])]
+        vectors = (pack([one], self.kept) for one in made)
+        return [(row, one) for (row, _, _), one in zip(rows, vectors, strict=True)]
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        await self._texts.aclose()
+        await self._questions.aclose()
+
+    async def _embed(self, service: Embeddings, texts: Sequence[str]) -> "list[Vectors]":
+        try:
+            import numpy as np  # lazy: the extra memory
+
+            made = await service.embed(self._model, [*map(self._redact, texts)])
+        except ImportError as error:
+            raise EmbedderError("pip install 'aidaemon[memory]'") from error
+        except ProviderError as error:
+            refused = error.kind in (ErrorClass.BAD_REQUEST, ErrorClass.CONTEXT_TOO_LONG)
+            raise (_Refused if refused else EmbedderError)(str(error)) from error
+        vectors = [np.array([one], np.float32) for one in made]
+        for one in vectors:
+            length = float(np.linalg.norm(one))
+            width = self.kept or one.shape[1]
+            if one.shape[1] < max(WIDTH, width) or not np.isfinite(length) or not length:
+                raise EmbedderError(
+                    f"{self._model} gives {one.shape[1]} numbers; {max(WIDTH, width)} are needed"
+                )
+            one /= length
+        return vectors
+
+
+class _Refused(EmbedderError):
+    """This text."""
+
+
+@dataclass(slots=True)
+class EndpointConsent:
+    """The owner's yes to one server and model; it is kept in the memory. `config` is None where
+    none is set. `ask` posts the question.
+    """
+
+    config: EndpointConfig | None
+    conversations: Conversations
+    ask: Callable[[str], Awaitable[None]]
+    waits: bool = False
+    allowed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def host(self) -> str:
+        """Where it would be sent, with the port; "" for nowhere."""
+        return urlsplit(self.config.base_url).netloc if self.config else ""
+
+    @property
+    def question(self) -> str:
+        """What the owner is asked."""
+        return ASKS.format(host=self.host, model=self.config.model) if self.config else NO_ENDPOINT
+
+    async def wait(self) -> None:
+        """For the yes; asks for it once."""
+        if await self.conversations.get_state("endpoint") == self._name:
+            return
+        self.waits = True
+        async with asyncio.TaskGroup() as tasks:
+            asking = tasks.create_task(self._ask_once())
+            await self.allowed.wait()
+            asking.cancel()
+        self.waits = False
+
+    async def allow(self, host: str) -> str:
+        """The owner says yes to this host; what they are answered."""
+        if not self.config or host != self.host:
+            return self.question
+        await self.conversations.set_state("endpoint", self._name)
+        self.allowed.set()
+        return f"What was said is sent to {self.host} from now on, to find it by its meaning."
+
+    async def _ask_once(self) -> None:
+        if await self.conversations.get_state("asked_endpoint") != self._name:
+            await self.ask(self.question)
+            await self.conversations.set_state("asked_endpoint", self._name)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.config.base_url} {self.config.model}" if self.config else ""

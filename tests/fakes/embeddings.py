@@ -1,0 +1,78 @@
+"""A server that embeds texts: each word is a random direction, and words of one meaning the same."""
+
+import asyncio
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import numpy as np
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from numpy.typing import NDArray
+
+from memory.words import list_words
+
+MEANING = {"physician": "dentist", "automobile": "car"}
+COMMON = np.random.default_rng(0).normal(size=1024)
+
+
+def embed(text: str, width: int) -> list[float]:
+    found = COMMON[:width] / 8 + sum(direct(one, width) for one in list_words(text))
+    return [round(float(one), 5) for one in found]
+
+
+def direct(word: str, width: int) -> NDArray[np.float64]:
+    seed = int.from_bytes(blake2b(MEANING.get(word, word).encode(), digest_size=4).digest())
+    return np.random.default_rng(seed).normal(size=width)
+
+
+@dataclass
+class FakeEmbeddings:
+    """`texts`: all that it was sent. It refuses what holds `refused`; `broken`: it answers 500."""
+
+    width: int = 1024
+    refused: str = "\x00"
+    broken: bool = False
+    texts: list[str] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    _server: TestServer | None = None
+
+    async def __aenter__(self) -> "FakeEmbeddings":
+        app = web.Application()
+        app.router.add_post("/v1/embeddings", self._answer)
+        self._server = TestServer(app)
+        await self._server.start_server()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server
+        await self._server.close()
+
+    @property
+    def host(self) -> str:
+        """With its port."""
+        assert self._server
+        return f"127.0.0.1:{self._server.port}"
+
+    def config(self, model: str = "small") -> str:
+        """[memory] of a daemon that asks it."""
+        url = f"http://{self.host}/v1"
+        head = '[memory]\nembedder = "openai"\n[memory.openai]\n'
+        return f'{head}base_url = "{url}"\nmodel = "{model}"\napi_key = "key-of-the-endpoint"\n'
+
+    async def until_sent(self, word: str) -> None:
+        """A text with this word."""
+        async with asyncio.timeout(20):
+            while not any(word in one for one in self.texts):
+                await asyncio.sleep(0.02)
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.texts += body["input"]
+        self.keys.add(request.headers.get("Authorization", ""))
+        if self.broken:
+            return web.json_response({"error": {"message": "no room"}}, status=500)
+        if any(self.refused in one for one in body["input"]):
+            return web.json_response({"error": {"message": "too odd"}}, status=400)
+        vectors = [embed(one, self.width) for one in body["input"]]
+        data = [{"index": at, "embedding": one} for at, one in enumerate(vectors)]
+        return web.json_response({"data": data[::-1]})
