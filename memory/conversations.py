@@ -147,18 +147,18 @@ class Conversations:
     async def search(self, query: str, scope: Scope, limit: int) -> list[Found]:
         """The best first, by a weighted sum of signals. Of a long query its beginning counts."""
         vectors, query = self._vectors, query[:MAX_QUERY]
-        question = await self._embed(query) if limit > 0 else None
+        question = await self._embed(query, vectors.embedder) if vectors and limit > 0 else None
 
         def work(file: sqlite3.Connection) -> list[Found]:
-            has_vectors = vectors and question is not None
-            asked = VectorQuery(vectors, file, question) if has_vectors else None
+            known = vectors and question is not None
+            asked = VectorQuery(vectors, file, question) if known else None
             return search(file, query, scope, limit, asked)
 
         return await self._database.run(work)
 
-    async def _embed(self, query: str) -> "Vectors | None":
+    async def _embed(self, query: str, embedder: Embedder) -> "Vectors | None":
         try:
-            return await self._vectors.embedder.embed_query(query) if self._vectors else None
+            return await embedder.embed_query(query)
         except EmbedderError as error:
             log.warning("a question is answered by its words alone: %s", error)
             return None

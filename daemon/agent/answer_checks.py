@@ -10,7 +10,13 @@ from datetime import timedelta
 from hashlib import sha256
 
 from daemon.agent.budgets import build_system_question
-from daemon.agent.claim_check import BARE, find_false_claims, render_correction, render_note
+from daemon.agent.claim_check import (
+    BARE,
+    DENIAL,
+    find_false_claims,
+    render_correction,
+    render_note,
+)
 from daemon.agent.context.builder import TurnContext, render_message
 from daemon.agent.context.history import REFLECTION
 from daemon.agent.models import ModelCaller
@@ -37,6 +43,7 @@ from daemon.core.turn import Turn
 from daemon.core.turn_spec import AnswerCheck, Intent
 from daemon.tools.calls import truncate_middle
 from daemon.tools.criteria_checks import CriteriaChecker, CriterionResult
+from daemon.tools.registry import is_allowed
 
 JUDGE_TOKENS = 1000
 LONGEST, LONGEST_RESULT, MOST_RESULTS = 24_000, 600, 30
@@ -53,8 +60,12 @@ WANTED = "does it do what was asked, and does the record bear out what it says?"
 VERDICT = re.compile(r"\W*(PASS|FAIL)(?:ED|ES|S)?\b[\W_]*", re.IGNORECASE)
 UNJUDGED = "(The check by a model could not be made: {why}.)"
 UNMADE = '(The check "{check}" could not be made: {why}.)'
-CLAIMS, SCHEMA, VERIFY = "claims", "schema", "verify"
+CLAIMS, SCHEMA, VERIFY, RECALL = "claims", "schema", "verify", "recall"
 DO_IT_NOW = "This only says what you will do. Do it now, with a tool; if none can, tell the user."
+LOOK_FIRST = (
+    "You say that you do not know this, and memory has something with words of the question. Look"
+    " with recall first, then answer again. If it is not there, say that you looked."
+)
 MOST_ROUNDS = 3
 REVIEW_HOURS = 24
 AGAIN = (
@@ -118,12 +129,14 @@ class AnswerChecker:
     about what did not pass.
 
     Each is made once for each reply and recorded, so that nothing is done twice after a crash.
-    `keep_reflection` takes the text and the turn.
+    `keep_reflection` takes the text and the turn; `may_find` whether a search of the owner's past
+    may find something for the turn that was asked so.
     """
 
     criteria: CriteriaChecker
     models: ModelCaller
     keep_reflection: Callable[[str, Turn], Awaitable[None]]
+    may_find: Callable[[str, Turn], Awaitable[bool]]
 
     async def check(
         self, turn: Turn, context: TurnContext, end: TurnEnded | None = None
@@ -147,6 +160,9 @@ class AnswerChecker:
             # one correction; a claim that remains gets a note (F6)
             correction = render_correction(claims)
             events = [Verified(CLAIMS, False, correction), Coached(CLAIMS, correction)]
+        coached = end or events or RECALL in turn.coached
+        if not coached and DENIAL.search(text) and await self._is_unsearched(turn):
+            events = [Coached(RECALL, LOOK_FIRST)]
         for check in turn.spec.checks:
             if check.kind == "manual":
                 events = events or self._review(check, turn, context, text)
@@ -183,6 +199,14 @@ class AnswerChecker:
         if turn.spec.output_schema and end.reason in (Stop.DONE, Stop.CONDITION):
             return replace(end, detail=" ".join((end.detail, *notes)).strip())
         return replace(end, reply="\n\n".join((end.reply, *notes))) if notes else end
+
+    async def _is_unsearched(self, turn: Turn) -> bool:
+        """Where it denies to know something: it has not looked for what memory may have (H8)."""
+        checks = turn.spec.check_claims and is_allowed(RECALL, turn.spec.tools)
+        looked = any(call.name.startswith(RECALL) for _, call in turn.settled_calls)
+        if looked or not (checks and turn.is_owners):
+            return False
+        return await self.may_find("\n".join(_list_said(turn)), turn)
 
     def _check_schema(self, turn: Turn, text: str) -> Sequence[Event]:
         """One correction, then it is an error that nothing helps (D3)."""

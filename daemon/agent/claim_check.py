@@ -95,6 +95,17 @@ PROMISE = re.compile(
     r"|^(?:el |tu |su )?recordatorio\b.*\b(?:creado|programado|configurado|guardado)\b",
     re.IGNORECASE,
 )
+# That something is not known, in the four languages, too (H8).
+KNOWN = (
+    r"\b(?:know|aware|recall|remember|records?|memor(?:y|ies)|details?|information|told|tell"
+    r"|mention(?:ed)?|said|shared?|weiß|weiss|kenne|bekannt|erwähnt|erzählt|gesagt|information(?:en|s)"
+    r"|sais|connais|souviens|dit|sé|recuerdo|conozco|información|dijiste|mencionado)\b"
+)
+DENIAL = re.compile(
+    rf"(?:n't|\b(?:not|no|never|nicht|keine?|pas|aucune?|nunca))\b[^.?!]{{0,60}}{KNOWN}"
+    rf"|{KNOWN}[^.?!]{{0,30}}\b(?:nicht|keine?|pas|aucune?)\b",
+    re.IGNORECASE,
+)
 UNSURE = re.compile(
     r"\b(?:would|could|can|cannot|not|no|yesterday|earlier|let me know|nicht|pas)\b|n't",
     re.IGNORECASE,

@@ -276,6 +276,8 @@ class Daemon(ToolOwner):
             self.owner_sessions.is_own,
             self._count_shown,
         )
+        # The embedded model would be led astray by it (H8).
+        may_find = _find_nothing if local else self.recall.may_find
         self.routes = routes
         self.context = context
         return AgentLoop(
@@ -283,7 +285,7 @@ class Daemon(ToolOwner):
             models=caller,
             tools=executor,
             budgets=self.budgets,
-            answer_checker=AnswerChecker(checks, caller, self.recall.keep),
+            answer_checker=AnswerChecker(checks, caller, self.recall.keep, may_find),
             subagents=self.subagents,
             stop_stats=stops,
             clock=clock,
@@ -419,6 +421,10 @@ class Daemon(ToolOwner):
         journal = filter(None, [self.store.problem])
         states = self.channel_states.values()
         return [*journal, *(text for state in states if (text := state.describe_problem()))]
+
+
+async def _find_nothing(text: str, turn: Turn) -> bool:
+    return False
 
 
 def _load_model() -> ColBert | None:

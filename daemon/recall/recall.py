@@ -67,6 +67,19 @@ class MemoryRecall:
             *_fit(fresh[:count], session),
         )
 
+    async def may_find(self, text: str, turn: Turn) -> bool:
+        """A search by these words finds something of the owner's that the turn was not shown."""
+        if not (self.count_shown()[1] and await self.is_own(turn.session)):
+            return False
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                facts = await self.memory.recall(text, MAX_FACTS)
+                said = await self.conversations.search(text, Scope(), MAX_FACTS)
+        except (TimeoutError, sqlite3.Error) as error:
+            log.warning("memory did not answer (%s); going on without", error or "too slow")
+            return False
+        return not {*(one.id for one in facts), *(one.key for one in said)} <= {*turn.memory_ids}
+
     async def keep(self, text: str, turn: Turn) -> None:
         """Remember a reflection; one on text from outside waits for the owner's yes."""
         try:

@@ -89,6 +89,49 @@ async def test_what_was_pasted_is_not_shown_as_the_owners_word(home: Home) -> No
     assert "Zahnlos" in await home.ask("Search the dentist, others", "two")
 
 
+PAIN = "Whom do I ring about such terrible pain at night: dentist, hospital or pharmacy?"
+DENIED = "I don't know who your dentist is."
+
+
+@pytest.mark.parametrize(
+    ("first", "asks"),
+    [
+        (says(DENIED), 3),
+        (says("You haven't mentioned it."), 3),
+        (says("Das weiß ich leider nicht."), 3),
+        (says("The hospital."), 1),
+        (calls(("recall", {"query": "x"})), 2),
+    ],
+)
+async def test_h8_it_looks_in_memory_before_it_denies_to_know_something(
+    home: Home, first: ModelStep, asks: int
+) -> None:
+    await home.ask(SAID)
+    await home.until_indexed(2)
+    before = len(home.model.requests)
+    steps = [first, calls(("recall", {"query": "dentist"})), says("Zahnlos.")]
+    if asks < len(steps):
+        steps = [first] + [says(DENIED)] * (asks - 1)
+    home.model.script(*steps)
+    said = await home.daemon.ask(PAIN, "two")
+    assert len(home.model.requests) - before == asks
+    assert (said["reply"] == "Zahnlos.") == (asks == 3)
+    assert ("Look with recall first" in str(home.model.requests[-1].body)) == (asks == 3)
+
+
+async def test_h8_a_second_denial_stands_and_where_there_is_nothing_the_first(home: Home) -> None:
+    home.model.script(says(DENIED))
+    assert (await home.daemon.ask(PAIN))["reply"] == DENIED
+    await home.ask(SAID)
+    await home.until_indexed(4)
+    home.model.script(says(DENIED), says(DENIED))
+    assert (await home.daemon.ask(PAIN, "two"))["reply"] == DENIED
+    before = len(home.model.requests)
+    home.model.script(says(DENIED))
+    assert DENIED in await say_as_editor(home, PAIN)
+    assert len(home.model.requests) == before + 1
+
+
 async def test_what_is_forgotten_is_not_found_by_what_was_said_either(home: Home) -> None:
     home.model.script(calls(("remember", {"fact": SAID})), says("As you say."))
     await home.ask(f"Remember that {SAID}.")
