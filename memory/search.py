@@ -22,7 +22,7 @@ WITH_MODEL = {
     "words": 0.3, "alone": 1.2, "window": 1.6, "sitting": 0.5, "speaker": 0.6, "date": 1.5,
     "asks": 0.3, "when": 0.4,
 }  # fmt: skip
-FIRST, WHOLE = 200, 1000
+FIRST, NARROW, WHOLE = 200, 5000, 1000
 GATE = 0.5  # of what the question's words are worth
 YEAR = re.compile(r"20\d\d")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -70,16 +70,34 @@ def mark_session(session: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Which rows may be seen. `session`: of this one only; "" for all. `own`: none but the owner's
-    own words and replies to them.
+    own words and replies to them. `speaker`: a name, or words of it; said at `since` or later, and
+    before `until`.
     """
 
     own: bool = True
     session: str = ""
+    speaker: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The indexes of words of these rows."""
         return (OWN_WORDS,) if self.own else (OWN_WORDS, OTHER_WORDS)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Not all that the indexes find may be seen."""
+        return bool(self.speaker or self.since or self.until)
+
+    def holds(self, row: "Row") -> bool:
+        """By its speaker and its time."""
+        said_by = {*list_words(row.speaker)}
+        return self.is_then(read_time(row.at)) and said_by.issuperset(list_words(self.speaker))
+
+    def is_then(self, at: datetime) -> bool:
+        """Within its time."""
+        return (not self.since or at >= self.since) and (not self.until or at < self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +187,14 @@ def search(
     if _is_small(file, scope):
         rows, words = _list_all(file, scope), _match(file, scope.tables, question, scope, WHOLE)
     else:
-        words = _match(file, scope.tables, question, scope, max(FIRST, 10 * limit))
+        first = NARROW if scope.is_narrow else max(FIRST, 10 * limit)
+        words = _match(file, scope.tables, question, scope, first)
         rows = _list_candidates(file, scope, words)
         if asked:
             near = asked.find_nearest(own=scope.own, session=scope.session)
             rows += _list_rows(file, {*near} - {row.id for row in rows})
+    if scope.is_narrow:
+        rows = [row for row in rows if scope.holds(row)]
     places = json.dumps([*{row.sitting for row in rows}])
     sittings = dict(file.execute(OF_SITTINGS, (_make_query(question, scope), places)).fetchall())
     own, beside = find_words(rows, words)

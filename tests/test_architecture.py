@@ -58,9 +58,9 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 10_040,
     "daemon/settings": 10_550,
     "daemon/store": 16_660,
-    "daemon/tools": 114_540,
+    "daemon/tools": 114_800,
     "daemon/triggers": 23_840,
-    "memory": 13_560,
+    "memory": 13_730,
 }
 TOP_LEVEL = {
     "pyproject.toml",

@@ -5,6 +5,9 @@ is theirs.
 
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
 from itertools import islice
 
 from daemon.core import value
@@ -29,6 +32,7 @@ NOT_HERE = (
     "what was remembered is the owner's, and it is read only where nobody else reads along: in"
     " their own chats. Say so; it is unknown here whether there is anything."
 )
+DAYS = (("%Y-%m-%d", 1), ("%Y-%m", 32), ("%Y", 366))  # and how far the next one's first is at most
 FROM_OUTSIDE = "it came from outside"
 
 ORDER = re.compile(
@@ -158,26 +162,56 @@ class OwnersMemory:
 
 
 @tool(effect=Effect.READ, parallel=True, evidence="known", public=True)  # where others read
-async def recall(memories: OwnersMemory, context: ToolContext, query: str) -> ToolOutput:
+async def recall(
+    memories: OwnersMemory, context: ToolContext, query: str, since: str = "", until: str = ""
+) -> ToolOutput:
     """Search memory and old chats."""
-    return await _recall(memories, context, query, own=True)
+    return await _recall(memories, context, query, _read_scope(since, until))
 
 
 @tool(effect=Effect.READ, parallel=True, evidence="known", public=True)
-async def recall_others(memories: OwnersMemory, context: ToolContext, query: str) -> ToolOutput:
-    """Search what other people wrote before: in mails, groups and events, and what was pasted."""
-    return await _recall(memories, context, query, own=False)
+async def recall_others(
+    memories: OwnersMemory,
+    context: ToolContext,
+    query: str,
+    person: str = "",
+    since: str = "",
+    until: str = "",
+) -> ToolOutput:
+    """Search what other people wrote before: in mails, groups and events, and what was pasted.
+    person: who wrote it; since, until: days such as 2026-03-05, months, years.
+    """
+    scope = replace(_read_scope(since, until), own=False, speaker=person)
+    return await _recall(memories, context, query, scope)
+
+
+def _read_scope(since: str, until: str) -> Scope:
+    """From the beginning of one day, month or year to the end of another; in the user's zone."""
+    return Scope(since=_read_day("since", since)[0], until=_read_day("until", until)[1])
+
+
+def _read_day(name: str, text: str) -> tuple[datetime | None, datetime | None]:
+    """Its beginning, and its end."""
+    if not text.strip():
+        return None, None
+    for form, days in DAYS:
+        with suppress(ValueError):
+            begin = datetime.strptime(text.strip()[:10], form).astimezone()
+            end = begin.replace(tzinfo=None) + timedelta(days=days)
+            return begin, (end if days == 1 else end.replace(day=1)).astimezone()
+    raise ToolError(f"{name} is no day such as 2026-03-05, no month such as 2026-03, no year")
 
 
 async def _recall(
-    memories: OwnersMemory, context: ToolContext, query: str, *, own: bool
+    memories: OwnersMemory, context: ToolContext, query: str, scope: Scope
 ) -> ToolOutput:
     if not query.strip():
         raise ToolError("query is empty; say what to look for")
     if not (context.turn.is_owners and await memories.is_own(context.session_id)):
         return ToolOutput(NOT_HERE)
-    facts = await memories.memory.recall(query, MAX_HITS)
-    said = await memories.conversations.search(query, Scope(own=own), MAX_HITS)
+    known = await memories.memory.recall(query, MAX_HITS)
+    facts = [] if scope.speaker else [fact for fact in known if scope.is_then(fact.at)]
+    said = await memories.conversations.search(query, scope, MAX_HITS)
     said = [one for one in said if not one.key.startswith(f"{context.turn.id}:")]
     lines = [
         *(f"- {describe_fact(fact)}" for fact in facts),

@@ -337,3 +337,28 @@ async def test_a_strangers_words_cannot_pose_as_the_owners_where_they_are_search
     found = [one for one in str(shown).split("\\n") if "dentist" in one and "2026-01-01" in one]
     assert len(found) == 2, shown
     assert all("another person (" in one and ", from outside:" in one for one in found)
+
+
+async def test_recall_takes_days_and_who_wrote_it(home: Home) -> None:
+    lines = [
+        {"id": str(at), "session": "chat", "at": f"2026-0{at}-10T12:00:00Z", "text": f"dentist {at}",
+         "sender": who}
+        for at, who in ((3, "Anna Kern"), (4, "Anna Kern"), (5, "Ben"))
+    ]  # fmt: skip
+    await home.daemon.post("/v1/memories/import", lines=lines)
+    wanted = {
+        (("since", "2026-04"),): {"4", "5"},
+        (("until", "2026-03-10"),): {"3"},
+        (("until", "2026-03-09"),): set[str](),
+        (("since", "2025"), ("until", "2026")): {"3", "4", "5"},
+        (("since", "2026-04-10"), ("until", "2026-04"), ("person", "anna")): {"4"},
+        (("person", "Ben"), ("until", "2026-04")): set[str](),
+    }
+    for number, (given, found) in enumerate(wanted.items()):
+        call = ("recall_others", {"query": "dentist", **dict(given)})
+        home.model.script(calls(("find_tools", {"query": "recall_others"})), calls(call), says("x"))
+        await home.ask("Look", f"look{number}")
+        told = str(home.model.requests[-1].body["messages"][-1])
+        assert {one for one in "345" if f"dentist {one}" in told} == found, (given, told)
+    home.model.script(calls(("recall", {"query": "dentist", "since": "soon"})), says("x"))
+    assert "since is no day such as 2026-03-05" in await home.ask("Look", "wrong")
