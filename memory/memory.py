@@ -25,6 +25,7 @@ from memory.facts import (
     TURNS,
     UNKNOWN_SOURCE,
     WAITING,
+    WITH_HISTORY,
     Fact,
     FactSource,
     add,
@@ -182,6 +183,10 @@ class Memory:
     async def facts(self, limit: int) -> list[Fact]:
         """What was kept, the newest first."""
         return await self._list(NEWEST, limit)
+
+    async def list_with_history(self, limit: int) -> list[Fact]:
+        """What was kept, what no longer holds, too, the oldest first."""
+        return await self._list(WITH_HISTORY, limit)
 
     async def pin(self, fact_id: str, *, pinned: bool = True) -> bool:
         """Show it to every turn of the owner's, or no longer; False for what is not known."""

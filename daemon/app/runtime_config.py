@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 LIVE_SECTIONS = ("agent", "budget", "delivery", "memory", "notify", "scheduler", "subagents")
-NEEDS_RESTART = ("agent.drain_seconds",)
+NEEDS_RESTART: dict[str, tuple[str, ...]] = {
+    "agent": ("drain_seconds",),
+    "memory": ("embedder", "openai"),
+}
+
+
+def _is_live(section: str, key: str = "", *_: str) -> bool:
+    return section in LIVE_SECTIONS and key not in NEEDS_RESTART.get(section, ())
 
 
 @dataclass(slots=True)
@@ -80,12 +87,12 @@ class RuntimeConfig:
         before = self.loaded.config
         places = find_changes(before.model_dump(mode="json"), fresh.config.model_dump(mode="json"))
         keys = [format_key(steps) for steps in places]
-        live = [k for k in keys if k.split(".")[0] in LIVE_SECTIONS and k not in NEEDS_RESTART]
+        live = [key for key in keys if _is_live(*key.split("."))]
         sections = dict.fromkeys(key.split(".")[0] for key in live)
         updates: dict[str, object] = {name: getattr(fresh.config, name) for name in sections}
-        if "agent" in updates:
-            drain = {"drain_seconds": before.agent.drain_seconds}
-            updates["agent"] = fresh.config.agent.model_copy(update=drain)
+        for name in updates.keys() & NEEDS_RESTART:
+            old = {key: getattr(getattr(before, name), key) for key in NEEDS_RESTART[name]}
+            updates[name] = getattr(fresh.config, name).model_copy(update=old)
         config = before.model_copy(update=updates)
         restart = [key for key in keys if key not in live]
         text, notice = fresh.text, ""

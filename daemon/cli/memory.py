@@ -174,6 +174,8 @@ async def _export(file: Path | None, client: "DaemonClient") -> str:
                 after = int(str(page["after"]))
                 print(f"\r{count:,} lines", end="", file=sys.stderr, flush=True)
     except OSError as error:
+        if file is None:
+            raise  # who reads it has read enough
         raise AidaemonError(f"{file} cannot be written: {error}") from error
     print(file=sys.stderr)
     return f"Exported {count:,} lines to {file}." if file else ""

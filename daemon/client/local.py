@@ -257,7 +257,7 @@ class LocalClient(JournalReader, DaemonClient):
         }
 
     async def export_memories(self, after: int = 0) -> dict[str, object]:
-        facts = [] if after else await self.memory.facts(EXPORTED_FACTS)
+        facts = [] if after else await self.memory.list_with_history(EXPORTED_FACTS)
         lines, last = await list_exported(self.conversations, facts, after, EXPORTED_ROWS)
         return {"lines": [one.model_dump(mode="json") for one in lines], "after": last}
 
@@ -268,9 +268,11 @@ class LocalClient(JournalReader, DaemonClient):
         added = await self.conversations.add([replace(one, text=redact(one.text)) for one in said])
         for one in list_imported_facts(given, trusted=trusted):
             text, where = redact(one.text), FactSource(session=one.session, key=one.key)
-            await self.memory.remember(
+            fact_id = await self.memory.remember(
                 text, at=one.at, source=one.source, owned=one.owned, where=where
             )
+            if one.pinned:
+                await self.memory.pin(fact_id)
             added += 1
         await self.conversations.close_idle(self.inbox.clock.now())
         return added

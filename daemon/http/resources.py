@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import field
 from datetime import timedelta
 from functools import partial
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, Literal
 from urllib.parse import parse_qs
 
@@ -249,6 +249,9 @@ async def call_client(
         given |= dict(await read_body(request, BODIES[name]))
     if "by" in known:
         given["by"] = request[PERSON]
+    needed = (one.name for one in known.values() if one.default is Parameter.empty)
+    if missing := [one for one in needed if one not in given]:
+        raise invalid(f"{missing[0]}: is missing")
     result = await method(**given)
     if isinstance(endpoint.right, Resource) and isinstance(result, list):
         result = await hide_private(client, request[PERSON], endpoint.right, result)

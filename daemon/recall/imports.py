@@ -35,6 +35,7 @@ class ImportedLine(BaseModel):
     label: Literal["trusted", "untrusted"] = "trusted"
     own: bool = True
     private: bool = True
+    pinned: bool = False
 
     @field_validator("at")
     @classmethod
@@ -77,7 +78,15 @@ def list_imported_facts(lines: Sequence[ImportedLine], *, trusted: bool) -> list
     """What is to be remembered."""
     return [
         Fact(
-            one.id, one.text, one.at, "import", one.label, one.own, session=one.session, key=one.key
+            one.id,
+            one.text,
+            one.at,
+            "import",
+            one.label,
+            one.own,
+            session=one.session,
+            pinned=int(one.pinned),
+            key=one.key,
         )
         for one in lines
         if one.is_fact(trusted=trusted)
@@ -99,6 +108,7 @@ async def list_exported(
             key=one.key,
             label="trusted",
             own=one.owned,
+            pinned=bool(one.pinned),
         )
         for one in facts
     ]

@@ -154,11 +154,13 @@ async def test_A20_reload_holds_from_the_next_turn_on_and_names_what_needs_a_res
         assert await it.command("/reload") == "The file has not changed."
         edit(
             it,
-            "[agent]\nmax_iterations = 2\ndrain_seconds = 1\n[http]\nport = 0\n[budget]\ndaily_tokens = 9000000\n",
+            "[agent]\nmax_iterations = 2\ndrain_seconds = 1\n[http]\nport = 0\n[budget]\ndaily_tokens = 9000000\n"
+            '[memory]\nembedder = "none"\nsalience = 1\n',
         )
         told = await it.command("/reload")
-        assert "from the next message on: agent.max_iterations, budget.daily_tokens." in told
-        assert "A restart is needed for: agent.drain_seconds, http.port." in told
+        live = "agent.max_iterations, budget.daily_tokens, memory.salience."
+        assert f"from the next message on: {live}" in told
+        assert "A restart is needed for: agent.drain_seconds, memory.embedder, http.port." in told
         model.otherwise(calls(("current_time", {})))
         run = await it.ask("go on")
         assert (run.stop_reason, run.iterations) == ("max_iterations", 2)

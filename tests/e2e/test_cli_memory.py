@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -195,6 +198,35 @@ async def test_what_is_exported_is_taken_back_with_its_labels_and_not_twice(tmp_
     again = aidaemon("memory", "export", home=new)
     assert kept(again.stdout) == kept(file.read_text())
     assert {"trusted", "untrusted"} == {one["label"] for one in map(json.loads, again.stdout.splitlines())}
+
+
+def test_pins_and_what_no_longer_holds_are_exported_too(tmp_path: Path) -> None:
+    file, home, new = tmp_path / "lines.jsonl", tmp_path / "home", tmp_path / "new"
+    facts = [
+        LINES[0] | {"id": str(at), "at": f"2026-0{at}-01T00:00:00Z", "text": f"I live in {city}",
+                    "role": "fact", "key": "user.city", "pinned": at == 2}
+        for at, city in enumerate(("Lyon", "Paris"), 1)
+    ]  # fmt: skip
+    file.write_text("\n".join(map(json.dumps, facts)))
+    for place in (home, new):
+        place.mkdir()
+        (place / "config.toml").write_text(scripted("http://127.0.0.1:9/v1"))
+        assert aidaemon("memory", "import", str(file), "--trusted", home=place).returncode == 0
+        file.write_text(aidaemon("memory", "export", home=place).stdout)
+        told = aidaemon("memory", "who", "user.city", home=place).stdout.splitlines()
+        assert [told[1].strip(), told[3].strip()] == ["I live in Paris", "I live in Lyon"]
+    assert [json.loads(one)["pinned"] for one in file.read_text().splitlines()] == [False, True]
+
+
+def test_who_reads_enough_of_an_export_sees_no_error(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(scripted("http://127.0.0.1:9/v1"))
+    file = tmp_path / "lines.jsonl"
+    file.write_text("\n".join(json.dumps(LINES[0] | {"id": str(at)}) for at in range(3000)))
+    assert aidaemon("memory", "import", str(file), home=tmp_path).returncode == 0
+    command = f"{sys.executable} -m daemon memory export | head -n 1"
+    env = os.environ | {"AIDAEMON_HOME": str(tmp_path)}
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, env=env, check=False)
+    assert json.loads(done.stdout)["session"] and "cannot be written" not in done.stderr
 
 
 def test_an_export_that_nobody_vouches_for_is_what_others_said(tmp_path: Path) -> None:

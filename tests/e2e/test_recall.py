@@ -362,3 +362,8 @@ async def test_recall_takes_days_and_who_wrote_it(home: Home) -> None:
         assert {one for one in "345" if f"dentist {one}" in told} == found, (given, told)
     home.model.script(calls(("recall", {"query": "dentist", "since": "soon"})), says("x"))
     assert "since is no day such as 2026-03-05" in await home.ask("Look", "wrong")
+
+
+async def test_a_search_without_words_is_told_what_is_missing(home: Home) -> None:
+    async with home.daemon.http.get("/v1/memories/search") as answer:
+        assert (answer.status, "query: is missing" in await answer.text()) == (400, True)
