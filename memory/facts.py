@@ -153,6 +153,14 @@ WHERE valid_to IS NULL AND (
     OR (state = 'rejected' AND sameness = :digest)
 )
 """
+# What held once, and stands in one of these texts.
+ENDED_IN = f"""
+WITH given (said) AS (SELECT value FROM json_each(?))
+SELECT said, min(valid_to) FROM given JOIN facts ON instr(said, text)
+WHERE {KNOWN} AND valid_to IS NOT NULL AND key <> '' AND NOT EXISTS (
+    SELECT 1 FROM facts AS now WHERE now.sameness = facts.sameness AND now.valid_to IS NULL
+) GROUP BY said
+"""
 ANY = "SELECT 1 FROM facts LIMIT 1"
 COUNT_PENDING = "SELECT count(*) FROM facts WHERE state = 'pending'"
 COUNT_OF_SESSION = """

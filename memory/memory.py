@@ -1,6 +1,7 @@
 """Facts: remember, recall, forget."""
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
@@ -13,6 +14,7 @@ from memory.facts import (
     ANY,
     BY_ID,
     COUNT_PENDING,
+    ENDED_IN,
     HISTORY,
     ID_PREFIX,
     KEYS,
@@ -150,6 +152,12 @@ class Memory:
         if self.is_empty or not ((words and limit > 0) or pinned):
             return []
         return await self.database.run(lambda file: recall(file, words, limit, pinned))
+
+    async def find_ended(self, texts: Sequence[str]) -> dict[str, datetime]:
+        """Those of the texts that tell what no longer holds, and since when."""
+        query, given = ENDED_IN, (json.dumps(texts),)
+        rows = await self.database.run(lambda file: file.execute(query, given).fetchall())
+        return {text: datetime.fromisoformat(until) for text, until in rows}
 
     async def list_history(self, key: str) -> list[Fact]:
         """What holds of this key, then what held before it, the newest first."""

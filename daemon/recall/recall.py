@@ -52,10 +52,12 @@ class MemoryRecall:
                 pins, count = self.count_shown()
                 facts = await self.memory.recall(text, MAX_FACTS, pins)
                 said = await self.conversations.search(text, Scope(), CANDIDATES * bool(count))
+                ended = await self.memory.find_ended([one.text for one in said if one.fits])
         except (TimeoutError, sqlite3.Error) as error:
             log.warning("memory did not answer (%s); going on without", error or "too slow")
             return ()
         known = {text, *(one.text for fact in facts for one in (fact, *fact.former))}
+        known |= ended.keys()  # a fact tells what held before as that
         fresh = [
             one for one in said if one.fits and one.text not in known and not is_shown(one.text)
         ]

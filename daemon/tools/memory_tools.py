@@ -213,9 +213,10 @@ async def _recall(
     facts = [] if scope.speaker else [fact for fact in known if scope.is_then(fact.at)]
     said = await memories.conversations.search(query, scope, MAX_HITS)
     said = [one for one in said if not one.key.startswith(f"{context.turn.id}:")]
+    ended = await memories.memory.find_ended([one.text for one in said])
     lines = [
         *(f"- {describe_fact(fact)}" for fact in facts),
-        *(f"- {describe_found(one, MAX_SHOWN)}" for one in said),
+        *(f"- {describe_found(one, MAX_SHOWN, ended.get(one.text))}" for one in said),
     ]
     return ToolOutput(
         "\n".join(lines) or "nothing in memory fits that",
@@ -247,10 +248,13 @@ def is_owners(said: Found) -> bool:
     return said.role == OWNER_NAME
 
 
-def describe_found(one: Found, chars: int) -> str:
-    """On one line: when, where and by whom it was said, and the words."""
+def describe_found(one: Found, chars: int, until: datetime | None = None) -> str:
+    """On one line: when, where and by whom it was said, and the words. `until`: when something in
+    it ceased to hold.
+    """
     words, session = " ".join(one.text.split()), " ".join(one.session.split())
     words = words if len(words) <= chars else f"{words[: max(chars - 2, 0)]} …"
     who = ROLES.get(one.role) or f"another person ({' '.join(one.speaker.split())})"
     mark = "" if one.label == Label.TRUSTED.value else ", from outside"
-    return f"{one.at:%Y-%m-%d}, {session}, {who}{mark}: {words}"
+    ended = f" (no longer, since {until:%Y-%m-%d})" if until else ""
+    return f"{one.at:%Y-%m-%d}, {session}, {who}{mark}: {words}{ended}"

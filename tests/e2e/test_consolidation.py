@@ -1,6 +1,7 @@
 """Of what the owner typed, what is worth knowing later becomes facts, of which the newest holds (A18)."""
 
 import asyncio
+import re
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -62,6 +63,10 @@ async def test_a18_what_the_owner_typed_becomes_facts_and_a_new_value_ends_the_o
     assert "user.city" in str(home.model.requests[-1].body["messages"])
     shown = await home.ask("In which city do I live? Lyon?", "three")
     assert "I have moved to Paris (" in shown and "no longer, since" in shown
+    assert "the user: I live in Lyon" not in shown
+    home.model.script(calls(("recall", {"query": "Lyon"})), says("Paris."))
+    looked = await home.ask("Look for Lyon", "four")
+    assert re.search(r"the user: I live in Lyon \(no longer, since 20\d\d-\d\d-\d\d\)", looked)
     known = await command(home, "/memory who user.city")
     assert known.index("Paris") < known.index("Lyon") and "no longer, since" in known
     assert "You have said nothing new since the last time." in await command(

@@ -29,7 +29,7 @@ FILLER = (
     "Sum up report {} for me", "Draft an answer to letter {}", "What is {} times three?",
     "Put entry {} on the list",
 )  # fmt: skip
-VALUE, STRANGE = re.compile(r"Val\d\dx\d{3}"), re.compile(r"Oth\d{4}")
+VALUE, STRANGE = re.compile(r"Val\d\dx\d{4}"), re.compile(r"Oth\d{4}")
 SOON = re.compile(r"no longer, since [^;)]*")
 
 
@@ -83,7 +83,7 @@ async def _happen(it: Living, life: Life, number: int) -> None:
     elif number % 10 < 2:
         index = number // 10 % len(TOPICS)
         key, said, _ = TOPICS[index]
-        value = f"Val{index:02}x{number:03}"
+        value = f"Val{index:02}x{number:04}"
         life.values.setdefault(key, []).append(value)
         await it.ask(said.format(value), f"web:mine{number % 4}")
     else:
