@@ -28,6 +28,7 @@ from daemon.recall.embedding import EmbeddingWorker
 from memory.conversations import Conversations
 from memory.database import PARTS, Database
 from memory.embedder import WIDTH, TextVectors, pack
+from memory.memory import Memory
 from memory.search import Utterance
 from tests.fakes.command_line import KEPT, aidaemon
 from tests.fakes.daemon_process import NotReady, running_daemon, scripted
@@ -229,7 +230,7 @@ async def test_whatever_statement_of_the_index_a_kill_meets_each_text_is_kept_on
     clock.write_text("2026-01-02T12:00:00Z")
     seen = list[int]()
     for wanted in (
-        [SAID], [SAID] * 2, [SAID, COMMIT], [SAID, COMMIT, SAID], [SAID, COMMIT, SAID, COMMIT], [SAID, COMMIT, CLOSED],
+        [SAID], [SAID] * 2, [SAID, COMMIT], [SAID, COMMIT, SAID], [SAID, COMMIT], [SAID, COMMIT, CLOSED],
         [CLOSED, COMMIT],
     ):  # fmt: skip
         await home.die(wanted, AIDAEMON_TEST_CLOCK=str(clock))
@@ -293,7 +294,7 @@ async def test_what_a_kill_cuts_of_the_extraction_by_itself_is_extracted_by_itse
 
 
 async def remember(at: Home, session: str) -> None:
-    at.model.script(calls(("remember", {"fact": FACT})), says(f"I know {SECRET} now."))
+    at.model.script(calls(("remember", {"fact": FACT})), says("I know it now."))
     await at.ask(f"Remember that {FACT}", session)
     await at.ask(f"Did I say it? {FACT}, and she slept a lot", f"{session}b")
 
@@ -303,7 +304,7 @@ async def test_whatever_statement_of_forgetting_a_kill_meets_a_fact_is_whole_or_
 ) -> None:
     gone, done = "memory.db: DELETE FROM facts", ["memory.db: UPDATE forgotten SET done"]
     moments = (
-        [gone], [UNSAID], [UNSAID, COMMIT], [UNSAID, CHECKPOINT], [CHECKPOINT, VACUUM], [VACUUM, CHECKPOINT],
+        [gone], [UNSAID], [UNSAID, COMMIT], [UNSAID, CHECKPOINT], [UNSAID, CHECKPOINT, VACUUM], [VACUUM, CHECKPOINT],
         [VACUUM, *done], [*done, COMMIT],
     )  # fmt: skip
     for number, wanted in enumerate(moments):
@@ -313,7 +314,7 @@ async def test_whatever_statement_of_forgetting_a_kill_meets_a_fact_is_whole_or_
             await at.until_indexed(4)
         await home.die(wanted, lambda at: command(at, "/forget first cat"))
         left = [home.count_holding("facts"), home.count_holding("said")]
-        assert left == ([1, 3] if number < 3 else [0, 0])
+        assert left == ([1, 2] if number < 3 else [0, 0])
         if number < 3:
             async with home.living() as at:
                 await command(at, "/forget first cat")
@@ -338,8 +339,8 @@ async def test_whatever_statement_of_forgetting_a_kill_meets_a_person_is_whole_o
 ) -> None:
     done = "memory.db: DELETE FROM forgotten_words"
     moments = (
-        [UNSAID], [UNSAID, COMMIT], [UNSAID, CHECKPOINT], [CHECKPOINT, 'journal.db: UPDATE "events'],
-        [CHECKPOINT, VACUUM], [VACUUM, CHECKPOINT], [VACUUM, done], [VACUUM, done, COMMIT],
+        [UNSAID], [UNSAID, COMMIT], [UNSAID, CHECKPOINT], [UNSAID, CHECKPOINT, 'journal.db: UPDATE "events'],
+        [UNSAID, CHECKPOINT, VACUUM], [VACUUM, CHECKPOINT], [VACUUM, done], [VACUUM, done, COMMIT],
     )  # fmt: skip
     for number, wanted in enumerate(moments):
         async with home.living() as at:
@@ -371,9 +372,11 @@ async def test_what_a_kill_kept_from_the_index_is_not_kept_once_it_is_forgotten(
         at.model.script(calls(("remember", {"fact": FACT})), says("Yes."))
         await at.ask(f"Remember that {FACT}")
         await at.until_indexed(2)
-    await home.die(["Quagmire"], lambda at: at.ask(f"Quagmire: {FACT}", "two"))
-    done = await asyncio.to_thread(aidaemon, "memory", "forget", "first", "cat", home=home.place)
-    assert done.stdout.startswith("Forgotten:")
+    await home.die([SAID], lambda at: at.ask(f"Did I say it? {FACT}", "two"))
+    memory = await Memory.open(home.place / "memory.db")
+    [fact] = await memory.matching("first cat", 9)
+    await memory.forget(fact.id)  # by a daemon that died before its index went on
+    await memory.aclose()
     async with home.living() as at:
         await at.ask("My second cat was called Mia")
         await until_gone(home.place, SECRET, CONFIGS)
@@ -399,7 +402,7 @@ async def test_whatever_statement_of_an_import_a_kill_meets_the_next_one_keeps_e
     seen = list[tuple[object, ...]]()
     for wanted in (
         [SAID] * 500, [SAID, COMMIT], [SAID, COMMIT, CLOSED], [*[SAID] * 20, COMMIT], [KEPT_FACT],
-        [KEPT_FACT, COMMIT, KEPT_FACT], [*[KEPT_FACT] * 3, "memory.db: UPDATE facts"],
+        [KEPT_FACT, COMMIT, KEPT_FACT], ["I live in Oslo", "memory.db: UPDATE facts"],
     ):  # fmt: skip
         env = {name: os.environ[name] for name in KEPT if name in os.environ}
         env |= {"AIDAEMON_HOME": str(home.place), "MEMORY_KILL": json.dumps(wanted), "MEMORY_DIED": str(died)}
