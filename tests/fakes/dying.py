@@ -62,7 +62,7 @@ def die_at(wanted: Sequence[str], note: Path) -> None:
     sys.addaudithook(hear)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MadeUpModel:
     """Its vectors are told by its name and the text alone."""
 
