@@ -98,6 +98,7 @@ def _open(path: Path) -> sqlite3.Connection:
             if found != "ok":
                 raise sqlite3.DatabaseError(found)
         _migrate(file)
+        _checkpoint(file)  # a kill may have left deleted words in the log of changes
     except sqlite3.Error:
         file.close()
         raise

@@ -144,6 +144,10 @@ WEAKER = """
 SELECT key, category, pinned FROM facts WHERE state = 'active' AND sameness = :sameness
     AND valid_to IS NULL AND owned < :owned AND text <> :text
 """
+FORMER = """
+SELECT id FROM facts INDEXED BY facts_at WHERE at = :at AND state = 'active' AND text = :text
+    AND valid_to IS NOT NULL
+"""
 DELETE_WAITING = "DELETE FROM facts WHERE state = 'pending' AND text = :text"
 FIND_KNOWN = """
 SELECT id FROM facts
@@ -238,6 +242,8 @@ def make_row(
 
 
 def add(database: sqlite3.Connection, row: FactRow) -> str:
+    if former := database.execute(FORMER, row).fetchone():
+        return str(former[0])  # imported once more: it held until a newer one came
     weaker = database.execute(WEAKER, row).fetchone()
     if weaker:
         row |= {name: row[name] or had for name, had in zip(KEPT, weaker, strict=False)}

@@ -63,8 +63,17 @@ def read_forgotten(file: sqlite3.Connection) -> Forgotten:
     return Forgotten([turn for (turn,) in turns], phrases, names)
 
 
-def set_forgotten(file: sqlite3.Connection, turns: Iterable[str], words: Iterable[str]) -> None:
-    """This is done."""
+def set_forgotten(
+    file: sqlite3.Connection,
+    turns: Iterable[str],
+    words: Iterable[str],
+    finds: Callable[[str], bool] | None,
+) -> None:
+    """This is done. `finds`: one of the words; rows with it were read from the journal before that
+    removed it, and kept since.
+    """
+    if finds:
+        remove_rows(file, _list_rows(file, finds))
     done = "UPDATE forgotten SET done = 1 WHERE turn = ?"
     file.executemany(done, [(one,) for one in turns])
     file.executemany("DELETE FROM forgotten_words WHERE word = ?", [(one,) for one in words])
@@ -93,11 +102,7 @@ def forget_person(
     gone = _list_facts(file, turns, names_them)
     file.executemany("DELETE FROM facts WHERE id = ?", [(one,) for _, one, _ in gone])
     _clean_up(file, [(turn, text) if turn in turns else ("", "") for turn, _, text in gone], "")
-    rows = [
-        (row, sitting)
-        for row, sitting, text, speaker, session in file.execute(OF_ROWS)
-        if speaker in senders or any(map(names_them, (text, speaker, session)))
-    ]
+    rows = _list_rows(file, names_them, senders)
     count = len(gone) + remove_rows(file, rows) + _forget_turns(file, turns)
     _add_words(file, names, ends, name=True)
     return count
@@ -127,6 +132,17 @@ def forget_said(file: sqlite3.Connection, row: int) -> bool:
     else:
         remove_rows(file, [found[:2]])
     return True
+
+
+def _list_rows(
+    file: sqlite3.Connection, finds: Callable[[str], bool], senders: Collection[str] = ()
+) -> list[tuple[int, int]]:
+    """What these said, or what has a word that is looked for."""
+    return [
+        (row, sitting)
+        for row, sitting, text, speaker, session in file.execute(OF_ROWS)
+        if speaker in senders or any(map(finds, (text, speaker, session)))
+    ]
 
 
 def _list_facts(

@@ -255,9 +255,16 @@ class Memory:
         """What the journal is to remove, too."""
         return await self.database.run(read_forgotten)
 
-    async def set_forgotten(self, turns: Sequence[str], words: Sequence[str]) -> None:
-        """The journal has removed the words of these turns, and these words."""
-        await self.database.run(lambda file: set_forgotten(file, turns, words))
+    async def set_forgotten(
+        self,
+        turns: Sequence[str],
+        words: Sequence[str],
+        finds: Callable[[str], bool] | None = None,
+    ) -> None:
+        """The journal has removed the words of these turns, and these words. `finds` tells where
+        they stand: what was kept meanwhile goes, too.
+        """
+        await self.database.run(lambda file: set_forgotten(file, turns, words, finds))
         await self.database.checkpoint()
 
     async def aclose(self) -> None:

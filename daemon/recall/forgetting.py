@@ -111,7 +111,12 @@ class Forgetter:
                     # What works now may write a name once more: it is looked for again.
                     ended = [one for one, turn in known.names.items() if turn not in busy]
                     names = [] if working else ended
-                    await self.memory.set_forgotten(ready, [*phrases, *names])
+                    finds = (
+                        WordEraser(phrases, known.names, _make_digits).finds
+                        if phrases or known.names
+                        else None
+                    )
+                    await self.memory.set_forgotten(ready, [*phrases, *names], finds)
                     self.stale |= working
                 waiting = len(busy)
             self.stale = self.reload(self.stale) if self.stale else set()
