@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.recall.embedding import ThreadedEmbedder
 from memory.conversations import Conversations
 from memory.database import PARTS, Database
 from memory.search import Utterance
@@ -35,11 +36,12 @@ async def test_whatever_statement_of_embedding_a_kill_meets_each_row_has_its_vec
         ]
     )
     if former:
-        await conversations.use_embedder(model := MadeUpModel(former))
+        embedder = await ThreadedEmbedder.load(lambda: MadeUpModel(former))
+        await conversations.use_embedder(embedder)
+        assert embedder
         rows = await conversations.list_unembedded(ROWS)
-        await conversations.add_vectors(
-            [(row, model.embed_text(who, text)) for row, who, text in rows]
-        )
+        await conversations.add_vectors(await embedder.embed_texts(rows))
+        await embedder.aclose()
     await database.aclose()
     left = await run_sweep("embed", begin)
     assert len(left) > 2 * ROWS / STEP

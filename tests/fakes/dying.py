@@ -10,13 +10,14 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiohttp import ClientError
 
-from daemon.recall.embedding import EmbeddingWorker
+from daemon.recall.embedding import EmbeddingWorker, ThreadedEmbedder
 from memory.conversations import Conversations
 from memory.database import Database
 from memory.embedder import WIDTH, TextVectors, pack
@@ -82,9 +83,10 @@ async def embed(path: Path) -> None:
     """As a daemon with this model does."""
     database = await Database.open(path)
     conversations = await Conversations.open(database)
-    work = asyncio.create_task(EmbeddingWorker(conversations, lambda: MadeUpModel("new")).run())
+    load = partial(ThreadedEmbedder.load, lambda: MadeUpModel("new"))
+    work = asyncio.create_task(EmbeddingWorker(conversations, load).run())
     while not conversations.embedder or await conversations.count_unembedded():
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.005)  # the model's thread has a low priority
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
     await database.aclose()
