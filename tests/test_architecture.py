@@ -53,14 +53,14 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/ops": 9_110,
     "daemon/outbox": 11_460,
     "daemon/providers": 24_900,
-    "daemon/recall": 7_400,
+    "daemon/recall": 7_420,
     "daemon/services": 2_890,
     "daemon/sessions": 10_040,
     "daemon/settings": 10_550,
     "daemon/store": 16_660,
     "daemon/tools": 114_540,
     "daemon/triggers": 23_840,
-    "memory": 13_170,
+    "memory": 13_300,
 }
 TOP_LEVEL = {
     "pyproject.toml",
