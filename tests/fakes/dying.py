@@ -98,6 +98,7 @@ async def upgrade(path: Path) -> None:
 
 def sweep(work: Callable[[Path], Coroutine[None, None, None]], begin: Path) -> None:
     """Do it with a copy of this file each, killed before its first statement, its fourth, and so on."""
+    MadeUpModel("new").embed_query("")  # numpy is loaded once, not by each copy of this process
     for at in range(1, 1000, STEP):
         path = begin.with_name(f"killed{at}.db")
         shutil.copy(begin, path)
