@@ -202,7 +202,7 @@ class Conversations:
 
     async def forget_turns(self, turns: Iterable[str]) -> int:
         """All that was said in these; gives how many rows."""
-        count = await self._database.run(lambda file: remove_turns(file, turns))
+        count = await self._database.run(lambda file: remove_rows(file, list_of_turns(file, turns)))
         await self._database.checkpoint()
         return count
 
@@ -212,9 +212,9 @@ def find_turn(key: str) -> str:
     return "" if key.startswith("import:") else key.partition(":")[0]
 
 
-def remove_turns(file: sqlite3.Connection, turns: Iterable[str]) -> int:
-    """All that was said in these; gives how many rows."""
-    return remove_rows(file, [row for one in turns for row in file.execute(OF_TURN, (one,))])
+def list_of_turns(file: sqlite3.Connection, turns: Iterable[str]) -> list[tuple[int, int]]:
+    """All that was said in these: numbers of rows and of their sittings."""
+    return [row for one in turns for row in file.execute(OF_TURN, (one,))]
 
 
 def _to_us(at: datetime) -> int:

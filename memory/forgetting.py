@@ -1,10 +1,11 @@
 """What is to be gone: from these tables at once, and from wherever else its words stand soon."""
 
+import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from memory.conversations import find_turn, remove_rows, remove_turns
+from memory.conversations import find_turn, list_of_turns, remove_rows
 from memory.search import SOURCE, UTTERANCE, WORD_COLUMNS, Utterance, read_fields
 from memory.words import list_pairs, list_words, match_words
 
@@ -26,6 +27,9 @@ UPDATE state SET value = CAST(min(
 """
 MERGE = "INSERT INTO words (words) VALUES ('optimize')"
 LEAST_PHRASE = 8  # characters; a shorter one may stand anywhere
+RECALLED_CHARS = 36  # of what was shown to other turns so many are there at least
+PHRASE, NAME, RECALLED = 0, 1, 2
+TEXTS = "SELECT text FROM said WHERE id IN (SELECT value FROM json_each(?))"
 HOLDING = "SELECT id, sitting FROM said WHERE instr(lower(text), lower(?))"
 WITH_WORDS = f"""
 SELECT said.id, {UTTERANCE} FROM {SOURCE} WHERE said.id IN (
@@ -45,22 +49,23 @@ JOIN sittings ON sittings.id = sitting
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """Turns whose words are to be gone; phrases, and names of people, each with the turn that has
-    to end before it can go ("" for none).
+    """Turns whose words are to be gone; phrases, names of people, and how texts begin that other
+    turns may have been shown, each with the turn that has to end before it can go ("" for none).
     """
 
     turns: Sequence[str]
     phrases: dict[str, str]
     names: dict[str, str]
+    recalled: dict[str, str]
 
 
 def read_forgotten(file: sqlite3.Connection) -> Forgotten:
     """What is still to be done."""
     turns = file.execute("SELECT turn FROM forgotten INDEXED BY forgotten_open WHERE done = 0")
-    words = file.execute("SELECT name, word, turn FROM forgotten_words").fetchall()
-    phrases = {word: turn for name, word, turn in words if not name}
-    names = {word: turn for name, word, turn in words if name}
-    return Forgotten([turn for (turn,) in turns], phrases, names)
+    words: list[dict[str, str]] = [{}, {}, {}]
+    for kind, word, turn in file.execute("SELECT name, word, turn FROM forgotten_words"):
+        words[kind][word] = turn
+    return Forgotten([turn for (turn,) in turns], *words)
 
 
 def set_forgotten(
@@ -101,10 +106,10 @@ def forget_person(
     """
     gone = _list_facts(file, turns, names_them)
     file.executemany("DELETE FROM facts WHERE id = ?", [(one,) for _, one, _ in gone])
-    _clean_up(file, [(turn, text) if turn in turns else ("", "") for turn, _, text in gone], "")
+    _clean_up(file, [(turn, text) if turn in turns else ("", "") for turn, _, text in gone], ends)
     rows = _list_rows(file, names_them, senders)
-    count = len(gone) + remove_rows(file, rows) + _forget_turns(file, turns)
-    _add_words(file, names, ends, name=True)
+    count = len(gone) + _remove(file, rows, ends) + _forget_turns(file, turns, ends)
+    _add_words(file, names, ends, NAME)
     return count
 
 
@@ -122,15 +127,15 @@ def list_said(file: sqlite3.Connection, words: str, limit: int) -> list[tuple[in
     return [(row, Utterance(*read_fields(one))) for row, *one in found]
 
 
-def forget_said(file: sqlite3.Connection, row: int) -> bool:
-    """This row, with all of its turn; False when there is none."""
+def forget_said(file: sqlite3.Connection, row: int, ends: str) -> bool:
+    """This row, with all of its turn; False when there is none. `ends`: see `delete`."""
     found = file.execute("SELECT id, sitting, key FROM said WHERE id = ?", (row,)).fetchone()
     if not found:
         return False
     if turn := find_turn(found[2]):
-        _forget_turns(file, [turn])
+        _forget_turns(file, [turn], ends)
     else:
-        remove_rows(file, [found[:2]])
+        _remove(file, [found[:2]], ends)
     return True
 
 
@@ -164,19 +169,28 @@ def _clean_up(file: sqlite3.Connection, rows: Sequence[tuple[str, str]], ends: s
     if rows:
         file.execute(STEP_BACK)
         file.execute(MERGE)
-        _forget_turns(file, ({turn for turn, _ in rows} | {ends}) - {""})
+        _forget_turns(file, ({turn for turn, _ in rows} | {ends}) - {""}, ends)
         phrases = [text for _, text in rows if len(text) >= LEAST_PHRASE]
         said = {row for one in phrases for row in file.execute(HOLDING, (one,))}
-        remove_rows(file, [*said])
-        _add_words(file, phrases, ends, name=False)
+        _remove(file, [*said], ends)
+        _add_words(file, phrases, ends, PHRASE)
 
 
-def _forget_turns(file: sqlite3.Connection, turns: Iterable[str]) -> int:
+def _forget_turns(file: sqlite3.Connection, turns: Iterable[str], ends: str) -> int:
     gone = [*turns]
     file.executemany("INSERT OR IGNORE INTO forgotten (turn) VALUES (?)", [(one,) for one in gone])
-    return remove_turns(file, gone)
+    return _remove(file, list_of_turns(file, gone), ends)
 
 
-def _add_words(file: sqlite3.Connection, words: Iterable[str], ends: str, *, name: bool) -> None:
-    query = "INSERT OR REPLACE INTO forgotten_words (word, name, turn) VALUES (?, ?, ?)"
-    file.executemany(query, [(word, name, ends) for word in words])
+def _remove(file: sqlite3.Connection, rows: Sequence[tuple[int, int]], ends: str) -> int:
+    """What of them other turns were shown is to be gone, too."""
+    texts = file.execute(TEXTS, (json.dumps([row for row, _ in rows]),))
+    shown = {" ".join(text.split())[:RECALLED_CHARS] for (text,) in texts} - {""}
+    _add_words(file, shown, ends, RECALLED)
+    return remove_rows(file, rows)
+
+
+def _add_words(file: sqlite3.Connection, words: Iterable[str], ends: str, kind: int) -> None:
+    query = """INSERT INTO forgotten_words (word, name, turn) VALUES (?, ?, ?)
+    ON CONFLICT DO UPDATE SET name = min(name, excluded.name), turn = excluded.turn"""
+    file.executemany(query, [(word, kind, ends) for word in words])

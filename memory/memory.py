@@ -220,9 +220,11 @@ class Memory:
         """What was said with all these words, by its number, the newest first."""
         return await self.database.run(lambda file: list_said(file, words, limit))
 
-    async def forget_said(self, row: int) -> bool:
-        """Remove this, with all of its turn; False when there is none of that number."""
-        removed = await self._change(forget_said, row)
+    async def forget_said(self, row: int, turn: str = "") -> bool:
+        """Remove this, with all of its turn; False when there is none of that number. `turn`: see
+        `forget`.
+        """
+        removed = await self._change(forget_said, row, turn)
         if removed:
             await self.database.checkpoint()
             self.forgot.set()

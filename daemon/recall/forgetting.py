@@ -18,7 +18,7 @@ from daemon.core.errors import StoreUnavailable
 from daemon.core.trust import OWNER_NAME
 from daemon.recall.traces import FileTraces, remove_file_traces
 from daemon.settings.paths import Paths
-from daemon.store.erasing import NameTaken, WordEraser, is_joined
+from daemon.store.erasing import NameTaken, WordEraser, erase_recalled, is_joined
 from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.workspace.file_store import FileStore
@@ -99,18 +99,19 @@ class Forgetter:
         async with self.lock:
             known = await self.memory.list_forgotten()
             waiting = 0
-            if known.turns or known.phrases or known.names:
+            words = known.phrases | known.names | known.recalled
+            if known.turns or words:
                 now = self.clock.now()
-                asked = {*known.turns, *known.phrases.values(), *known.names.values()} - {""}
+                asked = {*known.turns, *words.values()} - {""}
                 busy = await self.store.read(lambda tx: _list_busy(tx, asked, now))
                 ready = [one for one in known.turns if one not in busy]
                 phrases = [one for one, turn in known.phrases.items() if turn not in busy]
-                if ready or phrases or known.names:
-                    await self._remove(ready, phrases, [*known.names])
+                if ready or phrases or known.names or known.recalled:
+                    await self._remove(ready, phrases, [*known.names], [*known.recalled])
                     working = self.reload(None)
-                    # What works now may write a name once more: it is looked for again.
-                    ended = [one for one, turn in known.names.items() if turn not in busy]
-                    names = [] if working else ended
+                    # What works now may write it once more: it is looked for again.
+                    again = known.names | known.recalled
+                    names = [] if working else [one for one in again if again[one] not in busy]
                     finds = (
                         WordEraser(phrases, known.names, _make_digits).finds
                         if phrases or known.names
@@ -173,11 +174,15 @@ class Forgetter:
         return True
 
     async def _remove(
-        self, turns: Sequence[str], phrases: Sequence[str], names: Sequence[str]
+        self,
+        turns: Sequence[str],
+        phrases: Sequence[str],
+        names: Sequence[str],
+        recalled: Sequence[str],
     ) -> None:
         await asyncio.to_thread(self.inbox.remove_turns, turns)
         await self.versions.remove_turns(turns)
-        await self.store.write(lambda tx: _blank(tx, turns, names))
+        await self.store.write(lambda tx: _blank(tx, turns, names, recalled))
         try:
             await self._erase(phrases, names)
         except NameTaken:
@@ -199,8 +204,11 @@ class Forgetter:
             await self.store.erase(words, only_try=only_try)
 
 
-def _blank(tx: Tx, turns: Sequence[str], names: Sequence[str]) -> None:
+def _blank(tx: Tx, turns: Sequence[str], names: Sequence[str], recalled: Collection[str]) -> None:
     tx.prune_turns(turns)
+    for turn, seq, payload in tx.list_recalling() if recalled else ():
+        if (left := erase_recalled(payload, recalled)) != payload:
+            tx.replace_payload(left, turn, seq)
     forgotten = {*map(_fold, names)}
     for sender, _ in tx.list_senders() if names else ():
         if _fold(_get_id(sender)) in forgotten:

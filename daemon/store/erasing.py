@@ -6,7 +6,7 @@ import json
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -104,6 +104,23 @@ def _list_forms(word: str) -> list[str]:
         )
     }
     return [re.escape(one) for one in sorted(forms, key=len, reverse=True)]
+
+
+def erase_recalled(payload: str, begins: Collection[str]) -> str:
+    """An event without what it was shown of memory: each line of that is "when and who: words", of
+    which these are words as they begin.
+    """
+    event, is_changed = json.loads(payload), False
+    for part in event.get("memories", [event]):
+        lines = part["text"].split("\n")
+        left = "\n".join(_erase_line(line, begins) for line in lines)
+        is_changed, part["text"] = is_changed or left != part["text"], left
+    return json.dumps(event) if is_changed else payload
+
+
+def _erase_line(line: str, begins: Collection[str]) -> str:
+    found = (at.end() for at in re.finditer(": ", line) if line.startswith(tuple(begins), at.end()))
+    return next((f"{line[:end]}{FORGOTTEN}" for end in found), line)
 
 
 def erase_words(file: sqlite3.Connection, eraser: WordEraser) -> int:

@@ -37,6 +37,11 @@ async def test_a_forgotten_fact_leaves_memory_journal_and_the_conversation(
         await home.ask("My second cat was called Mia")
         await tell(home)
         await home.until_indexed(4)
+        recalled = await home.ask("What do you know now of that cat?", "two")
+        assert f"your answer: I know {SECRET} now." in recalled
+        model.script(calls(("recall", {"query": "know now"})), says("Yes."))
+        assert f"I know {SECRET} now." in await home.ask("Look for it", "three")
+        await home.until_indexed(8)
         assert {"journal.db-wal", "memory.db-wal"} <= list_holding(place, SECRET)
         words = f"/forget first cat {SECRET}"
         assert "leave the journal" in await command(home, words, "one")

@@ -19,6 +19,9 @@ BLANK_COMMANDS = """UPDATE inbox SET body = ?1 WHERE state IN ('command', 'order
     AND body LIKE ?1 || '%'"""
 IS_ANSWERING = f"""SELECT 1 FROM inbox WHERE turn = ?1 AND state IN ('new', 'ordered')
     UNION SELECT 1 FROM outbox WHERE turn = ?1 AND state IN {UNSENT_STATES}"""
+LIST_RECALLING = """SELECT turn, seq, payload FROM events WHERE json_valid(payload) AND (
+    kind = 'UserSaid' AND json_array_length(payload, '$.memories') > 0
+    OR kind = 'ToolFinished' AND payload ->> '$.tool' IN ('recall', 'recall_others'))"""
 LIST_SENDERS = """SELECT person, name FROM display_names
     UNION SELECT DISTINCT sender, '' FROM inbox"""
 SETTLE = "UPDATE inbox SET state = ? WHERE id = ?"
@@ -85,6 +88,14 @@ class MessageTables(Table):
         """
         self._run(BLANK_ANSWERS, word)
         self._run(BLANK_COMMANDS, word)
+
+    def list_recalling(self) -> list[tuple[str, int, str]]:
+        """Turn, number and payload of each event that shows what was recalled."""
+        return list(self._do(LIST_RECALLING))
+
+    replace_payload = Run[[str, str, int]](
+        "UPDATE events SET payload = ? WHERE turn = ? AND seq = ?"
+    )
 
     def is_answering(self, turn: str) -> bool:
         """Its message, a command perhaps, or an answer to it is on its way."""
