@@ -118,7 +118,8 @@ def _split(text: str) -> Iterator[str]:
 
 def _keep(file: sqlite3.Connection, choice: FactChoice) -> bool:
     one, category = choice.statement, choice.category.strip().casefold()
-    category = category if CATEGORY.fullmatch(category) and category != "reflection" else ""
+    is_one = CATEGORY.fullmatch(category) and category != "reflection"
+    category = category if is_one else "other"  # with none it would be looked at once more
     key = read_key(choice.key, one.text)
     if one.table == "facts":
         changed = file.execute(NAME, (key, category, one.key)).rowcount
