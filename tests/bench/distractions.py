@@ -13,9 +13,9 @@ from memory.database import Database
 from memory.search import Utterance
 from tests.bench.figures import Figure
 from tests.bench.recalls import ANSWERABLE, DEPTHS, find_shares, read_data
-from tests.bench.signals import Kept, find_kept, tell_kept
+from tests.bench.signals import Kept, choose_sample, find_kept, tell_kept
 
-SIZE, A_SITTING, QUESTIONS = 100_000, 20, 150
+SIZE, A_SITTING, A_PAGE = 100_000, 20, 50
 END = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -23,25 +23,29 @@ async def measure(place: Path) -> list[Figure]:
     """By words, over a fixed sample: as many questions of each conversation."""
     place.mkdir(exist_ok=True)
     said, cases = read_data()
-    answerable = [one for one in cases if one.category in ANSWERABLE]
-    shares, kept = list[list[float]](), list[Kept]()
+    sample = choose_sample([one for one in cases if one.category in ANSWERABLE])
+    own, shares, kept = list[list[float]](), list[list[float]](), list[Kept]()
     for number, one in enumerate(said):
-        asked = [case for case in answerable if case.session == one[0].session]
-        asked = random.Random(number).sample(asked, QUESTIONS // len(said))
+        asked = [case for case in sample if case.session == one[0].session]
         database = await Database.open(place / f"memory{number}.db")
         memory = await Conversations.open(database)
         await _fill(memory, one, [other for other in said if other is not one])
+        own += [await find_shares(memory, case, shared=False) for case in asked]
         shares += [await find_shares(memory, case, shared=True) for case in asked]
         kept += await find_kept(database, asked, shared=True)
         await database.aclose()
     name = f"by words, among {SIZE:,} others"
-    columns = zip(*shares, strict=True)
     return [
-        *(
-            Figure(f"recall, {name} @{depth}", round(sum(column) / len(column), 3), "")
-            for depth, column in zip(DEPTHS, columns, strict=True)
-        ),
+        *_tell("by words, own audience, the same questions", own),
+        *_tell(name, shares),
         *tell_kept(name, kept),
+    ]
+
+
+def _tell(name: str, shares: Sequence[Sequence[float]]) -> list[Figure]:
+    return [
+        Figure(f"recall, {name} @{depth}", round(sum(column) / len(column), 3), "")
+        for depth, column in zip(DEPTHS, zip(*shares, strict=True), strict=True)
     ]
 
 
@@ -49,11 +53,12 @@ async def _fill(
     memory: Conversations, said: Sequence[Utterance], others: Sequence[Sequence[Utterance]]
 ) -> None:
     """In the middle of all the others, so that it is neither first nor last."""
-    sentences = list_sentences(said, others)
-    for number, sitting in enumerate(make_sittings(said, sentences)):
-        if number == SIZE // A_SITTING // 2:
+    sittings = [*make_sittings(said, list_sentences(said, others))]
+    pages = [sittings[begin : begin + A_PAGE] for begin in range(0, len(sittings), A_PAGE)]
+    for number, page in enumerate(pages):
+        if number == len(pages) // 2:
             await memory.add(said)
-        await memory.add(sitting)
+        await memory.add([row for sitting in page for row in sitting])
     await memory.close_idle()
 
 

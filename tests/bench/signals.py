@@ -35,7 +35,7 @@ async def measure(place: Path, embedder: Embedder | None) -> list[Figure]:
     memory = await Conversations.open(database)
     await memory.use_embedder(embedder)
     answerable = [one for one in read_data()[1] if one.category in ANSWERABLE]
-    sample = random.Random(1).sample(answerable, SAMPLE)
+    sample = choose_sample(answerable)
     by = "by meaning" if embedder else "by words"
     own = await find_kept(database, sample, embedder, shared=False)
     one = await find_kept(database, sample, embedder, shared=True)
@@ -43,6 +43,14 @@ async def measure(place: Path, embedder: Embedder | None) -> list[Figure]:
     figures += await measure_weights(memory, answerable, with_model=bool(embedder))
     await database.aclose()
     return figures
+
+
+def choose_sample(cases: Sequence[Case]) -> list[Case]:
+    """Always the same ones, as many of each conversation."""
+    sessions = sorted({one.session for one in cases})
+    choose, count = random.Random(1), SAMPLE // len(sessions)
+    among = [[one for one in cases if one.session == session] for session in sessions]
+    return [one for of_session in among for one in choose.sample(of_session, count)]
 
 
 async def find_kept(
