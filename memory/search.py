@@ -178,23 +178,10 @@ def search(
     """The best first. What has no word of the question nor one beside it is no answer, but where
     its vectors are near.
     """
-    # Those whose words may be found: a stranger's name takes no word out of the owner's question.
-    among = "said_own_speaker WHERE own = 1" if scope.own else "said_speaker WHERE 1"
-    speakers = [name for (name,) in file.execute(SPEAKERS.format(among))]
-    question = Question.read(query, speakers)
-    if not (speakers and question.words and limit > 0):
+    question = read_question(file, query, scope)
+    if not (question.words and limit > 0):
         return []
-    if _is_small(file, scope):
-        rows, words = _list_all(file, scope), _match(file, scope.tables, question, scope, WHOLE)
-    else:
-        first = NARROW if scope.is_narrow else max(FIRST, 10 * limit)
-        words = _match(file, scope.tables, question, scope, first)
-        rows = _list_candidates(file, scope, words)
-        if asked:
-            near = asked.find_nearest(own=scope.own, session=scope.session)
-            rows += _list_rows(file, {*near} - {row.id for row in rows})
-    if scope.is_narrow:
-        rows = [row for row in rows if scope.holds(row)]
+    rows, words = choose_rows(file, question, scope, limit, asked)
     places = json.dumps([*{row.sitting for row in rows}])
     sittings = dict(file.execute(OF_SITTINGS, (_make_query(question, scope), places)).fetchall())
     own, beside = find_words(rows, words)
@@ -228,6 +215,36 @@ def search(
         )
         for one in best
     ]
+
+
+def read_question(file: sqlite3.Connection, query: str, scope: Scope) -> Question:
+    """Its names are of those whose words may be found: a stranger's name takes no word out of the
+    owner's question.
+    """
+    among = "said_own_speaker WHERE own = 1" if scope.own else "said_speaker WHERE 1"
+    return Question.read(query, [name for (name,) in file.execute(SPEAKERS.format(among))])
+
+
+def choose_rows(
+    file: sqlite3.Connection,
+    question: Question,
+    scope: Scope,
+    limit: int,
+    asked: VectorQuery | None,
+) -> tuple[list[Row], dict[int, float]]:
+    """The first stage: rows that may be the answer, and BM25 by the ids of those that have a word
+    of it. Few are all looked at; of many, those with words, those beside them, and near ones.
+    """
+    if _is_small(file, scope):
+        rows, words = _list_all(file, scope), _match(file, scope.tables, question, scope, WHOLE)
+    else:
+        first = NARROW if scope.is_narrow else max(FIRST, 10 * limit)
+        words = _match(file, scope.tables, question, scope, first)
+        rows = _list_candidates(file, scope, words)
+        if asked:
+            near = asked.find_nearest(own=scope.own, session=scope.session)
+            rows += _list_rows(file, {*near} - {row.id for row in rows})
+    return [row for row in rows if scope.holds(row)] if scope.is_narrow else rows, words
 
 
 def find_fitting(

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from daemon.store.migrate import open_writer
-from tests.bench import chats, counts, crowds, day, floors, mails, recalls, standing, turns
+from tests.bench import chats, counts, crowds, day, floors, mails, memories, standing, turns
 from tests.bench.figures import Figure, table
 from tests.bench.machine import filesystem, is_disk, load
 from tests.bench.world import World, world
@@ -27,7 +27,7 @@ SECTIONS: Mapping[str, Section] = {
     "fifty": crowds.fifty,
     "thousand": crowds.thousand,
     "start": standing.start,
-    "memory": recalls.have,
+    "memory": memories.have,
     "version": standing.version,
     "prompt": standing.prompt,
     "channels": chats.have,

@@ -1,10 +1,9 @@
-"""How much of what was said is found again, and how fast: `python -m tests.bench memory`.
+"""How much of what was said is found again, and how fast.
 
-On the conversations of `memory_dev.json`, which are not part of the project (their licence); without that file it says so.
+On the conversations of `memory_dev.json`, which are not part of the project (their licence).
 """
 
 import json
-import os
 import random
 import re
 from collections.abc import Iterator, Sequence
@@ -17,15 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daemon.ops.memory_model import load_embedder
 from daemon.recall.embedding import ThreadedEmbedder
 from memory.conversations import Conversations
 from memory.database import Database
 from memory.embedder import KEPT, WIDTH, TextModel, TextVectors
 from memory.search import Scope, Utterance
-from tests.bench import standing
 from tests.bench.figures import Figure
-from tests.bench.world import World
 
 DATA = Path(__file__).parents[3] / "shared/data/memory_dev.json"
 ANSWERABLE = (1, 2, 3, 4)
@@ -87,24 +83,6 @@ def _read_turn(session: str, turn: dict[str, Any], place: int) -> Utterance:
     return Utterance(key, session, speaker, "person", "trusted", own=True, at=at, text=text)
 
 
-async def have(world: World) -> list[Figure]:
-    """All figures of the memory."""
-    found = await standing.memory(world)
-    if DATA.exists():
-        found += await measure_recall(world.new_place(), None)
-        if model := load_embedder():
-            found += await measure_recall(world.new_place(), model)
-        else:
-            found.append(Figure("recall by meaning: `aidaemon model pull memory` first", 0, ""))
-    else:
-        found.append(Figure(f"recall: {DATA.name} is not here", 0, ""))
-    sizes = SIZES + FULL_SIZES * bool(os.environ.get("AIDAEMON_TEST_FULL"))
-    for size in sizes:
-        found += await measure_scale(world.new_place(), size, by_meaning=False)
-        found += await measure_scale(world.new_place(), size, by_meaning=True)
-    return found
-
-
 async def measure_recall(place: Path, model: TextModel | None) -> list[Figure]:
     """The share of evidence among the first hits, each conversation an audience of its own and all
     in one; and how often something is shown where nothing fits.
@@ -122,7 +100,7 @@ async def measure_recall(place: Path, model: TextModel | None) -> list[Figure]:
         figures.append(Figure("embedding", round(rate), "rows/s"))
     by = "by meaning" if model else "by words"
     for name, shared in ((f"{by}, own audience", False), (f"{by}, one audience", True)):
-        shares = [await _find_shares(memory, one, shared=shared) for one in answerable]
+        shares = [await find_shares(memory, one, shared=shared) for one in answerable]
         columns = zip(*shares, strict=True)
         for depth, column, goal in zip(DEPTHS, columns, GOALS[bool(model), shared], strict=True):
             mean = round(sum(column) / len(column), 3)
@@ -145,7 +123,7 @@ async def _embed(memory: Conversations, model: TextModel) -> float:
     return await memory.count() / (perf_counter() - began)
 
 
-async def _find_shares(memory: Conversations, case: Case, *, shared: bool) -> list[float]:
+async def find_shares(memory: Conversations, case: Case, *, shared: bool) -> list[float]:
     scope = Scope(session="" if shared else case.session)
     keys = [one.key for one in await memory.search(case.question, scope, max(DEPTHS))]
     return [len(case.evidence.intersection(keys[:depth])) / len(case.evidence) for depth in DEPTHS]
