@@ -182,6 +182,8 @@ def search(
     if not (question.words and limit > 0):
         return []
     rows, words = choose_rows(file, question, scope, limit, asked)
+    if not rows:
+        return []
     places = json.dumps([*{row.sitting for row in rows}])
     sittings = dict(file.execute(OF_SITTINGS, (_make_query(question, scope), places)).fetchall())
     own, beside = find_words(rows, words)

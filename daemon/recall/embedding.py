@@ -89,7 +89,9 @@ class EmbeddingWorker:
                         await self._wait_for_more()
                         continue
                 except (EmbedderError, sqlite3.Error) as error:
-                    log.warning("what was said is not embedded now: %s", error)
+                    why = "for now" if embedder else "it cannot be loaded"
+                    text = "the model that finds what was said cannot be used (%s): %s"
+                    log.warning(text, why, error)
                 await asyncio.sleep(wait if embedder else EVERY_S)
                 wait = min(2 * wait, EVERY_S)
         finally:

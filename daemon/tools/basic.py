@@ -95,7 +95,7 @@ async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
 
 @tool(effect=Effect.READ, parallel=True, public=True)
 async def find_tools(catalogue: ToolRegistry, query: str) -> ToolOutput:
-    """Find more tools by keywords (web, mail)."""
+    """Find more tools (web, mail)."""
     if not query.strip():
         raise ToolError("query is empty; say in a few words what the tool should do")
     found = catalogue.search(query)

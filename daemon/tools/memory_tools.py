@@ -165,7 +165,7 @@ class OwnersMemory:
 async def recall(
     memories: OwnersMemory, context: ToolContext, query: str, since: str = "", until: str = ""
 ) -> ToolOutput:
-    """Search memory and old chats."""
+    """Search memory, old chats."""
     return await _recall(memories, context, query, _read_scope(since, until))
 
 

@@ -4,7 +4,7 @@ import os
 
 from daemon.ops.memory_model import load_embedder
 from daemon.recall.embedding import ThreadedEmbedder
-from tests.bench import distractions, recalls, signals, standing, tongues
+from tests.bench import distractions, recalls, remembering, signals, standing, tongues
 from tests.bench.figures import Figure
 from tests.bench.world import World
 
@@ -27,6 +27,7 @@ async def have(world: World) -> list[Figure]:
         found += await distractions.measure(world.new_place())
     else:
         found.append(Figure(f"recall: {recalls.DATA.name} is not here", 0, ""))
+    found += await remembering.measure_turns(world)
     sizes = recalls.SIZES + recalls.FULL_SIZES * bool(os.environ.get("AIDAEMON_TEST_FULL"))
     for size in sizes:
         for by_meaning in (False, True):

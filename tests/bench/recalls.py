@@ -152,7 +152,7 @@ async def measure_scale(place: Path, size: int, *, by_meaning: bool) -> list[Fig
     database = await Database.open(place / "memory.db")
     memory = await Conversations.open(database)
     began = perf_counter()
-    for batch in _make_rows(size):
+    for batch in make_rows(size):
         await memory.add(batch)
     rate = size / (perf_counter() - began)
     await memory.close_idle()
@@ -160,8 +160,7 @@ async def measure_scale(place: Path, size: int, *, by_meaning: bool) -> list[Fig
         await _embed(memory, MadeUpEmbedder())
     choose, times = random.Random(1), []
     for _ in range(100):
-        words = [one for one in _make_words(choose, 40) if int(one[1:]) > COMMON]
-        question = f"what about {' and '.join(words[:5])}?"
+        question = make_question(choose)
         began = perf_counter()
         await memory.search(question, Scope(), 10)
         times.append((perf_counter() - began) * 1000)
@@ -177,19 +176,27 @@ async def measure_scale(place: Path, size: int, *, by_meaning: bool) -> list[Fig
     ]
 
 
-def _make_words(choose: random.Random, count: int) -> list[str]:
+def make_question(choose: random.Random) -> str:
+    """Five words that are not the most frequent."""
+    words = [one for one in make_words(choose, 40) if int(one[1:]) > COMMON]
+    return f"what about {' and '.join(words[:5])}?"
+
+
+def make_words(choose: random.Random, count: int) -> list[str]:
     """With natural frequencies: the nth word is as frequent as 1/n."""
     return [f"w{int(20_000 ** choose.random())}" for _ in range(count)]
 
 
-def _make_rows(size: int) -> Iterator[Sequence[Utterance]]:
-    choose, at = random.Random(7), datetime(2024, 1, 1, tzinfo=UTC)
+def make_rows(size: int) -> Iterator[Sequence[Utterance]]:
+    """A thousand at a time, in sittings of twenty."""
+    choose, at, session = random.Random(7), datetime(2024, 1, 1, tzinfo=UTC), ""
     for begin in range(0, size, 1000):
         batch = []
         for number in range(begin, min(begin + 1000, size)):
-            at += timedelta(seconds=choose.choice((20, 60, 20_000)))
-            text = " ".join(_make_words(choose, choose.randint(5, 40)))
-            session = f"s{number % 7}"
+            if number % 20 == 0:  # a sitting
+                session, at = f"s{choose.randrange(7)}", at + timedelta(hours=5)
+            at += timedelta(seconds=choose.choice((20, 60, 200)))
+            text = " ".join(make_words(choose, choose.randint(5, 40)))
             batch.append(
                 Utterance(
                     f"t{number}:1",

@@ -170,7 +170,7 @@ async def shell(
     background: bool = False,
 ) -> ToolOutput:
     """Run argv (words) or command (a line) in the workspace. domains: hosts it may reach;
-    network: all, where domains cannot do. background: it goes on; see check_command.
+    network: all, where domains cannot do. background: it goes on.
     """
     terminal = replace(terminal, unreadable=context.unreadable)
     terminal.check_allowed(_untrusted_source, background)
