@@ -52,8 +52,8 @@ SELECT DISTINCT {CANDIDATE} FROM json_each(?) AS hit
     CROSS JOIN said AS found ON found.id = hit.value
     CROSS JOIN said ON said.sitting = found.sitting
     AND said.place BETWEEN found.place - 1 AND found.place + 1
-    CROSS JOIN sittings ON sittings.id = said.sitting
 """
+WITH_SESSION = " CROSS JOIN sittings ON sittings.id = said.sitting"
 NEAR = "SELECT id FROM said WHERE sitting = ?1 AND place BETWEEN ?2 - 1 AND ?2 + 1"
 COUNT_MATCHES = """
 SELECT count(*), json_group_array(rowid) FILTER (WHERE +rowid IN (SELECT value FROM json_each(?)))
@@ -365,7 +365,8 @@ def _is_small(file: sqlite3.Connection, scope: Scope) -> bool:
 def _list_candidates(file: sqlite3.Connection, scope: Scope, found: Iterable[int]) -> list[Row]:
     """What was found, with what was said beside it."""
     where, values = _choose(scope)
-    query = f"{BESIDE} WHERE {where.replace('own', '+said.own')}"
+    joined = WITH_SESSION if scope.session else ""
+    query = f"{BESIDE}{joined} WHERE {where.replace('own', '+said.own')}"
     return [*map(Row._make, file.execute(query, (json.dumps([*found]), *values)))]
 
 

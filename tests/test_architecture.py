@@ -60,7 +60,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/store": 16_870,
     "daemon/tools": 114_830,
     "daemon/triggers": 23_840,
-    "memory": 14_230,
+    "memory": 14_250,
 }
 TOP_LEVEL = {
     "pyproject.toml",
