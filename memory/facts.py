@@ -157,10 +157,12 @@ WHERE valid_to IS NULL AND (
     OR (state = 'rejected' AND sameness = :digest)
 )
 """
+LEAST_STATEMENT = 12  # characters; a shorter one, "Lyon", says nothing where it stands in a text
 # What held once, and stands in one of these texts.
 ENDED_IN = f"""
 WITH given (said) AS (SELECT value FROM json_each(?))
-SELECT said, min(valid_to) FROM given JOIN facts ON instr(said, text)
+SELECT said, min(valid_to) FROM given
+JOIN facts ON said = text OR (length(text) >= {LEAST_STATEMENT} AND instr(said, text))
 WHERE {KNOWN} AND valid_to IS NOT NULL AND key <> '' AND NOT EXISTS (
     SELECT 1 FROM facts AS now WHERE now.sameness = facts.sameness AND now.valid_to IS NULL
 ) GROUP BY said

@@ -92,8 +92,9 @@ class Scope:
 
     def holds(self, row: "Row") -> bool:
         """By its speaker and its time."""
-        said_by = {*list_words(row.speaker)}
-        return self.is_then(read_time(row.at)) and said_by.issuperset(list_words(self.speaker))
+        words, wanted = list_words(self.speaker), self.speaker.strip()
+        is_theirs = {*list_words(row.speaker)}.issuperset(words) if words else wanted in row.speaker
+        return is_theirs and self.is_then(read_time(row.at))
 
     def is_then(self, at: datetime) -> bool:
         """Within its time."""

@@ -53,14 +53,14 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/ops": 9_160,
     "daemon/outbox": 11_460,
     "daemon/providers": 25_350,
-    "daemon/recall": 9_130,
+    "daemon/recall": 9_170,
     "daemon/services": 2_890,
     "daemon/sessions": 10_040,
     "daemon/settings": 10_550,
-    "daemon/store": 16_870,
+    "daemon/store": 16_890,
     "daemon/tools": 114_830,
     "daemon/triggers": 23_840,
-    "memory": 14_250,
+    "memory": 14_270,
 }
 TOP_LEVEL = {
     "pyproject.toml",

@@ -1,13 +1,15 @@
 """Another server tells what a text means: nothing is sent there before the owner's yes (A4)."""
 
 import asyncio
+import logging
+import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from daemon.core.clock import Clock
-from daemon.core.errors import ErrorClass, ProviderError
+from daemon.core.errors import ErrorClass, ProviderError, StoreUnavailable
 from daemon.providers.embeddings import Embeddings
 from daemon.recall.config import EndpointConfig
 from memory.conversations import Conversations
@@ -16,6 +18,7 @@ from memory.embedder import MAX_CHARS, WIDTH, EmbedderError, MadeVectors, pack
 if TYPE_CHECKING:
     from memory.embedder import Vectors
 
+log = logging.getLogger(__name__)
 TEXT_TIMEOUT_S, QUESTION_TIMEOUT_S = 60.0, 1.5  # a turn waits for the vector of its question
 NEARER = 0.2  # not measured; the cosine of texts that have nothing in common is about 0.1
 ASKS = (
@@ -143,9 +146,12 @@ class EndpointConsent:
         return f"What was said is sent to {self.host} from now on, to find it by its meaning."
 
     async def _ask_once(self) -> None:
-        if await self.conversations.get_state("asked_endpoint") != self._name:
-            await self.ask(self.question)
-            await self.conversations.set_state("asked_endpoint", self._name)
+        try:
+            if await self.conversations.get_state("asked_endpoint") != self._name:
+                await self.ask(self.question)
+                await self.conversations.set_state("asked_endpoint", self._name)
+        except (StoreUnavailable, sqlite3.Error) as error:
+            log.warning("the owner is not asked now, but /status tells: %s", error)
 
     @property
     def _name(self) -> str:

@@ -206,8 +206,9 @@ class Forgetter:
 
 def _blank(tx: Tx, turns: Sequence[str], names: Sequence[str], recalled: Collection[str]) -> None:
     tx.prune_turns(turns)
-    for turn, seq, payload in tx.list_recalling() if recalled else ():
-        if (left := erase_recalled(payload, recalled)) != payload:
+    begins = frozenset(recalled)
+    for turn, seq, payload in tx.list_recalling() if begins else ():
+        if (left := erase_recalled(payload, begins)) != payload:
             tx.replace_payload(left, turn, seq)
     forgotten = {*map(_fold, names)}
     for sender, _ in tx.list_senders() if names else ():

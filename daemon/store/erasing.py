@@ -110,17 +110,20 @@ def erase_recalled(payload: str, begins: Collection[str]) -> str:
     """An event without what it was shown of memory: each line of that is "when and who: words", of
     which these are words as they begin.
     """
-    event, is_changed = json.loads(payload), False
+    event, is_changed, lengths = json.loads(payload), False, {*map(len, begins)}
     for part in event.get("memories", [event]):
         lines = part["text"].split("\n")
-        left = "\n".join(_erase_line(line, begins) for line in lines)
+        left = "\n".join(_erase_line(line, begins, lengths) for line in lines)
         is_changed, part["text"] = is_changed or left != part["text"], left
     return json.dumps(event) if is_changed else payload
 
 
-def _erase_line(line: str, begins: Collection[str]) -> str:
-    found = (at.end() for at in re.finditer(": ", line) if line.startswith(tuple(begins), at.end()))
-    return next((f"{line[:end]}{FORGOTTEN}" for end in found), line)
+def _erase_line(line: str, begins: Collection[str], lengths: Collection[int]) -> str:
+    for found in re.finditer(": ", line):
+        end = found.end()
+        if any(line[end : end + length] in begins for length in lengths):
+            return f"{line[:end]}{FORGOTTEN}"
+    return line
 
 
 def erase_words(file: sqlite3.Connection, eraser: WordEraser) -> int:

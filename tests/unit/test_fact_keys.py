@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from daemon.store.erasing import erase_recalled
 from daemon.tools.memory_tools import describe_fact
 from memory.conversations import Conversations
 from memory.facts import FactSource, read_key
 from memory.memory import Memory
-from memory.search import Scope, Utterance
+from memory.search import Row, Scope, Utterance
 from memory.statements import FactChoice
 
 MONDAY = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -121,6 +122,35 @@ async def test_what_others_say_of_the_user_ends_nothing_of_the_owners(
     other = await memory.remember(text, at=at, source="s", label=label, owned=owned, where=where)
     await memory.approve(other, "owner", at)
     assert {one.text for one in await memory.recall("live", 5)} == {"I live in Lyon", text}
+
+
+async def test_a_text_that_holds_a_statement_that_ended_is_known_and_a_single_word_is_none(
+    memory: Memory,
+) -> None:
+    await keep(memory, "Lyon", "user.city")
+    await keep(memory, "I live in Lyon", "user.city", days=1)
+    await keep(memory, "I have moved to Paris", "user.city", days=5)
+    texts = ["Lyon", "Lyon is fine", "Hi! I live in Lyon, you know", "I have moved to Paris"]
+    assert [*await memory.find_ended(texts)] == ["Hi! I live in Lyon, you know", "Lyon"]
+
+
+@pytest.mark.parametrize(
+    ("speaker", "asked", "theirs"),
+    [("Anna Kern", "anna", True), ("Joanna", "anna", False), ("王芳", "王芳", True),
+     ("李雪", "王芳", False), ("Ben", "", True)],
+)  # fmt: skip
+def test_who_said_it_is_told_by_whole_words_in_any_script(
+    speaker: str, asked: str, theirs: bool
+) -> None:
+    assert Scope(speaker=asked).holds(Row(1, 1, 0, speaker, 0, 0, 0)) is theirs
+
+
+def test_what_other_turns_were_shown_is_erased_by_how_it_begins() -> None:
+    lines = "- 2026-01-01, web:a, your answer: I know it now.\\n- 2026-01-01, web:a, the user: Yes"
+    payload = f'{{"tool":"recall","text":"{lines}"}}'
+    left = erase_recalled(payload, frozenset(["I know it now."]))
+    assert "I know it" not in left and "the user: Yes" in left
+    assert erase_recalled(payload, frozenset(["know it now."])) == payload
 
 
 async def test_a_fact_keeps_its_first_key_so_what_it_ended_stays_ended(memory: Memory) -> None:
