@@ -165,6 +165,7 @@ SELECT said, min(valid_to) FROM given
 JOIN facts ON said = text OR (length(text) >= {LEAST_STATEMENT} AND instr(said, text))
 WHERE {KNOWN} AND valid_to IS NOT NULL AND key <> '' AND NOT EXISTS (
     SELECT 1 FROM facts AS now WHERE now.sameness = facts.sameness AND now.valid_to IS NULL
+        AND now.state = 'active'
 ) GROUP BY said
 """
 ANY = "SELECT 1 FROM facts LIMIT 1"
@@ -181,8 +182,10 @@ ORDER BY score DESC LIMIT ?
 KEYS = f"SELECT key FROM facts WHERE key <> '' AND {CURRENT} ORDER BY at DESC LIMIT ?"
 NEWEST = f"SELECT {COLUMNS} FROM facts WHERE {CURRENT} ORDER BY at DESC, rowid DESC LIMIT ?"
 WITH_HISTORY = f"""
-SELECT {COLUMNS} FROM facts WHERE {KNOWN} AND (valid_to IS NULL OR key <> '')
-ORDER BY at, rowid LIMIT ?
+SELECT * FROM (
+    SELECT {COLUMNS} FROM facts WHERE {KNOWN} AND (valid_to IS NULL OR key <> '')
+    ORDER BY at DESC, rowid DESC LIMIT ?
+) ORDER BY at, id
 """
 PINNED = f"""
 SELECT {COLUMNS} FROM facts INDEXED BY facts_pinned WHERE pinned = 1 AND {CURRENT}

@@ -104,6 +104,7 @@ def forget_person(
     """All that they said, what was said in these turns, what names them; gives how many rows. A
     fact of others that names them goes alone: its turn is not theirs.
     """
+    turns = frozenset(turns)
     gone = _list_facts(file, turns, names_them)
     file.executemany("DELETE FROM facts WHERE id = ?", [(one,) for _, one, _ in gone])
     _clean_up(file, [(turn, text) if turn in turns else ("", "") for turn, _, text in gone], ends)
@@ -117,7 +118,7 @@ def list_naming(
     file: sqlite3.Connection, turns: Collection[str], names_them: Callable[[str], bool]
 ) -> list[str]:
     """The facts that `forget_person` removes."""
-    return [text for _, _, text in _list_facts(file, turns, names_them)]
+    return [text for _, _, text in _list_facts(file, frozenset(turns), names_them)]
 
 
 def list_said(file: sqlite3.Connection, words: str, limit: int) -> list[tuple[int, Utterance]]:

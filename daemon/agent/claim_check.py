@@ -95,15 +95,15 @@ PROMISE = re.compile(
     r"|^(?:el |tu |su )?recordatorio\b.*\b(?:creado|programado|configurado|guardado)\b",
     re.IGNORECASE,
 )
-# That something is not known, in the four languages, too (H8).
-KNOWN = (
-    r"\b(?:know|aware|recall|remember|records?|memor(?:y|ies)|details?|information|told|tell"
-    r"|mention(?:ed)?|said|shared?|weiß|weiss|kenne|bekannt|erwähnt|erzählt|gesagt|information(?:en|s)"
-    r"|sais|connais|souviens|dit|sé|recuerdo|conozco|información|dijiste|mencionado)\b"
-)
+# That the speaker does not know something, or was not told it, in the four languages, too (H8).
+NOT = r"(?:n't|\b(?:not|no|never|nicht|keine?|pas|aucune?))\b"
 DENIAL = re.compile(
-    rf"(?:n't|\b(?:not|no|never|nicht|keine?|pas|aucune?|nunca))\b[^.?!]{{0,60}}{KNOWN}"
-    rf"|{KNOWN}[^.?!]{{0,30}}\b(?:nicht|keine?|pas|aucune?)\b",
+    rf"\b(?:I|we)\b[^.?!]{{0,20}}{NOT}[^.?!]{{0,40}}\b(?:know|aware|recall|remember|records?"
+    r"|memor(?:y|ies)|details?|information)\b"
+    rf"|\byou\b[^.?!]{{0,20}}{NOT}[^.?!]{{0,10}}\b(?:told|mention(?:ed)?|said|shared?)\b"
+    rf"|\b(?:(?:weiß|weiss|kenne) ich|ich (?:weiß|weiss|kenne|habe))\b[^.?!]{{0,40}}{NOT}"
+    rf"|\bje n(?:e |['’])(?:sais|connais|ai)\b[^.?!]{{0,10}}{NOT}"
+    r"|\bno (?:lo )?(?:sé|recuerdo|conozco|tengo)\b",
     re.IGNORECASE,
 )
 UNSURE = re.compile(

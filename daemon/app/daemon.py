@@ -86,7 +86,7 @@ from daemon.triggers.orders import list_tasks
 from daemon.triggers.schedule_tool import SessionSchedules, schedule_tool
 from daemon.triggers.schedules import ScheduleEngine
 from memory.conversations import Conversations
-from memory.embedder import ColBert, Embedder
+from memory.embedder import ColBert, Embedder, EmbedderError
 from memory.memory import Memory
 
 # The events of every turn.
@@ -414,7 +414,11 @@ class Daemon(ToolOwner):
             return await ThreadedEmbedder.load(_load_model)
         await self.consent.wait()
         embedder = EndpointEmbedder(self.consent.config, self.redactor.redact_text, self.clock)
-        await embedder.open()
+        try:
+            await embedder.open()
+        except EmbedderError:
+            await embedder.aclose()
+            raise
         return embedder
 
     def _list_problems(self) -> list[str]:

@@ -77,7 +77,7 @@ class EmbeddingWorker:
 
     async def run(self) -> None:
         """Until cancelled."""
-        embedder, wait = None, RETRY_S
+        embedder, wait, has_failed = None, RETRY_S, False
         try:
             while True:
                 self.conversations.added.clear()
@@ -92,7 +92,8 @@ class EmbeddingWorker:
                     why = "for now" if embedder else "it cannot be loaded"
                     text = "the model that finds what was said cannot be used (%s): %s"
                     log.warning(text, why, error)
-                await asyncio.sleep(wait if embedder else EVERY_S)
+                    has_failed = True
+                await asyncio.sleep(wait if has_failed else EVERY_S)
                 wait = min(2 * wait, EVERY_S)
         finally:
             if embedder:

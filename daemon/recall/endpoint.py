@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from memory.embedder import Vectors
 
 log = logging.getLogger(__name__)
+MAX_WIDTH = 16_384
 TEXT_TIMEOUT_S, QUESTION_TIMEOUT_S = 60.0, 1.5  # a turn waits for the vector of its question
+REFUSALS = (ErrorClass.BAD_REQUEST, ErrorClass.CONTEXT_TOO_LONG)
 NEARER = 0.2  # not measured; the cosine of texts that have nothing in common is about 0.1
 ASKS = (
     '[memory] embedder = "openai": what was said, by you and by others, would be sent to {host}'
@@ -47,6 +49,7 @@ class EndpointEmbedder:
             )
 
         self._model, self._redact = config.model, redact
+        self._host = urlsplit(config.base_url).netloc.lower()
         self._texts, self._questions = connect(TEXT_TIMEOUT_S), connect(QUESTION_TIMEOUT_S)
         self.name, self.kept = config.model, 0
 
@@ -54,7 +57,7 @@ class EndpointEmbedder:
         """Learn how long its vectors are. Raises EmbedderError."""
         [one] = await self._embed(self._texts, ["hello"])
         self.kept = one.shape[1] // 8 * 8
-        self.name = f"{self._model} {self.kept}"
+        self.name = f"{self._host} {self._model} {self.kept}"
 
     async def embed_query(self, text: str) -> "Vectors":
         """See Embedder."""
@@ -69,7 +72,10 @@ class EndpointEmbedder:
         except _Refused:
             if len(rows) == 1:
                 return [(rows[0][0], None)]
-            return [one for row in rows for one in await self.embed_texts([row])]
+            alone = [one for row in rows for one in await self.embed_texts([row])]
+            if not any(made for _, made in alone):
+                raise EmbedderError("it refuses every text") from None
+            return alone
         vectors = (pack([one], self.kept) for one in made)
         return [(row, one) for (row, _, _), one in zip(rows, vectors, strict=True)]
 
@@ -86,9 +92,9 @@ class EndpointEmbedder:
         except ImportError as error:
             raise EmbedderError("pip install 'aidaemon[memory]'") from error
         except ProviderError as error:
-            refused = error.kind in (ErrorClass.BAD_REQUEST, ErrorClass.CONTEXT_TOO_LONG)
+            refused = error.kind in REFUSALS and error.status in (400, 413, 422)
             raise (_Refused if refused else EmbedderError)(str(error)) from error
-        vectors = [np.array([one], np.float32) for one in made]
+        vectors = [np.array([one[: self.kept or MAX_WIDTH]], np.float32) for one in made]
         for one in vectors:
             length = float(np.linalg.norm(one))
             width = self.kept or one.shape[1]
@@ -119,7 +125,7 @@ class EndpointConsent:
     @property
     def host(self) -> str:
         """Where it would be sent, with the port; "" for nowhere."""
-        return urlsplit(self.config.base_url).netloc if self.config else ""
+        return urlsplit(self.config.base_url).netloc.lower() if self.config else ""
 
     @property
     def question(self) -> str:

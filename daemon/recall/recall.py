@@ -4,6 +4,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import datetime
 
 from daemon.core import value
 from daemon.core.clock import Clock
@@ -51,11 +52,17 @@ class MemoryRecall:
             async with asyncio.timeout(TIMEOUT_S):
                 pins, count = self.count_shown()
                 facts = await self.memory.recall(text, MAX_FACTS, pins)
-                said = await self.conversations.search(text, Scope(), CANDIDATES * bool(count))
-                ended = await self.memory.find_ended([one.text for one in said if one.fits])
         except (TimeoutError, sqlite3.Error) as error:
             log.warning("memory did not answer (%s); going on without", error or "too slow")
             return ()
+        said, ended = list[Found](), dict[str, datetime]()
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                said = await self.conversations.search(text, Scope(), CANDIDATES * bool(count))
+                ended = await self.memory.find_ended([one.text for one in said if one.fits])
+        except (TimeoutError, sqlite3.Error) as error:
+            said = []
+            log.warning("what was said is not searched (%s)", error or "too slow")
         known = {text, *(one.text for fact in facts for one in (fact, *fact.former))}
         known |= ended.keys()  # a fact tells what held before as that
         fresh = [

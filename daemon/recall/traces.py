@@ -10,7 +10,7 @@ from typing import BinaryIO
 from daemon.core import value
 from daemon.settings.paths import Paths
 
-CHUNK, OVERLAP = 1 << 20, 4096
+CHUNK, OVERLAP = 1 << 16, 4096
 DATABASES = ("journal.db", "memory.db")
 SKIPPED = ("daemon.json", "models")
 

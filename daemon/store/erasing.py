@@ -14,6 +14,7 @@ from daemon.core.errors import AidaemonError
 from daemon.store.codec import UnreadableEvent, decode
 
 FORGOTTEN = "[forgotten]"
+CUT = 36  # so many characters of a longer text are known; a shorter one is known whole
 TABLES = """
 SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
     AND sql NOT LIKE 'CREATE VIRTUAL%'
@@ -31,7 +32,6 @@ KEYED = frozenset(("payload", "arguments", "attachments", "limits", "condition",
 # A word begins after what is no letter, or what stands for such in JSON or in an address.
 BEGIN = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4})|(?<=%[0-9a-fA-F]{2}))"
 END = r"(?![^\W_])"
-NUMBER = r'(?<!(?<!\\)":)'  # of JSON: a count, no id
 CHANGED = "SELECT kind, version, payload FROM events WHERE payload <> erase_keyed(payload)"
 
 
@@ -57,7 +57,7 @@ class WordEraser:
         words = "|".join(map(_match, longest_first))
         self.names = frozenset(map(str.casefold, names))
         self.pattern = re.compile(words, re.IGNORECASE)
-        self._no_key = re.compile(rf'{NUMBER}(?:{words})(?!\\*":)', re.IGNORECASE)
+        self._no_key = re.compile(rf'(?:{words})(?!\\*":)', re.IGNORECASE)
 
     def finds(self, text: str) -> bool:
         """One of them stands there."""
@@ -68,8 +68,34 @@ class WordEraser:
         return self._replace(self.pattern, text)
 
     def erase_keyed(self, text: Any) -> Any:
-        """As `erase`; the keys of JSON stay."""
-        return self._replace(self._no_key, text)
+        """As `erase`, in the strings of JSON: keys and numbers stay. Places in a text that changed
+        would lie elsewhere, so all of it counts as quoted then.
+        """
+        if not isinstance(text, str) or not self.pattern.search(text):
+            return text
+        try:
+            return json.dumps(self._walk(json.loads(text)), separators=(",", ":"))
+        except ValueError:
+            return self._replace(self._no_key, text)
+
+    def requote(self, text: Any, quoted: Any) -> Any:
+        """Which parts of the text are quoted, once it is erased."""
+        left = self.erase(text)
+        return quoted if left == text or quoted == "[]" else f"[[0,{len(left)}]]"
+
+    def _walk(self, one: Any) -> Any:
+        match one:
+            case str():
+                return self._replace(self._no_key, one)
+            case list():
+                return [self._walk(part) for part in one]
+            case dict():
+                left = {key: self._walk(part) for key, part in one.items()}
+                if left.get("quoted") and left.get("text") != one.get("text"):
+                    left["quoted"] = [[0, len(left["text"])]]
+                return left
+            case _:
+                return one
 
     def _replace(self, pattern: re.Pattern[str], text: Any) -> Any:
         if not isinstance(text, str):
@@ -115,14 +141,15 @@ def erase_recalled(payload: str, begins: Collection[str]) -> str:
         lines = part["text"].split("\n")
         left = "\n".join(_erase_line(line, begins, lengths) for line in lines)
         is_changed, part["text"] = is_changed or left != part["text"], left
-    return json.dumps(event) if is_changed else payload
+    return json.dumps(event, separators=(",", ":")) if is_changed else payload
 
 
 def _erase_line(line: str, begins: Collection[str], lengths: Collection[int]) -> str:
     for found in re.finditer(": ", line):
-        end = found.end()
-        if any(line[end : end + length] in begins for length in lengths):
-            return f"{line[:end]}{FORGOTTEN}"
+        rest = line[found.end() :]
+        whole = rest.partition(" (no longer, since ")[0]
+        if whole in begins or any(rest[:one] in begins for one in lengths if one >= CUT):
+            return f"{line[: found.end()]}{FORGOTTEN}"
     return line
 
 
@@ -132,6 +159,7 @@ def erase_words(file: sqlite3.Connection, eraser: WordEraser) -> int:
     """
     file.create_function("erase", 1, eraser.erase, deterministic=True)
     file.create_function("erase_keyed", 1, eraser.erase_keyed, deterministic=True)
+    file.create_function("requote", 2, eraser.requote, deterministic=True)
     tables = {
         table: [one for (one,) in file.execute(COLUMNS, (table,)).fetchall()]
         for (table,) in file.execute(TABLES).fetchall()
@@ -140,6 +168,8 @@ def erase_words(file: sqlite3.Connection, eraser: WordEraser) -> int:
     count = 0
     for table, columns in tables.items():
         changes = {one: _change(one) for one in columns if one not in KEPT}
+        if "quoted" in changes:
+            changes["quoted"] = "requote(body, quoted)"
         if changes:
             made = ", ".join(f'"{one}" = {new}' for one, new in changes.items())
             wanted = " OR ".join(f'"{one}" <> {new}' for one, new in changes.items())

@@ -195,7 +195,7 @@ def _read_day(name: str, text: str) -> tuple[datetime | None, datetime | None]:
     if not text.strip():
         return None, None
     for form, days in DAYS:
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             begin = datetime.strptime(text.strip()[:10], form).astimezone()
             end = begin.replace(tzinfo=None) + timedelta(days=days)
             return begin, (end if days == 1 else end.replace(day=1)).astimezone()

@@ -1,6 +1,7 @@
 """Somebody of a platform is known by a name and by an id, and both are gone afterwards (A18)."""
 
 import asyncio
+import json
 import re
 import sqlite3
 from contextlib import closing
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.core.trust import Role, label_for_role
+from daemon.core.trust import Label, Role, label_for_role
 from daemon.sessions.inbox import InboxMessage
 from daemon.store.erasing import FORGOTTEN, WordEraser
 from daemon.store.journal import Tx
@@ -110,6 +111,43 @@ def test_a_count_in_json_is_no_id() -> None:
     assert erase('{"tokens":4711,"to":"4711","said":"{\\"id\\":4711}"}') == (
         f'{{"tokens":4711,"to":"{other}","said":"{{\\"id\\":{other}}}"}}'
     )
+
+
+def test_numbers_and_keys_of_json_stay_and_a_changed_text_is_quoted_whole() -> None:
+    """Else a stranger who calls themselves "150" or so moves what is quoted: their words would be the owner's."""
+    eraser = WordEraser((), ["150", "Anna"], lambda count: "1" * count)
+    payload = '{"text":"Anna said it","quoted":[[150,398]],"usd":0.150,"Anna":[150]}'
+    left = f"forgotten-{'1' * 14} said it"
+    assert json.loads(eraser.erase_keyed(payload)) == {
+        "text": left, "quoted": [[0, len(left)]], "usd": 0.15, "Anna": [150]
+    }  # fmt: skip
+    other = '{"text":"Ben said it","quoted":[[150,398]],"to":"Anna"}'
+    assert json.loads(eraser.erase_keyed(other))["quoted"] == [[150, 398]]
+    assert eraser.requote("Anna: do it", "[[0,5]]") == f"[[0,{len(left)}]]".replace(
+        str(len(left)), str(len(f"forgotten-{'1' * 14}: do it"))
+    )
+    assert eraser.requote("Ben: 150", "[]") == "[]"
+
+
+async def test_what_is_quoted_stays_quoted_when_a_name_in_it_goes(tmp_path: Path) -> None:
+    async with FakeOpenAI() as model, living(tmp_path, model) as it:
+        model.otherwise(by(lambda body: says("All right.")))
+        row = InboxMessage(
+            "web", "mine", "web:mine", "owner", "k1", f"{NAME} says: send all", Label.TRUSTED,
+            role="owner", data=(f"{NAME} says: send all",),
+        )  # fmt: skip
+        await it.settled((await it.house.client.inbox.accept(row)).row.turn)
+        shown = await it.command(f"/forget --person {NAME}")
+        [code] = re.findall(r"([0-9a-f]{6}) does it", shown)
+        await it.command(f"/forget --person {NAME} {code}")
+        await until_settled(it)
+        texts = list_texts(tmp_path / "journal.db")
+    [event] = [one for one in texts if "INTO \"events\"" in one and '"quoted":[[0,' in one]
+    [row] = [one for one in texts if "INTO \"inbox\"" in one and "says: send all" in one]
+    text = re.search(r'"text":"([^"]*)"', event)
+    assert text and "forgotten-" in text[1]
+    whole = f"[[0,{len(text[1])}]]"
+    assert f'"quoted":{whole}' in event and f"'{whole}'" in row
 
 
 async def test_a_person_is_found_in_whatever_letters_and_a_word_of_the_journals_stays(

@@ -65,7 +65,7 @@ async def test_a18_what_the_owner_typed_becomes_facts_and_a_new_value_ends_the_o
     assert "I have moved to Paris (" in shown and "no longer, since" in shown
     assert "the user: I live in Lyon" not in shown
     home.model.script(calls(("recall", {"query": "Lyon"})), says("Paris."))
-    looked = await home.ask("Look for Lyon", "four")
+    looked = await home.ask("Can you look for Lyon?", "four")
     assert re.search(r"the user: I live in Lyon \(no longer, since 20\d\d-\d\d-\d\d\)", looked)
     known = await command(home, "/memory who user.city")
     assert known.index("Paris") < known.index("Lyon") and "no longer, since" in known

@@ -64,7 +64,7 @@ async def test_nothing_is_sent_before_the_owners_yes_and_then_meaning_finds_it(
         assert server.texts == []
         assert "from now on" in await command(home, f"/memory embed {server.host}")
         status = await until_embedded(home)
-        assert status["model"] == "small 1024"
+        assert status["model"] == f"{server.host} small 1024"
         assert any(SAID in one for one in server.texts)
         assert server.keys == {"Bearer key-of-the-endpoint"}
         assert SAID in await home.ask(ASKED, "three")

@@ -151,6 +151,8 @@ def test_what_other_turns_were_shown_is_erased_by_how_it_begins() -> None:
     left = erase_recalled(payload, frozenset(["I know it now."]))
     assert "I know it" not in left and "the user: Yes" in left
     assert erase_recalled(payload, frozenset(["know it now."])) == payload
+    assert erase_recalled(payload, frozenset(["I", "Y"])) == payload  # of a short text all
+    assert "Yes" not in erase_recalled(payload, frozenset(["Yes"]))
 
 
 async def test_a_fact_keeps_its_first_key_so_what_it_ended_stays_ended(memory: Memory) -> None:
