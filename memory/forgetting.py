@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory.conversations import find_turn, list_of_turns, remove_rows
@@ -119,6 +119,16 @@ def list_naming(
 ) -> list[str]:
     """The facts that `forget_person` removes."""
     return [text for _, _, text in _list_facts(file, frozenset(turns), names_them)]
+
+
+def count_others(
+    file: sqlite3.Connection,
+    senders: Collection[str],
+    finds: Mapping[str, Callable[[str], bool]],
+) -> dict[str, int]:
+    """In how much of what others than these said each finds something."""
+    texts = [text for _, _, text, speaker, _ in file.execute(OF_ROWS) if speaker not in senders]
+    return {name: sum(map(find, texts)) for name, find in finds.items()}
 
 
 def list_said(file: sqlite3.Connection, words: str, limit: int) -> list[tuple[int, Utterance]]:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -43,6 +43,7 @@ from memory.facts import (
 )
 from memory.forgetting import (
     Forgotten,
+    count_others,
     delete,
     forget_person,
     forget_said,
@@ -252,6 +253,12 @@ class Memory:
     ) -> list[str]:
         """The facts that `forget_person` removes."""
         return await self.database.run(lambda file: list_naming(file, turns, names_them))
+
+    async def count_others(
+        self, senders: Collection[str], finds: Mapping[str, Callable[[str], bool]]
+    ) -> dict[str, int]:
+        """In how much of what others said each of these finds something."""
+        return await self.database.run(lambda file: count_others(file, senders, finds))
 
     async def list_forgotten(self) -> Forgotten:
         """What the journal is to remove, too."""

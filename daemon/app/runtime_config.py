@@ -99,7 +99,9 @@ class RuntimeConfig:
         if restart:  # these values are not proven: they must not become part of the last good text
             from daemon.settings.edit import replace_sections  # lazy: tomlkit, 20 ms
 
-            text = replace_sections(self.loaded.text, fresh.text, list(sections))
+            unproven = {key.split(".")[0] for key in restart}
+            proven = [name for name in sections if name not in unproven]
+            text = replace_sections(self.loaded.text, fresh.text, proven)
             notice = self.loaded.notice
         self.loaded = LoadedConfig(config, text, self.paths.config, notice)
         self.on_reload(config)

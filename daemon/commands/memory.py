@@ -153,6 +153,9 @@ class MemoryCommands:
             shown = [f"- {make_visible(one)}" for one in facts[:PAGE]]
             more = [f"and {len(facts) - PAGE} more"] if len(facts) > PAGE else []
             head = [f"Memories that would go: {len(facts)}"]
+            if person.common:
+                common = make_visible(", ".join(person.common))
+                head.insert(0, f"They call themselves so, and others say it: it stays: {common}")
             return PERSON_PREVIEW.format(
                 facts="\n".join((*head, *shown, *more)),
                 names=make_visible(", ".join(person.names)),

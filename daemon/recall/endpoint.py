@@ -66,7 +66,7 @@ class EndpointEmbedder:
 
     async def embed_texts(self, rows: Sequence[tuple[int, str, str]]) -> MadeVectors:
         """See Embedder. Where it refuses several, each is sent alone."""
-        texts = [f"{speaker}: {text[:MAX_CHARS]}" for _, speaker, text in rows]
+        texts = [f"{speaker}: {text}" for _, speaker, text in rows]
         try:
             made = await self._embed(self._texts, texts)
         except _Refused:
@@ -88,7 +88,8 @@ class EndpointEmbedder:
         try:
             import numpy as np  # lazy: the extra memory
 
-            made = await service.embed(self._model, [*map(self._redact, texts)])
+            sent = [self._redact(one)[:MAX_CHARS] for one in texts]  # no part of a secret is left
+            made = await service.embed(self._model, sent)
         except ImportError as error:
             raise EmbedderError("pip install 'aidaemon[memory]'") from error
         except ProviderError as error:

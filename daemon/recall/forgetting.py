@@ -8,7 +8,7 @@ import secrets
 import sqlite3
 import unicodedata
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 
@@ -27,6 +27,7 @@ from memory.memory import Memory
 
 EVERY_S, RETRY_S = 600.0, 5.0
 LEAST_NAME, LEAST_JOINED = 3, 2
+MOST_OTHERS = 20  # of what others said may hold a name that somebody has given themselves
 COMMANDS = ("/forget", "/memory")  # their answers show what is remembered
 
 log = logging.getLogger(__name__)
@@ -35,13 +36,16 @@ log = logging.getLogger(__name__)
 @value
 class NamedPerson:
     """Somebody, by all their names and ids, the one that was asked for first; as messages name
-    them; the turns that they began.
+    them; the turns that they began. `asked`: the id, and the name that was asked for. `common`:
+    what they call themselves, but others say it, too, or an owner is called so: it stays.
     """
 
     names: tuple[str, ...]
     senders: tuple[str, ...]
     turns: tuple[str, ...]
     is_owner: bool = False
+    asked: tuple[str, ...] = ()
+    common: tuple[str, ...] = ()
 
     @property
     def code(self) -> str:
@@ -125,7 +129,13 @@ class Forgetter:
 
     async def find_person(self, name: str) -> NamedPerson:
         """By a name that they have here, or an id."""
-        return await self.store.read(lambda tx: _find_person(tx, name))
+        found = await self.store.read(lambda tx: _find_person(tx, name))
+        chosen = [one for one in found.names if one not in found.asked]
+        finds = {one: WordEraser((), [one], _make_digits).finds for one in chosen}
+        counts = await self.memory.count_others(found.senders, finds)
+        common = (*found.common, *[one for one in chosen if counts[one] > MOST_OTHERS])
+        names = tuple(one for one in found.names if one not in common)
+        return replace(found, names=names, common=common)
 
     async def list_naming(self, person: NamedPerson) -> list[str]:
         """The facts that would go."""
@@ -257,10 +267,16 @@ def _find_person(tx: Tx, name: str) -> NamedPerson:
         tx.is_sender(one, OWNER_NAME) for one in senders
     )
     ids = [_get_id(one) for one in senders]
+    own = {_fold(name) for one, name in called.items() if one in owners}
+    given = (called[one] for one in senders if one in called)
+    common = [one for one in given if _fold(one) in own - {folded}]
     told = (name, *ids, *(called[one] for one in senders if one in called))
     wanted = (one for one in told if is_name(one) and (one not in senders or one in ids))
-    names = {one.casefold(): one for one in wanted}
-    return NamedPerson(tuple(names.values()), tuple(senders), tuple(turns), is_owner)
+    names = {one.casefold(): one for one in wanted if one not in common}
+    asked = tuple(one for one in names.values() if one in (name, *ids))
+    return NamedPerson(
+        tuple(names.values()), tuple(senders), tuple(turns), is_owner, asked, tuple(common)
+    )
 
 
 def _make_digits(count: int) -> str:

@@ -129,6 +129,29 @@ def test_numbers_and_keys_of_json_stay_and_a_changed_text_is_quoted_whole() -> N
     assert eraser.requote("Ben: 150", "[]") == "[]"
 
 
+async def test_what_somebody_calls_themselves_takes_no_word_of_others_along(
+    tmp_path: Path,
+) -> None:
+    async with FakeOpenAI() as model, living(tmp_path, model) as it:
+        model.otherwise(by(lambda body: says("All right.")))
+        await it.house.store.write(lambda tx: tx.put_display_name(f"telegram:{NUMBER}", "the"))
+        for number in range(21):
+            await it.ask(f"I have seen the house {number}")
+        await write(it, "I am new here")
+        async with asyncio.timeout(20):
+            while await it.house.conversations.count() < 43:
+                await asyncio.sleep(0.02)
+        shown = await it.command(f"/forget --person {NUMBER}")
+        assert "it stays: the" in shown
+        [code] = re.findall(r"([0-9a-f]{6}) does it", shown)
+        await it.command(f"/forget --person {NUMBER} {code}")
+        await until_settled(it)
+        texts = "".join(list_texts(tmp_path / "journal.db"))
+        found = await it.house.memory.list_said("seen the house", 99)
+    assert texts.count("I have seen the house") >= 21 and len(found) == 21
+    assert NUMBER not in texts
+
+
 async def test_what_is_quoted_stays_quoted_when_a_name_in_it_goes(tmp_path: Path) -> None:
     async with FakeOpenAI() as model, living(tmp_path, model) as it:
         model.otherwise(by(lambda body: says("All right.")))
