@@ -115,19 +115,7 @@ class Conversations:
 
     async def read_cursor(self) -> str:
         """How far the source was read; "" for not at all."""
-        return await self.get_state("cursor")
-
-    async def get_state(self, name: str) -> str:
-        """What `set_state` has kept; "" for nothing."""
-        query = "SELECT value FROM state WHERE name = ?"
-        return await self._database.run(
-            lambda file: (file.execute(query, (name,)).fetchone() or ("",))[0]
-        )
-
-    async def set_state(self, name: str, value: str) -> None:
-        """Keep it beside the rows."""
-        query = "INSERT OR REPLACE INTO state VALUES (?, ?)"
-        await self._database.run(lambda file: file.execute(query, (name, value)))
+        return await self._database.get_state("cursor")
 
     async def count(self) -> int:
         """How many rows there are."""

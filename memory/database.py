@@ -61,6 +61,16 @@ class Database:
             self._thread, _in_transaction, self._file, work
         )
 
+    async def get_state(self, name: str) -> str:
+        """What `set_state` has kept; "" for nothing."""
+        query = "SELECT value FROM state WHERE name = ?"
+        return await self.run(lambda file: (file.execute(query, (name,)).fetchone() or ("",))[0])
+
+    async def set_state(self, name: str, value: str) -> None:
+        """Keep it beside the rows."""
+        query = "INSERT OR REPLACE INTO state VALUES (?, ?)"
+        await self.run(lambda file: file.execute(query, (name, value)))
+
     async def checkpoint(self) -> None:
         """The log of changes would hold deleted words a while."""
         await asyncio.get_running_loop().run_in_executor(self._thread, _checkpoint, self._file)

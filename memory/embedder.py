@@ -54,9 +54,8 @@ MadeVectors = list[tuple[int, TextVectors | None]]
 
 class Embedder(Protocol):
     """`kind`: "local", or "openai" for a server. `name` tells vectors of one model from those of
-    another. `kept`: how many numbers of a vector
-    leave their sign; `nearer`: how much above the others' a text's fit is that answers. Raises
-    EmbedderError.
+    another. `kept`: how many numbers of a vector leave their sign; `nearer`: how much above the
+    others' a text's fit is that answers. Raises EmbedderError.
     """
 
     @property

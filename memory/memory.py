@@ -180,14 +180,12 @@ class Memory:
 
     async def read_last_look(self) -> datetime | None:
         """When what was said was last looked through, as `set_last_look` says."""
-        query = "SELECT value FROM state WHERE name = 'looked'"
-        found = await self.database.run(lambda file: file.execute(query).fetchone())
-        return datetime.fromisoformat(found[0]) if found else None
+        found = await self.database.get_state("looked")
+        return datetime.fromisoformat(found) if found else None
 
     async def set_last_look(self, at: datetime) -> None:
         """What was said is looked through now."""
-        query = "INSERT OR REPLACE INTO state VALUES ('looked', ?)"
-        await self.database.run(lambda file: file.execute(query, (stamp(at),)))
+        await self.database.set_state("looked", stamp(at))
 
     async def facts(self, limit: int) -> list[Fact]:
         """What was kept, the newest first."""

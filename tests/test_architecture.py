@@ -57,10 +57,10 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/services": 2_890,
     "daemon/sessions": 10_040,
     "daemon/settings": 10_550,
-    "daemon/store": 17_150,
+    "daemon/store": 17_120,
     "daemon/tools": 114_840,
     "daemon/triggers": 23_840,
-    "memory": 14_440,
+    "memory": 14_400,
 }
 TOP_LEVEL = {
     "pyproject.toml",

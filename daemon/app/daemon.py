@@ -123,7 +123,7 @@ class Daemon(ToolOwner):
         self.notifier = OwnerNotifier(store, clock, self.new_id, self._is_channel_up)
         memory.on_waiting = partial(self.notifier, MEMORY_WAITS)
         endpoint = config.memory.openai if config.memory.embedder == "openai" else None
-        self.consent = EndpointConsent(endpoint, self.conversations, self.notifier.insist)
+        self.consent = EndpointConsent(endpoint, memory.database, self.notifier.insist)
         self.schedules = self._make_schedules()
         goals = self.goals = GoalEngine(self.schedules, usage)
         self.schedules.add_note = goals.describe_costs

@@ -77,10 +77,11 @@ class EmbeddingWorker:
 
     async def run(self) -> None:
         """Until cancelled."""
-        embedder, wait, has_failed = None, RETRY_S, False
+        embedder, wait = None, RETRY_S
         try:
             while True:
                 self.conversations.added.clear()
+                pause = EVERY_S
                 try:
                     embedder = embedder or await self.load()
                     if embedder:
@@ -89,12 +90,11 @@ class EmbeddingWorker:
                         await self._wait_for_more()
                         continue
                 except (EmbedderError, sqlite3.Error) as error:
-                    why = "for now" if embedder else "it cannot be loaded"
+                    why = "later" if embedder else "it cannot be loaded"
                     text = "the model that finds what was said cannot be used (%s): %s"
                     log.warning(text, why, error)
-                    has_failed = True
-                await asyncio.sleep(wait if has_failed else EVERY_S)
-                wait = min(2 * wait, EVERY_S)
+                    pause, wait = wait, min(2 * wait, EVERY_S)
+                await asyncio.sleep(pause)
         finally:
             if embedder:
                 await embedder.aclose()

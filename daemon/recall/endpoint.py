@@ -12,7 +12,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass, ProviderError, StoreUnavailable
 from daemon.providers.embeddings import Embeddings
 from daemon.recall.config import EndpointConfig
-from memory.conversations import Conversations
+from memory.database import Database
 from memory.embedder import MAX_CHARS, WIDTH, EmbedderError, MadeVectors, pack
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class EndpointConsent:
     """
 
     config: EndpointConfig | None
-    conversations: Conversations
+    database: Database
     ask: Callable[[str], Awaitable[None]]
     waits: bool = False
     allowed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -135,7 +135,7 @@ class EndpointConsent:
 
     async def wait(self) -> None:
         """For the yes; asks for it once."""
-        if await self.conversations.get_state("endpoint") == self._name:
+        if await self.database.get_state("endpoint") == self._name:
             return
         self.waits = True
         async with asyncio.TaskGroup() as tasks:
@@ -148,15 +148,15 @@ class EndpointConsent:
         """The owner says yes to this host; what they are answered."""
         if not self.config or host != self.host:
             return self.question
-        await self.conversations.set_state("endpoint", self._name)
+        await self.database.set_state("endpoint", self._name)
         self.allowed.set()
         return f"What was said is sent to {self.host} from now on, to find it by its meaning."
 
     async def _ask_once(self) -> None:
         try:
-            if await self.conversations.get_state("asked_endpoint") != self._name:
+            if await self.database.get_state("asked_endpoint") != self._name:
                 await self.ask(self.question)
-                await self.conversations.set_state("asked_endpoint", self._name)
+                await self.database.set_state("asked_endpoint", self._name)
         except (StoreUnavailable, sqlite3.Error) as error:
             log.warning("the owner is not asked now, but /status tells: %s", error)
 

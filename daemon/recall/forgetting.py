@@ -23,6 +23,7 @@ from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.inbox_folder import InboxFolder
+from memory.forgetting import RECALLED_CHARS
 from memory.memory import Memory
 
 EVERY_S, RETRY_S = 600.0, 5.0
@@ -218,7 +219,7 @@ def _blank(tx: Tx, turns: Sequence[str], names: Sequence[str], recalled: Collect
     tx.prune_turns(turns)
     begins = frozenset(recalled)
     for turn, seq, payload in tx.list_recalling() if begins else ():
-        if (left := erase_recalled(payload, begins)) != payload:
+        if (left := erase_recalled(payload, begins, RECALLED_CHARS)) != payload:
             tx.replace_payload(left, turn, seq)
     forgotten = {*map(_fold, names)}
     for sender, _ in tx.list_senders() if names else ():
@@ -256,10 +257,12 @@ def _get_id(sender: str) -> str:
 
 
 def _find_person(tx: Tx, name: str) -> NamedPerson:
-    folded, known = _fold(name), dict.fromkeys(one for one, _ in tx.list_senders())
-    called = {one: called for one, called in tx.list_senders() if called}
+    folded, known = _fold(name), tx.list_senders()
+    called = {one: called for one, called in known if called}
     senders = [
-        one for one in known if folded in map(_fold, (one, _get_id(one), called.get(one, "")))
+        one
+        for one in dict.fromkeys(one for one, _ in known)
+        if folded in map(_fold, (one, _get_id(one), called.get(one, "")))
     ]
     turns = dict.fromkeys(turn for one in senders for turn in tx.list_turns_of(one))
     owners = {chat.person for chat in tx.list_owner_chats()} | {OWNER_NAME}

@@ -14,7 +14,6 @@ from daemon.core.errors import AidaemonError
 from daemon.store.codec import UnreadableEvent, decode
 
 FORGOTTEN = "[forgotten]"
-CUT = 36  # so many characters of a longer text are known; a shorter one is known whole
 TABLES = """
 SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
     AND sql NOT LIKE 'CREATE VIRTUAL%'
@@ -132,23 +131,21 @@ def _list_forms(word: str) -> list[str]:
     return [re.escape(one) for one in sorted(forms, key=len, reverse=True)]
 
 
-def erase_recalled(payload: str, begins: Collection[str]) -> str:
-    """An event without what it was shown of memory: each line of that is "when and who: words", of
-    which these are words as they begin.
+def erase_recalled(payload: str, begins: Collection[str], chars: int) -> str:
+    """An event without what it was shown of memory: each line of that is "when and who: words". So
+    many characters of a long text are known, and of a shorter one all.
     """
-    event, is_changed, lengths = json.loads(payload), False, {*map(len, begins)}
+    event, is_changed = json.loads(payload), False
     for part in event.get("memories", [event]):
-        lines = part["text"].split("\n")
-        left = "\n".join(_erase_line(line, begins, lengths) for line in lines)
+        left = "\n".join(_erase_line(one, begins, chars) for one in part["text"].split("\n"))
         is_changed, part["text"] = is_changed or left != part["text"], left
     return json.dumps(event, separators=(",", ":")) if is_changed else payload
 
 
-def _erase_line(line: str, begins: Collection[str], lengths: Collection[int]) -> str:
+def _erase_line(line: str, begins: Collection[str], chars: int) -> str:
     for found in re.finditer(": ", line):
-        rest = line[found.end() :]
-        whole = rest.partition(" (no longer, since ")[0]
-        if whole in begins or any(rest[:one] in begins for one in lengths if one >= CUT):
+        words = line[found.end() :]
+        if words[:chars] in begins or words.partition(" (no longer, since ")[0] in begins:
             return f"{line[: found.end()]}{FORGOTTEN}"
     return line
 

@@ -148,11 +148,11 @@ def test_who_said_it_is_told_by_whole_words_in_any_script(
 def test_what_other_turns_were_shown_is_erased_by_how_it_begins() -> None:
     lines = "- 2026-01-01, web:a, your answer: I know it now.\\n- 2026-01-01, web:a, the user: Yes"
     payload = f'{{"tool":"recall","text":"{lines}"}}'
-    left = erase_recalled(payload, frozenset(["I know it now."]))
+    left = erase_recalled(payload, frozenset(["I know it now."]), 36)
     assert "I know it" not in left and "the user: Yes" in left
-    assert erase_recalled(payload, frozenset(["know it now."])) == payload
-    assert erase_recalled(payload, frozenset(["I", "Y"])) == payload  # of a short text all
-    assert "Yes" not in erase_recalled(payload, frozenset(["Yes"]))
+    assert erase_recalled(payload, frozenset(["know it now."]), 36) == payload
+    assert erase_recalled(payload, frozenset(["I", "Y"]), 36) == payload  # of a short text all
+    assert "Yes" not in erase_recalled(payload, frozenset(["Yes"]), 36)
 
 
 async def test_a_fact_keeps_its_first_key_so_what_it_ended_stays_ended(memory: Memory) -> None:
