@@ -260,9 +260,11 @@ async def test_a_fallback_that_refuses_is_asked_as_it_wants_in_the_whole_turn_a7
 
 
 async def test_what_was_left_out_is_sent_again_after_clear_a7(tmp_path: Path) -> None:
+    """Without what memory adds once an earlier turn is indexed: it is about the history alone."""
+    no_memory = "[memory]\nrelevance = 0\n"
     async with (
         FakeOpenAI() as model,
-        running_daemon(home_with_note(tmp_path), scripted(model.base_url)) as daemon,
+        running_daemon(home_with_note(tmp_path), scripted(model.base_url, no_memory)) as daemon,
     ):
         model.otherwise(by_round())
         await daemon.ask("please read it")
