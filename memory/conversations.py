@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from memory.database import Database
 from memory.embedder import Embedder, EmbedderError, MadeVectors
 from memory.search import (
-    EPOCH,
+    MICROSECOND,
     OTHER_WORDS,
     OWN_WORDS,
     SITTING_WORDS,
@@ -23,6 +23,7 @@ from memory.search import (
     mark_session,
     read_fields,
     search,
+    write_time,
 )
 from memory.vectors import VectorIndex, VectorQuery
 from memory.words import MONTHS, list_pairs
@@ -34,7 +35,6 @@ log = logging.getLogger(__name__)
 GAP = timedelta(hours=4)
 MOST_ROWS = 60
 MAX_TEXT, MAX_QUERY = 20_000, 2_000
-US = timedelta(microseconds=1)
 RELATIVE = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|since|recently|this morning|week(?:end)?"
     rf"|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day|20\d\d|{'|'.join(MONTHS)})\b",
@@ -124,7 +124,7 @@ class Conversations:
 
     async def close_idle(self, now: datetime | None = None) -> None:
         """The words of a sitting count once it is over; without `now`, all are."""
-        before = 1 << 62 if now is None else _to_us(now - GAP)
+        before = 1 << 62 if now is None else write_time(now - GAP)
 
         def work(file: sqlite3.Connection) -> None:
             for (sitting,) in file.execute(IDLE, (before,)).fetchall():
@@ -205,12 +205,8 @@ def list_of_turns(file: sqlite3.Connection, turns: Iterable[str]) -> list[tuple[
     return [row for one in turns for row in file.execute(OF_TURN, (one,))]
 
 
-def _to_us(at: datetime) -> int:
-    return (at - EPOCH) // US
-
-
 def _add(file: sqlite3.Connection, one: Utterance) -> bool:
-    text, at = one.text.strip()[:MAX_TEXT], _to_us(one.at)
+    text, at = one.text.strip()[:MAX_TEXT], write_time(one.at)
     known = file.execute(KNOWN, (one.key,)).fetchone()
     if known and known[2] != one.label == TRUSTED:
         remove_rows(file, [known[:2]])  # the owner vouches for it now
@@ -229,7 +225,7 @@ def _add(file: sqlite3.Connection, one: Utterance) -> bool:
 def _find_sitting(file: sqlite3.Connection, session: str, at: int) -> tuple[int, int]:
     """And the place of the next row in it."""
     for sitting, ended, size in file.execute(OPEN, (session,)).fetchall():
-        if abs(at - ended) <= GAP // US and size < MOST_ROWS:
+        if abs(at - ended) <= GAP // MICROSECOND and size < MOST_ROWS:
             changed = "UPDATE sittings SET ended = max(ended, ?), size = size + 1 WHERE id = ?"
             file.execute(changed, (at, sitting))
             return sitting, size

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from itertools import pairwise
+from typing import NamedTuple
 from uuid import uuid4
 
 from memory.words import WORD, list_telling, match_words
@@ -64,6 +65,13 @@ class Fact:
     def is_owners(self) -> bool:
         """All that is told of it is the owner's word, what held before, too."""
         return all(one.owned for one in (self, *self.former))
+
+
+class Ended(NamedTuple):
+    """Words that held once, and since when they no longer do."""
+
+    text: str
+    until: datetime
 
 
 class MemoryFull(Exception):
@@ -161,13 +169,14 @@ LEAST_STATEMENT = 12  # characters; a shorter one, "Lyon", says nothing where it
 # What held once, and stands in one of these texts.
 ENDED_IN = f"""
 WITH given (said) AS (SELECT value FROM json_each(?))
-SELECT said, min(valid_to) FROM given
+SELECT said, text, min(valid_to) FROM given
 JOIN facts ON said = text OR (length(text) >= {LEAST_STATEMENT} AND instr(said, text))
 WHERE {KNOWN} AND valid_to IS NOT NULL AND key <> '' AND NOT EXISTS (
     SELECT 1 FROM facts AS now WHERE now.sameness = facts.sameness AND now.valid_to IS NULL
         AND now.state = 'active'
 ) GROUP BY said
 """
+LATEST = "~"  # after all instants
 ANY = "SELECT 1 FROM facts LIMIT 1"
 COUNT_PENDING = "SELECT count(*) FROM facts WHERE state = 'pending'"
 COUNT_OF_SESSION = """
@@ -177,6 +186,7 @@ SEARCH = f"""
 SELECT {SCORED.format("-bm25(words)")}
 FROM words JOIN facts ON facts.rowid = words.rowid
 WHERE words MATCH ? AND {KNOWN} AND (valid_to IS NULL OR key <> '')
+    AND facts.at >= ? AND facts.at < ?
 ORDER BY score DESC LIMIT ?
 """
 KEYS = f"SELECT key FROM facts WHERE key <> '' AND {CURRENT} ORDER BY at DESC LIMIT ?"
@@ -287,9 +297,12 @@ def read(file: sqlite3.Connection, query: str, arguments: Sequence[object]) -> l
     ]
 
 
-def recall(file: sqlite3.Connection, words: str, limit: int, pinned: int) -> list[Fact]:
-    """Of each key once: what holds, with what held before."""
-    hits = _rank_by_recency(read(file, SEARCH, (words, limit * CANDIDATES))) if words else []
+def recall(
+    file: sqlite3.Connection, words: str, limit: int, pinned: int, time: tuple[str, str]
+) -> list[Fact]:
+    """Of each key once: what holds, with what held before. `time`: from one instant to another."""
+    given = (words, *time, limit * CANDIDATES)
+    hits = _rank_by_recency(read(file, SEARCH, given)) if words else []
     pins, facts = read(file, PINNED, (pinned,)), dict[str, Fact]()
     for hit in (*pins, *hits):
         if len(facts) >= limit + len(pins):

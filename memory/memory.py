@@ -18,6 +18,7 @@ from memory.facts import (
     HISTORY,
     ID_PREFIX,
     KEYS,
+    LATEST,
     MATCHING,
     MAX_PENDING,
     MOST_FORMER,
@@ -28,6 +29,7 @@ from memory.facts import (
     UNKNOWN_SOURCE,
     WAITING,
     WITH_HISTORY,
+    Ended,
     Fact,
     FactSource,
     add,
@@ -144,21 +146,30 @@ class Memory:
         ]
         return [*await self._list(MATCHING, query, limit), *waiting][:limit]
 
-    async def recall(self, query: str, limit: int, pinned: int = 0) -> list[Fact]:
+    async def recall(
+        self,
+        query: str,
+        limit: int,
+        pinned: int = 0,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[Fact]:
         """So many of what is pinned, the newest first; then what shares words with the query: rare
         words count more, and newer facts a little more than older ones. What held once stands
-        behind what holds now.
+        behind what holds now. Told at `since` or later, and before `until`.
         """
         words = "" if self.is_empty else build_query(query[:MAX_QUERY])
         if self.is_empty or not ((words and limit > 0) or pinned):
             return []
-        return await self.database.run(lambda file: recall(file, words, limit, pinned))
+        time = (stamp(since) if since else "", stamp(until) if until else LATEST)
+        return await self.database.run(lambda file: recall(file, words, limit, pinned, time))
 
-    async def find_ended(self, texts: Sequence[str]) -> dict[str, datetime]:
-        """Those of the texts that tell what no longer holds, and since when."""
+    async def find_ended(self, texts: Sequence[str]) -> dict[str, Ended]:
+        """Those of the texts that tell what no longer holds."""
         query, given = ENDED_IN, (json.dumps(texts),)
         rows = await self.database.run(lambda file: file.execute(query, given).fetchall())
-        return {text: datetime.fromisoformat(until) for text, until in rows}
+        return {text: Ended(told, datetime.fromisoformat(until)) for text, told, until in rows}
 
     async def list_history(self, key: str) -> list[Fact]:
         """What holds of this key, then what held before it, the newest first."""

@@ -22,19 +22,21 @@ WITH_MODEL = {
     "words": 0.3, "alone": 1.2, "window": 1.6, "sitting": 0.5, "speaker": 0.6, "date": 1.5,
     "asks": 0.3, "when": 0.4,
 }  # fmt: skip
-FIRST, NARROW, WHOLE = 200, 5000, 1000
+FIRST, WHOLE = 200, 1000
 GATE = 0.5  # of what the question's words are worth
 YEAR = re.compile(r"20\d\d")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LAST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+MICROSECOND = timedelta(microseconds=1)
+LAST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
 CANDIDATE = "said.id, said.sitting, said.place, said.speaker, said.at, said.asks, said.dated"
 SOURCE = "said JOIN sittings ON sittings.id = said.sitting"
 UTTERANCE = "said.key, session, speaker, role, label, own, said.at, said.text, private"
 SHOWN = f"SELECT {UTTERANCE} FROM {SOURCE} WHERE said.id = ?"
 WORD_COLUMNS = "{text pairs}"
 MATCHING = """
-SELECT rowid, -bm25({0}, 1.0, 1.0, 0.0) FROM {0} WHERE {0} MATCH ? ORDER BY 2 DESC LIMIT ?
+SELECT {0}.rowid, -bm25({0}, 1.0, 1.0, 0.0) FROM {0}{1} WHERE {0} MATCH ? ORDER BY 2 DESC LIMIT ?
 """
+MATCHING_MORE = " CROSS JOIN said ON said.id = {0}.rowid AND {1}"
 OF_SITTINGS = """
 SELECT rowid, -bm25(sitting_words, 1.0, 1.0, 0.0) FROM sitting_words
 WHERE sitting_words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))
@@ -52,8 +54,8 @@ SELECT DISTINCT {CANDIDATE} FROM json_each(?) AS hit
     CROSS JOIN said AS found ON found.id = hit.value
     CROSS JOIN said ON said.sitting = found.sitting
     AND said.place BETWEEN found.place - 1 AND found.place + 1
+    CROSS JOIN sittings ON sittings.id = said.sitting
 """
-WITH_SESSION = " CROSS JOIN sittings ON sittings.id = said.sitting"
 NEAR = "SELECT id FROM said WHERE sitting = ?1 AND place BETWEEN ?2 - 1 AND ?2 + 1"
 COUNT_MATCHES = """
 SELECT count(*), json_group_array(rowid) FILTER (WHERE +rowid IN (SELECT value FROM json_each(?)))
@@ -85,20 +87,35 @@ class Scope:
         """The indexes of words of these rows."""
         return (OWN_WORDS,) if self.own else (OWN_WORDS, OTHER_WORDS)
 
-    @property
-    def is_narrow(self) -> bool:
-        """Not all that the indexes find may be seen."""
-        return bool(self.speaker or self.since or self.until)
-
-    def holds(self, row: "Row") -> bool:
-        """By its speaker and its time."""
+    def is_by(self, speaker: str) -> bool:
+        """It is who is asked for."""
         words, wanted = list_words(self.speaker), self.speaker.strip()
-        is_theirs = {*list_words(row.speaker)}.issuperset(words) if words else wanted in row.speaker
-        return is_theirs and self.is_then(read_time(row.at))
+        return {*list_words(speaker)}.issuperset(words) if words else wanted in speaker
 
-    def is_then(self, at: datetime) -> bool:
-        """Within its time."""
-        return (not self.since or at >= self.since) and (not self.until or at < self.until)
+
+class Filter(NamedTuple):
+    """A Scope as conditions of SQL on rows of SOURCE, and their values; `more` are those that an
+    index of words cannot tell, with the first values.
+    """
+
+    where: str
+    values: tuple[str | int, ...]
+    more: str
+
+    @classmethod
+    def read(cls, file: sqlite3.Connection, scope: Scope) -> "Filter":
+        more: dict[str, str | int] = {}
+        if scope.since:
+            more["said.at >= ?"] = write_time(scope.since)
+        if scope.until:
+            more["said.at < ?"] = write_time(scope.until)
+        if scope.speaker:
+            known = [one for one in list_speakers(file, scope) if scope.is_by(one)]
+            more["said.speaker IN (SELECT value FROM json_each(?))"] = json.dumps(known)
+        of_session = {"session = ?": scope.session} if scope.session else {}
+        terms = [*more, *of_session, *(["said.own = 1"] if scope.own else [])]
+        values = (*more.values(), *of_session.values())
+        return cls(" AND ".join(terms) or "1", values, " AND ".join(more))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +241,13 @@ def read_question(file: sqlite3.Connection, query: str, scope: Scope) -> Questio
     """Its names are of those whose words may be found: a stranger's name takes no word out of the
     owner's question.
     """
+    return Question.read(query, list_speakers(file, scope))
+
+
+def list_speakers(file: sqlite3.Connection, scope: Scope) -> list[str]:
+    """All who have said something that may be found."""
     among = "said_own_speaker WHERE own = 1" if scope.own else "said_speaker WHERE 1"
-    return Question.read(query, [name for (name,) in file.execute(SPEAKERS.format(among))])
+    return [name for (name,) in file.execute(SPEAKERS.format(among))]
 
 
 def choose_rows(
@@ -238,16 +260,19 @@ def choose_rows(
     """The first stage: rows that may be the answer, and BM25 by the ids of those that have a word
     of it. Few are all looked at; of many, those with words, those beside them, and near ones.
     """
-    if _is_small(file, scope):
-        rows, words = _list_all(file, scope), _match(file, scope.tables, question, scope, WHOLE)
-    else:
-        first = NARROW if scope.is_narrow else max(FIRST, 10 * limit)
-        words = _match(file, scope.tables, question, scope, first)
-        rows = _list_candidates(file, scope, words)
-        if asked:
-            near = asked.find_nearest(own=scope.own, session=scope.session)
-            rows += _list_rows(file, {*near} - {row.id for row in rows})
-    return [row for row in rows if scope.holds(row)] if scope.is_narrow else rows, words
+    chosen = Filter.read(file, scope)
+    if _is_small(file, chosen):
+        return _list_all(file, chosen), _match(file, question, scope, chosen, WHOLE)
+    words = _match(file, question, scope, chosen, max(FIRST, 10 * limit))
+    rows = _list_candidates(file, chosen, words)
+    if asked:
+        among = None
+        if chosen.values:
+            ids = f"SELECT said.id FROM {SOURCE} WHERE {chosen.where}"
+            among = [row for (row,) in file.execute(ids, chosen.values)]
+        near = asked.find_nearest(among, own=scope.own)
+        rows += _list_rows(file, {*near} - {row.id for row in rows})
+    return rows, words
 
 
 def find_fitting(
@@ -341,14 +366,15 @@ def match_date(question: Question, at: int) -> float:
 
 
 def _match(
-    file: sqlite3.Connection, tables: Iterable[str], question: Question, scope: Scope, limit: int
+    file: sqlite3.Connection, question: Question, scope: Scope, chosen: Filter, limit: int
 ) -> dict[int, float]:
-    query = _make_query(question, scope)
-    return {
-        row: score
-        for table in tables
-        for row, score in file.execute(MATCHING.format(table), (query, limit)).fetchall()
-    }
+    words, found = _make_query(question, scope), dict[int, float]()
+    values = chosen.values[: chosen.more.count("?")]
+    for table in scope.tables:
+        more = MATCHING_MORE.format(table, chosen.more) if chosen.more else ""
+        query = MATCHING.format(table, more)
+        found |= dict(file.execute(query, (*values, words, limit)).fetchall())
+    return found
 
 
 def _make_query(question: Question, scope: Scope) -> str:
@@ -356,19 +382,16 @@ def _make_query(question: Question, scope: Scope) -> str:
     return f"{query} AND marks : {mark_session(scope.session)}" if scope.session else query
 
 
-def _is_small(file: sqlite3.Connection, scope: Scope) -> bool:
+def _is_small(file: sqlite3.Connection, chosen: Filter) -> bool:
     """All that may be seen is so few that each row is looked at."""
-    where, values = _choose(scope)
-    counted = f"SELECT count(*) FROM (SELECT 1 FROM {SOURCE} WHERE {where} LIMIT ?)"
-    return file.execute(counted, (*values, WHOLE + 1)).fetchone()[0] <= WHOLE
+    counted = f"SELECT count(*) FROM (SELECT 1 FROM {SOURCE} WHERE {chosen.where} LIMIT ?)"
+    return file.execute(counted, (*chosen.values, WHOLE + 1)).fetchone()[0] <= WHOLE
 
 
-def _list_candidates(file: sqlite3.Connection, scope: Scope, found: Iterable[int]) -> list[Row]:
+def _list_candidates(file: sqlite3.Connection, chosen: Filter, found: Iterable[int]) -> list[Row]:
     """What was found, with what was said beside it."""
-    where, values = _choose(scope)
-    joined = WITH_SESSION if scope.session else ""
-    query = f"{BESIDE}{joined} WHERE {where.replace('own', '+said.own')}"
-    return [*map(Row._make, file.execute(query, (json.dumps([*found]), *values)))]
+    query = f"{BESIDE} WHERE {chosen.where}"
+    return [*map(Row._make, file.execute(query, (json.dumps([*found]), *chosen.values)))]
 
 
 def _list_rows(file: sqlite3.Connection, ids: Iterable[int]) -> list[Row]:
@@ -376,15 +399,14 @@ def _list_rows(file: sqlite3.Connection, ids: Iterable[int]) -> list[Row]:
     return [*map(Row._make, file.execute(query, (json.dumps([*ids]),)))]
 
 
-def _list_all(file: sqlite3.Connection, scope: Scope) -> list[Row]:
-    where, values = _choose(scope)
-    query = f"SELECT {CANDIDATE} FROM {SOURCE} WHERE {where}"
-    return [*map(Row._make, file.execute(query, values))]
+def _list_all(file: sqlite3.Connection, chosen: Filter) -> list[Row]:
+    query = f"SELECT {CANDIDATE} FROM {SOURCE} WHERE {chosen.where}"
+    return [*map(Row._make, file.execute(query, chosen.values))]
 
 
-def _choose(scope: Scope) -> tuple[str, tuple[str, ...]]:
-    words = [*(["own = 1"] if scope.own else []), *(["session = ?"] if scope.session else [])]
-    return " AND ".join(words) or "1", (scope.session,) if scope.session else ()
+def write_time(at: datetime) -> int:
+    """As rows have it."""
+    return (at - EPOCH) // MICROSECOND
 
 
 def read_time(us: int) -> datetime:

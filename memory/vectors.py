@@ -22,9 +22,6 @@ RETURNING id, own, pooled
 """
 POOLED = "SELECT id, own, pooled FROM vectors INDEXED BY vectors_pooled"
 PAIRS = "SELECT id, pairs FROM vectors WHERE id IN (SELECT value FROM json_each(?))"
-OF_SESSION = """
-SELECT said.id FROM said JOIN sittings ON sittings.id = said.sitting WHERE session = ?
-"""
 
 
 class Place(Protocol):
@@ -73,7 +70,12 @@ class VectorIndex:
             file.execute("DELETE FROM unembedded WHERE id = ?", (row,))
 
     def find_nearest(
-        self, file: sqlite3.Connection, question: "Vectors", *, own: bool, session: str
+        self,
+        file: sqlite3.Connection,
+        question: "Vectors",
+        among: Sequence[int] | None,
+        *,
+        own: bool,
     ) -> list[int]:
         """See VectorQuery."""
         import numpy as np  # lazy: the extra memory
@@ -81,9 +83,8 @@ class VectorIndex:
         self._refresh(file)
         assert self._ids is not None and self._own is not None and self._pooled is not None
         hidden = ~self._own if own else np.zeros(len(self._ids), bool)
-        if session:
-            ids = [row for (row,) in file.execute(OF_SESSION, (session,))]
-            hidden |= ~np.isin(self._ids, np.array(ids, np.int64))
+        if among is not None:
+            hidden |= ~np.isin(self._ids, np.array(among, np.int64))
         pooled = question[:, :WIDTH].mean(0)
         apart = np.zeros(len(self._ids), np.uint16)
         for column, sign in zip(self._pooled, np.packbits(pooled > 0).view(np.uint64), strict=True):
@@ -137,11 +138,12 @@ class VectorQuery:
     file: sqlite3.Connection
     question: "Vectors"
 
-    def find_nearest(self, *, own: bool, session: str) -> list[int]:
+    def find_nearest(self, among: Sequence[int] | None, *, own: bool) -> list[int]:
         """Rows whose pooled vector is nearest: by its signs, and the best of these by the
-        question's own numbers. `own`, `session`: see Scope.
+        question's own numbers. `among`: of these only, by their ids; None: of all. `own`: see
+        Scope.
         """
-        return self.index.find_nearest(self.file, self.question, own=own, session=session)
+        return self.index.find_nearest(self.file, self.question, among, own=own)
 
     def measure(self, rows: Sequence[Place]) -> tuple[list[float], list[float]]:
         """For each row, the mean over the question's tokens of the best of the row's, from -1 to 1;

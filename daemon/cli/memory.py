@@ -8,10 +8,12 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from daemon.cli.parsing import Actions, send_command
+from daemon.core.clock import show_day
 from daemon.core.errors import AidaemonError
 from daemon.settings.paths import Paths
 
@@ -126,7 +128,8 @@ def _render(found: dict[str, object], *, explain: bool) -> str:
     mark = "" if found["label"] == "trusted" else ", from outside"
     who = f", {make_visible(str(found['speaker']))}" if found["speaker"] else ""
     where = make_visible(str(found["session"]))
-    line = f"{str(found['at'])[:10]}  {where}{who}{mark}\n    {words}"
+    day = show_day(datetime.fromisoformat(str(found["at"])))
+    line = f"{day}  {where}{who}{mark}\n    {words}"
     why = found["why"]
     if explain and isinstance(why, dict):
         parts = " ".join(f"{name} {value:+.3f}" for name, value in why.items())

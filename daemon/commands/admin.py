@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from daemon.commands.registry import CommandCall
 from daemon.core import value
+from daemon.core.clock import show_time
 from daemon.core.errors import ConfigError
 from daemon.core.messages import describe_message, describe_outgoing
 from daemon.core.rows import FileVersion, OutboxRow
@@ -174,4 +175,5 @@ def _describe_changes(changes: list[FileVersion]) -> str:
         files.append(f"{path} ({'removed' if versions[-1].new == NO_FILE else kind})")
     kind = f"undo of {first.undoes}, " if first.undoes else ""
     undone = ", undone" if all(one.undone for one in changes) else ""
-    return f"- {first.turn}, {kind}{first.at:%Y-%m-%d %H:%M}{undone}: {', '.join(files)}"
+    at = show_time(first.at, "%Y-%m-%d %H:%M")
+    return f"- {first.turn}, {kind}{at}{undone}: {', '.join(files)}"

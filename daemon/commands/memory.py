@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 from daemon.commands.registry import CommandCall
 from daemon.core import value
-from daemon.core.clock import Clock
+from daemon.core.clock import Clock, show_day
 from daemon.core.errors import UsageError
 from daemon.core.trust import Label
 from daemon.recall.consolidation import Consolidator
@@ -119,7 +119,7 @@ class MemoryCommands:
             shown = "\n".join(map(_render, facts))
             return f"Nothing was forgotten yet. These fit; /forget ID removes one:\n{shown}"
         gone = [fact for fact in facts if await self.facts.forget(fact.id)]
-        dates = ", ".join(f"{one.id[:ID_CHARS]} of {one.at:%Y-%m-%d}" for one in gone)
+        dates = ", ".join(f"{one.id[:ID_CHARS]} of {show_day(one.at)}" for one in gone)
         return f"Forgotten: {dates}. {ALSO_GONE}"
 
     async def _forget_said(self, words: Sequence[str]) -> str:
@@ -284,11 +284,11 @@ def _render(fact: Fact, *, whole: bool = False) -> str:
     """One line, invisible characters spelled out; where it is from."""
     turn = f"turn {make_visible(fact.turn)}" if fact.turn else "turn unknown"
     source = f"{turn} of {make_visible(fact.session)}" if fact.session else turn
-    terms = [f"{fact.at:%Y-%m-%d}", fact.label, source]
+    terms = [f"{show_day(fact.at)}", fact.label, source]
     if fact.key:
         terms.insert(0, fact.key)
     if fact.until:
-        terms.insert(0, f"no longer, since {fact.until:%Y-%m-%d}")
+        terms.insert(0, f"no longer, since {show_day(fact.until)}")
     if fact.pinned:
         terms.append("pinned")
     if fact.tainted_by:
@@ -303,6 +303,5 @@ def _render_said(one: Utterance) -> str:
     """When, where and by whom, and the words."""
     mark = "" if one.label == Label.TRUSTED.value else ", from outside"
     who = f", {make_visible(one.speaker)}" if one.speaker else ""
-    return (
-        f"- {one.at:%Y-%m-%d}, {make_visible(one.session)}{who}{mark}\n    {make_visible(one.text)}"
-    )
+    day, where = show_day(one.at), make_visible(one.session)
+    return f"- {day}, {where}{who}{mark}\n    {make_visible(one.text)}"

@@ -98,6 +98,11 @@ def show_time(instant: datetime, form: str = "%d %b %H:%M") -> str:
     return f"{local:{form}} {local.tzname()}"
 
 
+def show_day(instant: datetime) -> str:
+    """The day that it is here: "2026-11-23"."""
+    return f"{instant.astimezone():%Y-%m-%d}"
+
+
 T = TypeVar("T")
 
 

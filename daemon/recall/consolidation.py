@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from daemon.agent.outside_turns import OutsideCaller
 from daemon.core import value
-from daemon.core.clock import Clock
+from daemon.core.clock import Clock, show_day
 from daemon.core.errors import StoreUnavailable
 from daemon.core.trust import OWNER_NAME
 from memory.memory import Memory
@@ -137,7 +137,7 @@ class Consolidator:
 
 def _ask(keys: Sequence[str], statements: Sequence[Statement]) -> str:
     lines = (
-        f"{number} ({one.at:%Y-%m-%d}): {' '.join(one.text.split())}"
+        f"{number} ({show_day(one.at)}): {' '.join(one.text.split())}"
         for number, one in enumerate(statements, 1)
     )
     known = f"Known keys: {', '.join(keys)}" if keys else "No key is known yet."

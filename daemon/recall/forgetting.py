@@ -69,7 +69,8 @@ class Removed:
 @dataclass(slots=True)
 class Forgetter:
     """`reload` takes sessions whose turns say less now, or None for all, and gives those that are
-    at work; they are kept in `stale`.
+    at work; they are kept in `stale`. `working`: of each word that was removed once, the sessions
+    that may still write it, for they worked then.
     """
 
     memory: Memory
@@ -80,6 +81,7 @@ class Forgetter:
     reload: Callable[[Collection[str] | None], set[str]]
     clock: Clock
     stale: set[str] = field(default_factory=set)
+    working: dict[str, set[str]] = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self) -> None:
@@ -102,37 +104,47 @@ class Forgetter:
     async def settle(self) -> int:
         """Remove what can be removed now; how many turns and sessions have to wait."""
         async with self.lock:
-            known = await self.memory.list_forgotten()
-            waiting = 0
-            words = known.phrases | known.names | known.recalled
-            if known.turns or words:
-                now = self.clock.now()
-                asked = {*known.turns, *words.values()} - {""}
-                busy = await self.store.read(lambda tx: _list_busy(tx, asked, now))
-                ready = [one for one in known.turns if one not in busy]
-                phrases = [one for one, turn in known.phrases.items() if turn not in busy]
-                if ready or phrases or known.names or known.recalled:
-                    await self._remove(ready, phrases, [*known.names], [*known.recalled])
-                    working = self.reload(None)
-                    # What works now may write it once more: it is looked for again.
-                    again = known.names | known.recalled
-                    names = [] if working else [one for one in again if again[one] not in busy]
-                    finds = (
-                        WordEraser(phrases, known.names, _make_digits).finds
-                        if phrases or known.names
-                        else None
-                    )
-                    await self.memory.set_forgotten(ready, [*phrases, *names], finds)
-                    self.stale |= working
-                waiting = len(busy)
             self.stale = self.reload(self.stale) if self.stale else set()
-            return waiting + len(self.stale)
+            known = await self.memory.list_forgotten()
+            words = known.phrases | known.names | known.recalled
+            asked = {*known.turns, *words.values()} - {""}
+            now = self.clock.now()
+            busy = await self.store.read(lambda tx: _list_busy(tx, asked, now)) if asked else set()
+            turns = [one for one in known.turns if one not in busy]
+            ready = {one for one, turn in words.items() if turn not in busy}
+            phrases = [one for one in known.phrases if one in ready]
+            again = known.names | known.recalled
+            due = [one for one in again if one not in self.working or self._is_due(one, ready)]
+            if turns or phrases or due:
+                names = [one for one in due if one in known.names]
+                recalled = [one for one in due if one in known.recalled]
+                eraser = make_eraser(phrases, names) if phrases or names else None
+                found = await self._remove(turns, recalled, eraser)
+                at_work = self.reload(None)
+                self.stale |= at_work
+                done = {
+                    one
+                    for one in due
+                    if one in ready and not (at_work and (found or one not in self.working))
+                }
+                self.working |= {one: at_work for one in due if one not in done}
+                finds = eraser.finds if eraser else None
+                await self.memory.set_forgotten(turns, [*phrases, *done], finds)
+                for one in done:
+                    self.working.pop(one, None)
+            return len(busy) + len(self.stale)
+
+    def _is_due(self, word: str, ready: Collection[str]) -> bool:
+        """What worked when it was removed has ended, so it can be removed for good. What began
+        later has it only from those: then it is found once more.
+        """
+        return word in ready and self.working[word].isdisjoint(self.stale)
 
     async def find_person(self, name: str) -> NamedPerson:
         """By a name that they have here, or an id."""
         found = await self.store.read(lambda tx: _find_person(tx, name))
         chosen = [one for one in found.names if one not in found.asked]
-        finds = {one: WordEraser((), [one], _make_digits).finds for one in chosen}
+        finds = {one: make_eraser((), [one]).finds for one in chosen}
         counts = await self.memory.count_others(found.senders, finds)
         common = (*found.common, *[one for one in chosen if counts[one] > MOST_OTHERS])
         names = tuple(one for one in found.names if one not in common)
@@ -140,7 +152,7 @@ class Forgetter:
 
     async def list_naming(self, person: NamedPerson) -> list[str]:
         """The facts that would go."""
-        eraser = WordEraser((), person.names, _make_digits)
+        eraser = make_eraser((), person.names)
         return await self.memory.list_naming(person.turns, eraser.finds)
 
     async def forget_person(self, person: NamedPerson, turn: str) -> Removed:
@@ -151,7 +163,7 @@ class Forgetter:
         if running := await self.store.read(lambda tx: _count_running(tx, person.turns)):
             raise NameTaken(f"{running} of their turns are at work; stop them, or wait")
         names = await self._list_free(person.names)
-        eraser = WordEraser((), names, _make_digits)
+        eraser = make_eraser((), names)
         files = await asyncio.to_thread(remove_file_traces, self.paths, eraser.finds)
         told = dict.fromkeys((*names, *map(str.casefold, names)))
         rows = await self.memory.forget_person(
@@ -170,63 +182,59 @@ class Forgetter:
         Raises NameTaken for the first.
         """
         try:
-            await self._erase((), names, only_try=True)
+            await self._erase(make_eraser((), names), only_try=True)
         except NameTaken:
             first, *others = names
-            await self._erase((), [first], only_try=True)
+            await self._erase(make_eraser((), [first]), only_try=True)
             return [first, *[one for one in others if await self._is_free(one)]]
         return [*names]
 
     async def _is_free(self, name: str) -> bool:
         try:
-            await self._erase((), [name], only_try=True)
+            await self._erase(make_eraser((), [name]), only_try=True)
         except NameTaken:
             return False
         return True
 
     async def _remove(
-        self,
-        turns: Sequence[str],
-        phrases: Sequence[str],
-        names: Sequence[str],
-        recalled: Sequence[str],
-    ) -> None:
+        self, turns: Sequence[str], recalled: Sequence[str], eraser: WordEraser | None
+    ) -> bool:
+        """Some of the words were there."""
+        names = eraser.names if eraser else ()
         await asyncio.to_thread(self.inbox.remove_turns, turns)
         await self.versions.remove_turns(turns)
-        await self.store.write(lambda tx: _blank(tx, turns, names, recalled))
+        found = await self.store.write(lambda tx: _blank(tx, turns, names, recalled))
         try:
-            await self._erase(phrases, names)
+            return await self._erase(eraser) or found
         except NameTaken:
-            for one in phrases:  # one that cannot go holds up no other
-                await self._try_erase([one], ())
-            await self._try_erase((), names)
+            for one in eraser.split() if eraser else ():  # one that cannot go holds up no other
+                try:
+                    found |= await self._erase(one)
+                except NameTaken as error:
+                    log.warning("a forgotten word stays in the journal: %s", error)
+        return found
 
-    async def _try_erase(self, phrases: Sequence[str], names: Sequence[str]) -> None:
-        try:
-            await self._erase(phrases, names)
-        except NameTaken as error:
-            log.warning("a forgotten word stays in the journal: %s", error)
-
-    async def _erase(
-        self, phrases: Sequence[str], names: Sequence[str], *, only_try: bool = False
-    ) -> None:
+    async def _erase(self, eraser: WordEraser | None, *, only_try: bool = False) -> bool:
         if isinstance(self.store, SqliteStore):
-            words = WordEraser(phrases, names, _make_digits) if phrases or names else None
-            await self.store.erase(words, only_try=only_try)
+            return await self.store.erase(eraser, only_try=only_try)
+        return False
 
 
-def _blank(tx: Tx, turns: Sequence[str], names: Sequence[str], recalled: Collection[str]) -> None:
+def _blank(tx: Tx, turns: Sequence[str], names: Collection[str], recalled: Collection[str]) -> bool:
+    """Something of `recalled` was there."""
     tx.prune_turns(turns)
-    begins = frozenset(recalled)
+    begins, found = frozenset(recalled), False
     for turn, seq, payload in tx.list_recalling() if begins else ():
         if (left := erase_recalled(payload, begins, RECALLED_CHARS)) != payload:
             tx.replace_payload(left, turn, seq)
+            found = True
     forgotten = {*map(_fold, names)}
     for sender, _ in tx.list_senders() if names else ():
         if _fold(_get_id(sender)) in forgotten:
             tx.remove_display_name(sender)
     for command in COMMANDS:
         tx.blank_commands(command)
+    return found
 
 
 def _count_running(tx: Tx, turns: Collection[str]) -> int:
@@ -280,6 +288,11 @@ def _find_person(tx: Tx, name: str) -> NamedPerson:
     return NamedPerson(
         tuple(names.values()), tuple(senders), tuple(turns), is_owner, asked, tuple(common)
     )
+
+
+def make_eraser(phrases: Sequence[str], names: Sequence[str]) -> WordEraser:
+    """Each name becomes another one that is made here."""
+    return WordEraser(phrases, names, _make_digits)
 
 
 def _make_digits(count: int) -> str:

@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 from daemon.core import value
 from daemon.core.clock import Clock
@@ -14,7 +13,7 @@ from daemon.core.trust import Label
 from daemon.core.turn import Turn
 from daemon.tools.memory_tools import describe_fact, describe_found, describe_source
 from memory.conversations import Conversations
-from memory.facts import MemoryFull
+from memory.facts import Ended, MemoryFull
 from memory.memory import Memory
 from memory.search import Found, Scope
 
@@ -55,7 +54,7 @@ class MemoryRecall:
         except (TimeoutError, sqlite3.Error) as error:
             log.warning("memory did not answer (%s); going on without", error or "too slow")
             return ()
-        said, ended = list[Found](), dict[str, datetime]()
+        said, ended = list[Found](), dict[str, Ended]()
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 said = await self.conversations.search(text, Scope(), CANDIDATES * bool(count))
@@ -64,7 +63,7 @@ class MemoryRecall:
             said = []
             log.warning("what was said is not searched (%s)", error or "too slow")
         known = {text, *(one.text for fact in facts for one in (fact, *fact.former))}
-        known |= ended.keys()  # a fact tells what held before as that
+        known |= {one.text for one in ended.values()}  # a fact tells what held before as that
         fresh = [
             one for one in said if one.fits and one.text not in known and not is_shown(one.text)
         ]
@@ -73,7 +72,7 @@ class MemoryRecall:
                 MemoryHit(one.id, describe_fact(one), Label(one.label), one.is_owners)
                 for one in facts
             ),
-            *_fit(fresh[:count], session),
+            *_fit(fresh[:count], ended, session),
         )
 
     async def may_find(self, text: str, turn: Turn) -> bool:
@@ -104,7 +103,7 @@ class MemoryRecall:
             log.warning("memory could not keep the reflection of turn %s: %s", turn.id, error)
 
 
-def _fit(said: Sequence[Found], session: str) -> Iterator[MemoryHit]:
+def _fit(said: Sequence[Found], ended: Mapping[str, Ended], session: str) -> Iterator[MemoryHit]:
     """As the model is shown it, up to a budget. What was said elsewhere is private here: others may
     read this session.
     """
@@ -112,7 +111,7 @@ def _fit(said: Sequence[Found], session: str) -> Iterator[MemoryHit]:
     for one in said:
         if space < MIN_CHARS:
             return
-        text = describe_found(one, min(MAX_CHARS, space))
+        text = describe_found(one, min(MAX_CHARS, space), ended.get(one.text))
         space -= len(text)
         is_private = one.private or one.session != session
         yield MemoryHit(one.key, text, Label(one.label), owned=False, private=is_private)

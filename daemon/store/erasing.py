@@ -47,6 +47,8 @@ class WordEraser:
     def __init__(
         self, phrases: Iterable[str], names: Iterable[str], make_digits: Callable[[int], str]
     ) -> None:
+        self._given = (*phrases,), (*names,), make_digits
+        phrases, names, _ = self._given
         others = dict.fromkeys(phrases, FORGOTTEN)
         for name in names:
             digits = make_digits(14)
@@ -57,6 +59,12 @@ class WordEraser:
         self.names = frozenset(map(str.casefold, names))
         self.pattern = re.compile(words, re.IGNORECASE)
         self._no_key = re.compile(rf'(?:{words})(?!\\*":)', re.IGNORECASE)
+
+    def split(self) -> "list[WordEraser]":
+        """One for each phrase, and one for the names."""
+        phrases, names, make = self._given
+        parts = [([one], ()) for one in phrases] + [((), names)] * bool(names)
+        return [WordEraser(*part, make) for part in parts]
 
     def finds(self, text: str) -> bool:
         """One of them stands there."""

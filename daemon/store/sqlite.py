@@ -215,19 +215,20 @@ class SqliteStore:
         """Give free pages back to the disk. What is written meanwhile waits in the queue."""
         await self._do_alone(self._vacuum)
 
-    async def erase(self, words: WordEraser | None = None, *, only_try: bool = False) -> None:
+    async def erase(self, words: WordEraser | None = None, *, only_try: bool = False) -> bool:
         """Put something else in place of these words; then nothing of what was removed is left in
         the file, or in the log of changes beside it. It is read and written anew, which takes some
-        seconds for a gigabyte. Raises NameTaken; with `only_try` nothing is changed.
+        seconds for a gigabyte. Gives whether one of them stood there. Raises NameTaken; with
+        `only_try` nothing is changed.
         """
-        await self._do_alone(lambda: self._erase(words, only_try=only_try))
+        return await self._do_alone(lambda: self._erase(words, only_try=only_try))
 
-    async def _do_alone(self, work: Callable[[], None]) -> None:
+    async def _do_alone(self, work: Callable[[], T]) -> T:
         while self._committing:
             await self.write(_do_nothing)
         self._committing = True
         try:
-            await run_to_completion(self._write_thread._execute(work))
+            return await run_to_completion(self._write_thread._execute(work))
         finally:
             self._finish([], wrote=False)
 
@@ -236,18 +237,19 @@ class SqliteStore:
             self._writer.executescript("PRAGMA auto_vacuum = INCREMENTAL; VACUUM;")
         self._writer.execute("PRAGMA incremental_vacuum").fetchall()
 
-    def _erase(self, words: WordEraser | None, *, only_try: bool) -> None:
+    def _erase(self, words: WordEraser | None, *, only_try: bool) -> bool:
+        found = False
         if words:
             self._writer.execute("BEGIN IMMEDIATE")
             end = "ROLLBACK"
             try:
-                erase_words(self._writer, words)
+                found = erase_words(self._writer, words) > 0
                 end = "ROLLBACK" if only_try else "COMMIT"
             finally:
                 self._writer.execute(end)
-        if only_try:
-            return
-        _run_patiently(self._writer, _rewrite, self._writer)
+        if not only_try:
+            _run_patiently(self._writer, _rewrite, self._writer)
+        return found
 
     async def aclose(self) -> None:
         """Finish what is queued, then close."""

@@ -11,13 +11,14 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from daemon.core import value
+from daemon.core.clock import show_day
 from daemon.core.provenance import find_taint, is_owners_text, list_typed
 from daemon.core.trust import OWNER_NAME, Effect, Label, join_all
 from daemon.core.turn import Turn
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.signature import tool
 from memory.conversations import Conversations
-from memory.facts import ACTIVE, Fact, FactSource, MemoryFull, normalize
+from memory.facts import ACTIVE, Ended, Fact, FactSource, MemoryFull, normalize
 from memory.memory import Memory
 from memory.search import Found, Scope
 
@@ -119,11 +120,11 @@ def describe_source(turn: Turn, label: Label, category: str = "", key: str = "")
 def describe_fact(fact: Fact) -> str:
     """With its date; what held before it is told as what it is (A18)."""
     former = "; ".join(
-        f"no longer, since {one.until:%Y-%m-%d}: {one.text}"
+        f"no longer, since {show_day(one.until)}: {one.text}"
         for one in fact.former[:SHOWN_FORMER]
         if one.until
     )
-    return f"{fact.text} ({fact.at:%Y-%m-%d}{'; ' * bool(former)}{former})"
+    return f"{fact.text} ({show_day(fact.at)}{'; ' * bool(former)}{former})"
 
 
 @tool(effect=Effect.WRITE, idempotent=True, critical=(), public=True)
@@ -209,8 +210,8 @@ async def _recall(
         raise ToolError("query is empty; say what to look for")
     if not (context.turn.is_owners and await memories.is_own(context.session_id)):
         return ToolOutput(NOT_HERE)
-    known = await memories.memory.recall(query, MAX_HITS)
-    facts = [] if scope.speaker else [fact for fact in known if scope.is_then(fact.at)]
+    count = 0 if scope.speaker else MAX_HITS
+    facts = await memories.memory.recall(query, count, since=scope.since, until=scope.until)
     said = await memories.conversations.search(query, scope, MAX_HITS)
     said = [one for one in said if not one.key.startswith(f"{context.turn.id}:")]
     ended = await memories.memory.find_ended([one.text for one in said])
@@ -248,13 +249,14 @@ def is_owners(said: Found) -> bool:
     return said.role == OWNER_NAME
 
 
-def describe_found(one: Found, chars: int, until: datetime | None = None) -> str:
-    """On one line: when, where and by whom it was said, and the words. `until`: when something in
-    it ceased to hold.
+def describe_found(one: Found, chars: int, ended: Ended | None = None) -> str:
+    """On one line: when, where and by whom it was said, and the words; what of them no longer
+    holds.
     """
     words, session = " ".join(one.text.split()), " ".join(one.session.split())
     words = words if len(words) <= chars else f"{words[: max(chars - 2, 0)]} …"
     who = ROLES.get(one.role) or f"another person ({' '.join(one.speaker.split())})"
     mark = "" if one.label == Label.TRUSTED.value else ", from outside"
-    ended = f" (no longer, since {until:%Y-%m-%d})" if until else ""
-    return f"{one.at:%Y-%m-%d}, {session}, {who}{mark}: {words}{ended}"
+    told = f": {ended.text}" if ended and ended.text != one.text else ""
+    former = f" (no longer, since {show_day(ended.until)}{told})" if ended else ""
+    return f"{show_day(one.at)}, {session}, {who}{mark}: {words}{former}"

@@ -14,7 +14,7 @@ from daemon.sessions.inbox import InboxMessage
 from daemon.store.erasing import FORGOTTEN, WordEraser
 from daemon.store.journal import Tx
 from tests.fakes.house import Living, living
-from tests.fakes.openai import FakeOpenAI, by, says
+from tests.fakes.openai import FakeOpenAI, by, gate, says
 
 NAME, NUMBER = "Anna Kern", "4711081542"
 
@@ -209,6 +209,35 @@ async def test_the_answer_that_lists_a_name_leaves_the_journal_once_it_is_sent(
         assert f"{NAME}.txt" in await it.command(f"/forget --person {NAME} {code}")
         await until_gone(tmp_path, NAME)
         await until_settled(it)
+
+
+async def test_a_name_is_gone_for_good_once_what_worked_then_has_ended(tmp_path: Path) -> None:
+    """What began later has not read it, and may go on for days."""
+    ends, never = asyncio.Event(), asyncio.Event()
+    async with FakeOpenAI() as model, living(tmp_path, model) as it:
+        model.script(
+            gate(ends, says("Tea.")), gate(never, says("Done.")), says("No idea.")
+        )
+        first = await it.say(f"What does {NAME} like?", "web:first")
+        await model.asked(1)
+        shown = await it.command(f"/forget --person {NAME}")
+        [code] = re.findall(r"([0-9a-f]{6}) does it", shown)
+        await it.command(f"/forget --person {NAME} {code}")
+        later = await it.say("Count the grains of sand", "web:later")
+        await model.asked(2)
+        ends.set()
+        await it.settled(first)
+        async with asyncio.timeout(20):
+            while (await it.house.memory.list_forgotten()).names:
+                it.house.memory.forgot.set()
+                await asyncio.sleep(0.02)
+        assert NAME not in "".join(list_texts(tmp_path / "journal.db"))
+        row = await it.house.store.read(lambda tx: tx.get_turn(later))
+        assert row and row.ended_at is None
+        await it.ask("And now?", "web:first")
+        assert NAME not in str((await model.asked(3)).body)
+        never.set()
+        await it.settled(later)
 
 
 def test_a_letter_that_only_looks_the_same_breaks_nothing() -> None:

@@ -45,25 +45,31 @@ async def test_a18_what_the_owner_typed_becomes_facts_and_a_new_value_ends_the_o
     """The words are the owner's own: the model only says which, and whose they tell what."""
     await home.ask("I live in Lyon")
     await home.ask("Please tidy my desk")
+    await home.ask("By the way, I live in Lyon, and my bakery is Chez Paul", "zero")
     await say_as_editor(home, "I live in Oslo")
-    await home.until_indexed(6)
+    await home.until_indexed(8)
     home.model.script(choose('{"line": 1, "category": "home", "key": "user.city"}', '{"line": 9}'))
     reply = await command(home, "/memory consolidate")
     asked = str(home.model.requests[-1].body["messages"])
-    assert "Looked through 2 statements of yours and kept 1 of them." in reply
+    assert "Looked through 3 statements of yours and kept 1 of them." in reply
     assert ("I live in Lyon" in asked, "tidy my desk" in asked, "Oslo" in asked) == (
         True,
         True,
         False,
     )
     await home.ask("I have moved to Paris", "two")
-    await home.until_indexed(8)
+    await home.until_indexed(10)
     home.model.script(choose('[{"line": 1, "key": "user.city"}]'))
     await command(home, "/memory consolidate")
     assert "user.city" in str(home.model.requests[-1].body["messages"])
     shown = await home.ask("In which city do I live? Lyon?", "three")
     assert "I have moved to Paris (" in shown and "no longer, since" in shown
     assert "the user: I live in Lyon" not in shown
+    long = await home.ask("Where is my bakery?", "five")
+    assert re.search(
+        r"the user: By the way, I live in Lyon, and my bakery is Chez Paul \(no longer,"
+        r" since 20\d\d-\d\d-\d\d: I live in Lyon\)", long
+    ), long
     home.model.script(calls(("recall", {"query": "Lyon"})), says("Paris."))
     looked = await home.ask("Can you look for Lyon?", "four")
     assert re.search(r"the user: I live in Lyon \(no longer, since 20\d\d-\d\d-\d\d\)", looked)

@@ -364,6 +364,26 @@ async def test_recall_takes_days_and_who_wrote_it(home: Home) -> None:
     assert "since is no day such as 2026-03-05" in await home.ask("Look", "wrong")
 
 
+async def test_days_are_those_of_the_owners_zone_as_asked_and_as_told(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    config = f'{scripted(model.base_url, USERS)}\n[general]\ntimezone = "Pacific/Kiritimati"\n'
+    place = tmp_path / "home"
+    place.mkdir()
+    line = {"id": "1", "session": "chat", "at": "2026-03-10T12:00:00Z", "text": "dentist at nine"}
+    async with running_daemon(place, config) as daemon:
+        home = Home(daemon, model)
+        await daemon.post("/v1/memories/import", lines=[{**line, "sender": "Anna Kern"}])
+        for day, found in (("2026-03-10", False), ("2026-03-11", True)):
+            call = ("recall_others", {"query": "dentist", "since": day, "until": day})
+            find = ("find_tools", {"query": "recall_others"})
+            model.script(calls(find), calls(call), says("x"))
+            await home.ask("Look", day)
+            told = str(model.requests[-1].body["messages"][-1])
+            assert ("2026-03-11, chat, " in told) == found, told
+        assert "- 2026-03-11, chat, " in await command(home, "/memory search dentist")
+
+
 async def test_a_search_without_words_is_told_what_is_missing(home: Home) -> None:
     async with home.daemon.http.get("/v1/memories/search") as answer:
         assert (answer.status, "query: is missing" in await answer.text()) == (400, True)

@@ -14,7 +14,7 @@ from daemon.tools.memory_tools import describe_fact
 from memory.conversations import Conversations
 from memory.facts import FactSource, read_key
 from memory.memory import Memory
-from memory.search import Row, Scope, Utterance
+from memory.search import Scope, Utterance
 from memory.statements import FactChoice
 
 MONDAY = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -47,6 +47,18 @@ async def test_what_holds_is_told_first_and_what_held_before_as_no_longer_so(
             "I have moved to Paris (2026-03-07; no longer, since 2026-03-07: I live in Lyon)"
         )
     assert [fact.text for fact in await memory.facts(5)] == ["I have moved to Paris"]
+
+
+async def test_a_fact_of_another_time_never_takes_the_place_of_one_that_is_asked_for(
+    memory: Memory,
+) -> None:
+    await keep(memory, "The boiler makes a noise at night", "", days=-30)
+    for number in range(40):
+        await keep(memory, f"boiler boiler {number}", "", days=number)
+    found = await memory.recall("boiler", 5, until=MONDAY)
+    assert [one.text for one in found] == ["The boiler makes a noise at night"]
+    found = await memory.recall("boiler", 50, since=MONDAY + timedelta(days=38))
+    assert {one.text for one in found} == {"boiler boiler 38", "boiler boiler 39"}
 
 
 async def test_the_history_of_a_key_is_kept_whatever_comes_first(memory: Memory) -> None:
@@ -132,6 +144,8 @@ async def test_a_text_that_holds_a_statement_that_ended_is_known_and_a_single_wo
     await keep(memory, "I have moved to Paris", "user.city", days=5)
     texts = ["Lyon", "Lyon is fine", "Hi! I live in Lyon, you know", "I have moved to Paris"]
     assert [*await memory.find_ended(texts)] == ["Hi! I live in Lyon, you know", "Lyon"]
+    ended = (await memory.find_ended(texts))["Hi! I live in Lyon, you know"]
+    assert ended == ("I live in Lyon", MONDAY + timedelta(days=5))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +156,7 @@ async def test_a_text_that_holds_a_statement_that_ended_is_known_and_a_single_wo
 def test_who_said_it_is_told_by_whole_words_in_any_script(
     speaker: str, asked: str, theirs: bool
 ) -> None:
-    assert Scope(speaker=asked).holds(Row(1, 1, 0, speaker, 0, 0, 0)) is theirs
+    assert Scope(speaker=asked).is_by(speaker) is theirs
 
 
 def test_what_other_turns_were_shown_is_erased_by_how_it_begins() -> None:

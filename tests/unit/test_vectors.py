@@ -3,8 +3,9 @@
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
@@ -103,6 +104,25 @@ async def test_only_what_may_be_seen_is_found(memory: Conversations, count: int)
     assert await texts(Scope(own=False)) == {theirs, elsewhere}
     assert await texts(Scope(own=False, session="one")) == {theirs}
     assert await texts(Scope(session="one")) == set()
+
+
+@pytest.mark.parametrize("by_words", [True, False])
+async def test_of_one_time_or_person_is_found_however_much_fits_better(
+    memory: Conversations, by_words: bool
+) -> None:
+    """What fits of another time never takes its place."""
+    same = "doctor" if by_words else "physician"
+    later = [replace(say(9000 + one, f"{same} {same}"), key=f"n{one}:1") for one in range(5100 if by_words else WHOLE)]
+    other = [replace(say(2, f"{same} of Joanna"), speaker="Joanna"), say(3, f"the {same} of march")]
+    wanted = replace(say(1, f"the {same} on that day, word1 word2 word3"), speaker="Anna Kern")
+    await (memory.add if by_words else partial(keep, memory))(
+        [wanted, *other, *later, *fill(WHOLE)]
+    )
+    until = BEGAN + timedelta(hours=12)
+    for scope in (Scope(until=until, speaker="anna"), Scope(speaker="anna")):
+        assert [one.text for one in await memory.search("doctor", scope, 5)] == [wanted.text]
+    found = await memory.search("doctor", Scope(until=until), 5)
+    assert {one.text for one in found} == {wanted.text, other[0].text}
 
 
 async def test_what_was_removed_leaves_no_vectors_and_is_not_found(
