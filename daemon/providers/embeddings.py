@@ -1,5 +1,6 @@
 """Texts to vectors, by an OpenAI-compatible server."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 
@@ -29,7 +30,7 @@ class Embeddings(HttpService):
         body = json.dumps({"model": model, "input": [*texts]}).encode()
         try:
             answer = await self.post(self.url, body, read_whole)
-            return _read(answer, len(texts))
+            return await asyncio.to_thread(_read, answer, len(texts))  # it may be some megabytes
         except CallFailed as error:
             raise self.to_provider_error(error) from None  # may echo the key
 

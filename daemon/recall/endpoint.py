@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MAX_WIDTH = 16_384
+PROBE = "hello"
 TEXT_TIMEOUT_S, QUESTION_TIMEOUT_S = 60.0, 1.5  # a turn waits for the vector of its question
 REFUSALS = (ErrorClass.BAD_REQUEST, ErrorClass.CONTEXT_TOO_LONG)
 NEARER = 0.2  # not measured; the cosine of texts that have nothing in common is about 0.1
@@ -55,7 +56,7 @@ class EndpointEmbedder:
 
     async def open(self) -> None:
         """Learn how long its vectors are. Raises EmbedderError."""
-        [one] = await self._embed(self._texts, ["hello"])
+        [one] = await self._embed(self._texts, [PROBE])
         self.kept = one.shape[1] // 8 * 8
         self.name = f"{self._host} {self._model} {self.kept}"
 
@@ -94,7 +95,9 @@ class EndpointEmbedder:
             raise EmbedderError("pip install 'aidaemon[memory]'") from error
         except ProviderError as error:
             refused = error.kind in REFUSALS and error.status in (400, 413, 422)
-            raise (_Refused if refused else EmbedderError)(str(error)) from error
+            # Of what was said nothing stands in a log: the server's words may quote it.
+            told = error if [*texts] == [PROBE] else f"{self._host} answers: {error.kind.value}"
+            raise (_Refused if refused else EmbedderError)(str(told)) from None
         vectors = [np.array([one[: self.kept or MAX_WIDTH]], np.float32) for one in made]
         for one in vectors:
             length = float(np.linalg.norm(one))

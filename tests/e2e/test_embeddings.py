@@ -105,7 +105,9 @@ async def test_a_server_that_fails_or_refuses_a_text_holds_up_neither_answers_no
         assert SAID in await home.ask(ASKED, "three")
         server.broken = True
         assert SAID in await home.ask("My dentist?", "four")
-        assert any("answered by its words alone" in line for line in daemon.log)
+        assert any("answered by its words alone: 127.0.0.1" in line for line in daemon.log)
+    logged = "".join([*daemon.log, *(one.read_text() for one in place.rglob("*.log"))])
+    assert "dentist" not in logged and "unmentionable" not in logged
 
 
 async def test_vectors_that_are_too_short_are_told_and_not_used(

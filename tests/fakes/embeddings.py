@@ -70,9 +70,13 @@ class FakeEmbeddings:
         self.texts += body["input"]
         self.keys.add(request.headers.get("Authorization", ""))
         if self.broken:
-            return web.json_response({"error": {"message": "no room"}}, status=500)
+            return web.json_response(
+                {"error": {"message": f"no room for {body['input']}"}}, status=500
+            )
         if any(self.refused in one for one in body["input"]):
-            return web.json_response({"error": {"message": "too odd"}}, status=400)
+            return web.json_response(
+                {"error": {"message": f"too odd: {body['input']}"}}, status=400
+            )
         vectors = [embed(one, self.width) for one in body["input"]]
         data = [{"index": at, "embedding": one} for at, one in enumerate(vectors)]
         return web.json_response({"data": data[::-1]})
