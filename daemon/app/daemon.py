@@ -334,6 +334,7 @@ class Daemon(ToolOwner):
             loops,
             self.memory,
             self.conversations,
+            self.consent,
             self.schedules,
             self.goals,
             self.owner_sessions,

@@ -40,6 +40,7 @@ from daemon.core.quoted import is_typed
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
 from daemon.core.trust import OWNER, Answer, Label, Person, Right, Role, has_right, label_for_role
 from daemon.loops.engine import LoopEngine
+from daemon.recall.endpoint import EndpointConsent
 from daemon.recall.imports import (
     ImportedLine,
     list_exported,
@@ -85,6 +86,7 @@ class LocalClient(JournalReader, DaemonClient):
     loops: LoopEngine
     memory: Memory
     conversations: Conversations
+    consent: EndpointConsent
     schedules: ScheduleEngine
     goals: GoalEngine
     owner_sessions: OwnerSessions
@@ -249,12 +251,13 @@ class LocalClient(JournalReader, DaemonClient):
 
     async def get_memory_status(self) -> dict[str, object]:
         conversations, model = self.conversations, self.conversations.embedder
-        return {
+        found: dict[str, object] = {
             "rows": await conversations.count(),
             "pending": await conversations.count_unembedded() if model else 0,
             "embedder": conversations.embedder_kind,
             "model": model,
         }
+        return found | ({"asks": self.consent.question} if self.consent.waits else {})
 
     async def export_memories(self, after: int = 0) -> dict[str, object]:
         facts = [] if after else await self.memory.list_with_history(EXPORTED_FACTS)

@@ -411,7 +411,7 @@ class DaemonClient(RunReader):
 
     @Endpoint("GET", "/v1/memories/status", dict, right=Right.MANAGE)
     async def get_memory_status(self) -> dict[str, object]:
-        """How many rows there are, how many wait to be embedded, and by what."""
+        """How many rows there are, how many wait for vectors, by what; what the owner is asked."""
         ...
 
     @Endpoint("GET", "/v1/memories/export", dict, right=Right.MANAGE)

@@ -30,7 +30,7 @@ KEPT = VOCABULARY | {"binds", "cursor", "path", "paths", "pins", "rule", "server
 KEYED = frozenset(("payload", "arguments", "attachments", "limits", "condition", "matcher"))
 # A word begins after what is no letter, or what stands for such in JSON or in an address.
 BEGIN = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4})|(?<=%[0-9a-fA-F]{2}))"
-END = r"(?![^\W_])"
+END = r"(?![^\W_]|[\u0300-\u036f]|\\u03[0-6])"  # an accent goes on with it
 CHANGED = "SELECT kind, version, payload FROM events WHERE payload <> erase_keyed(payload)"
 
 

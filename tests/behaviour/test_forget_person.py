@@ -105,6 +105,11 @@ def test_a_name_goes_in_all_its_forms(word: str, text: str) -> None:
     assert not re.search("strau|zlem|istanbul|jos|雪|u96ea|משה", left, re.IGNORECASE)
 
 
+@pytest.mark.parametrize("text", ["Jose\u0301 here", '"Jose\\u0301 here"'])
+def test_a_name_with_an_accent_is_another_in_whatever_form(text: str) -> None:
+    assert WordEraser((), ["Jose"], lambda count: "1" * count).erase(text) == text
+
+
 def test_a_count_in_json_is_no_id() -> None:
     erase = WordEraser((), ["4711"], lambda count: "1" * count).erase_keyed
     other = f"9{'1' * 14}"

@@ -61,10 +61,12 @@ async def test_nothing_is_sent_before_the_owners_yes_and_then_meaning_finds_it(
         assert "dentist" not in await home.ask(ASKED, "two")
         for text in ("/status", "/memory embed example.org"):
             assert f"/memory embed {server.host} allows it" in await command(home, text)
+        asked = await daemon.get("/v1/memories/status")
+        assert f"/memory embed {server.host} allows it" in str(asked)
         assert server.texts == []
         assert "from now on" in await command(home, f"/memory embed {server.host}")
         status = await until_embedded(home)
-        assert status["model"] == f"{server.host} small 1024"
+        assert status["model"] == f"{server.host} small 1024" and "asks" not in status
         assert any(SAID in one for one in server.texts)
         assert server.keys == {"Bearer key-of-the-endpoint"}
         assert SAID in await home.ask(ASKED, "three")
