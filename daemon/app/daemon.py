@@ -72,6 +72,7 @@ from daemon.store.pruning import keep_pruning
 from daemon.tools.base import Tool
 from daemon.tools.config_tools import config_tools
 from daemon.tools.criteria_checks import CriteriaChecker
+from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.memory_tools import OwnersMemory
@@ -90,6 +91,7 @@ from memory.embedder import ColBert, Embedder, EmbedderError
 from memory.memory import Memory
 
 # The events of every turn.
+MAX_FILE_CHARS = 40_000  # and about a quarter of the window: a token has four
 FIRST_EVENTS = ("UserSaid", "Classified", "ModelAsked", "ModelReplied", "TurnEnded")
 
 
@@ -142,7 +144,7 @@ class Daemon(ToolOwner):
             TurnPreparer(agents, self.recall),
             self.budgets,
             self.subagents,
-            AttachmentDownloader(self.channel_states, InboxFolder(self.paths.inbox)),
+            self._make_downloader(),
         )
         self.loops = LoopEngine(
             store,
@@ -392,6 +394,15 @@ class Daemon(ToolOwner):
             await self.ready.wait()
             with suppress(ProviderError):
                 await choice.provider.complete(choice.model, replace(request, max_tokens=1))
+
+    def _make_downloader(self) -> AttachmentDownloader:
+        return AttachmentDownloader(
+            self.channel_states,
+            InboxFolder(self.paths.inbox),
+            DocumentReader(self.sandbox),
+            self.redactor.redact_text,
+            min(MAX_FILE_CHARS, self.config.agent.context_window),
+        )
 
     def _is_channel_up(self, channel: str) -> bool:
         state = self.channel_states.get(channel)

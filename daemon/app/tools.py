@@ -25,6 +25,7 @@ from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import RESERVED_FOLDERS
+from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.layers.runs_later import runs_later
 from daemon.tools.mcp.pins import PinStore
@@ -172,6 +173,7 @@ class ToolOwner:
             terminal=terminal,
             files=self.files,
             memories=memory,
+            documents=DocumentReader(sandbox),
             more=[*self._make_own_tools(), *load_tools(), *more, *self.overrides.tools],
         )
         self.rules = RuleSet(self.registry)

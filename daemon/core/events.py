@@ -239,8 +239,9 @@ class UserSaid:
     `label` is that of the words themselves, `before` that of what the model is shown from earlier
     turns. `composed` words are no person's: another agent wrote them, or they hold what one said.
     `role`: of the person behind them: only an owner's words are the owner's. `files` tells of its
-    files; `named`: by a stranger perhaps. `quoted`: parts that are nobody's order. `outcomes`: ends
-    of messages to others, `settled` their ids. `private`: what of the owner's may stand in it.
+    files; `named`: with a stranger's words perhaps. `quoted`: parts that are nobody's order.
+    `outcomes`: ends of messages to others, `settled` their ids. `private`: what of the owner's may
+    stand in it.
     """
 
     text: str

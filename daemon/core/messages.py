@@ -68,6 +68,16 @@ class Message:
 
 
 @value
+class FetchedFiles:
+    """The files of a message, as the model is told of them. `says`: what they say is told, too, and
+    that is nobody's order.
+    """
+
+    text: str = ""
+    says: bool = False
+
+
+@value
 class ToolSpec:
     """A tool as the model is shown it; `parameters` is a JSON schema."""
 

@@ -3,16 +3,21 @@ each.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 
 from channels.base import ChannelError, RetryLater
 from channels.message import Attachment
 from daemon.core import value
+from daemon.core.messages import FetchedFiles
 from daemon.core.rows import InboxRow
 from daemon.outbox.channel_supervisor import ChannelState
+from daemon.tools.documents.reader import DocumentReader, UnreadableDocument
 from daemon.tools.workspace.inbox_folder import (
     FileTooBig,
     InboxFolder,
+    IncomingFile,
     attachments_from_json,
     describe_missing_file,
     describe_saved_file,
@@ -20,6 +25,9 @@ from daemon.tools.workspace.inbox_folder import (
     make_unique_names,
 )
 
+CUT = "[{name} goes on: {shown:,} of {chars:,} characters; read_file shows all]"
+END = "[end of {name}]"
+LEAST_CHARS = 200
 GONE = "its channel is not connected now"
 PAUSES, LONGEST_PAUSE = (0.0, 1.0, 5.0), 30.0
 
@@ -32,15 +40,48 @@ class AttachmentDownloader:
 
     channels: Mapping[str, ChannelState]
     inbox: InboxFolder
+    documents: DocumentReader
+    redact: Callable[[str], str]
+    max_chars: int
 
-    async def __call__(self, row: InboxRow) -> str:
-        """A line for each file."""
+    async def __call__(self, row: InboxRow) -> FetchedFiles:
+        """A line for each file, and what it says, up to `max_chars` of all."""
         files = attachments_from_json(row.attachments)
         names = make_unique_names(file.name for file in files)
-        pairs = zip(files, names, strict=True)
-        return "\n".join([await self._fetch(row, file, name) for file, name in pairs])
+        lines, space = list[str](), self.max_chars
+        for file, name in zip(files, names, strict=True):
+            found = await self._fetch(row, file, name)
+            if isinstance(found, str):
+                lines.append(found)
+                continue
+            line, used = await self._show(found, file.mime, space)
+            lines.append(line)
+            space -= used
+        return FetchedFiles("\n".join(lines), space < self.max_chars)
 
-    async def _fetch(self, row: InboxRow, file: Attachment, name: str) -> str:
+    async def _show(self, file: IncomingFile, mime: str, space: int) -> tuple[str, int]:
+        """How the model hears of it, with its text, and how much that is."""
+        told, name = partial(describe_saved_file, file.path, mime, file.size), Path(file.path).name
+        try:
+            data = await asyncio.to_thread(self.inbox.read, file.path)
+            document = await self.documents.read(data, max(space, 1))
+        except UnreadableDocument as error:
+            return told(f"its text is not here: {error}"), 0
+        except OSError as error:
+            return told(f"it cannot be read: {error.strerror or error}"), 0
+        if document is None or not document.chars:
+            return told("" if document is None else "it is empty"), 0
+        pages = f"{document.pages} pages; " if document.pages > 1 else ""
+        if space < LEAST_CHARS:
+            return told(f"{pages}read_file shows its text"), 0
+        is_cut = document.chars > len(document.text)
+        end = CUT.format(name=name, shown=len(document.text), chars=document.chars)
+        end = end if is_cut else END.format(name=name)
+        text = self.redact(document.text)
+        return f"{told(f'{pages}its text:')}\n{text}\n{end}", len(document.text)
+
+    async def _fetch(self, row: InboxRow, file: Attachment, name: str) -> str | IncomingFile:
+        """The file that was saved; else why not."""
         if (state := self.channels.get(row.channel)) is None:
             return describe_missing_file(name, GONE)
         channel, why, wanted = state.channel, GONE, 0.0
@@ -52,7 +93,7 @@ class AttachmentDownloader:
             try:
                 async with self.inbox.create(name, day, row.turn, limit) as place:
                     await channel.download(file, place)
-                return describe_saved_file(place.path, file.mime, place.size)
+                return place
             except RetryLater as error:
                 why, wanted = str(error), error.after_s
             except (ChannelError, FileTooBig) as error:

@@ -14,6 +14,7 @@ from daemon.core.errors import ConfigError
 from daemon.core.events import Limits, MemoryHit, UserSaid
 from daemon.core.messages import (
     MAIL,
+    FetchedFiles,
     MessageRole,
     describe_message,
     score_importance,
@@ -34,6 +35,8 @@ UNCONFIRMED = "not confirmed as sent; the owner was told why"
 UNREAD = "not delivered, as far as is known: nobody may have read it"
 OUTCOMES = "[Since your turn before:\n{lines}]"
 
+NO_FILES = FetchedFiles()
+
 
 @value
 class TurnPreparer:
@@ -47,7 +50,7 @@ class TurnPreparer:
         session: SessionRow,
         row: InboxRow,
         history: History,
-        files: str = "",
+        files: FetchedFiles = NO_FILES,
         child: ChildRow | None = None,
         parent_spec: TurnSpec | None = None,
         settled: Sequence[tuple[OutboxRow, bool]] = (),
@@ -67,7 +70,7 @@ class TurnPreparer:
                 spec, limits = _inherit(spec, parent_spec, child.depth), child.limits
             elif row.body.startswith(PLAN_WORD):
                 spec = replace(spec, plan_first=True)
-            intent = None if files else classify_by_rules(row.body)
+            intent = None if files.text else classify_by_rules(row.body)
             if intent is not Intent.TRIVIAL and row.role == OWNER_NAME:
                 memories = tuple(await self.recall(row.body, session.id, history.window.shows))
         if history.reflection and intent is not Intent.TRIVIAL:
@@ -85,13 +88,16 @@ class TurnPreparer:
             history.label,
             composed=row.composed,
             role=row.role,
-            files=files,
+            files=files.text,
             quoted=row.quoted,
             outcomes=describe_outcomes(settled) if settled else "",
             settled=tuple(f"{one.turn}/{one.part}" for one, _ in settled),
             private=join_sources((history.private, row.private)),
-            named=bool(row.attachments)
-            and any(one.named for one in attachments_from_json(row.attachments)),
+            named=files.says
+            or (
+                bool(row.attachments)
+                and any(one.named for one in attachments_from_json(row.attachments))
+            ),
         )
         return event, error
 

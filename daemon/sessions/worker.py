@@ -32,6 +32,7 @@ from daemon.core.events import (
     UserSaid,
 )
 from daemon.core.labels import find_label, find_private
+from daemon.core.messages import FetchedFiles
 from daemon.core.provenance import TrustContext
 from daemon.core.rows import GOAL_CHANNEL, NO_ROOT, ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.trust import Label, Role
@@ -54,13 +55,11 @@ QUARANTINE_NOTICE = (
     " is affected. `aidaemon show {turn}` shows how far it came; rephrase it to try again."
 )
 FETCH_TIMEOUT_S = 120.0
-FETCH_TIMED_OUT = (
-    "[The files of this message could not be fetched in time. They can be sent again.]"
-)
+FETCH_TIMED_OUT = "[The files of this message could not be fetched in time. Send them again.]"
 FETCH_STOPPED = "[The files of this message were not fetched: it was stopped.]"
 LOOP_PREFIX = "loop:"
 PROCESS = str(os.getpid())
-FetchFiles = Callable[[InboxRow], Awaitable[str]]
+FetchFiles = Callable[[InboxRow], Awaitable[FetchedFiles]]
 
 
 @dataclass(slots=True)
@@ -267,7 +266,7 @@ class SessionWorker:
         await self.manager.finish_children(turn_id)
 
     async def _begin(self, row: InboxRow) -> None:
-        manager, files = self.manager, ""
+        manager, files = self.manager, FetchedFiles()
         if row.attachments and row.turn not in self.cancels:
             control = self.fetching[row.turn] = TurnControl(asyncio.get_running_loop().time)
             try:
@@ -493,8 +492,8 @@ class SessionWorker:
 
 async def fetch_files(
     row: InboxRow, fetch: FetchFiles, control: TurnControl, timeout_s: float = FETCH_TIMEOUT_S
-) -> str:
+) -> FetchedFiles:
     """Bounded in time. The message stays in the queue meanwhile: a crash loses nothing."""
     async with control.time_limit(timeout_s):
         return await fetch(row)
-    return FETCH_STOPPED if control.cancel_reason else FETCH_TIMED_OUT
+    return FetchedFiles(FETCH_STOPPED if control.cancel_reason else FETCH_TIMED_OUT)

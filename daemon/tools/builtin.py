@@ -15,6 +15,7 @@ from daemon.tools.basic import (
 )
 from daemon.tools.calculate import calculate
 from daemon.tools.config import ToolsConfig
+from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.memory_tools import OwnersMemory, forget, recall, recall_others, remember
 from daemon.tools.plan_tool import plan_tool
 from daemon.tools.registry import ToolRegistry
@@ -23,7 +24,7 @@ from daemon.tools.shell.tool import Shell, shell_tool
 from daemon.tools.signature import bind
 from daemon.tools.workspace.edits import delete_line, edit_file, write_file
 from daemon.tools.workspace.file_store import FileStore, copy_file, move_file
-from daemon.tools.workspace.files import SearchScope, list_dir, read_file, search_files
+from daemon.tools.workspace.files import FileReader, SearchScope, list_dir, read_file, search_files
 from daemon.tools.workspace.git_commit import Committer, git_commit
 from memory.memory import Memory
 
@@ -34,6 +35,7 @@ def build_tools(
     terminal: Shell,
     files: FileStore,
     memories: OwnersMemory,
+    documents: DocumentReader,
     more: Sequence[Tool] = (),
 ) -> ToolRegistry:
     """The built-in tools and `more`, as the config enables them.
@@ -44,6 +46,7 @@ def build_tools(
     committer = Committer(files, terminal.sandbox, scope, terminal.protected)
     parts: dict[type, object] = {
         FileStore: files,
+        FileReader: FileReader(files, documents),
         SearchScope: scope,
         Committer: committer,
         Memory: memories.memory,

@@ -15,6 +15,7 @@ from daemon.agent.turn_control import TurnControl
 from daemon.app.config import load_config
 from daemon.app.daemon import open_daemon
 from daemon.core.events import UserSaid
+from daemon.core.messages import FetchedFiles
 from daemon.core.provenance import Origin, collect_texts, find_taint
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Label
@@ -36,7 +37,11 @@ Fetch = Callable[[InboxRow], Awaitable[str]]
 
 def connect(it: Living, fetch: Fetch) -> None:
     """What the house does when it has channels."""
-    it.house.sessions.fetch = fetch
+
+    async def fetch_files(row: InboxRow) -> FetchedFiles:
+        return FetchedFiles(await fetch(row))
+
+    it.house.sessions.fetch = fetch_files
 
 
 @asynccontextmanager
@@ -199,11 +204,11 @@ async def test_E7_a_stop_does_not_wait_for_a_slow_file(tmp_path: Path, model: Fa
 
 
 async def test_a_file_that_never_comes_holds_up_nobody_for_long() -> None:
-    async def hangs(row: InboxRow) -> str:
+    async def hangs(row: InboxRow) -> FetchedFiles:
         await asyncio.Event().wait()
-        return ""
+        return FetchedFiles()
 
-    async def slow_itself(row: InboxRow) -> str:
+    async def slow_itself(row: InboxRow) -> FetchedFiles:
         raise TimeoutError("the platform's own")
 
     row = InboxRow(
@@ -220,7 +225,8 @@ async def test_a_file_that_never_comes_holds_up_nobody_for_long() -> None:
         attachments="[{}]",
     )
     control = TurnControl(asyncio.get_running_loop().time)
-    assert "could not be fetched in time" in await fetch_files(row, hangs, control, 0.01)
+    found = await fetch_files(row, hangs, control, 0.01)
+    assert "could not be fetched in time" in found.text
     with pytest.raises(TimeoutError, match="own"):
         await fetch_files(row, slow_itself, control)
 

@@ -11,6 +11,7 @@ from channels.message import Attachment, InboundMessage, UnreadableUpdate
 from daemon.access.directory import Directory, person_name
 from daemon.app.daemon import Daemon
 from daemon.core.events import Stop
+from daemon.core.messages import FetchedFiles
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Role
 from daemon.gateway.host import MAX_RAW_CHARS
@@ -179,10 +180,10 @@ async def test_what_is_about_to_begin_when_its_sender_is_removed_is_not_worked_o
 ) -> None:
     fetching = asyncio.Event()
 
-    async def slowly(row: InboxRow) -> str:
+    async def slowly(row: InboxRow) -> FetchedFiles:
         fetching.set()
         await asyncio.sleep(NEVER)
-        return ""
+        return FetchedFiles()
 
     async with at_home(tmp_path, model, channel) as house:
         house.sessions.fetch = slowly

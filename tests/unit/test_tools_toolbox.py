@@ -12,6 +12,7 @@ from daemon.core.trust import Effect, Label
 from daemon.tools.basic import current_time
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import ShellConfig, ToolsConfig
+from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.memory_tools import OwnersMemory
 from daemon.tools.registry import CORE_TOOLS, ToolRegistry
 from daemon.tools.shell.safe_commands import READ_ONLY
@@ -48,6 +49,7 @@ async def house(tmp_path: Path, config: ToolsConfig | None = None) -> tuple[Tool
     tools = build_tools(
         config=config,
         terminal=terminal,
+        documents=DocumentReader(terminal.sandbox),
         files=files,
         memories=OwnersMemory(memory, await Conversations.open(memory.database), is_own),
         more=bind([send_mail], {}),

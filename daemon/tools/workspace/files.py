@@ -18,6 +18,7 @@ from daemon.core.trust import Effect, join_all, join_sources
 from daemon.core.turn_spec import check_pattern
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import is_protected
+from daemon.tools.documents.reader import BEGINS, DocumentReader, UnreadableDocument
 from daemon.tools.shell.process import exchange
 from daemon.tools.signature import tool
 from daemon.tools.workspace.file_store import FileStore
@@ -30,6 +31,7 @@ MAX_SEARCH_HITS = 100
 MAX_LIST_ENTRIES = 300
 PAGE_RESERVE = 120
 BINARY_CHECK_BYTES = 8192
+MAX_DOCUMENT_CHARS = 2_000_000
 # A regular expression can take for ever and blocks the interpreter; only a child can be killed.
 MATCHER = """
 import json, re, sys
@@ -130,13 +132,40 @@ class SearchScope:
         )
 
 
+@value
+class FileReader:
+    """The workspace, and what reads documents in it."""
+
+    files: FileStore
+    documents: DocumentReader
+
+
 @tool(effect=Effect.READ, parallel=True, paths=("path",), evidence="read")
-async def read_file(files: FileStore, path: str, offset: int = 0, limit: int = 0) -> ToolOutput:
+async def read_file(reader: FileReader, path: str, offset: int = 0, limit: int = 0) -> ToolOutput:
     """Read a text file; offset and limit count lines."""
-    space = files.workspace.max_chars - PAGE_RESERVE
-    convert = partial(_format_page, path=path, offset=max(offset, 1), limit=limit, space=space)
-    text, label, holds = await files.read(path, convert)
-    return ToolOutput(text, label=label, holds=holds)
+    space = reader.files.workspace.max_chars - PAGE_RESERVE
+    show = partial(_format_page, path=path, offset=max(offset, 1), limit=limit, space=space)
+
+    def convert(data: bytes) -> str | bytes:
+        return data if is_binary(data) else show(data.decode("utf-8", "replace"))
+
+    found, label, holds = await reader.files.read(path, convert)
+    if isinstance(found, bytes):
+        found = await asyncio.to_thread(show, await _read_document(reader.documents, found, path))
+    return ToolOutput(found, label=label, holds=holds)
+
+
+async def _read_document(documents: DocumentReader, data: bytes, path: str) -> str:
+    try:
+        document = await documents.read(data, MAX_DOCUMENT_CHARS)
+    except UnreadableDocument as error:
+        raise ToolError(f"{path}: {error}") from error
+    if document is None:
+        raise ToolError(
+            f"{path}: a binary file of {len(data)} bytes; use shell to look into it"
+            " (copy_file first, from inbox)"
+        )
+    return document.text
 
 
 @tool(effect=Effect.READ, parallel=True, paths=("path",))
@@ -186,13 +215,12 @@ async def search_files(
     return ToolOutput(text, label=label, holds=holds)
 
 
-def _format_page(data: bytes, path: str, offset: int, limit: int, space: int) -> str:
-    if b"\0" in data[:BINARY_CHECK_BYTES]:
-        raise ToolError(
-            f"{path}: a binary file of {len(data)} bytes; use shell to look into it"
-            " (copy_file first, from inbox)"
-        )
-    text = data.decode("utf-8", "replace")
+def is_binary(data: bytes) -> bool:
+    """No text, or a document that holds some."""
+    return b"\0" in data[:BINARY_CHECK_BYTES] or data.startswith(BEGINS)
+
+
+def _format_page(text: str, path: str, offset: int, limit: int, space: int) -> str:
     if not text:
         return "(the file is empty)"
     lines = text.removesuffix("\n").split("\n")

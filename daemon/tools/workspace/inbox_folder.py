@@ -22,7 +22,7 @@ from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import AidaemonError
 from daemon.core.quoted import normalize
-from daemon.tools.workspace.fs import CREATE_FLAGS, DIRECTORY_FLAGS
+from daemon.tools.workspace.fs import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, open_beneath
 
 INBOX = "inbox"
 UNFINISHED_SUFFIX = ".part"
@@ -83,6 +83,12 @@ class InboxFolder:
                     os.unlink(temp, dir_fd=folder)
         finally:
             os.close(folder)
+
+    def read(self, path: str) -> bytes:
+        """What a file of that path, as tools call it, holds. Raises OSError."""
+        steps = path.split("/")[1:]
+        with os.fdopen(open_beneath(self.root, steps, READ_FLAGS), "rb") as file:
+            return file.read()
 
     def remove_unfinished(self) -> None:
         """Delete what an earlier daemon did not finish; before anything new arrives."""
@@ -145,11 +151,11 @@ def make_unique_names(names: Iterable[str]) -> list[str]:
     return found
 
 
-def describe_saved_file(path: str, mime: str, size: int) -> str:
-    """How the model hears of a file that was saved."""
+def describe_saved_file(path: str, mime: str, size: int, more: str = "") -> str:
+    """How the model hears of a file that was saved; `more` about what is in it."""
     kind = mime.partition(";")[0].strip()
     shown = f"{kind}, " if MIME_TYPE.fullmatch(kind) else ""
-    return f"[file: {path}, {shown}{format_size(size)}]"
+    return f"[file: {path}, {shown}{format_size(size)}{'; ' * bool(more)}{more}]"
 
 
 def describe_missing_file(name: str, why: str) -> str:

@@ -1,0 +1,76 @@
+"""The text of documents: PDF, office files, pages, e-books (G1). A child process with few rights
+reads them; without the extra `files`, or without a sandbox, none does.
+"""
+
+import json
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from daemon.core import value
+from daemon.core.errors import AidaemonError
+from daemon.tools.shell.process import exchange
+from daemon.tools.shell.sandbox import Sandbox
+
+EXTRACT_SCRIPT = Path(__file__).with_name("text_extract.py")
+EXTRACT_S = 30.0
+MAX_DOCUMENT_BYTES = 50_000_000
+BEGINS = (b"%PDF-", b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"{\\rtf")  # and old office files
+NO_EXTRA = "pip install 'aidaemon[files]' is needed to read it"
+NO_SANDBOX = "no sandbox works on this machine, so no document is read (aidaemon doctor)"
+TOO_MUCH = "it takes too much time or memory to read"
+
+
+class UnreadableDocument(AidaemonError):
+    """The message says why, as in "it has a password"."""
+
+
+@value
+class DocumentText:
+    """`chars`: the length of the text before it was cut; `pages`: how many have a number in it."""
+
+    text: str
+    chars: int
+    pages: int = 0
+
+
+@value
+class DocumentReader:
+    """Reads what a file says."""
+
+    sandbox: Sandbox
+
+    async def read(self, data: bytes, max_chars: int) -> DocumentText | None:
+        """Plain text as it is, a document's text in the order of reading; None for what has none,
+        such as an archive. Raises UnreadableDocument.
+        """
+        plain = _decode(data)
+        if plain is not None:
+            return DocumentText(plain[:max_chars], len(plain))
+        if not find_spec("kreuzberg") or self.sandbox.kind == "none":
+            if not data.startswith(BEGINS):
+                return None
+            raise UnreadableDocument(NO_SANDBOX if find_spec("kreuzberg") else NO_EXTRA)
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise UnreadableDocument(TOO_MUCH)
+        command = [sys.executable, "-I", str(EXTRACT_SCRIPT), str(max_chars)]
+        output = await exchange(self.sandbox.wrap_own(command, EXTRACT_SCRIPT), data, EXTRACT_S)
+        if output is None:
+            raise UnreadableDocument(TOO_MUCH)
+        found = json.loads(output)
+        if (why := found.get("why")) is not None:
+            if why:
+                raise UnreadableDocument(why)
+            return None
+        return DocumentText(**found)
+
+
+def _decode(data: bytes) -> str | None:
+    """What is text already; a page of HTML is a document."""
+    start = data[:1024].lstrip().lower()
+    if b"\0" in data or start.startswith((*BEGINS, b"<!doctype html", b"<html")):
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
