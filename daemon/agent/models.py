@@ -145,10 +145,11 @@ async def log_retry(event: ModelRetried) -> None:
 
 @value
 class RedactingChain:
-    """A provider chain whose every word is redacted."""
+    """A provider chain whose every word is redacted. `fill` puts pictures into a request."""
 
     chain: ProviderChain
     redactor: Redactor
+    fill: Callable[[ModelRequest], Awaitable[ModelRequest]]
 
     async def complete(
         self,
@@ -162,10 +163,11 @@ class RedactingChain:
         """The reply of the first route that answers. Texts come as the model wrote them. Raises
         ProviderError.
         """
-        redactor = self.redactor
+        redactor, has_pictures = self.redactor, False
         texts = [tool.description for tool in request.tools]
         for message in request.messages:
             texts.append(message.text)
+            has_pictures = has_pictures or bool(message.pictures)
             texts += [call.arguments for call in message.calls]
             if message.native:
                 texts.append(message.native.blocks)
@@ -176,6 +178,7 @@ class RedactingChain:
             )
             tools = redactor.redact_value(request.tools)
             request = replace(request, messages=messages, tools=tools)
+        request = await self.fill(request) if has_pictures else request
 
         async def retry(event: ModelRetried) -> None:
             await on_retry(redactor.redact_value(event))

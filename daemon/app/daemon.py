@@ -72,6 +72,7 @@ from daemon.store.pruning import keep_pruning
 from daemon.tools.base import Tool
 from daemon.tools.config_tools import config_tools
 from daemon.tools.criteria_checks import CriteriaChecker
+from daemon.tools.documents.pictures import PictureLoader, PictureReducer
 from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
@@ -249,7 +250,9 @@ class Daemon(ToolOwner):
             window=config.agent.context_window,
             max_tokens=config.provider.max_tokens or None,
         )
-        chain = RedactingChain(ProviderChain(sleep=asyncio.sleep, prices=prices), self.redactor)
+        pictures = PictureLoader(InboxFolder(self.paths.inbox))
+        asked = ProviderChain(sleep=asyncio.sleep, prices=prices)
+        chain = RedactingChain(asked, self.redactor, pictures.fill)
         stops = StopStats()
         await stops.load(self.store, list(self.agents.names()))
         self.adaptations = Adaptations(clock.monotonic)
@@ -400,6 +403,7 @@ class Daemon(ToolOwner):
             self.channel_states,
             InboxFolder(self.paths.inbox),
             DocumentReader(self.sandbox),
+            PictureReducer(self.sandbox),
             self.redactor.redact_text,
             min(MAX_FILE_CHARS, self.config.agent.context_window),
         )

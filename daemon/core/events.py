@@ -9,7 +9,7 @@ from dataclasses import field
 from datetime import datetime
 
 from daemon.core import value
-from daemon.core.messages import MessageQueued, Native, RequestAdapted, ToolCall, Usage
+from daemon.core.messages import MessageQueued, Native, Picture, RequestAdapted, ToolCall, Usage
 from daemon.core.quoted import Spans
 from daemon.core.trust import (
     ANOTHER_AGENT,
@@ -240,8 +240,7 @@ class UserSaid:
     turns. `composed` words are no person's: another agent wrote them, or they hold what one said.
     `role`: of the person behind them: only an owner's words are the owner's. `files` tells of its
     files; `named`: with a stranger's words perhaps. `quoted`: parts that are nobody's order.
-    `outcomes`: ends of messages to others, `settled` their ids. `private`: what of the owner's may
-    stand in it.
+    `outcomes`: ends of messages to others, `settled` their ids. `private`: what it may tell.
     """
 
     text: str
@@ -262,6 +261,7 @@ class UserSaid:
     settled: tuple[str, ...] = ()
     private: Sources = ()
     named: bool = False
+    pictures: tuple[Picture, ...] = ()
 
     @property
     def full_text(self) -> str:

@@ -50,6 +50,17 @@ class Native:
 
 
 @value
+class Picture:
+    """A picture beside a text. `path`: as tools call it; `data`: in base64, "" until a model is
+    asked.
+    """
+
+    path: str
+    mime: str
+    data: str = ""
+
+
+@value
 class Message:
     """One entry of a conversation. A TOOL message answers the call with the same `provider_id` just
     before it.
@@ -65,6 +76,7 @@ class Message:
     is_error: bool = False
     label: Label = Label.TRUSTED
     native: Native | None = None
+    pictures: tuple[Picture, ...] = ()
 
 
 @value
@@ -75,6 +87,7 @@ class FetchedFiles:
 
     text: str = ""
     says: bool = False
+    pictures: tuple[Picture, ...] = ()
 
 
 @value
@@ -141,6 +154,18 @@ class RequestAdapted:
     parameters: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     history: str = ""
+
+
+# Left out of a request: the model does not see pictures.
+UNSEEN = "pictures"
+
+
+def describe_unseen(message: Message) -> str:
+    """Its text, for a model that does not see pictures."""
+    count = len(message.pictures)
+    what = "A picture is" if count == 1 else f"{count} pictures are"
+    note = f"[{what} not shown: you do not see pictures. Say so if it matters.]"
+    return f"{message.text}\n{note}" if count else message.text
 
 
 # The embedded model says of its own reply that it only tells what it will do.

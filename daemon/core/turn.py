@@ -369,7 +369,9 @@ class Turn:
                 if event.memories:  # the same bytes in every later prompt
                     lines = "\n".join(f"- {hit.text}" for hit in event.memories)
                     text = f"<memory>\n{lines}\n</memory>\n{text}"
-                self.messages.append(Message(MessageRole.USER, text, label=event.own_label))
+                self.messages.append(
+                    Message(MessageRole.USER, text, label=event.own_label, pictures=event.pictures)
+                )
             case Steered(text=text):
                 self.roles.add(event.role)
                 if self.awaiting_verdict and self.reply and self.reply.text:

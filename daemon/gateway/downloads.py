@@ -10,9 +10,10 @@ from pathlib import Path
 from channels.base import ChannelError, RetryLater
 from channels.message import Attachment
 from daemon.core import value
-from daemon.core.messages import FetchedFiles
+from daemon.core.messages import FetchedFiles, Picture
 from daemon.core.rows import InboxRow
 from daemon.outbox.channel_supervisor import ChannelState
+from daemon.tools.documents.pictures import PICTURE_MIME, PictureReducer, is_picture
 from daemon.tools.documents.reader import DocumentReader, UnreadableDocument
 from daemon.tools.workspace.inbox_folder import (
     FileTooBig,
@@ -28,6 +29,7 @@ from daemon.tools.workspace.inbox_folder import (
 CUT = "[{name} goes on: {shown:,} of {chars:,} characters; read_file shows all]"
 END = "[end of {name}]"
 LEAST_CHARS = 200
+SHOWN_ENDING = ".shown.jpg"
 GONE = "its channel is not connected now"
 PAUSES, LONGEST_PAUSE = (0.0, 1.0, 5.0), 30.0
 
@@ -41,6 +43,7 @@ class AttachmentDownloader:
     channels: Mapping[str, ChannelState]
     inbox: InboxFolder
     documents: DocumentReader
+    reducer: PictureReducer
     redact: Callable[[str], str]
     max_chars: int
 
@@ -48,27 +51,49 @@ class AttachmentDownloader:
         """A line for each file, and what it says, up to `max_chars` of all."""
         files = attachments_from_json(row.attachments)
         names = make_unique_names(file.name for file in files)
-        lines, space = list[str](), self.max_chars
+        lines, pictures, space = list[str](), list[Picture](), self.max_chars
         for file, name in zip(files, names, strict=True):
             found = await self._fetch(row, file, name)
             if isinstance(found, str):
                 lines.append(found)
                 continue
-            line, used = await self._show(found, file.mime, space)
+            try:
+                data = await asyncio.to_thread(self.inbox.read, found.path)
+                if is_picture(data):
+                    line, *made = await self._keep_picture(row, name, found, file.mime, data)
+                    pictures += made
+                else:
+                    line, used = await self._show(found, file.mime, data, space)
+                    space -= used
+            except OSError as error:
+                line = describe_missing_file(name, f"it cannot be kept: {error.strerror or error}")
             lines.append(line)
-            space -= used
-        return FetchedFiles("\n".join(lines), space < self.max_chars)
+        says = space < self.max_chars or bool(pictures)
+        return FetchedFiles("\n".join(lines), says, tuple(pictures))
 
-    async def _show(self, file: IncomingFile, mime: str, space: int) -> tuple[str, int]:
+    async def _keep_picture(
+        self, row: InboxRow, name: str, file: IncomingFile, mime: str, data: bytes
+    ) -> tuple[str, *tuple[Picture, ...]]:
+        """How the model hears of it; and the picture as it is shown, where it can be."""
+        told = partial(describe_saved_file, file.path, mime, file.size)
+        try:
+            made = await self.reducer.reduce(data)
+        except UnreadableDocument as error:
+            return (told(f"it is not shown: {error}"),)
+        day, shown = row.received_at.date(), f"{name}{SHOWN_ENDING}"
+        async with self.inbox.create(shown, day, row.turn, len(made)) as place:
+            place.write(made)
+        return told("shown beside this"), Picture(place.path, PICTURE_MIME)
+
+    async def _show(
+        self, file: IncomingFile, mime: str, data: bytes, space: int
+    ) -> tuple[str, int]:
         """How the model hears of it, with its text, and how much that is."""
         told, name = partial(describe_saved_file, file.path, mime, file.size), Path(file.path).name
         try:
-            data = await asyncio.to_thread(self.inbox.read, file.path)
             document = await self.documents.read(data, max(space, 1))
         except UnreadableDocument as error:
             return told(f"its text is not here: {error}"), 0
-        except OSError as error:
-            return told(f"it cannot be read: {error.strerror or error}"), 0
         if document is None or not document.chars:
             return told("" if document is None else "it is empty"), 0
         pages = f"{document.pages} pages; " if document.pages > 1 else ""

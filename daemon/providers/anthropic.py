@@ -267,6 +267,9 @@ class _History:
                     self._append("user", result)
                 case _:
                     self._append("user", _text_block(message.text))
+                    for one in message.pictures:
+                        source = {"type": "base64", "media_type": one.mime, "data": one.data}
+                        self._append("user", {"type": "image", "source": source})
         if not self._messages or self._messages[-1][0] == "assistant":
             self._append("user", _text_block(GO_ON if self._messages else MISSING_START))
 

@@ -14,6 +14,7 @@ from daemon.core.messages import (
     MessageRole,
     ModelRequest,
     Native,
+    Picture,
     ToolCall,
     ToolSpec,
     drop_lone_surrogates,
@@ -218,15 +219,16 @@ def _encode_contents(provider: str, model: str, messages: Sequence[Message]) -> 
                 asked = [call for _, calls in replies for call in calls]
                 yield _encode_content("model", (parts for parts, _ in replies))
             case _:
-                yield _encode_user(message.text for message in together)
+                pictures = [one for message in together for one in message.pictures]
+                yield _encode_user((message.text for message in together), pictures)
     if messages and messages[-1].role is MessageRole.ASSISTANT:
         yield _encode_user([GO_ON])
 
 
-def _encode_user(texts: Iterable[str]) -> bytes:
-    return _encode_content(
-        "user", (encode_json({"text": text if text.strip() else EMPTY_TEXT}) for text in texts)
-    )
+def _encode_user(texts: Iterable[str], pictures: Sequence[Picture] = ()) -> bytes:
+    said = [{"text": text if text.strip() else EMPTY_TEXT} for text in texts]
+    shown = [{"inlineData": {"mimeType": one.mime, "data": one.data}} for one in pictures]
+    return _encode_content("user", map(encode_json, (*said, *shown)))
 
 
 def _encode_content(role: str, parts: Iterable[bytes]) -> bytes:

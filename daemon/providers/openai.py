@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from yarl import URL
 
 from daemon.core.errors import ErrorClass
-from daemon.core.messages import Message, MessageRole, ModelRequest, Native, ToolCall, ToolSpec
+from daemon.core.messages import (
+    Message,
+    MessageRole,
+    ModelRequest,
+    Native,
+    Picture,
+    ToolCall,
+    ToolSpec,
+)
 from daemon.providers.base import (
     ReplyBuilder,
     get_count,
@@ -205,6 +213,14 @@ def _tool_json(tool: ToolSpec) -> Json:
     return {"type": "function", "function": {**described, "parameters": parameters}}
 
 
+def _content(text: str, pictures: Sequence[Picture]) -> object:
+    if not pictures:
+        return text
+    urls = [{"url": f"data:{one.mime};base64,{one.data}"} for one in pictures]
+    shown = [{"type": "image_url", "image_url": url} for url in urls]
+    return [{"type": "text", "text": text}, *shown]
+
+
 def _message_json(message: Message, variant: tuple[tuple[str, ...], bool]) -> Json:
     """The message with these ids; with what the provider itself has sent for it, if it is its
     own.
@@ -215,7 +231,7 @@ def _message_json(message: Message, variant: tuple[tuple[str, ...], bool]) -> Js
     if message.role is MessageRole.TOOL:
         return {"role": "tool", "tool_call_id": ids[0], "content": text}
     if message.role is not MessageRole.ASSISTANT:
-        return {"role": message.role.value, "content": text}
+        return {"role": message.role.value, "content": _content(text, message.pictures)}
     native = json.loads(message.native.blocks) if is_own and message.native else {}
     extras = native.get("calls", [])
     said: Json = {"role": "assistant", "content": text}

@@ -12,6 +12,7 @@ from daemon.core.messages import (
     MessageRole,
     ModelRequest,
     Native,
+    Picture,
     ToolCall,
     ToolSpec,
     drop_lone_surrogates,
@@ -214,7 +215,7 @@ def _encode_input(provider: str, model: str, messages: Sequence[Message]) -> Ite
             case MessageRole.SYSTEM:
                 yield _encode_message("developer", message.text)
             case _:
-                yield _encode_message("user", message.text)
+                yield _encode_message("user", message.text, message.pictures)
 
 
 def _encode_own(
@@ -242,5 +243,10 @@ def _encode_reply(message: Message, ids: Sequence[str]) -> Iterator[bytes]:
         yield encode_json({**item, "arguments": make_valid_arguments(call.arguments)})
 
 
-def _encode_message(role: str, text: str) -> bytes:
-    return encode_json({"role": role, "content": text if text.strip() else EMPTY_TEXT})
+def _encode_message(role: str, text: str, pictures: Sequence[Picture] = ()) -> bytes:
+    text = text if text.strip() else EMPTY_TEXT
+    if not pictures:
+        return encode_json({"role": role, "content": text})
+    urls = [f"data:{one.mime};base64,{one.data}" for one in pictures]
+    shown = [{"type": "input_image", "image_url": url} for url in urls]
+    return encode_json({"role": role, "content": [{"type": "input_text", "text": text}, *shown]})

@@ -93,6 +93,7 @@ class TurnPreparer:
             outcomes=describe_outcomes(settled) if settled else "",
             settled=tuple(f"{one.turn}/{one.part}" for one, _ in settled),
             private=join_sources((history.private, row.private)),
+            pictures=files.pictures,
             named=files.says
             or (
                 bool(row.attachments)

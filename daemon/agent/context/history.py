@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain, pairwise
+from operator import attrgetter
 
 from daemon.core import value
 from daemon.core.events import MemoryHit, RecordedEvent, Todo
@@ -26,6 +27,8 @@ from daemon.store.tables.sessions import SHOWN_TURNS, is_cleared
 
 log = logging.getLogger(__name__)
 CHARS_PER_TOKEN = 4
+GET_PATH = attrgetter("path")
+PICTURE_TOKENS = 1600  # of one that is as large as models take them
 AROUND_A_CALL, ENVELOPE = 32, 16
 DUE_PERCENT = 80
 REFLECTION = "reflection"
@@ -41,6 +44,7 @@ def estimate_tokens(messages: Sequence[Message]) -> int:
         for call in message.calls:
             parts += (call.name, call.arguments)
         own = ENVELOPE * (1 + len(message.calls)) + len("".join(parts).encode(*ENCODING))
+        own += PICTURE_TOKENS * CHARS_PER_TOKEN * len(message.pictures)
         size += max(own, len(message.native.blocks)) if message.native else own
     return size // CHARS_PER_TOKEN
 
@@ -66,6 +70,7 @@ def feed_messages(digest: blake2b, messages: Sequence[Message]) -> blake2b:
         parts = [message.role, message.text, message.provider_id]
         for call in message.calls:
             parts += (call.provider_id, call.name, call.arguments)
+        parts += map(GET_PATH, message.pictures)
         digest.update("".join(f"{part}\0" for part in parts).encode(*ENCODING))
     return digest
 
@@ -111,7 +116,10 @@ def merge(history: Sequence[Message]) -> list[Message]:
             last = merged[-1]
             text = "\n\n".join(part for part in (last.text, message.text) if part)
             label, calls = last.label.join_with(message.label), last.calls + message.calls
-            merged[-1] = replace(last, text=text, calls=calls, label=label, native=None)
+            pictures = last.pictures + message.pictures
+            merged[-1] = replace(
+                last, text=text, calls=calls, label=label, native=None, pictures=pictures
+            )
         else:
             merged.append(message)
     return merged

@@ -17,6 +17,7 @@ from daemon.core.messages import (
     ModelRequest,
     ToolCall,
     ToolSpec,
+    describe_unseen,
     drop_lone_surrogates,
 )
 from daemon.providers.base import Json, encode_json, get_object
@@ -279,9 +280,8 @@ def build_conversation(request: ModelRequest) -> tuple[PromptLine, ...]:
     for message in request.messages:
         match message.role:
             case MessageRole.USER:
-                lines.append(
-                    PromptLine("user", drop_lone_surrogates(message.text), starts_turn=True)
-                )
+                said = drop_lone_surrogates(describe_unseen(message))
+                lines.append(PromptLine("user", said, starts_turn=True))
             case MessageRole.ASSISTANT if message.calls:
                 waiting = list(message.calls)
             case MessageRole.ASSISTANT:

@@ -20,13 +20,15 @@ KEYS = {
 }
 BLOCKS = {
     "text": ({"type", "text"}, set()),
+    "image": ({"type", "source"}, set()),
     "tool_use": ({"type", "id", "name", "input"}, set()),
     "tool_result": ({"type", "tool_use_id"}, {"content", "is_error"}),
     "thinking": ({"type", "thinking", "signature"}, set()),
     "redacted_thinking": ({"type", "data"}, set()),
 }
 THOUGHTS = ("thinking", "redacted_thinking")
-SPOKEN = {"user": ("text", "tool_result"), "assistant": ("text", "tool_use", *THOUGHTS)}
+PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+SPOKEN = {"user": ("text", "image", "tool_result"), "assistant": ("text", "tool_use", *THOUGHTS)}
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ID = re.compile(r"[a-zA-Z0-9_-]+")
 WITH_BUDGET = re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(-[0-5])?(-\d{8})?$)")
@@ -104,6 +106,13 @@ def _block(block: Any, role: str) -> Iterator[str]:
         _full(block.get("content", "none")) and isinstance(block.get("is_error", False), bool)
     ):
         yield "tool_result: content must be text, not blank, or left out"
+    if kind == "image" and not (
+        block["source"].keys() == {"type", "media_type", "data"}
+        and block["source"]["type"] == "base64"
+        and block["source"]["media_type"] in PICTURES
+        and block["source"]["data"]
+    ):
+        yield "image: source is not of its form"
     if kind == "tool_use" and not (
         ID.fullmatch(block["id"])
         and NAME.fullmatch(block["name"])

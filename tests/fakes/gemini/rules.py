@@ -28,7 +28,7 @@ SETTINGS = {
     "topK",
     "stopSequences",
 }
-DATA = ("text", "functionCall", "functionResponse")
+DATA = ("text", "inlineData", "functionCall", "functionResponse")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 VERSION = re.compile(r"gemini-(\d+)")
 LEVELS = {"MINIMAL", "LOW", "MEDIUM", "HIGH"}
@@ -97,6 +97,13 @@ def _part(part: Json, role: str) -> Iterator[str]:
         not isinstance(part["text"], str) or not (part["text"] or part.get("thoughtSignature"))
     ):
         yield "an empty text parameter"
+    if "inlineData" in part and not (
+        part["inlineData"].keys() == {"mimeType", "data"}
+        and role == "user"
+        and part["inlineData"]["mimeType"].startswith("image/")
+        and _base64(part["inlineData"]["data"])
+    ):
+        yield "inline data that is not valid"
     if "functionCall" in part:
         yield from _call(part["functionCall"], role)
     if "functionResponse" in part:

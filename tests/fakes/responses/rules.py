@@ -16,7 +16,7 @@ KNOWN = {
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 EFFORTS = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 PARTS = {
-    "user": {"input_text"},
+    "user": {"input_text", "input_image"},
     "developer": {"input_text"},
     "system": {"input_text"},
     "assistant": {"output_text", "refusal"},
@@ -74,6 +74,12 @@ def _message(item: Json) -> Iterator[str]:
         and {part.get("type") for part in content or [{}]} - PARTS[role]
     ):
         yield f"invalid content of {role}: {content}"
+    for part in content if isinstance(content, list) else []:
+        if part.get("type") == "input_image" and not (
+            part.keys() <= {"type", "image_url", "detail"}
+            and str(part.get("image_url")).startswith("data:image/")
+        ):
+            yield f"invalid image: {sorted(part)}"
 
 
 def _call(item: Json) -> Iterator[str]:

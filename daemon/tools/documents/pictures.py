@@ -1,0 +1,88 @@
+"""Pictures that people send, for models that see (G1): made small in the sandbox once, kept in the
+inbox, read again for each call. A picture is text from outside: there may be words in it.
+"""
+
+import asyncio
+import json
+import sys
+from base64 import b64encode
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from daemon.core import value
+from daemon.core.messages import Message, ModelRequest, Picture
+from daemon.tools.documents.reader import NO_EXTRA, NO_SANDBOX, TOO_MUCH, UnreadableDocument
+from daemon.tools.shell.process import exchange
+from daemon.tools.shell.sandbox import Sandbox
+from daemon.tools.workspace.inbox_folder import InboxFolder
+
+REDUCE_SCRIPT = Path(__file__).with_name("picture_reduce.py")
+REDUCE_S = 20.0
+SIDE = 1568  # pixels; the large models make a larger one smaller themselves
+MAX_SHOWN, MAX_KEPT = 8, 64
+BEGINS = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM", b"II*\0", b"MM\0*")
+PICTURE_MIME = "image/jpeg"
+
+
+def is_picture(data: bytes) -> bool:
+    """By how it begins."""
+    return data.startswith(BEGINS) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
+
+
+@value
+class PictureReducer:
+    """Makes them small."""
+
+    sandbox: Sandbox
+
+    async def reduce(self, data: bytes) -> bytes:
+        """A JPEG. Raises UnreadableDocument."""
+        if not find_spec("PIL") or self.sandbox.kind == "none":
+            raise UnreadableDocument(NO_SANDBOX if find_spec("PIL") else NO_EXTRA)
+        command = [sys.executable, "-I", str(REDUCE_SCRIPT), str(SIDE)]
+        output = await exchange(self.sandbox.wrap_own(command, REDUCE_SCRIPT), data, REDUCE_S)
+        said, _, made = (output or b"").partition(b"\n")
+        found = json.loads(said) if said else {"why": TOO_MUCH}
+        if why := found.get("why"):
+            raise UnreadableDocument(why)
+        return made
+
+
+@dataclass(slots=True)
+class PictureLoader:
+    """Puts the newest pictures of a conversation into a request, as base64; the same messages are
+    the same objects at the next call.
+    """
+
+    inbox: InboxFolder
+    _filled: dict[int, tuple[Message, Message]] = field(default_factory=dict)
+
+    async def fill(self, request: ModelRequest) -> ModelRequest:
+        """The request as a model gets it."""
+        left, messages = MAX_SHOWN, list[Message]()
+        for message in reversed(request.messages):
+            if message.pictures:
+                pictures = message.pictures[-left:] if left else ()
+                left -= len(pictures)
+                message = await self._fill(replace(message, pictures=pictures), message)
+            messages.append(message)
+        return replace(request, messages=tuple(reversed(messages)))
+
+    async def _fill(self, message: Message, origin: Message) -> Message:
+        known = self._filled.get(id(origin))
+        if known and len(known[1].pictures) == len(message.pictures):
+            return known[1]
+        pictures = [await asyncio.to_thread(self._load, one) for one in message.pictures]
+        filled = replace(message, pictures=tuple(one for one in pictures if one.data))
+        if len(self._filled) >= MAX_KEPT:
+            del self._filled[next(iter(self._filled))]
+        self._filled[id(origin)] = origin, filled
+        return filled
+
+    def _load(self, picture: Picture) -> Picture:
+        """Without its data where it was forgotten."""
+        try:
+            return replace(picture, data=b64encode(self.inbox.read(picture.path)).decode())
+        except OSError:
+            return picture
