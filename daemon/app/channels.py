@@ -57,6 +57,7 @@ async def run_channels(
     accounts = list_accounts(daemon.config) if accounts is None else accounts
     store, clock, states = daemon.store, daemon.clock, daemon.channel_states
     await asyncio.to_thread(InboxFolder(daemon.paths.inbox).remove_unfinished)
+    await asyncio.to_thread(daemon.uploads.remove_old, clock.now())
     await delete_stale_copies(store, daemon.paths.outbox)
     for one in accounts:
         states[one.name] = await _make_state(daemon, one, times)

@@ -74,6 +74,7 @@ from daemon.tools.config_tools import config_tools
 from daemon.tools.criteria_checks import CriteriaChecker
 from daemon.tools.documents.pictures import PictureLoader, PictureReducer
 from daemon.tools.documents.reader import DocumentReader
+from daemon.tools.documents.uploads import Uploads
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.memory_tools import OwnersMemory
@@ -123,6 +124,7 @@ class Daemon(ToolOwner):
         self.subagents = SubagentManager(
             store, self.event_bus, config.subagents, config.agent, agents, self.new_id
         )
+        self.uploads = Uploads(self.paths.inbox.parent / "uploads")
         self.notifier = OwnerNotifier(store, clock, self.new_id, self._is_channel_up)
         memory.on_waiting = partial(self.notifier, MEMORY_WAITS)
         endpoint = config.memory.openai if config.memory.embedder == "openai" else None
@@ -343,6 +345,7 @@ class Daemon(ToolOwner):
             self.schedules,
             self.goals,
             self.owner_sessions,
+            self.uploads,
             self.event_bus,
             self._list_problems,
             lambda: self.runtime.loaded.notice,
@@ -402,6 +405,7 @@ class Daemon(ToolOwner):
         return AttachmentDownloader(
             self.channel_states,
             InboxFolder(self.paths.inbox),
+            self.uploads,
             DocumentReader(self.sandbox),
             PictureReducer(self.sandbox),
             self.redactor.redact_text,

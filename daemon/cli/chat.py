@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from daemon.cli.parsing import ANSWER_OPTIONS, Options
+from daemon.cli.terminal.attachments import upload_files
 from daemon.cli.terminal.follower import AutoAnswer
 from daemon.cli.terminal.plain import LineReader, PlainChat, PlainScreen, run_interruptible
 from daemon.client.http import (
@@ -42,7 +43,12 @@ OPTIONS: Options = {
         "help": "go on with this conversation of the terminal, or with the last used one",
     },
     "--agent NAME": "the agent that answers from now on (agents/NAME.toml)",
-    "--once TEXT": "send this, print the reply, leave",
+    "--once TEXT": "send this, print the reply, leave; what is piped in goes along, as data",
+    "-f,--file FILE": {
+        "action": "append",
+        "default": [],
+        "help": "goes with the first message; several times for several files",
+    },
     **ANSWER_OPTIONS,
     "--trust-input": "lines from a pipe are your own words, not data",
     "--json": "print each reply as one JSON object",
@@ -127,6 +133,7 @@ async def _run_plain(args: argparse.Namespace, client: DaemonClient, notice: str
         lines=LineReader(sys.stdin.fileno()),
         piped=not (sys.stdin.isatty() or args.trust_input),
         as_json=args.json,
+        files=await upload_files(client, args.file),
     )
     return await run_interruptible(chat.run(args.once), chat.stop)
 
@@ -163,6 +170,7 @@ async def _run_interactive(
         watch=watch,
         session=args.session,
         auto=AutoAnswer.parse(args),
+        files=await upload_files(connection.client, args.file),
         meter=UsageMeter(connection.model),
         screen=TerminalScreen(
             paths.home / "history", commands, system_clock().monotonic, workspace

@@ -84,7 +84,7 @@ def add_options(parser: argparse._ActionsContainer, options: Options) -> None:
             given["action"] = "store_true"
         if usage.startswith("["):
             given["nargs"] = "?"
-        parser.add_argument(name, **given)
+        parser.add_argument(*name.split(","), **given)
 
 
 def parse(words: Sequence[str]) -> Callable[[], int]:

@@ -39,6 +39,7 @@ SEND = {
     "terminal": Endpoint("POST", "/v1/terminal/{session}/messages?stream={stream}", SendResult),
     "web": Endpoint("POST", "/v1/messages?stream={stream}", SendResult),
 }
+UPLOAD = Endpoint("POST", "/v1/files", str, "file")
 EVENTS = Endpoint("GET", "/v1/runs/{turn}/events")
 HEALTH = Endpoint("GET", "/health")
 ANSWER = Endpoint("POST", "/v1/runs/{turn}/{verb}", missing="question")
@@ -113,6 +114,7 @@ class HttpClient(DaemonClient):
         stream: bool = True,
         by: Person = OWNER,
         data: Sequence[str] = (),
+        files: Sequence[str] = (),
     ) -> SendResult:
         """Only to terminal and web sessions. Raises DaemonStopped, saying whether the message can
         have been accepted.
@@ -123,12 +125,15 @@ class HttpClient(DaemonClient):
                 f"{session}: only sessions web:NAME and terminal:NAME can be written to from here"
             )
         given: dict[str, object] = {"session": name, "stream": int(stream), "text": text}
-        given |= {"client_id": client_id, "data": list(data) or None}
+        given |= {"client_id": client_id, "data": [*data] or None, "files": [*files] or None}
         try:
             return await self.request(SEND[channel], given)
         except DaemonStopped as error:
             unreached = isinstance(error.__cause__, ConnectionRefusedError)
             raise DaemonStopped(NOT_SENT if unreached else MAYBE_SENT) from error
+
+    async def upload(self, name: str, data: bytes) -> str:
+        return await self.request(UPLOAD, {"name": name, "body": data})
 
     async def wait_until_ended(self, turn: str) -> RunView:
         async for _ in self.stream_events(turn):
@@ -260,17 +265,18 @@ class HttpClient(DaemonClient):
             for name, argument in given.items()
             if argument is not None and f"{{{name}}}" not in endpoint.path
         }
-        content = b""
-        if endpoint.method == "GET":
+        file, kind = rest.pop("body", None), "application/json"
+        if endpoint.method == "GET" or isinstance(file, bytes):
             path += f"?{urlencode(rest)}"
-        else:
-            content = json.dumps(rest).encode()
+        content = b"" if endpoint.method == "GET" else json.dumps(rest).encode()
+        if isinstance(file, bytes):
+            content, kind = file, "application/octet-stream"
         url, token = self.locate()
         address = urlsplit(url)
         lines = {
             "Host": address.netloc,
             "Authorization": f"Bearer {token}",
-            "Content-Type": "application/json",
+            "Content-Type": kind,
             "Content-Length": str(len(content)),
             "Last-Event-ID": position,
         }

@@ -1,5 +1,6 @@
 """The client of the daemon in this process, and the reader of a journal that no daemon uses."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -51,6 +52,8 @@ from daemon.services.admin import PeopleService
 from daemon.services.approvals import ApprovalService, name_question
 from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox, InboxMessage
+from daemon.tools.documents.uploads import Uploads
+from daemon.tools.workspace.inbox_folder import attachments_to_json
 from daemon.triggers.goals import GoalEngine, show_goal
 from daemon.triggers.orders import ScheduleOrder, show_row
 from daemon.triggers.schedules import ScheduleEngine
@@ -90,6 +93,7 @@ class LocalClient(JournalReader, DaemonClient):
     schedules: ScheduleEngine
     goals: GoalEngine
     owner_sessions: OwnerSessions
+    uploads: Uploads
     events: EventBus
     problems: Callable[[], Sequence[str]]
     notice: Callable[[], str]
@@ -104,9 +108,12 @@ class LocalClient(JournalReader, DaemonClient):
         stream: bool = True,
         by: Person = OWNER,
         data: Sequence[str] = (),
+        files: Sequence[str] = (),
     ) -> SendResult:
         text = self.inbox.redactor.redact_text(text)
         channel, _, chat = session.partition(":")
+        find = self.uploads.find
+        attached = await asyncio.to_thread(find, files, again=bool(client_id)) if files else ()
         message = InboxMessage(
             channel,
             chat,
@@ -118,6 +125,7 @@ class LocalClient(JournalReader, DaemonClient):
             stream=stream,
             role=by.role.value,
             data=tuple(data),
+            attachments=attachments_to_json(attached) if attached else "",
         )
         command = parse_command(text) if is_typed(text, data) else None
         if not data and has_right(by.role, Right.TALK) and ASKS_TO_START.fullmatch(text):
@@ -134,6 +142,9 @@ class LocalClient(JournalReader, DaemonClient):
         call = CommandCall(await self._find_session(session), by.name, name, argument, by.role)
         reply = await self.commands.run(receipt.row, call, shown=True)
         return SendResult(command=name, reply=reply)
+
+    async def upload(self, name: str, data: bytes) -> str:
+        return await asyncio.to_thread(self.uploads.add, name, data)
 
     async def _find_session(self, session: str) -> SessionRow:
         row = await self.store.read(lambda tx: tx.get_session(session))

@@ -223,17 +223,6 @@ class HealthView:
     problems: list[str] = field(default_factory=list)
 
 
-def describe_budget(
-    max_usd: float | None, max_tokens: float | None, day_usd: float, day_tokens: float
-) -> str:
-    """What a person raised the budget to."""
-    if day_usd or day_tokens:
-        return f"${day_usd:g} more today" if day_usd else f"{day_tokens:,.0f} tokens more today"
-    caps = [f"${max_usd:g}"] if max_usd is not None else []
-    caps += [f"{max_tokens:,.0f} tokens"] if max_tokens is not None else []
-    return f"up to {' and '.join(caps)}"
-
-
 MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
 
@@ -323,13 +312,18 @@ class DaemonClient(RunReader):
         stream: bool = True,
         by: Person = OWNER,
         data: Sequence[str] = (),
+        files: Sequence[str] = (),
     ) -> SendResult:
-        """Send a text to a session. It is durable when this returns; the same client_id again gets
-        the same result.
+        """Send a text to a session, with files by their tokens. It is durable when this returns;
+        the same client_id again gets the same result.
 
         `stream` false: nobody watches the draft, so the model is asked for the reply in one piece.
         `data`: parts of the text that were pasted or piped in: they are nobody's orders.
         """
+        ...
+
+    async def upload(self, name: str, data: bytes) -> str:
+        """Keep a file for a message that follows; its token. Raises UsageError."""
         ...
 
     @Endpoint("POST", "/v1/sessions/{session}/agent", right=Right.TALK)

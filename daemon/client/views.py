@@ -18,7 +18,6 @@ from daemon.client.protocol import (
     LiveEvent,
     RunView,
     UsageView,
-    describe_budget,
 )
 from daemon.core import value
 from daemon.core.event_bus import (
@@ -60,6 +59,7 @@ from daemon.core.rows import (
 )
 from daemon.core.trust import Effect
 from daemon.core.turn import Turn, TurnUsage
+from daemon.core.turn_spec import describe_budget
 from daemon.store.codec import to_json
 from daemon.store.journal import Tx
 

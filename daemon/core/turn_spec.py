@@ -153,3 +153,14 @@ def check_pattern(pattern: str) -> str:
     except RecursionError:
         return "it is nested too deeply"
     return ""
+
+
+def describe_budget(
+    max_usd: float | None, max_tokens: float | None, day_usd: float, day_tokens: float
+) -> str:
+    """What a person raised the budget to."""
+    if day_usd or day_tokens:
+        return f"${day_usd:g} more today" if day_usd else f"{day_tokens:,.0f} tokens more today"
+    caps = [f"${max_usd:g}"] if max_usd is not None else []
+    caps += [f"{max_tokens:,.0f} tokens"] if max_tokens is not None else []
+    return f"up to {' and '.join(caps)}"

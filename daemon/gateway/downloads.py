@@ -15,10 +15,11 @@ from daemon.core.rows import InboxRow
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.tools.documents.pictures import PICTURE_MIME, PictureReducer, is_picture
 from daemon.tools.documents.reader import DocumentReader, UnreadableDocument
+from daemon.tools.documents.uploads import PREFIX, Uploads
 from daemon.tools.workspace.inbox_folder import (
     FileTooBig,
     InboxFolder,
-    IncomingFile,
+    SavedFile,
     attachments_from_json,
     describe_missing_file,
     describe_saved_file,
@@ -28,6 +29,7 @@ from daemon.tools.workspace.inbox_folder import (
 
 CUT = "[{name} goes on: {shown:,} of {chars:,} characters; read_file shows all]"
 END = "[end of {name}]"
+NOT_UPLOADED = "it waited for more than two days, or never came"
 LEAST_CHARS = 200
 SHOWN_ENDING = ".shown.jpg"
 GONE = "its channel is not connected now"
@@ -42,6 +44,7 @@ class AttachmentDownloader:
 
     channels: Mapping[str, ChannelState]
     inbox: InboxFolder
+    uploads: Uploads
     documents: DocumentReader
     reducer: PictureReducer
     redact: Callable[[str], str]
@@ -53,11 +56,11 @@ class AttachmentDownloader:
         names = make_unique_names(file.name for file in files)
         lines, pictures, space = list[str](), list[Picture](), self.max_chars
         for file, name in zip(files, names, strict=True):
-            found = await self._fetch(row, file, name)
-            if isinstance(found, str):
-                lines.append(found)
-                continue
             try:
+                found = await self._fetch(row, file, name)
+                if isinstance(found, str):
+                    lines.append(found)
+                    continue
                 data = await asyncio.to_thread(self.inbox.read, found.path)
                 if is_picture(data):
                     line, *made = await self._keep_picture(row, name, found, file.mime, data)
@@ -72,7 +75,7 @@ class AttachmentDownloader:
         return FetchedFiles("\n".join(lines), says, tuple(pictures))
 
     async def _keep_picture(
-        self, row: InboxRow, name: str, file: IncomingFile, mime: str, data: bytes
+        self, row: InboxRow, name: str, file: SavedFile, mime: str, data: bytes
     ) -> tuple[str, *tuple[Picture, ...]]:
         """How the model hears of it; and the picture as it is shown, where it can be."""
         told = partial(describe_saved_file, file.path, mime, file.size)
@@ -85,9 +88,7 @@ class AttachmentDownloader:
             place.write(made)
         return told("shown beside this"), Picture(place.path, PICTURE_MIME)
 
-    async def _show(
-        self, file: IncomingFile, mime: str, data: bytes, space: int
-    ) -> tuple[str, int]:
+    async def _show(self, file: SavedFile, mime: str, data: bytes, space: int) -> tuple[str, int]:
         """How the model hears of it, with its text, and how much that is."""
         told, name = partial(describe_saved_file, file.path, mime, file.size), Path(file.path).name
         try:
@@ -105,8 +106,22 @@ class AttachmentDownloader:
         text = self.redact(document.text)
         return f"{told(f'{pages}its text:')}\n{text}\n{end}", len(document.text)
 
-    async def _fetch(self, row: InboxRow, file: Attachment, name: str) -> str | IncomingFile:
+    async def _take(self, row: InboxRow, file: Attachment, name: str) -> str | SavedFile:
+        """From the uploads into the inbox; a former daemon may have done that already."""
+        try:
+            data = await asyncio.to_thread(self.uploads.read, file.ref)
+        except FileNotFoundError:
+            found = await asyncio.to_thread(self.inbox.find, name, row.received_at.date(), row.turn)
+            return found or describe_missing_file(name, NOT_UPLOADED)
+        async with self.inbox.create(name, row.received_at.date(), row.turn, len(data)) as place:
+            place.write(data)
+        await asyncio.to_thread(self.uploads.remove, file.ref)
+        return SavedFile(place.path, place.size)
+
+    async def _fetch(self, row: InboxRow, file: Attachment, name: str) -> str | SavedFile:
         """The file that was saved; else why not."""
+        if file.ref.startswith(PREFIX) and row.channel not in self.channels:
+            return await self._take(row, file, name)
         if (state := self.channels.get(row.channel)) is None:
             return describe_missing_file(name, GONE)
         channel, why, wanted = state.channel, GONE, 0.0
@@ -118,7 +133,7 @@ class AttachmentDownloader:
             try:
                 async with self.inbox.create(name, day, row.turn, limit) as place:
                     await channel.download(file, place)
-                return place
+                return SavedFile(place.path, place.size)
             except RetryLater as error:
                 why, wanted = str(error), error.after_s
             except (ChannelError, FileTooBig) as error:

@@ -58,6 +58,7 @@ from daemon.http.responses import (
     read_body,
     read_raw_body,
 )
+from daemon.http.uploads import post_file
 from daemon.recall.imports import LIMIT, ImportedLine
 from daemon.triggers.events import EventTrigger
 from daemon.triggers.orders import ScheduleOrder
@@ -295,6 +296,7 @@ class MessageBody(Body):
     agent: str | None = None
     data: tuple[str, ...] = Field((), max_length=100)
     quoted: bool = False
+    files: tuple[str, ...] = Field((), max_length=20)
 
 
 class WebMessageBody(MessageBody):
@@ -319,9 +321,8 @@ async def post_message(client: DaemonClient, request: web.Request) -> web.Respon
     if message.agent is not None:
         await client.set_agent(session, message.agent)
     data = (message.text,) if message.quoted else message.data
-    result = await client.send(
-        session, message.text, message.client_id, stream=stream, by=person, data=data
-    )
+    given = (session, message.text, message.client_id)
+    result = await client.send(*given, stream=stream, by=person, data=data, files=message.files)
     if result.command:
         return json_response({"command": result.command, "reply": result.reply})
     if wait:
@@ -483,6 +484,7 @@ SESSION_TURNS = Endpoint("GET", "/v1/sessions/{session}/turns", missing="session
 ROUTES: Routes = {
     ("POST", "/v1/messages"): (Right.TALK, post_message),
     ("POST", "/v1/terminal/{name}/messages"): (Right.TALK, post_message),
+    ("POST", "/v1/files"): (Right.TALK, post_file),
     ("POST", "/v1/runs/{turn}/approve"): (Right.TALK, answer_approval),
     ("POST", "/v1/runs/{turn}/reject"): (Right.TALK, answer_approval),
     **LOOP_ROUTES,

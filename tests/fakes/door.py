@@ -138,6 +138,7 @@ class FakeClient(DaemonClient):
         stream: bool = True,
         by: Person = OWNER,
         data: Sequence[str] = (),
+        files: Sequence[str] = (),
     ) -> SendResult:
         self.sent.append(text)
         self.data.append(tuple(data))

@@ -27,8 +27,9 @@ from daemon.cli.terminal.items import (
     SubagentLine,
     ToolLine,
 )
-from daemon.client.protocol import COMPLETED, EventData, LiveEvent, describe_budget
+from daemon.client.protocol import COMPLETED, EventData, LiveEvent
 from daemon.core.messages import defuse
+from daemon.core.turn_spec import describe_budget
 
 TAIL, CALL_CHARS, NOTE_CHARS = 2000, 160, 80
 ERROR_TEXTS = {

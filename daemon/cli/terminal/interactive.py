@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from channels.markup.sanitize import shorten_line
+from daemon.cli.terminal.attachments import find_named_files, upload_files
 from daemon.cli.terminal.chat_renderer import ChatRenderer
 from daemon.cli.terminal.follower import RunFollower, is_answer_to
 from daemon.cli.terminal.items import (
@@ -21,6 +22,7 @@ from daemon.cli.terminal.screen import TerminalScreen
 from daemon.cli.terminal.status_area import UsageMeter
 from daemon.client.http import ConnectionWatch
 from daemon.client.protocol import COMPLETED, LiveEvent
+from daemon.core.errors import AidaemonError
 from daemon.core.ids import new_id
 
 POLL_S = 2.0
@@ -34,7 +36,8 @@ COMMANDING = ""  # in place of a turn
 KEYS = """
 
 Keys: Enter sends. Alt-Enter or Esc Enter starts a new line.
-Tab completes commands, and @NAME to a file of the workspace. The arrow keys show earlier input.
+Tab completes commands, and @NAME to a file of the workspace. @~/FILE sends a file along.
+The arrow keys show earlier input.
 Ctrl-O shows all lines of the last output or change.
 Ctrl-C stops the current work; a second Ctrl-C leaves. Ctrl-D or /quit leaves.
 You may type during the work: the text joins it."""
@@ -44,6 +47,7 @@ You may type during the work: the text joins it."""
 class InteractiveChat(RunFollower[TerminalScreen]):
     """One session on one terminal."""
 
+    files: tuple[str, ...] = ()
     meter: UsageMeter = field(default_factory=UsageMeter)
     watch: ConnectionWatch = field(default_factory=ConnectionWatch)
     _lines: asyncio.Queue[tuple[TypedLine | None, bool]] = field(default_factory=asyncio.Queue)
@@ -159,12 +163,21 @@ class InteractiveChat(RunFollower[TerminalScreen]):
 
     async def _send(self, line: TypedLine) -> None:
         await self.screen.show(UserText(line.text))
+        try:
+            named = find_named_files(line.text, line.data)
+            files = (*self.files, *await upload_files(self.client, named))
+        except AidaemonError as error:
+            await self.screen.show(ErrorLine(f"not sent: {error}"))
+            return
+        self.files = ()
         if command := COMMAND.match(line.text):
             doing = f"waiting for the answer to {command[0].strip()}"
             self.screen.move(COMMANDING, Activity(doing, self.clock.monotonic()))
         try:
             # with its id the message is accepted once, however often it is sent
-            result = await self.client.send(self.session, line.text, new_id(), data=line.data)
+            result = await self.client.send(
+                self.session, line.text, new_id(), data=line.data, files=files
+            )
         finally:
             self.screen.move(COMMANDING, None)
         if result.command:

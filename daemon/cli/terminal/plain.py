@@ -15,6 +15,13 @@ from select import select
 from typing import TextIO, TypeVar
 
 from channels.markup.sanitize import escape_controls
+from daemon.cli.terminal.attachments import (
+    PipedInput,
+    find_named_files,
+    is_piped,
+    read_piped,
+    upload_files,
+)
 from daemon.cli.terminal.follower import NOBODY, RunFollower
 from daemon.cli.terminal.items import (
     Activity,
@@ -137,6 +144,7 @@ class PlainChat(RunFollower[PlainScreen]):
 
     can_ask: bool
     lines: LineReader
+    files: tuple[str, ...] = ()
     piped: bool = False
     as_json: bool = False
     failed: bool = False
@@ -145,6 +153,7 @@ class PlainChat(RunFollower[PlainScreen]):
     _prompt: asyncio.Lock = field(default_factory=asyncio.Lock)
     _reading: asyncio.Task[None] | None = None
     _waiting: bool = True
+    _piping: asyncio.Future[PipedInput] | None = None
 
     async def run(self, once: str | None = None) -> int:
         """One message and its reply; without it every line is one, after what an earlier visit left
@@ -154,11 +163,27 @@ class PlainChat(RunFollower[PlainScreen]):
             self.lines.start()
         async with self.follow_subagents() as group:
             polling = group.create_task(self._poll())
-            await (self._talk() if once is None else self._send_and_wait(once))
+            await (self._talk() if once is None else self._send_once(once))
             polling.cancel()
             if self._reading:
                 self._reading.cancel()
         return INTERRUPTED if self.interrupted else int(self.failed)
+
+    async def _send_once(self, text: str) -> None:
+        """With what is piped in: nobody's order, unless it is said to be the owner's."""
+        data: tuple[str, ...] = ()
+        if is_piped(self.lines.descriptor):
+            self._piping = read_piped(self.lines.descriptor)
+            await asyncio.wait((self._piping,))
+            if self._piping.cancelled():
+                return
+            found = self._piping.result()
+            if found.file:
+                token = await self.client.upload(found.name, found.file)
+                self.files = (*self.files, token)
+            elif found.text:
+                text, data = f"{text}\n\n{found.text}", (found.text,) if self.piped else ()
+        await self._send_and_wait(text, data)
 
     async def _talk(self) -> None:
         await self._catch_up()
@@ -188,6 +213,8 @@ class PlainChat(RunFollower[PlainScreen]):
         """Ctrl-C: stop the runs, and read no more."""
         self.interrupted = True
         self.lines.close()
+        if self._piping:
+            self._piping.cancel()
         await self.client.stop_session(self.session)
 
     async def _catch_up(self) -> None:
@@ -212,8 +239,13 @@ class PlainChat(RunFollower[PlainScreen]):
 
     async def _send_and_wait(self, text: str, data: Sequence[str] = ()) -> None:
         telling = asyncio.get_running_loop().call_later(SILENT_S, self.screen.write_status, AT_WORK)
+        files, self.files = self.files, ()
         try:
-            result = await self.client.send(self.session, text, new_id(), stream=False, data=data)
+            if self.can_ask:
+                files += await upload_files(self.client, find_named_files(text, data))
+            result = await self.client.send(
+                self.session, text, new_id(), stream=False, data=data, files=files
+            )
         finally:
             telling.cancel()
         turn = result.turn or result.steered

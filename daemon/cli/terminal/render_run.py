@@ -9,10 +9,11 @@ from rich.tree import Tree
 
 from daemon.agent.system_questions import parse_system_question
 from daemon.cli.runs import COLORS, format_local_time
-from daemon.client.protocol import UsageView, describe_budget
+from daemon.client.protocol import UsageView
 from daemon.client.views import RunBundle
 from daemon.core.events import Todo
 from daemon.core.turn import render_plan
+from daemon.core.turn_spec import describe_budget
 
 HEAD_LINES, HEAD_CHARS = 6, 600
 FOLD_ABOVE, SHOWN_WHEN_FOLDED = 40, 25

@@ -54,6 +54,14 @@ class IncomingFile(BufferedWriter):
 
 
 @value
+class SavedFile:
+    """A file of the inbox; `path` is what tools call it."""
+
+    path: str
+    size: int
+
+
+@value
 class InboxFolder:
     """A folder for every day. Each is the owner's alone; nothing goes through a link."""
 
@@ -83,6 +91,14 @@ class InboxFolder:
                     os.unlink(temp, dir_fd=folder)
         finally:
             os.close(folder)
+
+    def find(self, name: str, day: date, turn: str) -> SavedFile | None:
+        """What `create` made of these, if it did."""
+        final = f"{make_safe_name(turn)}-{make_safe_name(name)}"
+        place = self.root / day.isoformat() / final
+        if not place.is_file():
+            return None
+        return SavedFile(f"{INBOX}/{day.isoformat()}/{final}", place.stat().st_size)
 
     def read(self, path: str) -> bytes:
         """What a file of that path, as tools call it, holds. Raises OSError."""

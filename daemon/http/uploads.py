@@ -1,0 +1,16 @@
+"""POST /v1/files: a file for a message that follows."""
+
+from aiohttp import web
+
+from daemon.client.protocol import DaemonClient
+from daemon.http.responses import invalid, json_response, read_raw_body
+from daemon.tools.documents.uploads import MAX_UPLOAD
+
+
+async def post_file(client: DaemonClient, request: web.Request) -> web.Response:
+    """The body is the file, the query its name. A message names it by the token in `file`."""
+    name = request.query.get("name", "")
+    if not name.strip():
+        raise invalid("name: is missing in the query")
+    data = await read_raw_body(request.clone(client_max_size=MAX_UPLOAD), MAX_UPLOAD)
+    return json_response({"file": await client.upload(name, data)}, 201)
