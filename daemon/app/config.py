@@ -22,6 +22,7 @@ from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.ids import MAIL_CHANNEL
 from daemon.core.trust import Role
+from daemon.gateway.voice import VoiceConfig
 from daemon.http.config import HttpConfig
 from daemon.loops.config import LoopsConfig
 from daemon.outbox.held import NotifyConfig
@@ -77,6 +78,7 @@ class Config(StrictModel):
     loops: LoopsConfig = Field(LoopsConfig(), description="loops of a live page that nobody views")
     limits: LimitsConfig = Field(LimitsConfig(), description="what one sender may bring in")
     memory: MemoryConfig = Field(MemoryConfig(), description="what is found again, and by whom")
+    voice: VoiceConfig = Field(VoiceConfig(), description="who writes down voice messages")
     store: StoreConfig = Field(default_factory=StoreConfig, description="the journal")
     http: HttpConfig = Field(HttpConfig(), description="the HTTP API on this machine")
     telegram: TelegramConfig = Field(TelegramConfig(), description="a Telegram bot of yours")

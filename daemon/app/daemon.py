@@ -51,7 +51,9 @@ from daemon.core.rows import InboxRow, SessionRow
 from daemon.core.trust import Role
 from daemon.core.turn import Turn
 from daemon.gateway.downloads import AttachmentDownloader
+from daemon.gateway.voice import Transcribe, hear_nothing, make_remote
 from daemon.loops.engine import LoopEngine
+from daemon.ops.voice_model import make_speech_reader
 from daemon.providers.chain import PriceList, ProviderChain
 from daemon.recall.consolidation import Consolidator
 from daemon.recall.embedding import EmbeddingWorker, ThreadedEmbedder
@@ -408,9 +410,16 @@ class Daemon(ToolOwner):
             self.uploads,
             DocumentReader(self.sandbox),
             PictureReducer(self.sandbox),
+            self._make_transcriber(),
             self.redactor.redact_text,
             min(MAX_FILE_CHARS, self.config.agent.context_window),
         )
+
+    def _make_transcriber(self) -> Transcribe:
+        voice = self.config.voice
+        if voice.transcriber == "local":
+            return make_speech_reader(self.sandbox, voice.language).transcribe
+        return make_remote(voice, self.clock) if voice.transcriber == "openai" else hear_nothing
 
     def _is_channel_up(self, channel: str) -> bool:
         state = self.channel_states.get(channel)

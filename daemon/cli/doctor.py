@@ -51,6 +51,7 @@ def _gather(paths: Paths) -> DoctorInput:
         workspace=paths.home / config.tools.workspace,
         models=models_dir(),
         embedder=config.memory.embedder,
+        transcriber=config.voice.transcriber,
         daemon_json=paths.daemon.read_text() if paths.daemon.is_file() else "",
         agents=AgentRegistry(paths.agents, config.agent),
         shell=config.tools.shell,

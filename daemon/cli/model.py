@@ -38,12 +38,14 @@ ACTIONS: Actions = {
     "rm": ("delete its file", {"NAME": ""}),
 }
 
+USES = {"memory": "finds what was said", "voice": "writes down voice messages"}
+
 
 def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it."""
+    from daemon.ops.extra_models import EXTRA_MODELS  # lazy: brings urllib
     from daemon.ops.models import (
         DEFAULT_MODEL,
-        MEMORY_MODEL,
         models_dir,
         remove_model,
     )  # lazy: brings urllib
@@ -53,13 +55,13 @@ def run(args: argparse.Namespace, paths: Paths) -> int:
     folder = models_dir()
     match args.action:
         case "list":
-            for model in (*load_catalogue(folder), MEMORY_MODEL):
+            for model in (*load_catalogue(folder), *EXTRA_MODELS.values()):
                 where = model.path(folder) if model.is_present(folder) else "not here"
                 print(f"{_about(model)}, {where}")
                 needed = (
                     f"needs {find_needed_memory(model.size) / (1 << 30):.2g} GiB of free memory"
                 )
-                needed = "finds what was said" if model is MEMORY_MODEL else needed
+                needed = USES.get(model.name, needed)
                 print(f"  {needed}; sha256 {model.sha256}")
                 print(f"  from {model.sources[0].name}")
         case "add":

@@ -233,8 +233,7 @@ class MemoryHit:
 
 @value
 class UserSaid:
-    """The message that began the turn, and what the turn is begun under. `intent` is None where the
-    rules were not sure (E3).
+    """The message that began the turn, and what the turn is begun under. `intent`: None if unsure.
 
     `label` is that of the words themselves, `before` that of what the model is shown from earlier
     turns. `composed` words are no person's: another agent wrote them, or they hold what one said.
@@ -262,6 +261,7 @@ class UserSaid:
     private: Sources = ()
     named: bool = False
     pictures: tuple[Picture, ...] = ()
+    heard: str = ""
 
     @property
     def full_text(self) -> str:

@@ -82,12 +82,13 @@ class Message:
 @value
 class FetchedFiles:
     """The files of a message, as the model is told of them. `says`: what they say is told, too, and
-    that is nobody's order.
+    that is nobody's order; `heard`: what is said in recordings.
     """
 
     text: str = ""
     says: bool = False
     pictures: tuple[Picture, ...] = ()
+    heard: str = ""
 
 
 @value

@@ -254,6 +254,7 @@ class Turn:
     progress: int = 0
     last_input_seq: int = 0
     memory_ids: tuple[str, ...] = ()
+    heard: str = ""
     suspended: bool = False
     ended: TurnEnded | None = None
     _staged: list[RecordedEvent] = field(default_factory=list)
@@ -365,6 +366,7 @@ class Turn:
                 if self.spec.plan_first and not self.parent:
                     self._offer_tools(PLAN_TOOL)
                 self.memory_ids = tuple(hit.id for hit in event.memories)
+                self.heard = event.heard
                 text = event.full_text
                 if event.memories:  # the same bytes in every later prompt
                     lines = "\n".join(f"- {hit.text}" for hit in event.memories)

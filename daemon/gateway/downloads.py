@@ -12,9 +12,11 @@ from channels.message import Attachment
 from daemon.core import value
 from daemon.core.messages import FetchedFiles, Picture
 from daemon.core.rows import InboxRow
+from daemon.gateway.voice import Transcribe
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.tools.documents.pictures import PICTURE_MIME, PictureReducer, is_picture
 from daemon.tools.documents.reader import DocumentReader, UnreadableDocument
+from daemon.tools.documents.speech import is_recording
 from daemon.tools.documents.uploads import PREFIX, Uploads
 from daemon.tools.workspace.inbox_folder import (
     FileTooBig,
@@ -47,6 +49,7 @@ class AttachmentDownloader:
     uploads: Uploads
     documents: DocumentReader
     reducer: PictureReducer
+    transcribe: Transcribe
     redact: Callable[[str], str]
     max_chars: int
 
@@ -54,7 +57,8 @@ class AttachmentDownloader:
         """A line for each file, and what it says, up to `max_chars` of all."""
         files = attachments_from_json(row.attachments)
         names = make_unique_names(file.name for file in files)
-        lines, pictures, space = list[str](), list[Picture](), self.max_chars
+        lines, pictures, heard = list[str](), list[Picture](), list[str]()
+        space = self.max_chars
         for file, name in zip(files, names, strict=True):
             try:
                 found = await self._fetch(row, file, name)
@@ -65,14 +69,28 @@ class AttachmentDownloader:
                 if is_picture(data):
                     line, *made = await self._keep_picture(row, name, found, file.mime, data)
                     pictures += made
+                elif is_recording(data, file.kind):
+                    line, *words = await self._hear(name, found, file.mime, data)
+                    heard += words
                 else:
                     line, used = await self._show(found, file.mime, data, space)
                     space -= used
             except OSError as error:
                 line = describe_missing_file(name, f"it cannot be kept: {error.strerror or error}")
             lines.append(line)
-        says = space < self.max_chars or bool(pictures)
-        return FetchedFiles("\n".join(lines), says, tuple(pictures))
+        says = space < self.max_chars or bool(pictures or heard)
+        return FetchedFiles("\n".join(lines), says, tuple(pictures), "\n".join(heard))
+
+    async def _hear(
+        self, name: str, file: SavedFile, mime: str, data: bytes
+    ) -> tuple[str, *tuple[str, ...]]:
+        """How the model hears of it; and the words."""
+        told = partial(describe_saved_file, file.path, mime, file.size)
+        try:
+            words = self.redact(await self.transcribe(data, name))[: self.max_chars]
+        except UnreadableDocument as error:
+            return (told(f"what is said in it is not here: {error}"),)
+        return f"{told('what is said in it:')}\n{words}\n{END.format(name=name)}", words
 
     async def _keep_picture(
         self, row: InboxRow, name: str, file: SavedFile, mime: str, data: bytes

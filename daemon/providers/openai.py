@@ -213,11 +213,9 @@ def _tool_json(tool: ToolSpec) -> Json:
     return {"type": "function", "function": {**described, "parameters": parameters}}
 
 
-def _content(text: str, pictures: Sequence[Picture]) -> object:
-    if not pictures:
-        return text
+def _add_pictures(text: str, pictures: Sequence[Picture]) -> list[Json]:
     urls = [{"url": f"data:{one.mime};base64,{one.data}"} for one in pictures]
-    shown = [{"type": "image_url", "image_url": url} for url in urls]
+    shown: list[Json] = [{"type": "image_url", "image_url": url} for url in urls]
     return [{"type": "text", "text": text}, *shown]
 
 
@@ -231,7 +229,8 @@ def _message_json(message: Message, variant: tuple[tuple[str, ...], bool]) -> Js
     if message.role is MessageRole.TOOL:
         return {"role": "tool", "tool_call_id": ids[0], "content": text}
     if message.role is not MessageRole.ASSISTANT:
-        return {"role": message.role.value, "content": _content(text, message.pictures)}
+        content = _add_pictures(text, message.pictures) if message.pictures else text
+        return {"role": message.role.value, "content": content}
     native = json.loads(message.native.blocks) if is_own and message.native else {}
     extras = native.get("calls", [])
     said: Json = {"role": "assistant", "content": text}

@@ -94,6 +94,7 @@ class TurnPreparer:
             settled=tuple(f"{one.turn}/{one.part}" for one, _ in settled),
             private=join_sources((history.private, row.private)),
             pictures=files.pictures,
+            heard=files.heard,
             named=files.says
             or (
                 bool(row.attachments)

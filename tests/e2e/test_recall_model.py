@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.ops.models import MEMORY_MODEL, FetchObserver, fetch_model
+from daemon.ops.extra_models import MEMORY_MODEL
+from daemon.ops.models import FetchObserver, fetch_model
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, by, says

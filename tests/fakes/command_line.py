@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.fakes import born
 
-KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR")
+KEPT = ("AIDAEMON_MODELS", "PATH", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR")
 ROOT = Path(__file__).parents[2]
 
 

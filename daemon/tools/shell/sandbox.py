@@ -253,13 +253,13 @@ class Sandbox:
         is_above = above and self.workspace.is_relative_to(found)
         return is_above or found.is_relative_to(self.workspace)
 
-    def wrap_own(self, inner: Sequence[str], script: Path, network: bool = False) -> list[str]:
-        """The command line of a program of ours that reads strangers' bytes: it reaches the system
-        and Python, writes nowhere.
+    def wrap_own(self, inner: Sequence[str], script: Path, *more: Path) -> list[str]:
+        """The command line of a program of ours that reads strangers' bytes: it reaches the system,
+        Python and `more`, writes nowhere and has no network.
         """
-        readable = [Path(sys.prefix), Path(sys.base_prefix), script]
+        readable = [Path(sys.prefix), Path(sys.base_prefix), script, *more]
         return self.wrap_server(
-            inner, network=network, places=Places((), readable), env={}, cwd=script.parent
+            inner, network=False, places=Places((), readable), env={}, cwd=script.parent
         )
 
     def _wrap(

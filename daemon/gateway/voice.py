@@ -1,0 +1,82 @@
+"""[voice] in config.toml: who writes down what is said in voice messages (G1)."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, Field, model_validator
+
+from daemon.core.clock import Clock
+from daemon.core.errors import ProviderError
+from daemon.providers.config import SERVICES, STRICT, HeaderText, check_address
+from daemon.providers.speech import Transcriptions
+from daemon.tools.documents.reader import UnreadableDocument
+
+Transcribe = Callable[[bytes, str], Awaitable[str]]
+"""A recording and the name of its file to its words. Raises UnreadableDocument."""
+ENDPOINT_S = 100.0
+NOT_HEARD = '[voice] transcriber = "none"'
+
+
+class SpeechEndpoint(BaseModel):
+    """[voice.openai]: who writes it down, where transcriber = "openai"."""
+
+    model_config = STRICT
+
+    base_url: Annotated[str, AfterValidator(check_address)] = Field(
+        SERVICES["openai"].url, description="any OpenAI-compatible server, with /v1 where it has it"
+    )
+    api_key: HeaderText = Field("", repr=False, description='"${ENV}" or "secret:NAME"')
+    model: str = Field("gpt-4o-mini-transcribe", min_length=1, description="its model that hears")
+
+
+class VoiceConfig(BaseModel):
+    """[voice]."""
+
+    model_config = STRICT
+
+    transcriber: Literal["local", "openai", "none"] = Field(
+        "local",
+        description="who writes down voice messages: a model on this machine (`aidaemon model pull"
+        " voice`), the server of [voice.openai], which is sent each of them, or nobody",
+    )
+    language: str = Field(
+        "",
+        pattern="^([a-z]{2,3})?$",
+        description='that is spoken, such as "de"; empty: it is found out',
+    )
+    openai: SpeechEndpoint = Field(
+        SpeechEndpoint(), description='who writes it down where transcriber = "openai"'
+    )
+
+    @model_validator(mode="after")
+    def _check_key(self) -> Self:
+        own, asked = SERVICES["openai"], self.openai
+        if self.transcriber == "openai" and asked.base_url == own.url and not asked.api_key:
+            raise ValueError(f'openai.api_key is needed: api_key = "${{{own.key_variable}}}"')
+        return self
+
+
+def make_remote(config: VoiceConfig, clock: Clock) -> Transcribe:
+    """Asks the server of [voice.openai]; what it costs is not in [budget]."""
+    given = config.openai
+    service = Transcriptions(
+        base_url=given.base_url, api_key=given.api_key, clock=clock, timeout_s=ENDPOINT_S
+    )
+
+    async def transcribe(data: bytes, name: str) -> str:
+        try:
+            text = await service.transcribe(data, name, model=given.model, language=config.language)
+        except ProviderError as error:
+            raise UnreadableDocument(str(error)) from error
+        finally:
+            await service.aclose()
+        if not text.strip():
+            raise UnreadableDocument("nothing is said in it")
+        return text.strip()
+
+    return transcribe
+
+
+async def hear_nothing(data: bytes, name: str) -> str:
+    """Nobody writes it down."""
+    raise UnreadableDocument(NOT_HEARD)

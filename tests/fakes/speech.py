@@ -1,0 +1,48 @@
+"""A server that writes down what is said: whatever the recording is, it hears the same words."""
+
+from dataclasses import dataclass, field
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+
+@dataclass
+class FakeSpeech:
+    """`forms`: what it was sent, by field; `status`: how it answers."""
+
+    words: str = "Please call the dentist"
+    status: int = 200
+    forms: list[dict[str, object]] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    _server: TestServer | None = None
+
+    async def __aenter__(self) -> "FakeSpeech":
+        app = web.Application()
+        app.router.add_post("/v1/audio/transcriptions", self._answer)
+        self._server = TestServer(app)
+        await self._server.start_server()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server
+        await self._server.close()
+
+    def config(self, **more: str) -> dict[str, object]:
+        """[voice] of a daemon that asks it."""
+        assert self._server
+        url = f"http://127.0.0.1:{self._server.port}/v1"
+        asked = {"base_url": url, "api_key": "key-of-the-endpoint", "model": "hears"}
+        return {"transcriber": "openai", "openai": asked, **more}
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        self.keys.add(request.headers.get("Authorization", ""))
+        self.forms.append(
+            {
+                name: (one.filename, one.file.read()) if isinstance(one, web.FileField) else one
+                for name, one in form.items()
+            }
+        )
+        if self.status != 200:
+            return web.json_response({"error": {"message": "no room"}}, status=self.status)
+        return web.json_response({"text": self.words})
