@@ -16,14 +16,9 @@ from daemon.services.admin import PeopleService, answer_mcp
 from daemon.store.journal import Store, Tx
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager
-from daemon.tools.workspace.file_store import (
-    NO_FILE,
-    ChangeAuthor,
-    FileStore,
-    find_latest_turn,
-    group_by_path,
-    undo_turn,
-)
+from daemon.tools.workspace.bulk import is_bulk
+from daemon.tools.workspace.file_store import NO_FILE, ChangeAuthor, FileStore
+from daemon.tools.workspace.undo import find_latest_turn, group_by_path, undo_turn
 
 PEOPLE_USAGE = "Use /people, or /people remove NAME with a name of that list."
 NOBODY = (
@@ -171,6 +166,9 @@ def _describe_changes(changes: list[FileVersion]) -> str:
     first = changes[0]
     files = []
     for path, versions in group_by_path(changes, first.turn).items():
+        if is_bulk(versions[0]):
+            files.append(f"{path} ({', '.join(one.new for one in versions)})")
+            continue
         kind = "new" if versions[0].old == NO_FILE else "changed"
         files.append(f"{path} ({'removed' if versions[-1].new == NO_FILE else kind})")
     kind = f"undo of {first.undoes}, " if first.undoes else ""

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
-from daemon.tools.workspace.file_store import ChangeAuthor, undo_turn
+from daemon.tools.workspace.file_store import ChangeAuthor
+from daemon.tools.workspace.undo import undo_turn
 from tests.fakes.files import Desk
 
 
