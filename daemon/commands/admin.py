@@ -25,9 +25,7 @@ NOBODY = (
     "Nobody has been let in by a code. `aidaemon pair` prints one. People in config.toml"
     " are not listed here."
 )
-NOTHING_TO_UNDO = (
-    "There is no file change to undo here. Changes by shell commands are not recorded."
-)
+NOTHING_TO_UNDO = "There is no file change to undo here."
 MAX_LISTED = 10
 
 

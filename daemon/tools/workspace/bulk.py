@@ -23,7 +23,7 @@ from daemon.tools.workspace.fs import DIRECTORY_FLAGS, READ_FLAGS, open_beneath
 from daemon.tools.workspace.labels import NO_FILE
 
 MAX_BULK_BYTES = 150_000_000
-FOLDER, LINK, OTHER = "/", "@", "?"  # what stands at a path, where it is no file of a digest
+FOLDER, LINK, OTHER = "/", "@", "?"  # OTHER: no file, or one that cannot be read
 MANY, PIECE, LENGTH = "/", 1_000_000, 8
 GONE, DAMAGED = "what it held is not kept any more", "what was kept of it is damaged"
 
@@ -46,7 +46,7 @@ class Entry:
 
 
 @value
-class Found:
+class AtPath:
     """What stands at a path now, and where an archive has its content; `fresh`: since now."""
 
     what: str = NO_FILE
@@ -71,38 +71,42 @@ class Archive:
         self._places = dict[str, int]()
         self._end = 0
 
-    def add(self, path: str) -> Found:
-        """What stands there comes into it; no link is followed. Raises OSError where it cannot be
-        read.
+    def add(self, path: str) -> AtPath:
+        """What stands there comes into it; no link is followed. Raises OSError where the disk is
+        full.
         """
         *above, name = path.split("/")
         try:
             folder = open_beneath(self.root, above, DIRECTORY_FLAGS)
         except OSError:  # there is no such folder, or a link in its place
-            return Found()
+            return AtPath()
         try:
             info = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):
-                return Found(FOLDER, info)
+                return AtPath(FOLDER, info)
             if stat.S_ISLNK(info.st_mode):
                 target = os.fsencode(os.readlink(name, dir_fd=folder))
                 return self._store([target], info, LINK)
             if not stat.S_ISREG(info.st_mode):
-                return Found(OTHER, info)
-            with os.fdopen(os.open(name, READ_FLAGS, dir_fd=folder), "rb") as file:
+                return AtPath(OTHER, info)
+            try:
+                handle = os.open(name, READ_FLAGS, dir_fd=folder)
+            except PermissionError:
+                return AtPath(OTHER, info)
+            with os.fdopen(handle, "rb") as file:
                 return self._store(iter(lambda: file.read(PIECE), b""), info)
         except FileNotFoundError:
-            return Found()
+            return AtPath()
         finally:
             os.close(folder)
 
-    def forget(self, found: Found) -> None:
+    def forget(self, found: AtPath) -> None:
         """This was the last that was added, and is not needed."""
         if found.fresh:
             del self._places[found.what.removeprefix(LINK)]
             self._end = found.at
 
-    def _store(self, pieces: Iterable[bytes], info: os.stat_result, kind: str = "") -> Found:
+    def _store(self, pieces: Iterable[bytes], info: os.stat_result, kind: str = "") -> AtPath:
         digest, at, size = sha256(), self._end, 0
         self.file.seek(at)
         for data in pieces:
@@ -115,7 +119,7 @@ class Archive:
         fresh = name not in self._places and not self.full
         if fresh:
             self._places[name], self._end = at, at + size
-        return Found(kind + name, info, self._places.get(name, at), size, fresh)
+        return AtPath(kind + name, info, self._places.get(name, at), size, fresh)
 
     def close(self, entries: Iterable[Entry]) -> tuple[str, int]:
         """The list comes last; its digest, and the size of all."""

@@ -17,8 +17,8 @@ from daemon.tools.workspace.bulk import (
     MAX_BULK_BYTES,
     OTHER,
     Archive,
+    AtPath,
     Entry,
-    Found,
     count_words,
     name_bulk,
     write_archive,
@@ -147,7 +147,7 @@ def _judge_new(one: Replaced) -> str:
     return FOLDER if one.folder else LINK + one.new if is_link else one.new
 
 
-def find_former_label(labels: FileLabels, path: str, found: Found) -> Label:
+def find_former_label(labels: FileLabels, path: str, found: AtPath) -> Label:
     """Of what stands there now; of a folder, of its name alone."""
     if found.what == NO_FILE:
         return Label.TRUSTED

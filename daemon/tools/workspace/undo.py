@@ -24,8 +24,8 @@ from daemon.tools.workspace.bulk import (
     MAX_BULK_BYTES,
     OTHER,
     Archive,
+    AtPath,
     Entry,
-    Found,
     count_words,
     is_bulk,
     load_head,
@@ -171,7 +171,7 @@ class BulkUndo:
     chains: Mapping[str, Chain]
     author: ChangeAuthor
     name: str
-    found: dict[str, Found] = field(default_factory=dict)
+    found: dict[str, AtPath] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     left: dict[str, str] = field(default_factory=dict)
     is_kept: bool = True
@@ -296,7 +296,7 @@ class BulkUndo:
     def _open(self, steps: Sequence[str]) -> int:
         return open_beneath(self.files.workspace.root, steps, DIRECTORY_FLAGS)
 
-    def _remove(self, path: str, now: Found, *, must: bool) -> None:
+    def _remove(self, path: str, now: AtPath, *, must: bool) -> None:
         """A folder stays if the owner has put something into it."""
         *above, name = path.split("/")
         folder = self._open(above)
@@ -317,7 +317,7 @@ class BulkUndo:
         steps = path.split("/")
         os.close(open_beneath(self.files.workspace.root, steps, DIRECTORY_FLAGS, []))
 
-    def _restore(self, entry: Entry, now: Found) -> None:
+    def _restore(self, entry: Entry, now: AtPath) -> None:
         """Complete under another name first, which is none of the workspace's where that can be."""
         *above, name = entry.path.split("/")
         root = self.files.workspace.root
@@ -329,7 +329,7 @@ class BulkUndo:
                 target = os.dup(folder) if place is None else os.open(place, DIRECTORY_FLAGS)
                 try:
                     self._write(entry, fresh, target)
-                    _check(folder, name, Found() if was_removed else now)
+                    _check(folder, name, AtPath() if was_removed else now)
                     os.rename(fresh, name, src_dir_fd=target, dst_dir_fd=folder)
                     return
                 except OSError as error:
@@ -390,7 +390,7 @@ class BulkUndo:
         return results
 
 
-def _check(folder: int, name: str, now: Found) -> None:
+def _check(folder: int, name: str, now: AtPath) -> None:
     """It is what was looked at. Raises ToolError."""
     info = None
     with suppress(FileNotFoundError):
