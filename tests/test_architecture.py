@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 10_040,
     "daemon/settings": 10_550,
     "daemon/store": 17_260,
-    "daemon/tools": 119_800,
+    "daemon/tools": 119_820,
     "daemon/triggers": 23_840,
     "memory": 14_570,
 }
