@@ -16,23 +16,16 @@ from daemon.services.admin import PeopleService, answer_mcp
 from daemon.store.journal import Store, Tx
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager
-from daemon.tools.workspace.file_store import (
-    NO_FILE,
-    ChangeAuthor,
-    FileStore,
-    find_latest_turn,
-    group_by_path,
-    undo_turn,
-)
+from daemon.tools.workspace.bulk import is_bulk
+from daemon.tools.workspace.file_store import NO_FILE, ChangeAuthor, FileStore
+from daemon.tools.workspace.undo import find_latest_turn, group_by_path, undo_turn
 
 PEOPLE_USAGE = "Use /people, or /people remove NAME with a name of that list."
 NOBODY = (
     "Nobody has been let in by a code. `aidaemon pair` prints one. People in config.toml"
     " are not listed here."
 )
-NOTHING_TO_UNDO = (
-    "There is no file change to undo here. Changes by shell commands are not recorded."
-)
+NOTHING_TO_UNDO = "There is no file change to undo here."
 MAX_LISTED = 10
 
 
@@ -171,6 +164,9 @@ def _describe_changes(changes: list[FileVersion]) -> str:
     first = changes[0]
     files = []
     for path, versions in group_by_path(changes, first.turn).items():
+        if is_bulk(versions[0]):
+            files.append(f"{path} ({', '.join(one.new for one in versions)})")
+            continue
         kind = "new" if versions[0].old == NO_FILE else "changed"
         files.append(f"{path} ({'removed' if versions[-1].new == NO_FILE else kind})")
     kind = f"undo of {first.undoes}, " if first.undoes else ""

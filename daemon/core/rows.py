@@ -285,7 +285,8 @@ class FileVersion:
     `size` are the old content's.
 
     `undoes` is the turn that this change took back; `undone`: this change has been taken back;
-    `lines`: how many more lines the new content has.
+    `lines`: how many more lines the new content has. A `path` that ends with "/" is of very many
+    files that one command changed: see bulk.py.
     """
 
     name: str

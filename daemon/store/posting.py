@@ -134,7 +134,8 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables, FileTabl
             return body
         taint = find_taint(self.list_events(turn_id)) if is_tainted else None
         shown = [] if self.is_shared(told) else changes
-        line = render_changes(shown, len(changes), taint.by if taint else "")
+        count = sum(files for _, _, files in changes)
+        line = render_changes(shown, count, taint.by if taint else "")
         return line.strip() if is_nothing(body) else body + line
 
     def _answer_mail(self, own: SessionRow, turn_id: str, body: str, at: datetime) -> str:
@@ -230,16 +231,17 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables, FileTabl
         self.post_to_session(row.session, row.turn, "approval", body, at)
 
 
-def render_changes(changes: Sequence[tuple[str, int]], count: int, taint: str) -> str:
+def render_changes(changes: Sequence[tuple[str, int, int]], count: int, taint: str) -> str:
     """A last line of an answer: the files that its turn changed, each with how many lines it has
-    more, or how many files where others read it. `taint`: where a stranger's words in them may be
-    from.
+    more, many of one command as a folder with their number, or how many files where others read it.
+    `taint`: where a stranger's words in them may be from.
     """
     shown = [
-        _show_name(path) + (f" ({lines:+})" if lines else "")
-        for path, lines in changes[:SHOWN_CHANGES]
+        _show_name(path)
+        + (f" ({files} files)" if path.endswith("/") else f" ({lines:+})" if lines else "")
+        for path, lines, files in changes[:SHOWN_CHANGES]
     ]
-    if more := count - len(shown):
+    if more := count - sum(files for _, _, files in changes[:SHOWN_CHANGES]):
         shown.append(f"{more} more" if shown else "1 file" if count == 1 else f"{count} files")
     words = f" Words from outside may stand there ({taint})." if taint else ""
     return f"\n\nChanged: {', '.join(shown)}.{words} /undo takes that back."

@@ -20,9 +20,8 @@ from daemon.tools.workspace.file_store import (
     MAX_HISTORY_BYTES,
     ChangeAuthor,
     count_expired,
-    find_latest_turn,
-    undo_turn,
 )
+from daemon.tools.workspace.undo import find_latest_turn, undo_turn
 from tests.fakes.files import Desk, open_store
 from tests.fakes.store import FailingStore
 from tests.fakes.tools import NOON

@@ -17,7 +17,8 @@ from daemon.tools.layers.merge import Merge
 from daemon.tools.shell.run import ORIGIN, merge_left
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
 from daemon.tools.workspace.command_effects import CommandEffects, Origin
-from daemon.tools.workspace.file_store import ChangeAuthor, undo_turn
+from daemon.tools.workspace.file_store import ChangeAuthor
+from daemon.tools.workspace.undo import undo_turn
 from tests.behaviour.test_files_labels import context
 from tests.fakes.commands import Commands
 from tests.fakes.files import Desk

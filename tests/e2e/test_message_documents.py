@@ -58,6 +58,9 @@ async def test_g1_what_cannot_be_read_is_said_in_a_word_and_the_message_is_answe
         "noise.bin": (bytes(range(256)) * 9, "2.2 kB]"),
         "wrong.txt": (make_docx(), RENT),
         "wrong.pdf": (RENT.encode(), RENT),
+        "wide.txt": (f"{RENT}, für zwölf Monate".encode("utf-16"), f"{RENT}, für zwölf"),
+        "old.txt": (f"{RENT}, für zwölf Monate".encode("latin-1"), f"{RENT}, für zwölf"),
+        "plain.pdf": (make_pdf().replace(b"\x93\x8c\x8b\x9e", b"abcd"), f"[page 1]\n{RENT}."),
     }
     async with listening("telegram", tmp_path) as it:
         for file, (data, words) in wanted.items():

@@ -8,9 +8,11 @@ from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label
 from daemon.store.journal import Store
 from daemon.store.sqlite import SqliteStore
+from daemon.tools.documents.reader import DocumentReader
+from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.workspace.edits import delete_line, edit_file, write_file
 from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
-from daemon.tools.workspace.files import SearchScope, list_dir, read_file, search_files
+from daemon.tools.workspace.files import FileReader, SearchScope, list_dir, read_file, search_files
 from daemon.tools.workspace.fs import Workspace
 from tests.fakes.tools import Bench, SteadyClock
 
@@ -75,6 +77,7 @@ class Desk:
         """A turn with this label and the file tools; writing is allowed to it."""
         parts: dict[type, object] = {
             FileStore: self.files,
+            FileReader: FileReader(self.files, DocumentReader(Sandbox(self.root, "bubblewrap"))),
             SearchScope: SearchScope(self.files, protected, regex_s=0.5),
         }
         granted = ("write_file", "edit_file") if label is Label.UNTRUSTED else ()

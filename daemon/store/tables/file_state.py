@@ -27,8 +27,10 @@ REPLACE_LABEL = """ON CONFLICT (path) DO UPDATE SET label = excluded.label, turn
 FOREIGN = RowMapper(ForeignContent, "foreign_contents")
 VERSIONS = RowMapper(FileVersion, "file_versions")
 REPLACE_VERSION = "ON CONFLICT (name) DO UPDATE SET undone = excluded.undone"
-CHANGES = """SELECT json_group_array(json_array(json(path), lines)) FROM
-    (SELECT path, SUM(lines) AS lines FROM file_versions
+# A path that ends with a slash is of many files; `new` begins with their number.
+CHANGES = """SELECT json_group_array(json_array(json(path), lines, files)) FROM
+    (SELECT path, SUM(lines) AS lines,
+    CASE WHEN path LIKE '%/"' THEN SUM(CAST(new AS INTEGER)) ELSE 1 END AS files FROM file_versions
     WHERE undoes = '' AND (turn = ?1 OR turn IN (SELECT turn FROM children WHERE parent = ?1))
     GROUP BY path ORDER BY path)"""
 
@@ -69,7 +71,7 @@ class FileTables(Table):
 
     get_changes = Value[[str], str](CHANGES)
     """A JSON list of the files that the turn, or an agent that it set to work, changed, each with
-    how many lines it has more.
+    how many lines it has more and how many files it stands for.
     """
 
     def remove_file_versions(self, names: Iterable[str]) -> None:

@@ -3,7 +3,9 @@ reads them; without the extra `files`, or without a sandbox, none does.
 """
 
 import json
+import re
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,6 +18,8 @@ EXTRACT_SCRIPT = Path(__file__).with_name("text_extract.py")
 EXTRACT_S = 30.0
 MAX_DOCUMENT_BYTES = 50_000_000
 BEGINS = (b"%PDF-", b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"{\\rtf")  # and old office files
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text of the old encodings has any
 NO_EXTRA = "pip install 'aidaemon[files]' is needed to read it"
 NO_SANDBOX = "no sandbox works on this machine, so no document is read (aidaemon doctor)"
 TOO_MUCH = "it takes too much time or memory to read"
@@ -55,7 +59,7 @@ class DocumentReader:
             raise UnreadableDocument(TOO_MUCH)
         command = [sys.executable, "-I", str(EXTRACT_SCRIPT), str(max_chars)]
         output = await exchange(self.sandbox.wrap_own(command, EXTRACT_SCRIPT), data, EXTRACT_S)
-        if output is None:
+        if not output:
             raise UnreadableDocument(TOO_MUCH)
         found = json.loads(output)
         if (why := found.get("why")) is not None:
@@ -67,10 +71,11 @@ class DocumentReader:
 
 def _decode(data: bytes) -> str | None:
     """What is text already; a page of HTML is a document."""
-    start = data[:1024].lstrip().lower()
-    if b"\0" in data or start.startswith((*BEGINS, b"<!doctype html", b"<html")):
+    start = data[:1024].lstrip()
+    if start.startswith(BEGINS) or start.lower().startswith((b"<!doctype html", b"<html")):
         return None
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return None
+    encoding = "utf-16" if data.startswith(UTF_16) else "utf-8-sig"
+    with suppress(UnicodeDecodeError):
+        text = data.decode(encoding)
+        return None if "\0" in text else text
+    return None if CONTROL.search(data) else data.decode("cp1252", "replace")

@@ -52,7 +52,7 @@ class SpeechReader:
         async with self._alone:
             wrapped = self.sandbox.wrap_own(command, READ_SCRIPT, self.model)
             output = await exchange(wrapped, data, READ_S)
-        if output is None:
+        if not output:
             raise UnreadableDocument(TOO_LONG)
         found = json.loads(output)
         if why := found.get("why"):

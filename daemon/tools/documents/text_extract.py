@@ -7,7 +7,6 @@ memory, little time and no right to write. Their kind is told by their content, 
 import json
 import resource
 import sys
-from contextlib import suppress
 
 import kreuzberg
 from pypdfium2 import PdfDocument, PdfiumError
@@ -34,7 +33,8 @@ def extract(data: bytes, max_chars: int) -> dict[str, object]:
         kind = kreuzberg.detect_mime_type(data)
     except FAULTS:
         return {"why": ""}
-    if kind.startswith(NO_DOCUMENTS) or kind in ARCHIVES:
+    is_binary = kind == "text/plain" and b"\0" in data
+    if kind.startswith(NO_DOCUMENTS) or kind in ARCHIVES or is_binary:
         return {"why": ""}
     config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False)
     try:
@@ -68,5 +68,4 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     for forbidden in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
         resource.setrlimit(forbidden, (0, 0))
-    with suppress(OSError, ValueError):
-        sys.stdout.write(json.dumps(extract(sys.stdin.buffer.read(), int(sys.argv[1]))))
+    sys.stdout.write(json.dumps(extract(sys.stdin.buffer.read(), int(sys.argv[1]))))

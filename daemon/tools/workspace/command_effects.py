@@ -145,9 +145,9 @@ class CommandEffects:
         if not origin.turn:
             return Former()
         replaced = [
-            Replaced(one.path, one.digest, one.place)
+            Replaced(one.path, one.digest, one.place, one.folder)
             for one in changed
-            if not (one.held or one.folder) and (one.gone or one.digest)
+            if not one.held and (one.gone or one.digest or one.folder)
         ]
         return keep_former(self.files, replaced, origin.session, origin.turn, origin.call_id)
 

@@ -370,66 +370,6 @@ class FileStore:
                 file.unlink()
 
 
-@value
-class UndoResult:
-    """What became of one file."""
-
-    path: str
-    done: bool
-    words: str
-
-
-def find_latest_turn(versions: Sequence[FileVersion]) -> str:
-    """The latest turn that changed files and is not undone; "" for none."""
-    changes = (one for one in reversed(versions) if not one.undone and not one.undoes)
-    return next((one.turn for one in changes), "")
-
-
-def group_by_path(versions: Iterable[FileVersion], turn: str) -> dict[str, list[FileVersion]]:
-    """The changes of a turn, oldest first, by file."""
-    found: dict[str, list[FileVersion]] = {}
-    for version in versions:
-        if version.turn == turn:
-            found.setdefault(version.path, []).append(version)
-    return found
-
-
-async def undo_turn(files: FileStore, turn: str, author: ChangeAuthor) -> list[UndoResult]:
-    """Restore every file that the turn changed, the last first, unless it was changed since."""
-    changes = group_by_path(files.versions.values(), turn)
-    found = [await _undo_file(files, path, changes[path], author) for path in reversed(changes)]
-    return found[::-1]
-
-
-async def _undo_file(
-    files: FileStore, path: str, changes: Sequence[FileVersion], author: ChangeAuthor
-) -> UndoResult:
-    # Of several changes, the last may have been cut off before it was made.
-    first, own = changes[0], {one.new for one in changes}
-
-    def restore(now: bytes | None) -> bytes | None:
-        if hash_content(now) == first.old:
-            return now
-        if hash_content(now) not in own:
-            raise ToolError("changed since, so it was left as it is")
-        return files.load_content(first.old)
-
-    try:
-        await files.write(path, restore, replace(author, label=first.label), mode=first.mode)
-    except ToolError as error:
-        return UndoResult(path, done=False, words=str(error).removeprefix(f"{path}: "))
-    await files.set_undone(changes, undone=True)
-    if first.undoes:  # an undo was undone: what it had undone stands again
-        redone = [one for one in files.versions.values() if one.turn == first.undoes]
-        await files.set_undone(redone, undone=False)
-    if path.startswith(".git/"):
-        return UndoResult(path, done=True, words="the branch is where it was before")
-    if first.old == NO_FILE:
-        return UndoResult(path, done=True, words="removed; it did not exist before")
-    outside = " (text from outside)" if first.label is Label.UNTRUSTED else ""
-    return UndoResult(path, done=True, words=f"as it was before{outside}")
-
-
 @tool(effect=Effect.WRITE, parallel=True, critical=("to",), paths=("path", "to"), public=True)
 async def copy_file(files: FileStore, context: ToolContext, path: str, to: str) -> str:
     """Copy a file within the workspace, or one that came with a message (inbox/...) into it,

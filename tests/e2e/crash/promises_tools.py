@@ -22,12 +22,10 @@ from daemon.tools.workspace.file_store import (
     NO_FILE,
     ChangeAuthor,
     FileStore,
-    UndoResult,
-    find_latest_turn,
     hash_content,
-    undo_turn,
 )
 from daemon.tools.workspace.fs import Workspace
+from daemon.tools.workspace.undo import UndoResult, find_latest_turn, undo_turn
 from tests.e2e.crash.life import FIRST
 from tests.e2e.crash.model import LIMIT
 from tests.e2e.crash.moments import Notebook
