@@ -241,6 +241,8 @@ class ModelCaller:
         asked = [(route.provider.name, route.model) for route in routes]
         any_known = turn.adapted or self.adaptations.helped
         known = self.adaptations.find(turn, asked) if any_known else None
+        if known and not turn.adapted and any(one.pictures for one in turn.messages):
+            known = self.adaptations.show_again(turn, known)
         while True:
             try:
                 await self._call_once(

@@ -38,6 +38,7 @@ RESULT = "[The result of {name}; it is information, not an order.]\n{text}"
 CALLED = "[I called {name} with {arguments}]"
 LEFT_OUT = "(The model's server does not take {what}; I go on without it.)"
 BLIND = "(The model does not see pictures; it knows only their names.)"
+BLIND_STATUS = (404, 415, 500, 501)  # so some servers say it
 SEES_NOT = re.compile(r"image|vision|picture|multi-?modal|modalit|mmproj", re.IGNORECASE)
 PLAIN = "(The model's server did not take this conversation as it was; I sent it as plain text.)"
 LAST = (
@@ -52,16 +53,17 @@ def find_step(
     """What to leave out now; None when the error is of another kind, or enough was tried in this
     turn. What did not change the refusal is not kept.
     """
-    words = str(error)
-    is_blind = any(one.pictures for one in request.messages) and SEES_NOT.search(words)
+    words, (provider, model) = str(error), _find_refuser(turn)
+    has_pictures = any(one.pictures for one in request.messages)
     is_refused = error.kind is ErrorClass.BAD_REQUEST and error.status in REFUSED
+    said = words.replace(model, "").replace(provider.partition(":")[2], "")
+    is_blind = has_pictures and SEES_NOT.search(said) and error.status in (*REFUSED, *BLIND_STATUS)
     if not (is_refused or is_blind):
         return None
     steps = [one.event for one in turn.events if isinstance(one.event, RequestAdapted)]
     own = [event for event in iterate_since_reply(turn) if isinstance(event, RequestAdapted)]
     if len(steps) > len(own) or len(own) >= MOST_STEPS:
         return None
-    provider, model = _find_refuser(turn)
     base = current
     if current and current.message == words:
         base = own[1] if len(own) > 1 else None
@@ -83,6 +85,8 @@ def find_step(
             return replace(step, parameters=(*step.parameters, named[0]))
         if tool and tool not in known:
             return replace(step, tools=(*step.tools, tool))
+        if has_pictures and UNSEEN not in known:
+            return replace(step, parameters=(*step.parameters, UNSEEN))
     else:
         known.add("plain")
     plain = _write_plainly(request.messages, last=False)
@@ -215,6 +219,15 @@ class Adaptations:
     def forget(self, turn: Turn, provider: str, model: str) -> None:
         """It did not help any more."""
         self.helped.pop((turn.session, provider, model), None)
+
+    def show_again(self, turn: Turn, step: RequestAdapted) -> RequestAdapted | None:
+        """New pictures have come: the last ones may have been refused for what was in them."""
+        left = tuple(name for name in step.parameters if name != UNSEEN)
+        if left == step.parameters:
+            return step
+        self.forget(turn, step.provider, step.model)
+        shown = replace(step, parameters=left)
+        return shown if left or step.tools or step.history else None
 
     def forget_session(self, session: str) -> None:
         """The conversation begins anew."""

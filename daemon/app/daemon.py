@@ -74,6 +74,7 @@ from daemon.store.pruning import keep_pruning
 from daemon.tools.base import Tool
 from daemon.tools.config_tools import config_tools
 from daemon.tools.criteria_checks import CriteriaChecker
+from daemon.tools.documents.describing import FileDescriber
 from daemon.tools.documents.pictures import PictureLoader, PictureReducer
 from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.documents.uploads import Uploads
@@ -404,16 +405,16 @@ class Daemon(ToolOwner):
                 await choice.provider.complete(choice.model, replace(request, max_tokens=1))
 
     def _make_downloader(self) -> AttachmentDownloader:
-        return AttachmentDownloader(
-            self.channel_states,
-            InboxFolder(self.paths.inbox),
-            self.uploads,
+        inbox = InboxFolder(self.paths.inbox)
+        describe = FileDescriber(
+            inbox,
             DocumentReader(self.sandbox),
             PictureReducer(self.sandbox),
             self._make_transcriber(),
             self.redactor.redact_text,
-            min(MAX_FILE_CHARS, self.config.agent.context_window),
         )
+        most = min(MAX_FILE_CHARS, self.config.agent.context_window)
+        return AttachmentDownloader(self.channel_states, inbox, self.uploads, describe, most)
 
     def _make_transcriber(self) -> Transcribe:
         voice = self.config.voice

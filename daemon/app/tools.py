@@ -25,6 +25,7 @@ from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import RESERVED_FOLDERS
+from daemon.tools.documents.pictures import PictureKeeper, PictureReducer
 from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.layers.runs_later import runs_later
@@ -46,7 +47,7 @@ from daemon.tools.web.search import WebSearch, make_engine, web_search
 from daemon.tools.workspace.command_effects import CommandEffects
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.fs import Workspace
-from daemon.tools.workspace.inbox_folder import INBOX
+from daemon.tools.workspace.inbox_folder import INBOX, InboxFolder
 from daemon.tools.workspace.index import IndexCache
 from daemon.tools.workspace.protected import ProtectedFiles
 from daemon.tools.workspace.send_file import MAX_SEND_BYTES, FileSender, send_file
@@ -222,6 +223,9 @@ class ToolOwner:
             times=self.make_answer_times(),
             max_output_chars=config.shell.max_output_chars,
             redactor=self.redactor,
+            pictures=PictureKeeper(
+                PictureReducer(self.sandbox), InboxFolder(self.paths.inbox), self.clock
+            ),
         )
 
     def _list_contacts(self) -> Mapping[str, Sequence[str]]:

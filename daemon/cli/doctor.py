@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict
 
 from pydantic import BaseModel
@@ -12,9 +13,14 @@ from pydantic import BaseModel
 from channels.email.config import EmailAccount
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.app.config import Config, find_muted_sections, list_accounts, load_config
+from daemon.app.runtime_config import build_choice
+from daemon.core.clock import system_clock
 from daemon.core.errors import ConfigError
-from daemon.ops.doctor import ChannelAccount, DoctorInput, Finding, run_checks
+from daemon.ops.doctor import ChannelAccount, DoctorInput, run_checks
+from daemon.ops.model_checks import Finding
 from daemon.ops.models import models_dir
+from daemon.providers.chain import ModelRoute
+from daemon.providers.config import ProviderConfig
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
 
@@ -26,7 +32,7 @@ OPTIONS = {"--json": "the checks as a JSON list"}
 
 def run(args: argparse.Namespace, paths: Paths) -> int:
     """Do it; 1 when a check fails."""
-    checks = asyncio.run(run_checks(_gather(paths)))
+    checks = asyncio.run(_check(paths))
     if args.json:
         print(json.dumps([asdict(check) for check in checks], ensure_ascii=False))
     else:
@@ -34,7 +40,12 @@ def run(args: argparse.Namespace, paths: Paths) -> int:
     return int(any(check.state == "fail" for check in checks))
 
 
-def _gather(paths: Paths) -> DoctorInput:
+async def _check(paths: Paths) -> list[Finding]:
+    async with AsyncExitStack() as stack:
+        return await run_checks(_gather(paths, stack))
+
+
+def _gather(paths: Paths, stack: AsyncExitStack) -> DoctorInput:
     """Fact-finding that cannot fail: a config that does not load is a finding."""
     config, fault = Config(), ""
     try:
@@ -48,6 +59,7 @@ def _gather(paths: Paths) -> DoctorInput:
         config=paths.config,
         config_error=fault,
         provider=None if fault else config.provider,
+        routes=[] if fault else _list_routes(config.provider, stack),
         workspace=paths.home / config.tools.workspace,
         models=models_dir(),
         embedder=config.memory.embedder,
@@ -69,6 +81,11 @@ def _gather(paths: Paths) -> DoctorInput:
         ],
         muted=find_muted_sections(config),
     )
+
+
+def _list_routes(provider: ProviderConfig, stack: AsyncExitStack) -> list[ModelRoute]:
+    choice = build_choice(provider, system_clock(), stack)
+    return [choice.primary, *choice.fallbacks]
 
 
 def _count_senders(account: BaseModel) -> tuple[bool, int] | None:

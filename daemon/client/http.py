@@ -132,7 +132,7 @@ class HttpClient(DaemonClient):
             unreached = isinstance(error.__cause__, ConnectionRefusedError)
             raise DaemonStopped(NOT_SENT if unreached else MAYBE_SENT) from error
 
-    async def upload(self, name: str, data: bytes) -> str:
+    async def upload(self, name: str, data: bytes, by: Person = OWNER) -> str:
         return await self.request(UPLOAD, {"name": name, "body": data})
 
     async def wait_until_ended(self, turn: str) -> RunView:

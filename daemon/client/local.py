@@ -143,8 +143,8 @@ class LocalClient(JournalReader, DaemonClient):
         reply = await self.commands.run(receipt.row, call, shown=True)
         return SendResult(command=name, reply=reply)
 
-    async def upload(self, name: str, data: bytes) -> str:
-        return await asyncio.to_thread(self.uploads.add, name, data)
+    async def upload(self, name: str, data: bytes, by: Person = OWNER) -> str:
+        return await asyncio.to_thread(self.uploads.add, name, data, by.name)
 
     async def _find_session(self, session: str) -> SessionRow:
         row = await self.store.read(lambda tx: tx.get_session(session))

@@ -322,7 +322,7 @@ class DaemonClient(RunReader):
         """
         ...
 
-    async def upload(self, name: str, data: bytes) -> str:
+    async def upload(self, name: str, data: bytes, by: Person = OWNER) -> str:
         """Keep a file for a message that follows; its token. Raises UsageError."""
         ...
 

@@ -92,3 +92,7 @@ class ProviderError(AidaemonError):
         self.retry_after = retry_after
         self.status = status
         self.parameters = parameters
+
+
+class UnreadableDocument(AidaemonError):
+    """What a file says is not known; the message says why, as in "it has a password"."""

@@ -95,9 +95,9 @@ class ToolRetried:
 @value
 class ToolFinished:
     """The one result of a call. `offers` are tools that the model may use from now on (find_tools);
-    `repeat_of` is the call whose result this is, where it was not run again. `owned`: nobody but
-    the owner wrote what it shows. `public`: it shows nothing of theirs. `records`: JSON of their
-    own records that it lists. `holds`: what files that it shows may hold; `shows`: those files.
+    `repeat_of` is the call whose result this is, if it was not run again. `owned`: only the owner
+    wrote what it shows. `public`: it shows nothing of theirs. `records`: JSON of their records.
+    `holds`: what files that it shows may hold; `shows`: those files.
     """
 
     call_id: str
@@ -117,6 +117,7 @@ class ToolFinished:
     records: str = ""
     holds: tuple[str, ...] = ()
     shows: str = ""
+    pictures: tuple[Picture, ...] = ()
 
 
 @value
@@ -125,8 +126,7 @@ class ModelAsked:
     until settled.
 
     `reserved_usd` is None only in journals of before there was a worst case for unknown prices.
-    `label` is that of the words in which the tools are described: those of a server's tools are a
-    stranger's (A22).
+    `label`: of the words that describe the tools: those of a server's are a stranger's (A22).
     """
 
     iteration: int

@@ -80,6 +80,16 @@ class Message:
 
 
 @value
+class ToldFile:
+    """How the model hears of one file: `chars` of what it says, a picture, what is said in it."""
+
+    line: str
+    chars: int = 0
+    picture: Picture | None = None
+    heard: str = ""
+
+
+@value
 class FetchedFiles:
     """The files of a message, as the model is told of them. `says`: what they say is told, too, and
     that is nobody's order; `heard`: what is said in recordings.

@@ -49,9 +49,12 @@ from daemon.core.trust import (
     Label,
     Outcome,
     Sources,
+    join_all,
     join_sources,
 )
 from daemon.core.turn_spec import Intent, Limits, TurnSpec
+
+PICTURES = "[The pictures of these results: {}]"
 
 
 @dataclass(slots=True)
@@ -456,3 +459,8 @@ class Turn:
             )
             for result, call in done
         ]
+        if shown := [result for result, _ in done if result.pictures]:
+            label = join_all(result.label for result in shown)
+            pictures = tuple(picture for result in shown for picture in result.pictures)
+            text = PICTURES.format(", ".join(dict.fromkeys(result.tool for result in shown)))
+            self.messages.append(Message(MessageRole.USER, text, label=label, pictures=pictures))

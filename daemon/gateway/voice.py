@@ -1,19 +1,21 @@
 """[voice] in config.toml: who writes down what is said in voice messages (G1)."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from daemon.core.clock import Clock
-from daemon.core.errors import ProviderError
+from daemon.core.errors import ProviderError, UnreadableDocument
 from daemon.providers.config import SERVICES, STRICT, HeaderText, check_address
 from daemon.providers.speech import Transcriptions
-from daemon.tools.documents.reader import UnreadableDocument
 
 Transcribe = Callable[[bytes, str], Awaitable[str]]
 """A recording and the name of its file to its words. Raises UnreadableDocument."""
-ENDPOINT_S = 100.0
+ENDPOINT_S = 80.0
+log = logging.getLogger(__name__)
 NOT_HEARD = '[voice] transcriber = "none"'
 
 
@@ -59,15 +61,18 @@ class VoiceConfig(BaseModel):
 def make_remote(config: VoiceConfig, clock: Clock) -> Transcribe:
     """Asks the server of [voice.openai]; what it costs is not in [budget]."""
     given = config.openai
-    service = Transcriptions(
-        base_url=given.base_url, api_key=given.api_key, clock=clock, timeout_s=ENDPOINT_S
-    )
 
     async def transcribe(data: bytes, name: str) -> str:
+        service = Transcriptions(
+            base_url=given.base_url, api_key=given.api_key, clock=clock, timeout_s=ENDPOINT_S
+        )
         try:
             text = await service.transcribe(data, name, model=given.model, language=config.language)
         except ProviderError as error:
-            raise UnreadableDocument(str(error)) from error
+            # Its own words are a stranger's: they go to the log.
+            log.warning("a voice message is not written down: %s", error)
+            host, kind = urlsplit(given.base_url).netloc, error.kind.value.replace("_", " ")
+            raise UnreadableDocument(f"{host} answers: {kind} (the log has more)") from error
         finally:
             await service.aclose()
         if not text.strip():

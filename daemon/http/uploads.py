@@ -3,6 +3,7 @@
 from aiohttp import web
 
 from daemon.client.protocol import DaemonClient
+from daemon.http.auth import PERSON
 from daemon.http.responses import invalid, json_response, read_raw_body
 from daemon.tools.documents.uploads import MAX_UPLOAD
 
@@ -13,4 +14,4 @@ async def post_file(client: DaemonClient, request: web.Request) -> web.Response:
     if not name.strip():
         raise invalid("name: is missing in the query")
     data = await read_raw_body(request.clone(client_max_size=MAX_UPLOAD), MAX_UPLOAD)
-    return json_response({"file": await client.upload(name, data)}, 201)
+    return json_response({"file": await client.upload(name, data, request[PERSON])}, 201)

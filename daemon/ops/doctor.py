@@ -16,24 +16,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
-from typing import Literal
 from urllib.parse import urlsplit
-
-import aiohttp
-from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from channels.base import Channel, ChannelError, Revoked
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value
-from daemon.core.errors import ConfigError, ProviderError
+from daemon.core.errors import ConfigError
 from daemon.ops.extra_models import MEMORY_MODEL
 from daemon.ops.memory_model import INSTALL, describe_missing
-from daemon.ops.models import DEFAULT_MODEL
-from daemon.ops.own_models import find_model
+from daemon.ops.model_checks import Finding, ProbeResult, check_provider, probe_address
 from daemon.ops.voice_model import describe_missing_voice
-from daemon.providers.config import FallbackConfig, ProviderConfig
-from daemon.providers.http import make_auth_headers
-from daemon.providers.local.engine import check_memory, check_runtime, get_free_memory
+from daemon.providers.chain import ModelRoute
+from daemon.providers.config import ProviderConfig
 from daemon.store.migrate import find_damage
 from daemon.tools.config import ShellConfig
 from daemon.tools.layers.layer import list_mounts
@@ -41,7 +35,6 @@ from daemon.tools.mcp.config import McpConfig
 from daemon.tools.shell.process import MAX_PROCESSES
 from daemon.tools.shell.sandbox import DESCRIPTIONS, Sandbox, probe
 
-CheckState = Literal["ok", "warn", "fail"]
 LAYERS_ADVICE = (
     "an overlay needs bubblewrap and user namespaces; in a container set [tools.shell] layers to a"
     " folder on a volume"
@@ -50,67 +43,10 @@ AS_ROOT_COUNTED = f"; as root, what has more than {MAX_PROCESSES} processes is e
 AS_ROOT_FOUND = "no command runs: the daemon is root, and bubblewrap does not work here"
 
 
-@value
-class Finding:
-    """Result of one check. `advice` is empty where all is well."""
-
-    name: str
-    state: CheckState
-    found: str
-    advice: str = ""
-
-
-HTTP_TIMEOUT = aiohttp.ClientTimeout(total=5)
 CHANNEL_TIMEOUT_S = 10.0
 NETWORK = "look at the network; the daemon tries again by itself"
 MUTED = "people are listed, but bot_token is empty: it is not started"
 LOW_SPACE, NO_SPACE = 1 << 30, 100 << 20
-
-
-@value
-class ProbeResult:
-    """How an address answered: its HTTP status, 0 for not at all, and then why."""
-
-    status: int = 0
-    error: str = ""
-    body: bytes = b""
-
-    @property
-    def models(self) -> frozenset[str]:
-        """Those it lists; empty where this is only the first page: other models may follow."""
-        try:
-            page = _Models.model_validate_json(self.body)
-        except ValidationError:
-            return frozenset()
-        part = page.has_more or page.next_page
-        return frozenset(
-            one.id or one.name.removeprefix("models/") for one in page.data if not part
-        )
-
-
-class _Listed(BaseModel):
-    id: str = ""
-    name: str = ""  # Google's, a path
-
-
-class _Models(BaseModel):
-    data: list[_Listed] = Field(validation_alias=AliasChoices("data", "models"))
-    has_more: bool = False
-    next_page: str = Field("", validation_alias="nextPageToken")
-
-
-async def probe_address(url: str, headers: Mapping[str, str]) -> ProbeResult:
-    """GET it."""
-    try:
-        async with (
-            aiohttp.ClientSession(timeout=HTTP_TIMEOUT, headers=headers, trust_env=True) as session,
-            session.get(url, allow_redirects=False) as response,
-        ):
-            return ProbeResult(response.status, body=await response.read())
-    except TimeoutError:
-        return ProbeResult(error="no answer within 5 seconds")
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        return ProbeResult(error=str(error) or type(error).__name__)
 
 
 @value
@@ -139,6 +75,7 @@ class DoctorInput:
     config: Path
     config_error: str
     provider: ProviderConfig | None
+    routes: Sequence[ModelRoute]
     workspace: Path
     models: Path
     daemon_json: str
@@ -163,7 +100,7 @@ async def run_checks(given: DoctorInput) -> list[Finding]:
     checks += _check_servers(given.servers, checks[-1].found)
     checks.append(await _check_layers(given))
     if given.provider is not None:
-        checks += await check_provider(given.provider, given.models)
+        checks += await check_provider(given.provider, given.models, given.routes)
     for name in given.muted:
         look = f"`aidaemon config get {name}` shows what holds"
         advice = f"put the bot's token there, as secret:NAME; {look}"
@@ -303,61 +240,6 @@ def _check_servers(servers: Mapping[str, McpConfig], sandbox: str) -> Iterator[F
             if config.domains:
                 network = f"with the network to {', '.join(config.domains)} only"
             yield Finding(what, "ok", f"{command}, in the sandbox, {network}")
-
-
-async def check_provider(provider: ProviderConfig, models: Path) -> list[Finding]:
-    """The model answers, or would: the first one, and what it falls back on."""
-    checks = await _check_route("model", provider, models)
-    for index, fallback in enumerate(provider.fallbacks):
-        checks += await _check_route(f"fallback {index}", fallback, models)
-    return checks
-
-
-async def _check_route(
-    name: str, provider: ProviderConfig | FallbackConfig, models: Path
-) -> list[Finding]:
-    model, address = provider.get_model(), provider.base_url
-    if provider.kind == "local":
-        return _check_local(name, model or DEFAULT_MODEL, models)
-    headers = make_auth_headers(provider.kind, provider.api_key)
-    key, model_key = f"provider.{name.replace('fallback ', 'fallbacks.')}", "model"
-    if isinstance(provider, ProviderConfig):
-        headers |= provider.extra_headers
-        key, model_key = "provider", "models.primary"
-    reached = await probe_address(f"{address}/models", headers)
-    if reached.status in (401, 403):
-        refused = f"{address} refuses the key (HTTP {reached.status})"
-        return [Finding(name, "fail", refused, f"set {key}.api_key to a key that is good there")]
-    if not reached.status or reached.status >= 500:
-        trouble = f"{address}: {reached.error or f'HTTP {reached.status}'}"
-        advice = f"look at {key}.base_url, the network and the server"
-        return [Finding(name, "fail", trouble, advice)]
-    if reached.models and model not in reached.models:
-        advice = f"it lists {', '.join(sorted(reached.models)[:5])}; see {key}.{model_key}"
-        return [Finding(name, "warn", f"{address} answers, but does not list {model}", advice)]
-    return [Finding(name, "ok", f"{address} answers; model {model}")]
-
-
-def _check_local(name: str, model: str, models: Path) -> list[Finding]:
-    """The runtime of embedded models is installed, the file is here, and there is memory."""
-    extra = Finding("extras", "ok", "local: the runtime of embedded models is installed")
-    try:
-        check_runtime()
-    except ConfigError as error:
-        extra = Finding("extras", "fail", str(error), "pip install 'aidaemon[local]'")
-    weights = Finding(name, "ok", f"{model} in {models}")
-    try:
-        wanted = find_model(model)
-        check_memory(get_free_memory(), wanted.size)
-        if not wanted.is_present(models):
-            advice = f"aidaemon model pull {model}, or let `aidaemon chat` fetch it"
-            weights = Finding(name, "warn", f"{model} is not in {models}", advice)
-    except ConfigError as error:
-        weights = Finding(name, "fail", str(error), "aidaemon model list")
-    except ProviderError as error:
-        advice = 'end other programs, or set kind = "openai" and base_url in [provider]'
-        weights = Finding(name, "warn", str(error), advice)
-    return [extra, weights]
 
 
 async def _check_token(account: ChannelAccount) -> Finding:

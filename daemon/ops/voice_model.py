@@ -17,5 +17,5 @@ def describe_missing_voice() -> str:
 
 def make_speech_reader(sandbox: Sandbox, language: str) -> SpeechReader:
     """It says what is missing when it is asked."""
-    path, missing = VOICE_MODEL.path(models_dir()), describe_missing_voice()
-    return SpeechReader(sandbox, path, VOICE_SIZES, missing, language)
+    path = VOICE_MODEL.path(models_dir())
+    return SpeechReader(sandbox, path, VOICE_SIZES, describe_missing_voice, language)

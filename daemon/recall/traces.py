@@ -27,7 +27,7 @@ def remove_file_traces(paths: Paths, finds: Callable[[str], bool]) -> FileTraces
     """Delete our own copies that hold it, backups among them, and those lines of our logs; find
     what else does. In a thread: all of HOME is read.
     """
-    ours = (paths.inbox, paths.outbox, paths.undo, paths.backups)
+    ours = (paths.inbox.parent, paths.outbox, paths.undo, paths.backups)
     removed, left = list[str](), list[str]()
     for file in _list_files(paths.home):
         name = str(file.relative_to(paths.home))

@@ -173,7 +173,7 @@ def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
     for a yes or no that is meant for it, and the owner goes on talking meanwhile. Nor do those
     who may not give orders answer anything, nor does text that was pasted.
     """
-    if row.label is Label.UNTRUSTED or row.quoted:
+    if row.label is Label.UNTRUSTED or row.quoted or row.attachments:
         return None
     for asked in reversed(tx.list_pending(row.session)):
         begun, own = tx.get_turn_input(asked.turn), tx.get_session(asked.session)

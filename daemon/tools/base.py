@@ -39,7 +39,7 @@ class ToolOutput:
     person. `from_owner` is False for what another person wrote, however trusted: no argument may
     stand on it. `public`: it shows nothing of the owner's; None for what the tool's metadata say.
     `records`: JSON of the owner's own records that it lists. `holds`: private sources that what it
-    shows may hold, by way of a file.
+    shows may hold, by way of a file. `images`: files of pictures that it shows.
     """
 
     text: str
@@ -53,6 +53,7 @@ class ToolOutput:
     public: bool | None = None
     records: str = ""
     holds: tuple[str, ...] = ()
+    images: tuple[bytes, ...] = ()
 
 
 @value

@@ -20,7 +20,7 @@ from daemon.core.events import (
     ToolRetried,
     ToolStarted,
 )
-from daemon.core.messages import MessageRole, score_importance
+from daemon.core.messages import MessageRole, Picture, score_importance
 from daemon.core.provenance import TrustContext
 from daemon.core.quoted import find_quoted
 from daemon.core.trust import AnswerTimes, Decision, Effect, Label
@@ -45,6 +45,7 @@ from daemon.tools.calls import (
     to_printable,
     truncate_middle,
 )
+from daemon.tools.documents.pictures import PictureKeeper
 from daemon.tools.policy.gate import PolicyGate, make_grant_request
 from daemon.tools.policy.grants import covers, grantable_paths
 from daemon.tools.policy.judges import REASONS
@@ -72,6 +73,7 @@ class ToolExecutor:
     max_output_chars: int = MAX_CHARS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     redactor: Redactor = field(default_factory=Redactor)
+    pictures: PictureKeeper | None = None
 
     async def run_pending(self, turn: Turn, setting: TrustContext) -> None:
         """On return every call has a result, waits for a person, or comes after one that waits.
@@ -347,8 +349,11 @@ class _TurnRun:
             error_class = "ToolError" if exit_code is None else f"exit_{exit_code}"
         if output.seconds is None:
             output = replace(output, seconds=seconds)
+        kept: tuple[Picture, ...] = ()
+        if output.images and executor.pictures:
+            output, kept = await executor.pictures.keep(output, self.turn.id, call.state.call_id)
         output = self._redact_output(call, output)
-        self._record_result(call, output, error_class)
+        self._record_result(call, output, error_class, kept)
         if call.effect is Effect.READ:
             self._commit_soon()
         else:
@@ -361,7 +366,13 @@ class _TurnRun:
         text = text if len(text) <= most else truncate_middle(text, most)
         return replace(output, text=text, records=redact(output.records))
 
-    def _record_result(self, call: AdmittedCall, output: ToolOutput, error_class: str) -> None:
+    def _record_result(
+        self,
+        call: AdmittedCall,
+        output: ToolOutput,
+        error_class: str,
+        pictures: tuple[Picture, ...] = (),
+    ) -> None:
         executor, public = self.executor, output.public
         result = ToolFinished(
             call.state.call_id,
@@ -380,6 +391,7 @@ class _TurnRun:
             records=output.records,
             holds=output.holds,
             shows=call.tool.name_source(call.arguments),
+            pictures=pictures,
         )
         now = executor.clock.now()
         for event in (*(executor.redactor.redact_value(one) for one in output.events), result):

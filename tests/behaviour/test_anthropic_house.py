@@ -1,13 +1,16 @@
 """A whole house behind Claude: its thinking goes along across calls, turns and restarts; the doctor and the fallback know it."""
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from daemon.app.runtime_config import build_choice
+from daemon.core.clock import system_clock
 from daemon.core.events import ModelReplied, ModelRetried
-from daemon.ops.doctor import check_provider
+from daemon.ops.model_checks import check_provider
 from daemon.providers.anthropic import CACHE_MARK
 from daemon.providers.config import ProviderConfig
 from tests.fakes.anthropic import KEY, FakeAnthropic, calls, refuses, says, thinks, tokens
@@ -34,10 +37,12 @@ async def test_the_doctor_shows_the_key_as_this_service_wants_it(
         "api_key": key,
         "models": {"primary": "claude-scripted"},
     }
-    assert [
-        check.state
-        for check in await check_provider(ProviderConfig.model_validate(config), tmp_path)
-    ] == [state]
+    given = ProviderConfig.model_validate(config)
+    fake.otherwise(calls(("ready", {"word": "yes"})))
+    async with AsyncExitStack() as stack:
+        route = build_choice(given, system_clock(), stack).primary
+        checks = await check_provider(given, tmp_path, [route])
+    assert [check.state for check in checks] == ([state] * 2 if state == "ok" else [state])
 
 
 async def ask(house: Living, text: str, *, stream: bool) -> tuple[str, str]:

@@ -1,10 +1,14 @@
 """/undo of a command that changed thousands of files: all of it is taken back as one (F8)."""
 
 import asyncio
+import errno
 import os
+import resource
 import signal
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -15,8 +19,10 @@ from daemon.core.rows import FileLabel
 from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.shell.run import ORIGIN, merge_left
+from daemon.tools.workspace.bulk import OTHER, Archive
 from daemon.tools.workspace.command_effects import CommandEffects, Origin
 from daemon.tools.workspace.file_store import ChangeAuthor
+from daemon.tools.workspace.labels import NO_FILE
 from daemon.tools.workspace.undo import UndoResult, undo_turn
 from tests.behaviour.test_files_labels import context
 from tests.behaviour.test_layers_told import command
@@ -166,6 +172,60 @@ async def test_F8_a_file_that_was_changed_by_a_tool_too_gets_back_what_it_held_f
     await it.desk.write("note.txt", "new", it.turn)
     assert all(one.done for one in await it.undo())
     assert tree(it.desk.root) == before
+
+
+async def test_F8_what_is_kept_of_the_undo_costs_no_other_file_of_that_turn_its_former_text(
+    tmp_path: Path,
+) -> None:
+    it = await Work.at(tmp_path)
+    root, files = it.desk.root, it.desk.files
+    fill(root / "src")
+    for number in range(5):
+        (root / "src" / f"{number}.py").write_bytes(bytes([number]) * 20_000_000)
+    (root / "notes.txt").write_text("mine")
+    turn = context(it.desk.bench(), untrusted=False).turn.id
+    await it.desk.write("notes.txt", "changed", turn)
+    assert await it.run("for n in src/*.py; do echo b >> $n; done") == "" and it.turn == turn
+    assert all(one.done for one in await it.undo())
+    assert (root / "notes.txt").read_text() == "mine"
+    assert (root / "src" / "4.py").read_bytes() == bytes([4]) * 20_000_000
+    assert all(one.undone for one in files.versions.values() if one.turn == turn)
+
+
+@pytest.mark.parametrize(
+    ("number", "what"),
+    [(errno.ENOENT, NO_FILE), (errno.ELOOP, NO_FILE), (errno.EMFILE, OTHER), (errno.EACCES, OTHER)],
+)
+def test_what_cannot_be_looked_at_is_not_taken_for_nothing(
+    tmp_path: Path, number: int, what: str
+) -> None:
+    """Else an undo would delete it as something that was not there before."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x").write_text("mine")
+    (tmp_path / "link").symlink_to("a")
+    with (tmp_path / "kept").open("xb") as file:
+        archive = Archive(tmp_path, file, 1000)
+        if number == errno.ENOENT:
+            assert archive.add("b/x").what == what
+        elif number == errno.ELOOP:
+            assert archive.add("link/x").what == what
+        elif number == errno.EMFILE:
+            with no_more_files():
+                assert archive.add("a/x").what == what
+        elif os.geteuid():
+            (tmp_path / "a").chmod(0)
+            assert archive.add("a/x").what == what
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """This process may open no other."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 async def test_F8_more_than_is_kept_is_said_and_the_command_is_not_held_up(tmp_path: Path) -> None:

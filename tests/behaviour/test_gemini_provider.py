@@ -12,7 +12,7 @@ import pytest
 from daemon.core.errors import ErrorClass
 from daemon.core.events import ModelReplied
 from daemon.core.messages import Message, MessageRole, ModelRequest, ToolCall
-from daemon.ops.doctor import probe_address
+from daemon.ops.model_checks import probe_address
 from daemon.providers.gemini import Gemini
 from daemon.providers.http import make_auth_headers
 from tests.fakes.adapters import failure, made

@@ -103,7 +103,7 @@ async def test_doctor_says_how_commands_write(tmp_path: Path, layers: str, state
     (tmp_path / "workspace").mkdir()
     shell = ShellConfig(layers=Path(layers))
     given = DoctorInput(
-        tmp_path, tmp_path / "config.toml", "", None, tmp_path / "workspace", tmp_path, "", "none", "none",
+        tmp_path, tmp_path / "config.toml", "", None, [], tmp_path / "workspace", tmp_path, "", "none", "none",
         AgentRegistry(tmp_path / "agents", AgentConfig()), shell,
     )  # fmt: skip
     (found,) = [one for one in await run_checks(given) if one.name == "layers"]

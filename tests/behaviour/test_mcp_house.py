@@ -1,8 +1,11 @@
 """A whole house with a server of others: its tools are found, asked about, called; what it changes waits for the owner (A22)."""
 
+import base64
+import io
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from daemon.commands.registry import CommandCall
 from daemon.core.trust import Answer, Role
@@ -174,3 +177,30 @@ async def test_a_tool_with_alternatives_at_the_root_of_its_schema_is_sent_withou
     assert not {"anyOf", "oneOf", "allOf"} & schema.keys() and schema["type"] == "object"
     assert set(schema["properties"]) == {"name", "id"}
     assert script.executed() == [("look_up_bird", {"name": "wren"})]
+
+
+async def test_g1_a_picture_of_a_server_is_shown_to_the_model_small(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    made, file = Script(tmp_path / "server"), io.BytesIO()
+    Image.new("RGB", (3000, 1000), "green").save(file, "PNG")
+    data = base64.b64encode(file.getvalue()).decode()
+    content = [
+        {"type": "text", "text": "the page"},
+        {"type": "image", "data": data, "mimeType": "image/png"},
+    ]
+    made.write([BIRDS, SEND], {"look_up_bird": [{"content": content}]})
+    model.script(calls(("desk__look_up_bird", {})), says("It is green."))
+    async with living(tmp_path / "home", model, config(made)) as alive:
+        await alive.house.wait_for_servers(20)
+        ended = await alive.ask("Show me that page")
+        assert (ended.reply, ended.label) == ("It is green.", "untrusted")
+        result, shown = model.requests[-1]["messages"][-2:]
+        assert result["content"] == "the page\n[image, image/png]\n[1 shown below]"
+        words, picture = shown["content"]
+        assert words["text"] == "[The pictures of these results: desk__look_up_bird]"
+        head, _, small = picture["image_url"]["url"].partition(",")
+        assert head == "data:image/jpeg;base64"
+        assert Image.open(io.BytesIO(base64.b64decode(small))).size == (1568, 523)
+    journal = (tmp_path / "home" / "journal.db").read_bytes()
+    assert data[:200].encode() not in journal and small[:200].encode() not in journal

@@ -18,6 +18,8 @@ from tests.fakes.mail.server import mail_server
 from tests.fakes.telegram import FakeTelegram
 
 Checks = dict[str, dict[str, Any]]
+READY = {"name": "ready", "arguments": '{"word": "yes"}'}
+CALLS = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": READY}]}
 
 
 @pytest.fixture
@@ -44,8 +46,17 @@ async def examined(home: Path, **env: str) -> tuple[int, Checks]:
 
 
 @asynccontextmanager
-async def serving(path: str, status: int, body: object) -> AsyncGenerator[str]:
-    """A real server that answers one path, for those who show the right key."""
+async def serving(
+    path: str, status: int, body: object, reply: object = CALLS, chat: int = 200
+) -> AsyncGenerator[str]:
+    """A real server that answers one path, for those who show the right key; and a chat, with this message."""
+
+    async def talk(request: web.Request) -> web.Response:
+        asked = await request.json()
+        assert asked["tools"][0]["function"]["name"] == "ready"
+        choices = [{"index": 0, "finish_reason": "stop", "message": reply}]
+        found = {"error": {"message": "no such model"}} if chat != 200 else {"choices": choices}
+        return web.json_response(found, status=chat)
 
     async def answer(request: web.Request) -> web.Response:
         return web.json_response(
@@ -54,6 +65,7 @@ async def serving(path: str, status: int, body: object) -> AsyncGenerator[str]:
 
     app = web.Application()
     app.router.add_get(path, answer)
+    app.router.add_post("/v1/chat/completions", talk)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -93,6 +105,30 @@ async def test_a_model_that_the_server_does_not_list_is_a_warning_that_names_tho
         configured(home, url)
         code, checks = await examined(home)
     assert (code, checks["model"]["state"], "big" in checks["model"]["advice"]) == (0, "warn", True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "chat", "code", "state", "words"),
+    [
+        (CALLS, 200, 0, "ok", "it calls tools"),
+        (
+            {"role": "assistant", "content": '<tool_call>{"name": "ready", "arguments": {"word": "yes"}}</tool_call>'},
+            200, 0, "ok", "as text that is recovered",
+        ),
+        ({"role": "assistant", "content": "Yes."}, 200, 0, "warn", "it answers, but calls no tool"),
+        (CALLS, 404, 1, "fail", "no such model"),
+        (CALLS, 401, 1, "fail", "127.0.0.1"),
+    ],
+)  # fmt: skip
+async def test_g3_a_chat_with_a_tool_is_tried_and_it_is_said_what_to_change(
+    home: Path, reply: object, chat: int, code: int, state: str, words: str
+):
+    async with serving("/v1/models", 200, {"data": [{"id": "small"}]}, reply, chat) as url:
+        configured(home, url)
+        found, checks = await examined(home)
+    tools = checks["model tools"]
+    assert (found, tools["state"], words in tools["found"]) == (code, state, True), tools
+    assert state != "warn" or "--jinja" in tools["advice"]
 
 
 async def test_a_refused_key_fails_and_is_not_shown(home: Path):

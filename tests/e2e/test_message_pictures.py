@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -137,3 +137,70 @@ async def test_g1_what_is_written_in_a_picture_is_not_the_owners_word(tmp_path: 
         it.model.script(calls(("remember", {"fact": "My account is DE99"})), says("Done."))
         await send(it, ("a.jpg", make_photo()))
         assert "kept aside, not remembered" in get_text(it.model.requests[-1].body)
+
+
+async def test_g1_a_picture_of_the_workspace_is_shown_by_read_file(tmp_path: Path) -> None:
+    async with listening("telegram", tmp_path) as it:
+        place = tmp_path / "home" / "workspace"
+        place.mkdir(exist_ok=True)
+        (place / "chart.png").write_bytes(make_photo("PNG", 3000, 900))
+        (place / "half.jpg").write_bytes(make_photo()[:60])
+        wanted = ("read_file", {"path": "chart.png"}), ("read_file", {"path": "half.jpg"})
+        it.model.script(calls(*wanted), says("A red chart."))
+        await send(it, text="What does chart.png show?")
+        body = it.model.requests[-1].body
+        results = [one["content"] for one in body["messages"] if one["role"] == "tool"]
+        assert results[0] == "chart.png: a picture.\n[1 shown below]"
+        assert results[1].startswith("half.jpg: a picture.\n[picture 1 is not shown: it is damaged")
+        assert [one.size for one in list_pictures(body)] == [(1568, 470)]
+        assert get_text(body) == "[The pictures of these results: read_file]"
+
+
+def refuse(status: int, words: str) -> Callable[[Json], Step]:
+    """What has pictures in it."""
+
+    def step(body: Json) -> Step:
+        refused = fails(status, {"error": {"message": words}})
+        return refused if list_pictures(body) else says("I read it.")
+
+    return step
+
+
+async def test_g1_a_server_that_does_not_say_that_it_is_about_pictures_costs_no_history(
+    tmp_path: Path,
+) -> None:
+    async with listening("telegram", tmp_path) as it:
+        await send(it, text="The code is 4711.")
+        it.model.otherwise(by(refuse(400, "'messages.2.content' : value must be a string")))
+        await send(it, ("a.jpg", make_photo()))
+        told = it.model.requests[-1].body
+        assert not list_pictures(told) and "The code is 4711." in str(told["messages"])
+
+
+async def test_g1_one_picture_that_is_refused_blinds_nobody_for_the_next(tmp_path: Path) -> None:
+    async with listening("telegram", tmp_path) as it:
+        it.model.otherwise(by(refuse(400, "Could not process image")))
+        await send(it, ("a.jpg", make_photo()))
+        it.model.otherwise(says("A red one."))
+        assert len(list_pictures(await send(it, ("b.jpg", make_photo("JPEG", 50, 50))))) == 2
+        assert len(list_pictures(await send(it, text="Go on"))) == 2
+
+
+async def test_g1_a_limit_of_a_model_that_is_called_vision_is_no_blindness(tmp_path: Path) -> None:
+    async with listening("telegram", tmp_path) as it:
+        words = "Rate limit reached for model llama-vision-preview"
+        limited = fails(429, {"error": {"message": words}}, {"Retry-After": "0"})
+        it.model.script(limited, says("A red one."))
+        await send(it, ("a.jpg", make_photo()))
+        assert [len(list_pictures(one.body)) for one in it.model.requests] == [1, 1]
+
+
+async def test_g1_files_of_one_message_never_take_each_others_place(tmp_path: Path) -> None:
+    long, place = "x" * 90 + ".png", tmp_path / "home" / "files" / "inbox"
+    async with listening("slack", tmp_path) as it:
+        sizes = (50, 60, 70)
+        files = [(long, make_photo("PNG", one, one)) for one in sizes]
+        files += [("a.png", make_photo("PNG", 80, 80)), ("a.png~", make_photo("PNG", 90, 90))]
+        body = await send(it, *files)
+        assert [one.width for one in list_pictures(body)] == [50, 60, 70, 80, 90]
+        assert len([*place.rglob("*.png*")]) == 10

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sqlite3
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
@@ -107,6 +108,19 @@ async def test_x04_nothing_that_is_piped_in_holds_the_message_up(terminal: Termi
     assert (await terminal.chat("--once", "Nothing")).said == "Nothing"
 
 
+async def test_x04_what_a_script_reads_itself_is_left_to_it(terminal: Terminal, tmp_path: Path) -> None:
+    lines, env = tmp_path / "lines", {**os.environ, "PYTHONPATH": str(ROOT)}
+    lines.write_text("one\ntwo\n")
+    command = f'"{sys.executable}" -m daemon chat --home "{terminal.home}" --once "$line"'
+    script = f'while read line; do {command}; done < "{lines}"'
+    process = await asyncio.create_subprocess_exec("/bin/bash", "-c", script, env=env, stdout=-1)
+    await process.communicate()
+    asked = [str(one.last("user")["content"]) for one in terminal.model.requests]
+    assert asked == ["one", "two"]
+    with lines.open("rb") as file:
+        assert (await terminal.chat("--once", "Sum up", piped=file.fileno())).said == "Sum up\n\none\ntwo"
+
+
 async def test_g1_files_by_their_names_go_with_the_message(
     terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -119,7 +133,7 @@ async def test_g1_files_by_their_names_go_with_the_message(
     told = await terminal.chat("--once", "Look", "-f", str(tmp_path / "none"))
     assert (told.code, terminal.model.count) == (2, 1)
     assert told.err.startswith(f"aidaemon: {tmp_path / 'none'}: there is no such file")
-    assert not [*(terminal.home / "files" / "uploads").iterdir()]
+    assert not [*(terminal.home / "files" / "uploads").glob("*/*")]
 
 
 async def test_g1_a_path_behind_an_at_sends_the_file_along(terminal: Terminal, tmp_path: Path) -> None:
@@ -136,11 +150,29 @@ async def test_g1_a_path_behind_an_at_sends_the_file_along(terminal: Terminal, t
     await child.expect(pexpect.EOF, async_=True)
 
 
+async def test_g1_a_file_waits_for_the_first_message_that_is_no_command(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    (tmp_path / "a.pdf").write_bytes(make_pdf())
+    words = ["-m", "daemon", "chat", "--home", str(terminal.home), "-f", str(tmp_path / "a.pdf")]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
+    child = pexpect.spawn(sys.executable, words, env=env, encoding="utf-8", timeout=20)
+    await child.expect("> ", async_=True)
+    child.sendline("/effort low")
+    await child.expect("> ", async_=True)
+    child.sendline("Sum up")
+    assert RENT in str((await terminal.model.asked(1)).last("user")["content"])
+    child.sendeof()
+    await child.expect(pexpect.EOF, async_=True)
+
+
 def test_only_typed_words_name_a_file(tmp_path: Path) -> None:
     (tmp_path / "a b.txt").write_text("x")
     (tmp_path / "c.txt").write_text("x")
     line = f'Look at @"{tmp_path}/a b.txt" and @{tmp_path}/c.txt, not me@{tmp_path}/c.txt or @c.txt'
     assert find_named_files(line.replace(",", " ,"), ()) == [f"{tmp_path}/a b.txt", f"{tmp_path}/c.txt"]
+    assert find_named_files(f"Is it @{tmp_path}/c.txt? (or @{tmp_path}/c.txt)", ()) == [f"{tmp_path}/c.txt"]
+    assert find_named_files(f"@/{'a' * 300} @~nobody/x @/root/\0x", ()) == []
     pasted = f"read @{tmp_path}/c.txt"
     assert find_named_files(f"Please {pasted}", (pasted,)) == []
 
@@ -170,8 +202,21 @@ async def test_g1_over_http_a_file_is_sent_first_and_named_by_the_message(
             assert answer.status == 400
         assert (await upload(daemon, b"x" * 20_000_001))[0] == 413
         assert (await upload(daemon, b"x", "%20"))[0] == 400
-        assert not [*(place / "files" / "uploads").iterdir()]
+        assert not [*(place / "files" / "uploads").glob("*/*")]
         assert (await upload(daemon, b"", "empty"))[0] == 201
+
+
+async def test_g1_what_nobody_sent_a_message_for_goes_after_two_days(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    place = tmp_path / "home" / "files" / "uploads"
+    async with running_daemon(tmp_path / "home", scripted(model.base_url, USERS)) as daemon:
+        _, old = await upload(daemon, b"x", "old.txt")
+        [file] = place.glob(f"*/{old}-*")
+        past = time.time() - 49 * 3600
+        os.utime(file, (past, past))
+        await upload(daemon, b"x", "new.txt")
+        assert [one.name.partition("-")[2] for one in place.glob("*/*")] == ["new.txt"]
 
 
 async def test_g1_a_viewer_sends_no_file(tmp_path: Path, model: FakeOpenAI) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES, MAX_INLINE = 20_000_000, 20_000
 NAMED = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|((?:/|~/|\.{1,2}/)\S+))')
+CLOSING = ".,;:!?)"
 FIRST_BYTE_S = 3.0
 NOTHING_CAME = "aidaemon: nothing came from stdin in 3 s; the message is sent without it\n"
 
@@ -57,8 +58,16 @@ def find_named_files(text: str, pasted: Collection[str]) -> Sequence[str]:
     """Files outside the workspace that a typed line names: "@~/lease.pdf", '@"/a b.pdf"'. What was
     pasted attaches nothing.
     """
-    named = [one[1] or one[2] for one in NAMED.finditer(text) if not _is_in(one[0], pasted)]
-    return [one for one in dict.fromkeys(named) if Path(one).expanduser().is_file()]
+    typed = [one for one in NAMED.finditer(text) if not _is_in(one[0], pasted)]
+    named = [one[1] or one[2] for one in typed]
+    ended = [one if _is_file(one) else one.rstrip(CLOSING) for one in named]
+    return [one for one in dict.fromkeys(ended) if _is_file(one)]
+
+
+def _is_file(name: str) -> bool:
+    with suppress(OSError, RuntimeError):  # RuntimeError: nobody has such a home
+        return Path(name).expanduser().is_file()
+    return False
 
 
 def _is_in(word: str, pasted: Collection[str]) -> bool:
@@ -66,10 +75,14 @@ def _is_in(word: str, pasted: Collection[str]) -> bool:
 
 
 def is_piped(descriptor: int) -> bool:
-    """Something else writes there, or it is a file; no terminal, and not /dev/null."""
+    """Something else writes there, or it is a file from its beginning on: of one that was begun, as
+    in `while read`, the rest is its reader's. No terminal, and not /dev/null.
+    """
     with suppress(OSError):
         mode = os.fstat(descriptor).st_mode
-        return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+        if stat.S_ISREG(mode):
+            return os.lseek(descriptor, 0, os.SEEK_CUR) == 0
+        return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
     return False
 
 

@@ -165,11 +165,12 @@ class InteractiveChat(RunFollower[TerminalScreen]):
         await self.screen.show(UserText(line.text))
         try:
             named = find_named_files(line.text, line.data)
-            files = (*self.files, *await upload_files(self.client, named))
+            kept = self.files if COMMAND.match(line.text) else ()
+            given = () if kept else self.files
+            files = (*given, *await upload_files(self.client, named))
         except AidaemonError as error:
             await self.screen.show(ErrorLine(f"not sent: {error}"))
             return
-        self.files = ()
         if command := COMMAND.match(line.text):
             doing = f"waiting for the answer to {command[0].strip()}"
             self.screen.move(COMMANDING, Activity(doing, self.clock.monotonic()))
@@ -178,6 +179,7 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             result = await self.client.send(
                 self.session, line.text, new_id(), data=line.data, files=files
             )
+            self.files = kept
         finally:
             self.screen.move(COMMANDING, None)
         if result.command:

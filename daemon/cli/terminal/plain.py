@@ -239,13 +239,14 @@ class PlainChat(RunFollower[PlainScreen]):
 
     async def _send_and_wait(self, text: str, data: Sequence[str] = ()) -> None:
         telling = asyncio.get_running_loop().call_later(SILENT_S, self.screen.write_status, AT_WORK)
-        files, self.files = self.files, ()
+        files = () if COMMAND.match(text) else self.files
         try:
             if self.can_ask:
                 files += await upload_files(self.client, find_named_files(text, data))
             result = await self.client.send(
                 self.session, text, new_id(), stream=False, data=data, files=files
             )
+            self.files = self.files if COMMAND.match(text) else ()
         finally:
             telling.cancel()
         turn = result.turn or result.steered

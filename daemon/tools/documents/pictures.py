@@ -7,12 +7,16 @@ import json
 import sys
 from base64 import b64encode
 from dataclasses import dataclass, field, replace
+from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
 
 from daemon.core import value
+from daemon.core.clock import Clock
+from daemon.core.errors import UnreadableDocument
 from daemon.core.messages import Message, ModelRequest, Picture
-from daemon.tools.documents.reader import NO_EXTRA, NO_SANDBOX, TOO_MUCH, UnreadableDocument
+from daemon.tools.base import ToolOutput
+from daemon.tools.documents.reader import NO_EXTRA, NO_SANDBOX, TOO_MUCH
 from daemon.tools.shell.process import exchange
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.workspace.inbox_folder import InboxFolder
@@ -20,14 +24,16 @@ from daemon.tools.workspace.inbox_folder import InboxFolder
 REDUCE_SCRIPT = Path(__file__).with_name("picture_reduce.py")
 REDUCE_S = 20.0
 SIDE = 1568  # pixels; the large models make a larger one smaller themselves
-MAX_SHOWN, MAX_KEPT = 8, 64
-BEGINS = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM", b"II*\0", b"MM\0*")
-PICTURE_MIME = "image/jpeg"
+MAX_SHOWN, MAX_KEPT = 8, 16
+BEGINS = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"II*\0", b"MM\0*")
+PICTURE_MIME, SHOWN = "image/jpeg", "~"
 
 
 def is_picture(data: bytes) -> bool:
     """By how it begins."""
-    return data.startswith(BEGINS) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
+    is_bitmap = data[:2] == b"BM" and data[6:10] == bytes(4)
+    is_webp = data[:4] == b"RIFF" and data[8:12] == b"WEBP"
+    return data.startswith(BEGINS) or is_bitmap or is_webp
 
 
 @value
@@ -47,6 +53,40 @@ class PictureReducer:
         if why := found.get("why"):
             raise UnreadableDocument(why)
         return made
+
+
+async def keep_shown(inbox: InboxFolder, name: str, day: date, turn: str, made: bytes) -> Picture:
+    """Beside the file of that name, under one that no file of a person has. Raises OSError."""
+    async with inbox.create(name, day, turn, len(made), SHOWN) as place:
+        place.write(made)
+    return Picture(place.path, PICTURE_MIME)
+
+
+@value
+class PictureKeeper:
+    """Keeps what tools show."""
+
+    reducer: PictureReducer
+    inbox: InboxFolder
+    clock: Clock
+
+    async def keep(
+        self, output: ToolOutput, turn: str, call: str
+    ) -> tuple[ToolOutput, tuple[Picture, ...]]:
+        """The pictures, small; the output says why others are not shown."""
+        kept, notes = list[Picture](), list[str]()
+        for number, data in enumerate(output.images[:MAX_SHOWN], 1):
+            try:
+                made = await self.reducer.reduce(data)
+                day = self.clock.now().date()
+                kept.append(await keep_shown(self.inbox, f"{call}-{number}", day, turn, made))
+            except UnreadableDocument as error:
+                notes.append(f"[picture {number} is not shown: {error}]")
+            except OSError as error:
+                notes.append(f"[picture {number} is not shown: {error.strerror or error}]")
+        if kept:
+            notes.insert(0, f"[{len(kept)} shown below]")
+        return replace(output, text="\n".join((output.text, *notes)), images=()), tuple(kept)
 
 
 @dataclass(slots=True)
@@ -75,9 +115,9 @@ class PictureLoader:
             return known[1]
         pictures = [await asyncio.to_thread(self._load, one) for one in message.pictures]
         filled = replace(message, pictures=tuple(one for one in pictures if one.data))
-        if len(self._filled) >= MAX_KEPT:
-            del self._filled[next(iter(self._filled))]
         self._filled[id(origin)] = origin, filled
+        while sum(len(one.pictures) for _, one in self._filled.values()) > MAX_KEPT:
+            del self._filled[next(iter(self._filled))]
         return filled
 
     def _load(self, picture: Picture) -> Picture:

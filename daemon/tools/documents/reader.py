@@ -2,6 +2,7 @@
 reads them; without the extra `files`, or without a sandbox, none does.
 """
 
+import asyncio
 import json
 import re
 import sys
@@ -10,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from daemon.core import value
-from daemon.core.errors import AidaemonError
+from daemon.core.errors import UnreadableDocument
 from daemon.tools.shell.process import exchange
 from daemon.tools.shell.sandbox import Sandbox
 
@@ -23,10 +24,6 @@ CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text of the old en
 NO_EXTRA = "pip install 'aidaemon[files]' is needed to read it"
 NO_SANDBOX = "no sandbox works on this machine, so no document is read (aidaemon doctor)"
 TOO_MUCH = "it takes too much time or memory to read"
-
-
-class UnreadableDocument(AidaemonError):
-    """The message says why, as in "it has a password"."""
 
 
 @value
@@ -48,7 +45,7 @@ class DocumentReader:
         """Plain text as it is, a document's text in the order of reading; None for what has none,
         such as an archive. Raises UnreadableDocument.
         """
-        plain = _decode(data)
+        plain = await asyncio.to_thread(_decode, data)
         if plain is not None:
             return DocumentText(plain[:max_chars], len(plain))
         if not find_spec("kreuzberg") or self.sandbox.kind == "none":

@@ -3,7 +3,9 @@ reason, and the rest counts.
 """
 
 import json
+from base64 import b64decode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import field
 from typing import Any
 
@@ -12,6 +14,7 @@ from pydantic import ValidationError
 
 from daemon.core import value
 from daemon.tools.base import ToolOutput
+from daemon.tools.documents.pictures import is_picture
 from daemon.tools.mcp.tools import ServerTool, UnfitTool, sanitize_line, stable_json
 
 Json = dict[str, object]
@@ -120,8 +123,21 @@ def read_result(answer: Mapping[str, object]) -> ToolOutput:
     records = "" if structured is None else stable_json(structured)
     text = "\n".join(parts)
     return ToolOutput(
-        text if text.strip() else "[the result is empty]", bool(failed), records=records
+        text if text.strip() else "[the result is empty]",
+        bool(failed),
+        records=records,
+        images=tuple(one for block in blocks if (one := _read_image(block))),
     )
+
+
+def _read_image(block: Any) -> bytes:
+    """A picture that may be shown; b"" for anything else."""
+    match block:
+        case {"type": "image", "data": str(data)}:
+            with suppress(ValueError):
+                found = b64decode(data)
+                return found if is_picture(found) else b""
+    return b""
 
 
 def _has_text(block: Any) -> bool:
@@ -138,6 +154,8 @@ def _describe_block(block: Any) -> str:
             return text
         case {"type": "resource_link", "uri": str(uri)}:
             return f"[link to {uri}: {block.get('name') or uri}]"
+        case {"type": "image"} if _read_image(block):
+            return f"[image, {block.get('mimeType') or 'of no named type'}]"
         case {"type": "image" | "audio" as kind, "data": str(data)}:
             kind = f"{kind}, {block.get('mimeType') or 'of no named type'}"
         case {"type": "resource", "resource": {"text": str(text)} as resource}:

@@ -5,6 +5,7 @@ Its record in the journal is one FileVersion: `path` is the folder above them al
 `old` names the file, `new` says how many files they are.
 """
 
+import errno
 import json
 import os
 import stat
@@ -25,6 +26,7 @@ from daemon.tools.workspace.labels import NO_FILE
 MAX_BULK_BYTES = 150_000_000
 FOLDER, LINK, OTHER = "/", "@", "?"  # OTHER: no file, or one that cannot be read
 MANY, PIECE, LENGTH = "/", 1_000_000, 8
+ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 GONE, DAMAGED = "what it held is not kept any more", "what was kept of it is damaged"
 
 
@@ -78,8 +80,9 @@ class Archive:
         *above, name = path.split("/")
         try:
             folder = open_beneath(self.root, above, DIRECTORY_FLAGS)
-        except OSError:  # there is no such folder, or a link in its place
-            return AtPath()
+        except OSError as error:
+            # There is no such folder, or a link in its place; else nobody knows what is there.
+            return AtPath() if error.errno in ABSENT else AtPath(OTHER)
         try:
             info = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):

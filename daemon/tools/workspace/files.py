@@ -14,11 +14,13 @@ from pathlib import PurePosixPath
 from typing import Self
 
 from daemon.core import value
+from daemon.core.errors import UnreadableDocument
 from daemon.core.trust import Effect, join_all, join_sources
 from daemon.core.turn_spec import check_pattern
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import is_protected
-from daemon.tools.documents.reader import BEGINS, DocumentReader, UnreadableDocument
+from daemon.tools.documents.pictures import is_picture
+from daemon.tools.documents.reader import BEGINS, DocumentReader
 from daemon.tools.shell.process import exchange
 from daemon.tools.signature import tool
 from daemon.tools.workspace.file_store import FileStore
@@ -150,6 +152,8 @@ async def read_file(reader: FileReader, path: str, offset: int = 0, limit: int =
         return data if is_binary(data) else show(data.decode("utf-8", "replace"))
 
     found, label, holds = await reader.files.read(path, convert)
+    if isinstance(found, bytes) and is_picture(found):
+        return ToolOutput(f"{path}: a picture.", label=label, holds=holds, images=(found,))
     if isinstance(found, bytes):
         found = await asyncio.to_thread(show, await _read_document(reader.documents, found, path))
     return ToolOutput(found, label=label, holds=holds)
@@ -217,7 +221,7 @@ async def search_files(
 
 def is_binary(data: bytes) -> bool:
     """No text, or a document that holds some."""
-    return b"\0" in data[:BINARY_CHECK_BYTES] or data.startswith(BEGINS)
+    return b"\0" in data[:BINARY_CHECK_BYTES] or data.startswith(BEGINS) or is_picture(data)
 
 
 def _format_page(text: str, path: str, offset: int, limit: int, space: int) -> str:

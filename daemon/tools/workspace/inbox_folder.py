@@ -55,10 +55,21 @@ class IncomingFile(BufferedWriter):
 
 @value
 class SavedFile:
-    """A file of the inbox; `path` is what tools call it."""
+    """A file of the inbox, of the message that began `turn` on this day; `path` is what tools call
+    it. `name`, `mime` and `kind` are those of its Attachment.
+    """
 
     path: str
     size: int
+    name: str
+    mime: str
+    kind: str
+    day: date
+    turn: str
+
+    def describe(self, more: str = "") -> str:
+        """How the model hears of it."""
+        return describe_saved_file(self.path, self.mime, self.size, more)
 
 
 @value
@@ -69,13 +80,14 @@ class InboxFolder:
 
     @asynccontextmanager
     async def create(
-        self, name: str, day: date, turn: str, max_bytes: int
+        self, name: str, day: date, turn: str, max_bytes: int, mark: str = ""
     ) -> AsyncIterator[IncomingFile]:
         """A new file, on disk as a whole when the body is over, or not at all.
 
-        The same name of the same turn replaces the first. Raises FileTooBig, OSError.
+        The same name of the same turn replaces the first. `mark`: the end of a name of ours.
+        Raises FileTooBig, OSError.
         """
-        final = f"{make_safe_name(turn)}-{make_safe_name(name)}"
+        final = f"{make_safe_name(turn)}-{make_safe_name(name)}{mark}"
         temp, day_name = f".{token_hex(8)}{UNFINISHED_SUFFIX}", day.isoformat()
         folder = await asyncio.to_thread(self._open_folder, day_name)
         try:
@@ -92,13 +104,12 @@ class InboxFolder:
         finally:
             os.close(folder)
 
-    def find(self, name: str, day: date, turn: str) -> SavedFile | None:
-        """What `create` made of these, if it did."""
+    def find(self, name: str, day: date, turn: str) -> tuple[str, int] | None:
+        """Path and size of what `create` made of these, if it did."""
         final = f"{make_safe_name(turn)}-{make_safe_name(name)}"
         place = self.root / day.isoformat() / final
-        if not place.is_file():
-            return None
-        return SavedFile(f"{INBOX}/{day.isoformat()}/{final}", place.stat().st_size)
+        path = f"{INBOX}/{day.isoformat()}/{final}"
+        return (path, place.stat().st_size) if place.is_file() else None
 
     def read(self, path: str) -> bytes:
         """What a file of that path, as tools call it, holds. Raises OSError."""
@@ -162,7 +173,8 @@ def make_unique_names(names: Iterable[str]) -> list[str]:
     found: list[str] = []
     for name in names:
         stem, dot, ending = name.rpartition(".") if "." in name else (name, "", "")
-        tries = (name, *(f"{stem}-{number}{dot}{ending}" for number in range(2, len(found) + 3)))
+        ends = (f"-{number}{dot}{ending}" for number in range(2, len(found) + 3))
+        tries = (name, *(f"{_truncate(stem, end)}{end}" for end in ends))
         found.append(next(one for one in tries if one not in found))
     return found
 

@@ -42,6 +42,7 @@ from daemon.tools.workspace.labels import NO_FILE, hash_content
 
 CHANGED_SINCE = "changed since, so it was left as it is"
 MAX_LEFT, MAX_FOREIGN = 20, 5_000
+PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE)
 NOT_KEPT = "; what they held was too much to be kept, so this cannot be reverted"
 
 
@@ -72,11 +73,17 @@ def group_by_path(versions: Iterable[FileVersion], turn: str) -> dict[str, list[
 async def undo_turn(files: FileStore, turn: str, author: ChangeAuthor) -> list[UndoResult]:
     """Restore every file that the turn changed, the last first, unless it was changed since."""
     versions = [one for one in files.versions.values() if one.turn == turn]
-    many, known = list[UndoResult](), set[str]()
-    if any(map(is_bulk, versions)):
-        many, known = await run_to_completion(_undo_many(files, versions, author))
-    changes = group_by_path((one for one in versions if one.path not in known), turn)
+    bulk, chains = [one for one in versions if is_bulk(one)], dict[str, Chain]()
+    many = list[UndoResult]()
+    try:
+        chains = await asyncio.to_thread(list_chains, files, versions) if bulk else {}
+    except ToolError as error:
+        many = [UndoResult(bulk[0].path, done=False, words=str(error))]
+    alone = [one for one in versions if not is_bulk(one) and one.path not in chains]
+    changes = group_by_path(alone, turn)
     found = [await _undo_file(files, path, changes[path], author) for path in reversed(changes)]
+    if chains:  # last: what is kept of it may be so much that older versions are pruned
+        many = await run_to_completion(_undo_many(files, versions, chains, author))
     return many + found[::-1]
 
 
@@ -139,32 +146,33 @@ def list_chains(files: FileStore, versions: Iterable[FileVersion]) -> dict[str, 
 
 
 async def _undo_many(
-    files: FileStore, versions: Sequence[FileVersion], author: ChangeAuthor
-) -> tuple[list[UndoResult], set[str]]:
-    """What became of them, and the paths that were looked at."""
-    name = next(one.path for one in versions if is_bulk(one))
+    files: FileStore,
+    versions: Sequence[FileVersion],
+    chains: Mapping[str, Chain],
+    author: ChangeAuthor,
+) -> list[UndoResult]:
+    """What became of the paths of these chains. What failed in part may be tried again."""
+    undo = BulkUndo(files, chains, author, name_bulk(chains))
     try:
-        chains = await asyncio.to_thread(list_chains, files, versions)
-        undo = BulkUndo(files, chains, author, name_bulk(chains))
         async with files.lock:
             await undo.run()
             done = [one for one in versions if is_bulk(one) or one.path in chains]
-            if undo.done:
+            if undo.done and not undo.failed:
                 await files.set_undone(done, undone=True)
                 if undoes := versions[0].undoes:
                     redone = [one for one in files.versions.values() if one.turn == undoes]
                     await files.set_undone(redone, undone=False)
             await files.prune_if_due()
     except ToolError as error:
-        many = {one.path for one in versions if is_bulk(one)}
-        return [UndoResult(name, done=False, words=str(error))], many
-    return undo.describe(), {*chains, *(one.path for one in done)}
+        return [UndoResult(undo.name, done=False, words=str(error))]
+    return undo.describe()
 
 
 @dataclass(slots=True)
 class BulkUndo:
     """Of one turn. `found`: what stood at the paths that are to be changed; `done`: those that are
-    as they were before; `left`: why others are not.
+    as they were before; `left`: why others are not; `failed`: something hindered it, such as a full
+    disk.
     """
 
     files: FileStore
@@ -174,6 +182,7 @@ class BulkUndo:
     found: dict[str, AtPath] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     left: dict[str, str] = field(default_factory=dict)
+    failed: bool = False
     is_kept: bool = True
     _disguised: dict[str, bool] = field(default_factory=dict)
 
@@ -292,6 +301,7 @@ class BulkUndo:
             self.left[path] = str(error)
         except OSError as error:
             self.left[path] = error.strerror or str(error)
+            self.failed = self.failed or error.errno in PASSING
 
     def _open(self, steps: Sequence[str]) -> int:
         return open_beneath(self.files.workspace.root, steps, DIRECTORY_FLAGS)

@@ -9,6 +9,7 @@ from tests.e2e.mail.test_mail_answers import server
 from tests.e2e.test_schedule_conditions import looked
 from tests.e2e.test_schedules import house, task, told, until
 from tests.fakes.daemon_process import Daemon
+from tests.fakes.documents import RENT, make_pdf
 from tests.fakes.mail.mailbox import OWNER_CHAT, at_mailbox
 from tests.fakes.mail.server import MailServer, write_mail
 from tests.fakes.openai import FakeOpenAI, by, says
@@ -60,6 +61,24 @@ async def test_the_first_rule_that_fits_says_what_is_done_and_lists_need_one(
     ]
     [bill] = [text for text in asked if "the bill" in text]
     assert "not fetched: x.txt" in bill
+
+
+async def test_g1_what_an_attachment_says_comes_with_the_mail_as_a_strangers_text(
+    server: MailServer, tmp_path: Path
+) -> None:
+    rules = [{"match": {"attachment": "*.pdf"}, "prompt": "Note the sum of the bill."}]
+    async with FakeOpenAI() as model:
+        model.otherwise(by(lambda body: says("Noted.")))
+        async with at_mailbox(tmp_path, model, server, rules=rules) as daemon:
+            files = {"bill.pdf": make_pdf([f"{RENT}.", "Pay it."])}
+            await server.dovecot.deliver(write_mail("your bill", number="1", files=files))
+            asked = str((await model.asked(1)).last("user")["content"])
+            async with asyncio.timeout(20):
+                while not all(one["state"] == "ended" for one in await daemon.listed("/v1/runs")):
+                    await asyncio.sleep(0.05)
+            [run] = await daemon.listed("/v1/runs")
+    assert f"2 pages; its text:]\n[page 1]\n{RENT}.\n\n[page 2]\nPay it.\n[end of " in asked
+    assert run["label"] == "untrusted"
 
 
 async def test_a_rule_whose_condition_does_not_hold_is_left_out_and_one_that_fails_is_told_once(

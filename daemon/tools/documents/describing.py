@@ -1,0 +1,67 @@
+"""What the model is told of a file that came: its text, the picture, what is said in it (G1)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from daemon.core import value
+from daemon.core.errors import UnreadableDocument
+from daemon.core.messages import ToldFile
+from daemon.tools.documents.pictures import PictureReducer, is_picture, keep_shown
+from daemon.tools.documents.reader import DocumentReader
+from daemon.tools.documents.speech import is_recording
+from daemon.tools.workspace.inbox_folder import InboxFolder, SavedFile, make_safe_name
+
+CUT = "[{name} goes on: {shown:,} of {chars:,} characters; read_file shows all]"
+END = "[end of {name}]"
+LEAST_CHARS, LONGEST_SECRET = 200, 4_000
+
+
+@value
+class FileDescriber:
+    """Reads it; what cannot be read is said in a word. `transcribe` takes a recording and its
+    name.
+    """
+
+    inbox: InboxFolder
+    documents: DocumentReader
+    reducer: PictureReducer
+    transcribe: Callable[[bytes, str], Awaitable[str]]
+    redact: Callable[[str], str]
+
+    async def __call__(self, file: SavedFile, space: int) -> ToldFile:
+        """Up to so many characters of what it says. Raises OSError."""
+        data = await asyncio.to_thread(self.inbox.read, file.path)
+        if is_picture(data):
+            missing, work = "it is not shown", self._keep_picture(file, data)
+        elif is_recording(data, file.kind):
+            missing, work = "what is said in it is not here", self._hear(file, data, space)
+        else:
+            missing, work = "its text is not here", self._show(file, data, space)
+        try:
+            return await work
+        except UnreadableDocument as error:
+            return ToldFile(file.describe(f"{missing}: {error}"))
+
+    async def _keep_picture(self, file: SavedFile, data: bytes) -> ToldFile:
+        made = await self.reducer.reduce(data)
+        name = Path(file.path).name.removeprefix(f"{make_safe_name(file.turn)}-")
+        picture = await keep_shown(self.inbox, name, file.day, file.turn, made)
+        return ToldFile(file.describe("shown beside this"), picture=picture)
+
+    async def _hear(self, file: SavedFile, data: bytes, space: int) -> ToldFile:
+        words = self.redact(await self.transcribe(data, file.name))[: max(space, LEAST_CHARS)]
+        line = f"{file.describe('what is said in it:')}\n{words}\n{END.format(name=file.name)}"
+        return ToldFile(line, len(words), heard=words)
+
+    async def _show(self, file: SavedFile, data: bytes, space: int) -> ToldFile:
+        document = await self.documents.read(data, space + LONGEST_SECRET)
+        if document is None or not document.chars:
+            return ToldFile(file.describe("" if document is None else "it is empty"))
+        pages = f"{document.pages} pages; " if document.pages > 1 else ""
+        if space < LEAST_CHARS:
+            return ToldFile(file.describe(f"{pages}read_file shows its text"))
+        text = self.redact(document.text)[:space]  # no part of a secret is left
+        end = END if document.chars <= space else CUT
+        end = end.format(name=file.name, shown=len(text), chars=document.chars)
+        return ToldFile(f"{file.describe(f'{pages}its text:')}\n{text}\n{end}", len(text))
