@@ -77,8 +77,9 @@ async def test_g1_what_an_attachment_says_comes_with_the_mail_as_a_strangers_tex
                 while not all(one["state"] == "ended" for one in await daemon.listed("/v1/runs")):
                     await asyncio.sleep(0.05)
             [run] = await daemon.listed("/v1/runs")
+            whole = str(await daemon.get(f"/v1/runs/{run['turn']}"))
     assert f"2 pages; its text:]\n[page 1]\n{RENT}.\n\n[page 2]\nPay it.\n[end of " in asked
-    assert run["label"] == "untrusted"
+    assert "'label': 'untrusted'" in whole
 
 
 async def test_a_rule_whose_condition_does_not_hold_is_left_out_and_one_that_fails_is_told_once(
