@@ -41,7 +41,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "channels": 64_250,
     "daemon": 1_230,
     "daemon/access": 2_270,
-    "daemon/agent": 36_790,
+    "daemon/agent": 36_780,
     "daemon/app": 12_560,
     "daemon/cli": 30_480,
     "daemon/client": 11_920,
@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 10_080,
     "daemon/settings": 10_550,
     "daemon/store": 17_260,
-    "daemon/tools": 124_820,
+    "daemon/tools": 124_780,
     "daemon/triggers": 23_840,
     "memory": 14_570,
 }

@@ -75,7 +75,7 @@ from daemon.tools.base import Tool
 from daemon.tools.config_tools import config_tools
 from daemon.tools.criteria_checks import CriteriaChecker
 from daemon.tools.documents.describing import FileDescriber
-from daemon.tools.documents.pictures import PictureLoader, PictureReducer
+from daemon.tools.documents.pictures import PictureLoader
 from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.documents.uploads import Uploads
 from daemon.tools.executor import ToolExecutor
@@ -409,7 +409,7 @@ class Daemon(ToolOwner):
         describe = FileDescriber(
             inbox,
             DocumentReader(self.sandbox),
-            PictureReducer(self.sandbox),
+            self.pictures,
             self._make_transcriber(),
             self.redactor.redact_text,
         )

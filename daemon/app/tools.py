@@ -25,7 +25,7 @@ from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import RESERVED_FOLDERS
-from daemon.tools.documents.pictures import PictureKeeper, PictureReducer
+from daemon.tools.documents.pictures import PictureKeeper
 from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.layers.runs_later import runs_later
@@ -146,6 +146,7 @@ class ToolOwner:
         self.sandbox = sandbox = await Sandbox.open(
             place, home / "quarantine", home / (shell.layers or "layers"), guard, shell.copy_mb
         )
+        self.pictures = PictureKeeper(sandbox, InboxFolder(self.paths.inbox))
         beside = {INBOX: self.paths.inbox}
         guarded = tuple(config.protected_paths)
         cache = IndexCache(sandbox.workspace)
@@ -223,9 +224,7 @@ class ToolOwner:
             times=self.make_answer_times(),
             max_output_chars=config.shell.max_output_chars,
             redactor=self.redactor,
-            pictures=PictureKeeper(
-                PictureReducer(self.sandbox), InboxFolder(self.paths.inbox), self.clock
-            ),
+            pictures=self.pictures,
         )
 
     def _list_contacts(self) -> Mapping[str, Sequence[str]]:

@@ -167,6 +167,7 @@ class RequestAdapted:
     history: str = ""
 
 
+PICTURE_TOKENS = 1600  # of a picture that is as large as models take them
 # Left out of a request: the model does not see pictures.
 UNSEEN = "pictures"
 

@@ -12,6 +12,7 @@ from pydantic_core import from_json
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import (
     CUT_BY_LENGTH,
+    PICTURE_TOKENS,
     ModelReply,
     ModelRequest,
     Native,
@@ -33,7 +34,6 @@ MAX_TOKENS = 10**9
 MAX_RESPONSE_BYTES = 64 << 20
 MAX_SHOWN_BYTES = 100
 MAX_CACHED = 4096
-PICTURE_CHARS = 6400  # one takes as many tokens as so much text
 CUT_THOUGHT = "[The model was still thinking at its limit of tokens, and gave no answer.]"
 NOTHING = (None, b"[]")  # is left out of a body
 HALF_CHARACTER = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
@@ -271,7 +271,7 @@ class ReplyBuilder(ABC):
         usage = Usage(sent, received, cached)
         if not any(self.counts):  # four characters a token where the server counts none
             sent = sum(len(m.text) + _count_chars(m.calls) for m in request.messages)
-            sent += sum(PICTURE_CHARS * len(m.pictures) for m in request.messages)
+            sent += sum(4 * PICTURE_TOKENS * len(m.pictures) for m in request.messages)
             sent += sum(
                 len(t.name + t.description + json.dumps(t.parameters)) for t in request.tools
             )

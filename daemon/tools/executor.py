@@ -351,7 +351,8 @@ class _TurnRun:
             output = replace(output, seconds=seconds)
         kept: tuple[Picture, ...] = ()
         if output.images and executor.pictures:
-            output, kept = await executor.pictures.keep(output, self.turn.id, call.state.call_id)
+            call_id, day = call.state.call_id, executor.clock.now().date()
+            output, kept = await executor.pictures.keep_images(output, call_id, day, self.turn.id)
         output = self._redact_output(call, output)
         self._record_result(call, output, error_class, kept)
         if call.effect is Effect.READ:

@@ -10,21 +10,14 @@ from pathlib import Path
 import pytest
 
 from daemon.ops.extra_models import MEMORY_MODEL
-from daemon.ops.models import FetchObserver, fetch_model
+from daemon.ops.models import fetch_model
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
+from tests.fakes.models import Silent
 from tests.fakes.openai import FakeOpenAI, by, says
 
 SAID = "I am allergic to peanuts and shrimps"
 ASKED = "What foods make me ill?"
-
-
-class Silent(FetchObserver):
-    """Nobody watches the fetch."""
-
-    def say(self, text: str) -> None: ...
-
-    def advance(self, done: int) -> None: ...
 
 
 @pytest.fixture(scope="module")

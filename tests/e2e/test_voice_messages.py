@@ -10,22 +10,15 @@ import pytest
 from daemon.core.clock import system_clock
 from daemon.gateway.voice import VoiceConfig, make_remote
 from daemon.ops.extra_models import VOICE_MODEL
-from daemon.ops.models import FetchObserver, fetch_model
+from daemon.ops.models import fetch_model
 from tests.e2e.channels.stage import Stage, by_bot, stage
+from tests.fakes.models import Silent
 from tests.fakes.openai import calls, says
 from tests.fakes.platform import OWNER
 from tests.fakes.speech import FakeSpeech
 
 NOTE = (Path(__file__).parents[1] / "data" / "dentist.ogg").read_bytes()  # made by espeak-ng
 ENDED = "SELECT count(*) FROM turns WHERE ended_at IS NOT NULL"
-
-
-class Silent(FetchObserver):
-    """Nobody watches the fetch."""
-
-    def say(self, text: str) -> None: ...
-
-    def advance(self, done: int) -> None: ...
 
 
 @asynccontextmanager

@@ -6,10 +6,10 @@ from hashlib import blake2b
 
 import numpy as np
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from numpy.typing import NDArray
 
 from memory.words import list_words
+from tests.fakes.service import FakeService
 
 MEANING = {"physician": "dentist", "automobile": "car"}
 COMMON = np.random.default_rng(0).normal(size=1024)
@@ -26,32 +26,14 @@ def direct(word: str, width: int) -> NDArray[np.float64]:
 
 
 @dataclass
-class FakeEmbeddings:
+class FakeEmbeddings(FakeService):
     """`texts`: all that it was sent. It refuses what holds `refused`; `broken`: it answers 500."""
 
     width: int = 1024
     refused: str = "\x00"
     broken: bool = False
     texts: list[str] = field(default_factory=list)
-    keys: set[str] = field(default_factory=set)
-    _server: TestServer | None = None
-
-    async def __aenter__(self) -> "FakeEmbeddings":
-        app = web.Application()
-        app.router.add_post("/v1/embeddings", self._answer)
-        self._server = TestServer(app)
-        await self._server.start_server()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server
-        await self._server.close()
-
-    @property
-    def host(self) -> str:
-        """With its port."""
-        assert self._server
-        return f"127.0.0.1:{self._server.port}"
+    path = "/v1/embeddings"
 
     def config(self, model: str = "small") -> str:
         """[memory] of a daemon that asks it."""

@@ -3,34 +3,22 @@
 from dataclasses import dataclass, field
 
 from aiohttp import web
-from aiohttp.test_utils import TestServer
+
+from tests.fakes.service import FakeService
 
 
 @dataclass
-class FakeSpeech:
+class FakeSpeech(FakeService):
     """`forms`: what it was sent, by field; `status`: how it answers."""
 
     words: str = "Please call the dentist"
     status: int = 200
     forms: list[dict[str, object]] = field(default_factory=list)
-    keys: set[str] = field(default_factory=set)
-    _server: TestServer | None = None
-
-    async def __aenter__(self) -> "FakeSpeech":
-        app = web.Application()
-        app.router.add_post("/v1/audio/transcriptions", self._answer)
-        self._server = TestServer(app)
-        await self._server.start_server()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server
-        await self._server.close()
+    path = "/v1/audio/transcriptions"
 
     def config(self, **more: str) -> dict[str, object]:
         """[voice] of a daemon that asks it."""
-        assert self._server
-        url = f"http://127.0.0.1:{self._server.port}/v1"
+        url = f"http://{self.host}/v1"
         asked = {"base_url": url, "api_key": "key-of-the-endpoint", "model": "hears"}
         return {"transcriber": "openai", "openai": asked, **more}
 

@@ -15,7 +15,7 @@ from operator import attrgetter
 
 from daemon.core import value
 from daemon.core.events import MemoryHit, RecordedEvent, Todo
-from daemon.core.messages import Message, MessageRole, defuse
+from daemon.core.messages import PICTURE_TOKENS, Message, MessageRole, defuse
 from daemon.core.provenance import SourcedText, collect_texts
 from daemon.core.rows import GOAL_CHANNEL, GOAL_DONE, ChildRow, SessionRow
 from daemon.core.trust import Label, Sources, join_all, join_sources
@@ -28,7 +28,6 @@ from daemon.store.tables.sessions import SHOWN_TURNS, is_cleared
 log = logging.getLogger(__name__)
 CHARS_PER_TOKEN = 4
 GET_PATH = attrgetter("path")
-PICTURE_TOKENS = 1600  # of one that is as large as models take them
 AROUND_A_CALL, ENVELOPE = 32, 16
 DUE_PERCENT = 80
 REFLECTION = "reflection"

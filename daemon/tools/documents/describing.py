@@ -2,15 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from daemon.core import value
 from daemon.core.errors import UnreadableDocument
 from daemon.core.messages import ToldFile
-from daemon.tools.documents.pictures import PictureReducer, is_picture, keep_shown
+from daemon.tools.documents.pictures import PictureKeeper, is_picture
 from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.documents.speech import is_recording
-from daemon.tools.workspace.inbox_folder import InboxFolder, SavedFile, make_safe_name
+from daemon.tools.workspace.inbox_folder import InboxFolder, SavedFile
 
 CUT = "[{name} goes on: {shown:,} of {chars:,} characters; read_file shows all]"
 END = "[end of {name}]"
@@ -25,7 +24,7 @@ class FileDescriber:
 
     inbox: InboxFolder
     documents: DocumentReader
-    reducer: PictureReducer
+    pictures: PictureKeeper
     transcribe: Callable[[bytes, str], Awaitable[str]]
     redact: Callable[[str], str]
 
@@ -44,9 +43,7 @@ class FileDescriber:
             return ToldFile(file.describe(f"{missing}: {error}"))
 
     async def _keep_picture(self, file: SavedFile, data: bytes) -> ToldFile:
-        made = await self.reducer.reduce(data)
-        name = Path(file.path).name.removeprefix(f"{make_safe_name(file.turn)}-")
-        picture = await keep_shown(self.inbox, name, file.day, file.turn, made)
+        picture = await self.pictures.keep(data, file.name, file.day, file.turn)
         return ToldFile(file.describe("shown beside this"), picture=picture)
 
     async def _hear(self, file: SavedFile, data: bytes, space: int) -> ToldFile:

@@ -8,15 +8,13 @@ import sys
 from base64 import b64encode
 from dataclasses import dataclass, field, replace
 from datetime import date
-from importlib.util import find_spec
 from pathlib import Path
 
 from daemon.core import value
-from daemon.core.clock import Clock
 from daemon.core.errors import UnreadableDocument
 from daemon.core.messages import Message, ModelRequest, Picture
 from daemon.tools.base import ToolOutput
-from daemon.tools.documents.reader import NO_EXTRA, NO_SANDBOX, TOO_MUCH
+from daemon.tools.documents.reader import TOO_MUCH, find_obstacle
 from daemon.tools.shell.process import exchange
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.workspace.inbox_folder import InboxFolder
@@ -37,49 +35,29 @@ def is_picture(data: bytes) -> bool:
 
 
 @value
-class PictureReducer:
-    """Makes them small."""
+class PictureKeeper:
+    """Makes them small, and keeps them in the inbox."""
 
     sandbox: Sandbox
-
-    async def reduce(self, data: bytes) -> bytes:
-        """A JPEG. Raises UnreadableDocument."""
-        if not find_spec("PIL") or self.sandbox.kind == "none":
-            raise UnreadableDocument(NO_SANDBOX if find_spec("PIL") else NO_EXTRA)
-        command = [sys.executable, "-I", str(REDUCE_SCRIPT), str(SIDE)]
-        output = await exchange(self.sandbox.wrap_own(command, REDUCE_SCRIPT), data, REDUCE_S)
-        said, _, made = (output or b"").partition(b"\n")
-        found = json.loads(said) if said else {"why": TOO_MUCH}
-        if why := found.get("why"):
-            raise UnreadableDocument(why)
-        return made
-
-
-async def keep_shown(inbox: InboxFolder, name: str, day: date, turn: str, made: bytes) -> Picture:
-    """Beside the file of that name, under one that no file of a person has. Raises OSError."""
-    async with inbox.create(name, day, turn, len(made), SHOWN) as place:
-        place.write(made)
-    return Picture(place.path, PICTURE_MIME)
-
-
-@value
-class PictureKeeper:
-    """Keeps what tools show."""
-
-    reducer: PictureReducer
     inbox: InboxFolder
-    clock: Clock
 
-    async def keep(
-        self, output: ToolOutput, turn: str, call: str
+    async def keep(self, data: bytes, name: str, day: date, turn: str) -> Picture:
+        """Beside the file of that name, under one that no file of a person has. Raises
+        UnreadableDocument, OSError.
+        """
+        made = await self._reduce(data)
+        async with self.inbox.create(name, day, turn, len(made), SHOWN) as place:
+            place.write(made)
+        return Picture(place.path, PICTURE_MIME)
+
+    async def keep_images(
+        self, output: ToolOutput, call: str, day: date, turn: str
     ) -> tuple[ToolOutput, tuple[Picture, ...]]:
-        """The pictures, small; the output says why others are not shown."""
+        """What a tool shows; the output says why some are not shown."""
         kept, notes = list[Picture](), list[str]()
         for number, data in enumerate(output.images[:MAX_SHOWN], 1):
             try:
-                made = await self.reducer.reduce(data)
-                day = self.clock.now().date()
-                kept.append(await keep_shown(self.inbox, f"{call}-{number}", day, turn, made))
+                kept.append(await self.keep(data, f"{call}-{number}", day, turn))
             except UnreadableDocument as error:
                 notes.append(f"[picture {number} is not shown: {error}]")
             except OSError as error:
@@ -87,6 +65,18 @@ class PictureKeeper:
         if kept:
             notes.insert(0, f"[{len(kept)} shown below]")
         return replace(output, text="\n".join((output.text, *notes)), images=()), tuple(kept)
+
+    async def _reduce(self, data: bytes) -> bytes:
+        """A JPEG."""
+        if obstacle := find_obstacle("PIL", self.sandbox):
+            raise UnreadableDocument(obstacle)
+        command = [sys.executable, "-I", str(REDUCE_SCRIPT), str(SIDE)]
+        output = await exchange(self.sandbox.wrap_own(command, REDUCE_SCRIPT), data, REDUCE_S)
+        said, _, made = (output or b"").partition(b"\n")
+        found = json.loads(said) if said else {"why": TOO_MUCH}
+        if why := found.get("why"):
+            raise UnreadableDocument(why)
+        return made
 
 
 @dataclass(slots=True)

@@ -26,6 +26,13 @@ NO_SANDBOX = "no sandbox works on this machine, so no document is read (aidaemon
 TOO_MUCH = "it takes too much time or memory to read"
 
 
+def find_obstacle(runtime: str, sandbox: Sandbox) -> str:
+    """Why a child that needs this module cannot read anything; "" for nothing."""
+    if not find_spec(runtime):
+        return NO_EXTRA
+    return NO_SANDBOX if sandbox.kind == "none" else ""
+
+
 @value
 class DocumentText:
     """`chars`: the length of the text before it was cut; `pages`: how many have a number in it."""
@@ -48,10 +55,10 @@ class DocumentReader:
         plain = await asyncio.to_thread(_decode, data)
         if plain is not None:
             return DocumentText(plain[:max_chars], len(plain))
-        if not find_spec("kreuzberg") or self.sandbox.kind == "none":
+        if obstacle := find_obstacle("kreuzberg", self.sandbox):
             if not data.startswith(BEGINS):
                 return None
-            raise UnreadableDocument(NO_SANDBOX if find_spec("kreuzberg") else NO_EXTRA)
+            raise UnreadableDocument(obstacle)
         if len(data) > MAX_DOCUMENT_BYTES:
             raise UnreadableDocument(TOO_MUCH)
         command = [sys.executable, "-I", str(EXTRACT_SCRIPT), str(max_chars)]
