@@ -10,7 +10,7 @@ from daemon.core.ids import ACCOUNT_SEPARATOR, build_session_id
 
 NOTICE = "notice-"
 """Prefix of the names of notices that belong to no turn."""
-PRESSED = re.compile(r"ask:([osad]):([0-9a-f]{32})")
+PRESSED = re.compile(r"ask:([osad1-4]):([0-9a-f]{32})")
 BUTTONS = {
     "o": (Answer.ONCE, "Once", "good"),
     "s": (Answer.SESSION, "This session", "good"),
@@ -40,7 +40,17 @@ def session_id(address: Address) -> str:
     return build_session_id(address.channel, chat_id(address))
 
 
-def parse_button(data: str) -> tuple[Answer, str] | None:
-    """(answer, token) of a button's data; None for what no button of ours says."""
+def button_data(name: str | int, token_hash: str) -> str:
+    """Of an answer by its letter, or an option of `ask_user` by its number, to this question."""
+    return f"ask:{name}:{token_hash[:32]}"
+
+
+def parse_button(data: str) -> tuple[Answer, str, int] | None:
+    """(answer, token, number of the option or 0) of a button's data; None for what no button of
+    ours says.
+    """
     found = PRESSED.fullmatch(data)
-    return (BUTTONS[found[1]][0], found[2]) if found else None
+    if not found:
+        return None
+    name, token = found.groups()
+    return (Answer.CHOICE, token, int(name)) if name.isdigit() else (BUTTONS[name][0], token, 0)

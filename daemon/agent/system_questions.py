@@ -1,35 +1,51 @@
-"""Questions that the daemon itself asks: more budget (F2), a look at an answer (E10) or at a loop's
-attempt (C3).
+"""Questions in words: those that the daemon itself asks, for more budget (F2), a look at an answer
+(E10) or at a loop's attempt (C3), and those of the model's `ask_user` (H1).
 """
 
 import json
 
 from daemon.core import value
+from daemon.core.trust import ASK_TOOL
 
 EXTEND_TOOL, ANSWER_REVIEW_TOOL, LOOP_REVIEW_TOOL = "extend_budget", "review_answer", "loop_review"
 
 
 @value
 class QuestionText:
-    """The question, and the whole text that it is about."""
+    """The question, and the whole text that it is about. `options`: what may be chosen; `default`
+    is the one that counts without an answer, "" for none.
+    """
 
     title: str
     text: str = ""
+    options: tuple[str, ...] = ()
+    default: str = ""
 
     @property
     def whole(self) -> str:
-        """Both."""
-        return f"{self.title}\n{self.text}".strip("\n")
+        """Both, and the options with their numbers."""
+        lines = (f"{number}. {option}" for number, option in enumerate(self.options, 1))
+        return "\n".join((f"{self.title}\n{self.text}".strip("\n"), *lines))
+
+    def find_option(self, text: str) -> str:
+        """The option that a person means by its number or its words; "" for none."""
+        said = text.strip().casefold()
+        if said.isdecimal() and 1 <= int(said) <= len(self.options):
+            return self.options[int(said) - 1]
+        return next((one for one in self.options if one.casefold() == said), "")
 
 
 def parse_system_question(tool: str, arguments: str) -> QuestionText | None:
     """None for a call of a tool, which is shown as it will run."""
-    if tool not in (EXTEND_TOOL, ANSWER_REVIEW_TOOL, LOOP_REVIEW_TOOL):
+    if tool not in (EXTEND_TOOL, ANSWER_REVIEW_TOOL, LOOP_REVIEW_TOOL, ASK_TOOL):
         return None
     try:
         about = json.loads(arguments)
     except ValueError:
         return None
+    if tool == ASK_TOOL:
+        options = tuple(map(str, about.get("options") or ()))
+        return QuestionText(str(about["question"]), "", options, str(about.get("default") or ""))
     if tool == LOOP_REVIEW_TOOL:
         return QuestionText(f"Will attempt {about['iteration']} do?", about["output"])
     if tool == ANSWER_REVIEW_TOOL:

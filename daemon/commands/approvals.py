@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 
+from daemon.agent.system_questions import parse_system_question
 from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.clock import show_time
@@ -21,6 +22,7 @@ from daemon.core.rows import (
     GrantBounds,
     GrantRow,
     NotAllowedToAnswer,
+    is_call,
 )
 from daemon.core.trust import Label, Person, Right, Role, has_right
 from daemon.services.approvals import (
@@ -271,4 +273,6 @@ def _render_grant(row: GrantRow) -> str:
 
 
 def _render_call(row: ApprovalRow) -> str:
+    if not is_call(row) and (asked := parse_system_question(row.tool, row.arguments)):
+        return make_visible(asked.title)
     return f"{make_visible(row.tool)} {make_visible(row.arguments)}"

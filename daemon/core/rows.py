@@ -8,12 +8,14 @@ from daemon.core import value
 from daemon.core.errors import AidaemonError
 from daemon.core.quoted import Spans
 from daemon.core.trust import (
+    ASK_TOOL,
     OWNER_NAME,
     Answer,
     Effect,
     Label,
     Person,
     Right,
+    Role,
     Sources,
     Stop,
     has_right,
@@ -53,7 +55,8 @@ class InboxRow:
     be folded into.
 
     state: new -> taken (its turn began) -> done, or steered:TURN, answered:TURN, quarantined; gone,
-    where its sender is not let in any more. Of a command: ordered -> command.
+    where its sender is not let in any more; typed:TURN, an answer in own words, until it is folded
+    into that turn (steered). Of a command: ordered -> command.
 
     `role`: what its sender may do (core/trust.py): only an owner's words are the owner's.
     `attachments`: the files that came with it, not fetched yet (channels/message.py); "" for none.
@@ -439,6 +442,11 @@ def is_system_question(asked: ApprovalRow) -> bool:
     return not asked.call_id[:1].isdigit()
 
 
+def is_call(asked: ApprovalRow) -> bool:
+    """A yes makes a call run: neither the daemon asks, nor the model by `ask_user`."""
+    return not (is_system_question(asked) or asked.tool == ASK_TOOL)
+
+
 def may_answer_question(
     asked: ApprovalRow, answer: Answer, person: Person, *, begun_by: str, session_label: Label
 ) -> bool:
@@ -452,6 +460,8 @@ def may_answer_question(
     own = person.name == begun_by and not outside
     if is_system_question(asked) and asked.effect is Effect.READ and not outside:
         return answer is not Answer.EXPIRED and has_right(person.role, Right.WORK)
+    if asked.tool == ASK_TOOL:
+        return answer in (Answer.CHOICE, Answer.DENY) and (own or person.role is Role.OWNER)
     label = Label.UNTRUSTED if outside or asked.owners else asked.label
     return may_answer(person.role, asked.effect, label, answer, own=own)
 
@@ -471,7 +481,7 @@ def grant_from_answer(
 
     The daemon's own questions are asked anew each time.
     """
-    if answer not in LASTING_ANSWERS or is_system_question(asked):
+    if answer not in LASTING_ANSWERS or not is_call(asked):
         return None
     ends = now + min(bounds.duration or MAX_GRANT_TERM, MAX_GRANT_TERM)
     exact = ("", "") if bounds.paths else (asked.args_hash, asked.arguments)

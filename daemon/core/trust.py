@@ -100,16 +100,21 @@ class Outcome(StrEnum):
 
 
 class Answer(StrEnum):
-    """What a person said to an approval; EXPIRED when nobody said anything in time."""
+    """What a person said to an approval; EXPIRED when nobody said anything in time. CHOICE and
+    TEXT are for questions of `ask_user`: one of its options, or the person's own words.
+    """
 
     ONCE = "once"
     SESSION = "session"
     ALWAYS = "always"
     DENY = "deny"
     EXPIRED = "expired"
+    CHOICE = "choice"
+    TEXT = "text"
 
 
 APPROVALS = (Answer.ONCE, Answer.SESSION, Answer.ALWAYS)
+ASK_TOOL = "ask_user"
 
 
 OWNER_NAME = "owner"

@@ -44,7 +44,9 @@ from daemon.core.labels import LABELLED, find_label, find_private
 from daemon.core.messages import Message, MessageRole, RequestAdapted, ToolCall, Usage
 from daemon.core.trust import (
     APPROVALS,
+    ASK_TOOL,
     OWNER_NAME,
+    Answer,
     Effect,
     Label,
     Outcome,
@@ -214,7 +216,7 @@ class Turn:
     spoke, each with the results of its calls. `news`: the seq at which something last reached the
     turn from outside. `label` joins all that the model was shown, the words about its tools
     included; `private` what of the owner's own it was shown, in earlier turns, too. `roles`: of all
-    who have spoken in it.
+    who have spoken in it. `assumes`: nobody answered its last question, and it goes on (H1).
     """
 
     id: str
@@ -234,6 +236,7 @@ class Turn:
     label: Label = Label.TRUSTED
     private: Sources = ()
     roles: set[str] = field(default_factory=set)
+    assumes: bool = False
     spent: TurnUsage = field(default_factory=TurnUsage)
     open_request: ModelAsked | None = None
     adapted: RequestAdapted | None = None
@@ -324,7 +327,7 @@ class Turn:
         if isinstance(event, UserSaid | Classified):
             self.intent = event.intent
             if self.intent in PLANNED_INTENTS:
-                self._offer_tools(TODO_TOOL)
+                self._offer_tools(TODO_TOOL, ASK_TOOL)
         self._fold(event)
 
     def _fold(self, event: Event) -> None:  # noqa: C901, PLR0912, PLR0915  one flat match
@@ -379,6 +382,7 @@ class Turn:
                 )
             case Steered(text=text):
                 self.roles.add(event.role)
+                self.assumes = False
                 if self.awaiting_verdict and self.reply and self.reply.text:
                     self.superseded.append(self.reply.text)
                 self.awaiting_verdict = False
@@ -409,6 +413,8 @@ class Turn:
             case ApprovalAnswered(call_id=name):
                 asked = self.call(name) if name[0].isdigit() else self.questions[name]
                 asked.answered = event
+                if isinstance(asked, CallState) and asked.call.name == ASK_TOOL:
+                    self.assumes = event.answer is Answer.EXPIRED
             case BudgetExtended():
                 self.max_iterations = event.max_iterations
             case BudgetRaised():

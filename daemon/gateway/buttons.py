@@ -7,11 +7,12 @@ from dataclasses import replace
 from channels.markup.approval_prompt import is_complete
 from channels.message import ButtonPress
 from daemon.access.chat_ids import chat_id, parse_button, session_id
+from daemon.agent.system_questions import parse_system_question
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
-from daemon.core.rows import ApprovalRow, NotAllowedToAnswer, OutboxRow, is_system_question
+from daemon.core.rows import ApprovalRow, NotAllowedToAnswer, OutboxRow, is_call
 from daemon.core.trust import Person, Right, has_right
 from daemon.services.approvals import (
     ApprovalService,
@@ -29,6 +30,7 @@ ANSWER_TEXT = {
     Answer.ALWAYS: "Approved for good (/grants).",
     Answer.DENY: "Denied.",
 }
+STALE = {Answer.DENY: "Denied", Answer.CHOICE: "Answered", Answer.TEXT: "Answered"}
 UNKNOWN_BUTTON = "I do not know this button. Nothing was done."
 NOT_ALLOWED = "You may not answer this."
 ALREADY_SETTLED = "This question is settled; nothing was done now."
@@ -50,7 +52,7 @@ class ButtonHandler:
             return NOT_ALLOWED
         if meant is None:
             return UNKNOWN_BUTTON
-        answer, token = meant
+        answer, token, place = meant
         row = await self.store.read(lambda tx: tx.find_approval(token))
         if row is None:
             return ALREADY_SETTLED
@@ -60,17 +62,21 @@ class ButtonHandler:
             )
         if answer is not Answer.DENY and await self._show_whole(press, row, answer, person):
             return READ_FIRST
+        asked = None if is_call(row) else parse_system_question(row.tool, row.arguments)
+        option = "".join(asked.options[place - 1 : place]) if asked and place else ""
         try:
-            done = await self.approvals.answer(*ref_of(row), answer, person)
+            done = await self.approvals.answer(*ref_of(row), answer, person, option)
         except (NotAllowedToAnswer, UsageError) as error:
             return str(error)
-        return ANSWER_TEXT[answer] if done else ALREADY_SETTLED
+        if not done:
+            return ALREADY_SETTLED
+        return f"Answered: {option}" if option else ANSWER_TEXT[answer]
 
     async def _show_whole(
         self, press: ButtonPress, row: ApprovalRow, answer: Answer, person: Person
     ) -> bool:
         """What was shown cut short is shown whole before a yes to it counts (A6)."""
-        if is_system_question(row) or is_complete(row.arguments, row.preview):
+        if not is_call(row) or is_complete(row.arguments, row.preview):
             return False
         session, at = session_id(press.address), self.clock.now()
         where = press.address.channel, chat_id(press.address)
@@ -105,7 +111,7 @@ class ButtonHandler:
 
 def _stale_text(row: ApprovalRow, by: str) -> str:
     if row.answer and by:
-        who = "Denied" if row.answer is Answer.DENY else "Approved"
+        who = STALE.get(row.answer, "Approved")
         return f"{who} already, by {by}. {ALREADY_SETTLED}"
     is_late = row.state in ("pending", "expired")
     return f"Nobody answered in time. {ALREADY_SETTLED}" if is_late else ALREADY_SETTLED

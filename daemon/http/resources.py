@@ -356,6 +356,7 @@ class ApprovalAnswerBody(Body):
     question: str = Field("", max_length=100)
     scope: Literal["once", "session", "always"] = "once"
     reason: Reason = ""
+    option: str = Field("", max_length=100)
     times: int | None = Field(None, ge=1, le=MAX_GRANT_USES)
     minutes: float | None = Field(
         None, gt=0, le=MAX_GRANT_TERM.total_seconds() / 60, allow_inf_nan=False
@@ -368,10 +369,13 @@ async def answer_approval(client: DaemonClient, request: web.Request) -> web.Res
     body, turn = await read_body(request, ApprovalAnswerBody), request.match_info["turn"]
     call_id = body.call_id
     answer = Answer.DENY if request.path.endswith("/reject") else Answer(body.scope)
+    answer = Answer.CHOICE if body.option and answer is not Answer.DENY else answer
     duration = None if body.minutes is None else timedelta(minutes=body.minutes)
     bounds = GrantBounds(body.times, duration, body.paths)
     person, meant = request[PERSON], f"{call_id}/{body.question}"
-    if await client.answer_approval(turn, meant, answer, person, body.reason, bounds):
+    if await client.answer_approval(
+        turn, meant, answer, person, body.option or body.reason, bounds
+    ):
         return json_response({"turn": turn, "call_id": call_id, "answer": answer})
     view = await require(client, "run", turn)
     if all(call.call_id != call_id for call in view.calls):

@@ -38,6 +38,7 @@ from daemon.core.events import (
     TurnEnded,
 )
 from daemon.core.rows import UNSENT_STATES, ApprovalRow, OutboxRow, SessionRow
+from daemon.core.trust import ASK_TOOL
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.message import GONE, REPLY, message_key, parse_call_id, render_question
 from daemon.store.journal import Store, Tx
@@ -56,6 +57,7 @@ OUTCOMES = {
     Answer.SESSION: "✓ Approved for this conversation",
     Answer.ALWAYS: "✓ Approved for good",
     Answer.DENY: "✗ Denied",
+    Answer.TEXT: "✓ Answered",
     Answer.EXPIRED: "⌛ Nobody answered in time",
 }
 
@@ -413,4 +415,8 @@ def describe_outcome(asked: ApprovalRow, by: str) -> str:
     if asked.answer is None and asked.state == "void":
         return "Settled: the task has ended"
     how = OUTCOMES.get(asked.answer or Answer.EXPIRED, "Settled")
+    if asked.answer is Answer.CHOICE:
+        how = f"✓ {asked.reason}, chosen"
+    elif asked.answer is Answer.DENY and asked.tool == ASK_TOOL:
+        how = "✗ Skipped"
     return f"{how} by {by}" if by else how

@@ -14,28 +14,29 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from channels.base import Rejected
-from channels.markup.approval_prompt import approval_prompt
-from channels.markup.sanitize import escape_markdown
+from channels.markup.approval_prompt import UNTRUSTED_INPUT, approval_prompt
+from channels.markup.sanitize import escape_invisible, escape_markdown, shorten_line
 from channels.message import Address, Choice, MessagePart
-from daemon.access.chat_ids import BUTTONS, parse_address
-from daemon.agent.system_questions import parse_system_question
+from daemon.access.chat_ids import BUTTONS, button_data, parse_address
+from daemon.agent.system_questions import QuestionText, parse_system_question
 from daemon.core.ids import is_mail_session, make_short_code
 from daemon.core.messages import MAIL, parse_mail
 from daemon.core.rows import (
     UNSENT_STATES,
     ApprovalRow,
     OutboxRow,
+    is_call,
     is_system_question,
     may_answer_question,
 )
-from daemon.core.trust import OWNER, Label, Person, Role
+from daemon.core.trust import ASK_TOOL, OWNER, Answer, Label, Person, Role
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.store.journal import Store, Tx
 
 REPLY, APPROVAL, FILE = "reply", "approval", "file"
 GONE = "-"
 """In place of a draft's id: what was shown goes away by itself."""
-FIRST_PAUSE = 0.5
+FIRST_PAUSE, LABEL = 0.5, 60
 WORDS = "Say /approve or /deny."
 CODE = "Code: {code}"
 OVER = "This question is settled."
@@ -164,7 +165,7 @@ def _load_question(tx: Tx, delivery: Delivery, channels: Mapping[str, ChannelSta
         delivery.markdown = f"{text}\n\n{OVER}"
         return
     choices = _list_choices(tx, row, asked)
-    if "o" not in choices:
+    if not (choices.keys() - {"d"} or (choices and asked.tool == ASK_TOOL)):
         chats = [one.session for one in tx.list_owner_chats() if one.session != row.session]
         found = [session for chat in chats if (session := tx.get_session(chat))]
         up = [one for one in found if one.channel in channels and channels[one.channel].up.is_set()]
@@ -175,10 +176,12 @@ def _load_question(tx: Tx, delivery: Delivery, channels: Mapping[str, ChannelSta
                 row, part=-1, session=owner.id, channel=owner.channel, chat=owner.chat,
                 platform_message_id="", state="new",
             )  # fmt: skip
-    text = delivery.markdown = f"{text}\n\n{CODE.format(code=make_short_code(asked.token_hash))}"
+    if asked.tool != ASK_TOOL:
+        text = f"{text}\n\n{CODE.format(code=make_short_code(asked.token_hash))}"
+    delivery.markdown = text
     if channels[row.channel].channel.capabilities.buttons:
         delivery.choices = tuple(choices.values())
-    else:
+    elif asked.tool != ASK_TOOL:
         delivery.markdown = f"{text}\n\n{WORDS}"
 
 
@@ -193,16 +196,34 @@ def _list_choices(tx: Tx, row: OutboxRow, asked: ApprovalRow) -> dict[str, Choic
     if begun and (begun.session == row.session or not is_owners):
         person = Person(begun.sender, Role(begun.role) if begun.role in list(Role) else Role.GUEST)
     begun_by = begun.sender if begun and person is not OWNER else ""
-    labels = {"o": "Yes", "d": "No"} if is_system_question(asked) else {}
     choices: dict[str, Choice] = {}
-    for name in labels or BUTTONS:
-        answer, text, style = BUTTONS[name]
+    for name, (answer, text, style) in _list_answers(asked).items():
         if may_answer_question(asked, answer, person, begun_by=begun_by, session_label=label) or (
             name == "d" and choices
         ):
-            data = f"ask:{name}:{asked.token_hash[:32]}"
-            choices[name] = Choice(labels.get(name, text), data, style)
+            choices[name] = Choice(text, button_data(name, asked.token_hash), style)
     return choices
+
+
+def _list_answers(asked: ApprovalRow) -> Mapping[str, tuple[Answer, str, str]]:
+    """What can be said to it, by the name of the button: answer, label, style."""
+    if is_system_question(asked):
+        return {"o": (Answer.ONCE, "Yes", "good"), "d": (Answer.DENY, "No", "bad")}
+    if is_call(asked) or not (system := parse_system_question(asked.tool, asked.arguments)):
+        return BUTTONS
+    options = enumerate(map(escape_invisible, system.options), 1)
+    answers = {str(n): (Answer.CHOICE, shorten_line(one, LABEL), "") for n, one in options}
+    return {**answers, "d": (Answer.DENY, "Skip", "")}
+
+
+def _describe_options(asked: QuestionText, row: ApprovalRow) -> list[str]:
+    lines = [f"{n}. {escape_markdown(one)}" for n, one in enumerate(asked.options, 1)]
+    how = "Choose one, or write your answer." if lines else "Write your answer."
+    if asked.default:
+        until = f"{row.expires.astimezone():%H:%M %Z}"
+        how = f"{how} Without one by {until} I go on with: {escape_markdown(asked.default)}"
+    warning = [f"⚠️ {UNTRUSTED_INPUT}"] if row.label is Label.UNTRUSTED else []
+    return ["\n".join(lines), how, *warning]
 
 
 def parse_call_id(body: str) -> str:
@@ -220,8 +241,11 @@ def render_question(tx: Tx, row: OutboxRow, asked: ApprovalRow) -> str:
     Names that people choose prove nothing: one never stands without the id.
     """
     is_outside = asked.label is Label.UNTRUSTED
-    if is_system_question(asked) and (system := parse_system_question(asked.tool, asked.arguments)):
-        text = f"**{escape_markdown(system.title)}**\n\n{escape_markdown(system.text)}".rstrip()
+    if not is_call(asked) and (system := parse_system_question(asked.tool, asked.arguments)):
+        parts = [f"**{escape_markdown(system.title)}**", escape_markdown(system.text)]
+        if asked.tool == ASK_TOOL:
+            parts += _describe_options(system, asked)
+        text = "\n\n".join(filter(None, parts))
     else:
         what = asked.tool, asked.arguments, asked.effect.value, asked.expires, asked.preview
         text = approval_prompt(*what, outside=is_outside)

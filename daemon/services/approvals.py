@@ -25,10 +25,10 @@ from daemon.core.rows import (
     NotAllowedToAnswer,
     SessionRow,
     grant_from_answer,
-    is_system_question,
+    is_call,
     may_answer_question,
 )
-from daemon.core.trust import Label, Person
+from daemon.core.trust import ASK_TOOL, Label, Person
 from daemon.core.turn import PLAN_TOOL
 from daemon.sessions.manager import SessionManager
 from daemon.store.journal import Store, Tx
@@ -68,7 +68,8 @@ class ApprovalService:
         bounds: GrantBounds = EXACT_CALL,
     ) -> GrantRow | bool:
         """Answer one question, once; False when it is not pending, else the permission that the
-        answer gave, or True. Raises NotAllowedToAnswer, and UsageError for bounds.
+        answer gave, or True. The `reason` of a CHOICE is the option. Raises NotAllowedToAnswer, and
+        UsageError for bounds and for what is no answer to such a question.
 
         `call_id` may be that of `ref_of`: then it is no answer to the same call asked anew.
 
@@ -82,6 +83,7 @@ class ApprovalService:
             row = tx.get_approval(turn, call_id)
             if row is None or not _is_meant(tx, row, question, answer):
                 return None, False
+            _check_kind(row, answer, reason)
             if not is_allowed_to_answer(tx, row, answer, by):
                 asked, who = f"{row.tool}: {row.effect.value}", f"{by.name}, {by.role.value}"
                 raise NotAllowedToAnswer(
@@ -178,7 +180,7 @@ def needs_full_view(row: ApprovalRow) -> bool:
     if CHANGED_NOTE in row.preview:
         return True
     texts = (escape_invisible(row.arguments), _indent(row.preview))
-    return not is_system_question(row) and max(map(len, texts)) > MAX_CHARS
+    return is_call(row) and max(map(len, texts)) > MAX_CHARS
 
 
 def render_list(rows: Sequence[ApprovalRow], session: str) -> str:
@@ -196,14 +198,14 @@ def render_approval(row: ApprovalRow, session: str, *, whole: bool = False) -> s
     if row.session != session:
         terms.append(f"asked by {make_visible(row.session)}")
     most = 0 if whole else MAX_CHARS
-    if is_system_question(row) and (question := parse_system_question(row.tool, row.arguments)):
+    if not is_call(row) and (question := parse_system_question(row.tool, row.arguments)):
         arguments = make_lines_visible(question.whole, most)
     else:
         arguments = make_visible(row.arguments, most)
     does, preview = describe_effect(row.tool, row.effect.value, row.preview)
     parts = (
         f"{make_visible(row.tool)} ({', '.join(terms)})",
-        "" if is_system_question(row) else f"It {does}:",
+        f"It {does}:" if is_call(row) else "",
         arguments,
         make_lines_visible(preview, most),
         OUTSIDE_WARNING if row.label is Label.UNTRUSTED else "",
@@ -241,17 +243,28 @@ def _is_meant(tx: Tx, row: ApprovalRow, question: str, answer: Answer) -> bool:
     """The answer is to this question. Who names only the call has seen the first one about it, or
     says no to it.
     """
-    if question or answer is Answer.DENY:
+    if question or answer in (Answer.DENY, Answer.CHOICE):
         return question in ("", name_question(row))
     events = (one.event for one in tx.list_events(row.turn))
     asked = (one for one in events if isinstance(one, ApprovalAsked) and one.call_id == row.call_id)
     return all(one.token_hash == row.token_hash for one in asked)
 
 
+def _check_kind(row: ApprovalRow, answer: Answer, reason: str) -> None:
+    asked = parse_system_question(row.tool, row.arguments)
+    if row.tool != ASK_TOOL or asked is None:
+        if answer in (Answer.CHOICE, Answer.TEXT):
+            raise UsageError("This waits for a yes or no. Nothing was answered.")
+    elif answer is not Answer.DENY and (answer is not Answer.CHOICE or not reason):
+        raise UsageError("Choose one of its options, or write the answer as a message.")
+    elif answer is Answer.CHOICE and reason not in asked.options:
+        raise UsageError(f"Expected one of: {', '.join(asked.options)}. Nothing was answered.")
+
+
 def _check_bounds(row: ApprovalRow, answer: Answer, bounds: GrantBounds) -> None:
     if bounds == EXACT_CALL:
         return
-    if answer not in LASTING_ANSWERS or is_system_question(row):
+    if answer not in LASTING_ANSWERS or not is_call(row):
         raise UsageError(
             "Bounds need a yes for the session or always, to a tool call. Nothing was answered."
         )

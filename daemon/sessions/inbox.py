@@ -5,6 +5,7 @@
 from contextlib import nullcontext
 from dataclasses import field, replace
 
+from daemon.agent.system_questions import parse_system_question
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.events import Answer
@@ -12,7 +13,7 @@ from daemon.core.ids import NewId
 from daemon.core.messages import drop_lone_surrogates
 from daemon.core.quoted import find_quoted
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
-from daemon.core.trust import Label
+from daemon.core.trust import ASK_TOOL, Label
 from daemon.core.turn_spec import PLAN_WORD
 from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
@@ -21,7 +22,7 @@ from daemon.store.journal import Store, Tx
 from daemon.store.tables.people import IntakeRow
 
 OWNER = "owner"
-COMMAND_STATE = "ordered"
+COMMAND_STATE, SHOWN_CHARS = "ordered", 200
 
 
 @value
@@ -55,9 +56,7 @@ class InboxMessage:
 
 @value
 class InboxReceipt:
-    """What became of it. `answered` says that it rejected an open question of that turn; `again`
-    that it had come before.
-    """
+    """What became of it. `duplicate`: it had come before."""
 
     row: InboxRow
     duplicate: bool = False
@@ -66,7 +65,7 @@ class InboxReceipt:
     def joined_turn(self) -> str:
         """The turn that this message went into, when it did not begin one."""
         kind, _, turn = self.row.state.partition(":")
-        return turn if kind in ("steered", "answered") else self.row.steers
+        return turn if kind in ("steered", "answered", "typed") else self.row.steers
 
 
 @value
@@ -152,17 +151,32 @@ def _write(
         or row.body.startswith(PLAN_WORD)
         else _find_open_question(tx, row)
     )
+    answer, said = (Answer.DENY, row.body) if question is None else _read_answer(question, row.body)
     if question:
-        row = replace(row, steers="", state=f"answered:{question.turn}")
+        how = "typed" if answer is Answer.TEXT else "answered"
+        row = replace(row, steers="", state=f"{how}:{question.turn}")
     elif row.steers and (meant := tx.get_turn(row.steers)) and meant.ended_at:
         row = replace(row, steers="")
     kept = tx.accept_input(row)
-    if question and kept.id == row.id and kept.state.startswith("answered:"):
+    if question and kept.id == row.id and kept.state == row.state:
         tx.answer_approval(
-            question.turn, question.call_id, Answer.DENY, row.sender, row.body, row.received_at
+            question.turn, question.call_id, answer, row.sender, said, row.received_at
         )
         return session, kept, tx.get_session(question.session)
     return session, kept, None
+
+
+def _read_answer(question: ApprovalRow, said: str) -> tuple[Answer, str]:
+    """What a text says to a question: a no with this reason; to `ask_user` an option, or an answer
+    that goes to the turn as a message.
+    """
+    if question.tool != ASK_TOOL:
+        return Answer.DENY, said
+    asked = parse_system_question(question.tool, question.arguments)
+    option = asked.find_option(said) if asked else ""
+    if option:
+        return Answer.CHOICE, option
+    return Answer.TEXT, said if len(said) <= SHOWN_CHARS else f"{said[:SHOWN_CHARS]}…"
 
 
 def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
@@ -171,9 +185,9 @@ def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
 
     What is asked here because of something from outside is no part of the conversation: it waits
     for a yes or no that is meant for it, and the owner goes on talking meanwhile. Nor do those
-    who may not give orders answer anything, nor does text that was pasted.
+    who may not give orders answer anything, nor does text that was pasted, but to `ask_user`.
     """
-    if row.label is Label.UNTRUSTED or row.quoted or row.attachments:
+    if row.label is Label.UNTRUSTED or row.attachments:
         return None
     for asked in reversed(tx.list_pending(row.session)):
         begun, own = tx.get_turn_input(asked.turn), tx.get_session(asked.session)
@@ -183,6 +197,7 @@ def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
             and begun
             and not from_outside
             and row.sender in (begun.sender, OWNER)
+            and (asked.tool == ASK_TOOL or not row.quoted)
         ):
             return asked
     return None

@@ -381,17 +381,15 @@ class SessionWorker:
         stopped.
         """
 
-        def look(tx: Tx) -> tuple[Turn, list[ApprovalRow], int]:
+        def look(tx: Tx) -> tuple[Turn, list[ApprovalRow], int, list[InboxRow]]:
             row, events = tx.get_turn(turn_id), tx.list_events(turn_id)
             parent = row.parent if row else ""
             turn = rebuild_turn(turn_id, self.session.id, events, self, parent)
             asked = [row for name in turn.waiting if (row := tx.get_approval(turn_id, name))]
-            return turn, asked, sum_progress(tx, turn)
+            return turn, asked, sum_progress(tx, turn), tx.list_inputs(f"typed:{turn_id}")
 
-        turn, approvals, progress = await self.manager.store.read(look)
-        if (
-            turn.ended or not turn.events
-        ):  # over; or its message, still queued, meets the same cancel
+        turn, approvals, progress, typed = await self.manager.store.read(look)
+        if turn.ended or not turn.events:  # or its message, still queued, meets the same cancel
             return
         answers = [answer for row in approvals if (answer := self._answer_event(row))]
         if turn.suspended and not answers and turn_id not in self.cancels:
@@ -406,6 +404,8 @@ class SessionWorker:
         for child in turn.children.values():
             if child.returned is None:
                 await self.manager.deliver_child(child.spawned.child)
+        parked = self.parked_steers.setdefault(turn_id, [])
+        parked += [row for row in typed if row not in parked]
         first = turn.events[0].event
         await self._run(turn, first.sender if isinstance(first, UserSaid) else "")
 
@@ -462,7 +462,8 @@ class SessionWorker:
         if not in_loop and not is_cleared(turn.events[0].at, self.session):
             self.history.add(turn)
         manager.budgets.close(turn)
-        self.inputs.extendleft(replace(row, steers="") for row in reversed(control.steers))
+        left = filter(lambda row: row.steers, reversed(control.steers))
+        self.inputs.extendleft(replace(row, steers="") for row in left)
         control.steers.clear()
         self._forget_turn(turn.id)
         manager.live.publish(turn.id, TurnFinished(turn))
@@ -487,7 +488,7 @@ class SessionWorker:
         self.cancels.pop(turn_id, None)
         self.failures.pop(turn_id, None)
         self.unstreamed.discard(turn_id)
-        self.inputs.extend(self.parked_steers.pop(turn_id, []))
+        self.inputs.extend(row for row in self.parked_steers.pop(turn_id, []) if row.steers)
 
 
 async def fetch_files(

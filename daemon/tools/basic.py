@@ -1,22 +1,27 @@
-"""The small tools: current_time, request_more_iterations (A6), todo (E3), find_tools."""
+"""The small tools: current_time, request_more_iterations (A6), todo (E3), ask_user (H1),
+find_tools.
+"""
 
+from dataclasses import replace
 from datetime import UTC, tzinfo
 from difflib import get_close_matches
 from functools import cache
-from typing import Literal
+from typing import Any, Literal, cast
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from daemon.core.events import BudgetExtended, Todo, TodosSet
 from daemon.core.messages import ToolSpec
-from daemon.core.trust import Effect
-from daemon.tools.base import ToolContext, ToolError, ToolOutput
+from daemon.core.quoted import find_quoted
+from daemon.core.trust import Answer, Effect
+from daemon.tools.base import Arguments, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.registry import ToolRegistry
-from daemon.tools.signature import tool
+from daemon.tools.signature import bind, tool
 
 EXTRA_ITERATIONS = 10
 MAX_STEPS, MAX_STEP_CHARS = 30, 200
+MAX_QUESTION_CHARS, MAX_OPTIONS, MAX_OPTION_CHARS = 500, 4, 60
 
 
 @tool(effect=Effect.READ, parallel=True, volatile=True, public=True)
@@ -93,9 +98,59 @@ async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
     return ToolOutput(text, events=(TodosSet(context.call_id, plan),))
 
 
+@tool(effect=Effect.READ, volatile=True, public=True, asks=True)
+async def ask_user(
+    context: ToolContext, question: str, options: list[str] | None = None, default: str = ""
+) -> ToolOutput:
+    """Ask the user one short question and wait, where you cannot go on without them. options: two
+    to four; they may write something else. default: the option to go on with if nobody answers.
+    """
+    answered = context.turn.call(context.call_id).answered
+    assert answered  # the executor has asked
+    reason = answered.reason and f": {answered.reason}"
+    if find_quoted(answered.reason):  # what a person pasted is told in their message only
+        reason = ""
+    match answered.answer:
+        case Answer.CHOICE:  # the option is as far from the user's word as the turn that made it
+            text = f"They chose: {answered.reason}"
+        case Answer.TEXT:
+            text = f"They answer in their own words, in the message below{reason}"
+        case Answer.EXPIRED:
+            text = "Nobody answered in time. " + (
+                f"Go on with the default: {default}. Every effect needs their yes."
+                if default
+                else "Do nothing that needs their answer; say what is missing."
+            )
+        case _:
+            text = f"They do not want to answer{reason}. Say what you cannot do without it."
+    return ToolOutput(text, label=context.turn.label, from_owner=False)
+
+
+def ask_tool() -> Tool:
+    """With a check of the question before it is put."""
+    [made] = bind([ask_user], {})
+    check_types = made.check
+
+    def check(arguments: Arguments) -> None:
+        assert check_types
+        given = cast("dict[str, Any]", check_types(arguments))
+        question, default, options = given["question"], given["default"], given["options"] or []
+        named = {" ".join(one.split()).casefold() for one in options}
+        if not 0 < len(question.strip()) <= MAX_QUESTION_CHARS:
+            raise ToolError(f"question: expected 1 to {MAX_QUESTION_CHARS} characters")
+        if len(named) < len(options) or len(options) not in (0, *range(2, MAX_OPTIONS + 1)):
+            raise ToolError("options: expected two to four different ones, or none")
+        if "" in named or any(len(one) > MAX_OPTION_CHARS for one in options):
+            raise ToolError(f"options: expected 1 to {MAX_OPTION_CHARS} characters each")
+        if default and default not in options:
+            raise ToolError("default: expected one of the options, letter for letter")
+
+    return replace(made, check=check)
+
+
 @tool(effect=Effect.READ, parallel=True, public=True)
 async def find_tools(catalogue: ToolRegistry, query: str) -> ToolOutput:
-    """Find more tools (web, mail)."""
+    """Find tools (web, mail, ask)."""
     if not query.strip():
         raise ToolError("query is empty; say in a few words what the tool should do")
     found = catalogue.search(query)

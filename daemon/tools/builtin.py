@@ -8,6 +8,7 @@ from daemon.core.errors import ConfigError
 from daemon.core.turn import PLAN_TOOL
 from daemon.tools.base import Tool
 from daemon.tools.basic import (
+    ask_tool,
     current_time,
     find_tools,
     request_more_iterations,
@@ -55,7 +56,8 @@ def build_tools(
         BackgroundCommands: terminal.background,
     }
     offered = (*BUILTIN_TOOLS, git_commit) if committer.is_offered else BUILTIN_TOOLS
-    tools = [*bind(offered, parts), shell_tool(terminal), stop_tool(terminal.background), *more]
+    commands = shell_tool(terminal), stop_tool(terminal.background)
+    tools = [*bind(offered, parts), ask_tool(), *commands, *more]
     known = [*(tool.name for tool in tools), find_tools.name, git_commit.name, PLAN_TOOL]
     for key, names in (("enabled", config.enabled), ("disabled", config.disabled)):
         for name in names:

@@ -51,7 +51,7 @@ from daemon.tools.policy.grants import covers, grantable_paths
 from daemon.tools.policy.judges import REASONS
 from daemon.tools.registry import ToolRegistry, is_allowed
 
-COMMIT_DELAY_S = 0.05
+COMMIT_DELAY_S, MAX_QUESTIONS = 0.05, 3
 FROM_OUTSIDE = (Effect.FETCH, Effect.EGRESS)
 ARGUMENTS_CHANGED = "the call is not the one that was allowed; ask again"
 CONTENT_CHANGED = "a file that it runs has changed since this was allowed; ask again"
@@ -147,7 +147,11 @@ class ToolExecutor:
             else:
                 event = await self._authorize(turn, call, setting)
                 meta = tool.meta
-                if meta.effect is Effect.READ and not (event or meta.volatile or state.starts):
+                if meta.asks and not (event or state.answered):
+                    if any(one.is_waiting for one in turn.pending):
+                        return None  # one question after the other
+                    event = await self._ask_person(turn, call, setting)
+                elif meta.effect is Effect.READ and not (event or meta.volatile or state.starts):
                     event = find_repeat(turn, call)
                 if not event:
                     return call
@@ -177,7 +181,7 @@ class ToolExecutor:
             if covers(asked.binds, key, shown=True):  # and to what was shown with them
                 return None
             former = asked.binds
-        elif judged.decision is Decision.ALLOW:
+        elif judged.decision is Decision.ALLOW or call.tool.meta.asks:
             if covers(judged.binds, key):
                 return None
             former = judged.binds
@@ -190,28 +194,47 @@ class ToolExecutor:
             return rejection
         if not setting.can_ask:
             return make_rejection(state, CONTENT_CHANGED)
-        crowds = setting.by_itself or setting.session_label is Label.UNTRUSTED
-        if crowds and (crowd := await self.gate.grants.explain_crowd(turn)):
+        if crowd := await self._explain_crowd(turn, setting):
             return make_rejection(state, crowd)
-        expires = self.times.find_expiry(now, setting.session_label, by_itself=setting.by_itself)
-        tool, arguments = call.tool, call.arguments
-        lines = [tool.preview(arguments)] if tool.preview else []
+        lines = [call.tool.preview(call.arguments)] if call.tool.preview else []
         lines += await self._describe_content(turn, call, setting, former)
         if judged.reason and judged.reason not in REASONS.values():  # not a generic one
             lines.append(f"asked because {judged.reason}")
-        return ApprovalAsked(
-            state.call_id,
-            name,
-            canonical_json(arguments),
-            args_hash(name, arguments),
-            judged.effect,
-            token_hex(32),  # only who is shown the question knows it
-            expires,
+        return replace(
+            self._make_question(call, setting),
             preview="\n".join(filter(None, lines)),
-            paths=grantable_paths(tool.meta, arguments),
+            paths=grantable_paths(call.tool.meta, call.arguments),
             binds=key,
             owners=judged.owners,
         )
+
+    def _make_question(self, call: AdmittedCall, setting: TrustContext) -> ApprovalAsked:
+        now, name, arguments = self.clock.now(), call.tool.name, call.arguments
+        return ApprovalAsked(
+            call.state.call_id,
+            name,
+            canonical_json(arguments),
+            args_hash(name, arguments),
+            call.effect,
+            token_hex(32),  # only who is shown the question knows it
+            self.times.find_expiry(now, setting.session_label, by_itself=setting.by_itself),
+        )
+
+    async def _explain_crowd(self, turn: Turn, setting: TrustContext) -> str:
+        """Why one more question of what nobody began, or a stranger did, has no place; or ""."""
+        crowds = setting.by_itself or setting.session_label is Label.UNTRUSTED
+        return await self.gate.grants.explain_crowd(turn) if crowds else ""
+
+    async def _ask_person(self, turn: Turn, call: AdmittedCall, setting: TrustContext) -> Event:
+        """The question of a tool that asks; a refusal where nobody of ours is there to answer."""
+        if not setting.can_ask or setting.session_label is Label.UNTRUSTED:
+            return make_rejection(call.state, "nobody can be asked here")
+        asking = [one for one in turn.calls if one.call.name == call.tool.name]
+        if asking.index(call.state) >= MAX_QUESTIONS:
+            return make_rejection(call.state, f"ask {MAX_QUESTIONS} questions at once at most")
+        if crowd := await self._explain_crowd(turn, setting):
+            return make_rejection(call.state, crowd)
+        return self._make_question(call, setting)
 
     async def look(self, call: AdmittedCall) -> BoundContent:
         """The state in which a yes to the call holds."""

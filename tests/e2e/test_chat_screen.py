@@ -159,3 +159,25 @@ async def test_A6_a_question_says_in_words_what_a_command_can_do_above_the_exact
         shown.types("/approve show 1\r")
         screen = await shown.sees("shell (destructive, until")
         assert screen.count(words) == 2
+
+
+async def test_H1_a_question_of_the_models_shows_its_options_and_takes_a_number_or_words(
+    tmp_path: Path,
+) -> None:
+    options = {"options": ["red", "dark blue"], "default": "red"}
+    steps = [
+        calls(("ask_user", {"question": "Which colour?", **options})),
+        calls(("ask_user", {"question": "Which wood?"})),
+        says("Painted."),
+    ]
+    async with desk(tmp_path, *steps) as at, at.chat(columns=100) as shown:
+        await shown.sees(PROMPT)
+        shown.types("paint\r")
+        await shown.sees("Which colour?", "1. red", "2. dark blue", "without an answer: red")
+        await shown.sees("your answer?", "1 to 2 · or write your own")
+        shown.types("2\r")
+        await shown.sees("Which colour? dark blue", "Which wood?", "in your own words")
+        shown.types("old oak\r")
+        await shown.sees("Painted.")
+        assert at.model.requests[1].last("tool")["content"] == "They chose: dark blue"
+        assert at.model.requests[2].last("user")["content"] == "old oak"

@@ -1,13 +1,15 @@
 """Answering and stopping runs over HTTP (B8). One daemon serves all of these tests."""
 
 import asyncio
+import json
 from pathlib import Path
 from time import monotonic
+from typing import cast
 
 import pytest
 
 from tests.fakes.daemon_process import Daemon, error_of
-from tests.fakes.openai import calls, hangs, says
+from tests.fakes.openai import Json, calls, hangs, says
 from tests.fakes.wordy_model import Script, shell
 
 
@@ -150,6 +152,32 @@ async def test_a_message_behind_a_suspended_run_is_a_run_of_its_own_or_its_answe
     await daemon.until(turn, "run.completed")
     (call,) = await daemon.calls_of(turn)
     assert "rather not" in str(call["result"])
+
+
+async def test_H1_a_question_of_the_models_is_answered_by_an_option_or_a_message(
+    daemon: Daemon, script: Script
+) -> None:
+    question = {"question": "Which colour?", "options": ["red", "blue"]}
+    for session, answers in (("option", True), ("words", False)):
+        steps = script.on(session, calls(("ask_user", question)), says("thanks"))
+        turn = await daemon.begin(steps, session)
+        call = await asked(daemon, turn)
+        listed = cast("list[Json]", await daemon.get("/v1/approvals"))
+        [shown] = [one for one in listed if one["turn"] == turn]
+        assert json.loads(shown["arguments"])["options"] == ["red", "blue"]
+        path = f"/v1/runs/{turn}/approve"
+        _, _, why = await error_of(await daemon.http.post(path, json={"call_id": call}))
+        assert "Choose one of its options, or write the answer" in why
+        wrong = await daemon.http.post(path, json={"call_id": call, "option": "green"})
+        assert "red, blue" in (await error_of(wrong))[2]
+        if answers:
+            await daemon.post(path, call_id=call, option="blue")
+        else:
+            sent = await daemon.post("/v1/messages", 202, session=session, text="green")
+            assert sent == {"steered": turn}
+        await daemon.until(turn, "run.completed")
+        (result,) = await daemon.calls_of(turn)
+        assert ("They chose: blue" if answers else "own words") in str(result["result"])
 
 
 async def test_a_permission_is_listed_with_its_bounds_and_taken_back(

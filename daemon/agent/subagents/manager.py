@@ -284,7 +284,9 @@ def _check(children: SubagentManager, turn: Turn, task: str, background: bool) -
     most, depth, said = children.config.max_depth, turn.spec.depth, turn.events[0].event
     # each report begins a turn with a budget of its own: one must not lead to the next (F2)
     reported = isinstance(said, UserSaid) and said.input_id.endswith(REPORT_SUFFIX)
-    if not task.strip():
+    if turn.assumes:
+        fault = "nobody answered your question: what rests on it is for the user to say"
+    elif not task.strip():
         fault = "task is empty; say what the sub-agent is to do, with everything it needs to know"
     elif depth >= most:
         fault = f"sub-agents may be nested {most} deep, and this one is: do the task yourself"

@@ -270,6 +270,8 @@ class ChatRenderer:
         self._set_activity("thinking")
         if question := self._questions.get(data.call_id):
             text = {"deny": "no", "expired": "nobody answered in time"}.get(data.answer, "yes")
+            if data.answer in ("choice", "text"):
+                text, why = shorten_line(data.reason, NOTE_CHARS), ""
             if text != "yes" or question.text:  # else what follows shows it
                 self._note(f"{question.title} {text}{why}")
             return

@@ -23,7 +23,8 @@ from daemon.cli.terminal.items import (
 )
 from daemon.client.protocol import COMPLETED, ApprovalView, DaemonClient, LiveEvent, UndeliveredText
 from daemon.core.clock import Clock, system_clock
-from daemon.core.trust import Answer, Label, Person, Role
+from daemon.core.ids import new_id
+from daemon.core.trust import ASK_TOOL, Answer, Label, Person, Role
 
 TERMINAL_OWNER = Person("terminal", Role.OWNER)
 YES_OR_NO = {
@@ -36,6 +37,7 @@ ANSWERS = {
     **dict.fromkeys(("a", "always"), Answer.ALWAYS),
 }
 NOBODY = "nobody could be asked: this is no terminal, and neither --yes nor --deny-all was given"
+NOBODY_ANSWERS = "nobody is here to answer"
 RAISED_ONCE = "--yes raises the budget of a run once"
 VIEW_WORDS = ("v", "view")
 LONG_MINUTES = 90
@@ -69,6 +71,9 @@ class AutoAnswer:
         """None when the person is to be asked."""
         if self.answer is None or (question.outside and self.answer is not Answer.DENY):
             return None
+        if question.asked:
+            default = question.asked.default if self.answer is Answer.ONCE else ""
+            return (Answer.CHOICE, default) if default else (Answer.DENY, NOBODY_ANSWERS)
         if self.answer is Answer.ONCE and self.raises_once and question.tool == EXTEND_TOOL:
             if question.turn in self._raised:
                 return Answer.DENY, RAISED_ONCE
@@ -143,9 +148,19 @@ class RunFollower(Generic[ScreenT]):
 
     async def answer_question(self, question: ApprovalQuestion, text: str) -> None:
         """Take what a person said to the first question: any other text is a no with this reason.
-        A long question is shown in full, asked for or not, before it can be allowed.
+        A long question is shown in full, asked for or not, before it can be allowed. Of `ask_user`
+        it takes an option; any other text goes to the chat, where it is the answer.
         """
         word = text.strip().lower()
+        if asked := question.asked:
+            option = asked.find_option(word) if word else asked.default
+            if option or not word:
+                answered = (Answer.CHOICE, option) if option else (Answer.DENY, "")
+                await self.send_answer(question, answered)
+            else:
+                await self.client.send(self.session, text.strip(), new_id())
+            await self._close_answered(question)
+            return
         if question.is_long and (word in VIEW_WORDS or ANSWERS.get(word, "deny") != Answer.DENY):
             self.questions[0] = replace(question, show_all=True)
             await self.put_question()
@@ -153,6 +168,9 @@ class RunFollower(Generic[ScreenT]):
         # only calls can be allowed for longer than once
         answer = (YES_OR_NO if question.title else ANSWERS).get(word)
         await self.send_answer(question, (answer, "") if answer else (Answer.DENY, text.strip()))
+        await self._close_answered(question)
+
+    async def _close_answered(self, question: ApprovalQuestion) -> None:
         await self.close_question(*question.key)
         self._open.add(question.key)  # until an event or the next poll says that it is closed
 
@@ -245,7 +263,8 @@ class RunFollower(Generic[ScreenT]):
             view.label,
             describe_expiry(view.expires, self.clock.now()),
             title=system.title if system else "",
-            text=system.text if system else "",
+            text=system.whole.removeprefix(system.title).strip("\n") if system else "",
+            asked=system if view.tool == ASK_TOOL else None,
             agent=agent,
             preview="" if system else view.preview,
             outside=outside,

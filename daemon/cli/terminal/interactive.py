@@ -193,5 +193,6 @@ class InteractiveChat(RunFollower[TerminalScreen]):
         prompt = ""
         if self.questions:
             await self.show_first_question()
-            prompt = "yes or no? " if self.questions[0].title else "allow? "
+            first = self.questions[0]
+            prompt = "your answer? " if first.asked else "yes or no? " if first.title else "allow? "
         self.screen.ask(prompt)

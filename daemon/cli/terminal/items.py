@@ -11,6 +11,7 @@ from channels.markup.sanitize import (
     find_suspicious,
     shorten_line,
 )
+from daemon.agent.system_questions import QuestionText
 from daemon.core import value
 
 LONG_CHARS = 500
@@ -143,7 +144,7 @@ class ApprovalQuestion:
     A question of the daemon itself has a `title` in words, and a `text` that it is about, which is
     always shown whole. `agent`: the sub-agent that asks, "" for the run itself. `preview` is shown
     beside the arguments, such as a diff. `place` is "2 of 3" where several wait. `outside`:
-    something that a stranger sent is behind it.
+    something that a stranger sent is behind it. `asked`: what `ask_user` asks.
     """
 
     turn: str
@@ -161,6 +162,7 @@ class ApprovalQuestion:
     place: str = ""
     outside: bool = False
     question: str = ""
+    asked: QuestionText | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -176,6 +178,8 @@ class ApprovalQuestion:
     @property
     def choices(self) -> str:
         """What can be answered."""
+        if self.asked:
+            return f"1 to {len(self.asked.options)}" if self.asked.options else "your answer"
         return PLAIN_CHOICES if self.title else CHOICES
 
     @property
@@ -184,6 +188,8 @@ class ApprovalQuestion:
         other = "or say what to change" if self.title else "or say what to do instead"
         if self.title and not self.text:
             other = "anything else is a no"
+        if self.asked:
+            other = "or write your own" if self.asked.options else "in your own words"
         if self.outside:
             other = "all else goes to the chat"
         return f"{self.choices} · {other}"
@@ -191,6 +197,8 @@ class ApprovalQuestion:
     def body(self) -> list[str]:
         """The lines that say exactly what would be done, or what the question is about."""
         lines = escape_controls(self.text).split("\n") if self.title and self.text else []
+        if self.asked and self.asked.default:
+            lines.append(f"without an answer: {escape_invisible(self.asked.default)}")
         if not self.title:
             does, preview = describe_effect(self.tool, self.effect, self.preview)
             lines.append(f"It {does}:")

@@ -35,7 +35,8 @@ class PolicyInput:
     """One call as the gate sees it. `safe` is a command of the safe grammar; `ruling` is the
     verdict of a pinned rule; `askable`: there is somebody to ask. `unordered` is why the owner's
     words do not order a tainted call, `excess` why a fetch would tell too much; `private`:
-    something of the owner's was read. `plan`: it waits for one, or is one.
+    something of the owner's was read. `plan`: it waits for one, or is one. `assumes`: nobody
+    answered a question of this turn, and it goes on without.
     """
 
     effect: Effect
@@ -51,3 +52,4 @@ class PolicyInput:
     excess: str = ""
     private: bool = False
     plan: bool | Literal["proposed"] = False
+    assumes: bool = False

@@ -143,7 +143,8 @@ class PolicyGate:
         is_clean, words = case.taint is Taint.NONE, ("if owned", "if read")
         weighs = shows = not (is_clean and turn.is_owners) and self._shows(call)
         if effect is not Effect.READ:
-            by_words = TABLE[case.taint][effect] in words or case.approvals == "always"
+            always = case.approvals == "always" or case.assumes
+            by_words = always or TABLE[case.taint][effect] in words
             writes = effect is Effect.WRITE and not is_clean
             weighs = weighs or by_words or (writes and self.lasts(turn, call))
         if weighs:
@@ -240,4 +241,5 @@ class PolicyGate:
             ruling=self.rules.ruling(turn.session, setting.root, tool, arguments),
             askable=setting.can_ask,
             plan="proposed" if tool.name == PLAN_TOOL else turn.spec.plan_first,
+            assumes=turn.assumes,
         )

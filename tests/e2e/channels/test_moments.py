@@ -10,8 +10,8 @@ import pytest_asyncio
 from aiohttp import web
 
 from tests.e2e.channels.stage import Stage, by_bot, said_last, stage
-from tests.fakes.openai import Exchange, Step, by, calls, gate, says
-from tests.fakes.platform import OTHER, OWNER, Fault
+from tests.fakes.openai import Exchange, Json, Step, by, calls, gate, says
+from tests.fakes.platform import OTHER, OWNER, Fault, Shown
 from tests.fakes.platforms import NAMES, SEND
 from tests.fakes.slack import FakeSlack
 from tests.fakes.telegram import FakeTelegram
@@ -192,6 +192,54 @@ async def test_B5_15_the_buttons_of_a_question_work_after_a_restart(it: Stage) -
     it.platform.press(OWNER, message, once)
     await it.platform.until(lambda: any("settled" in text for text in it.platform.pressed()))
     assert hits(it) == 1 and len(by_bot(it.platform, chat)) == 2
+
+
+async def put(it: Stage, chat: str) -> Shown:
+    """The model asks the owner for a colour: the question with its buttons."""
+    question = {"question": "Which colour?", "options": ["red", "dark blue"]}
+    it.model.script(calls(("ask_user", {**question, "default": "red"})), by(says_what_came))
+    it.platform.say(OWNER, chat, "paint it")
+    await it.platform.until(lambda: any(one.buttons for one in it.platform.shown(chat)))
+    (shown,) = (one for one in it.platform.shown(chat) if one.buttons)
+    return shown
+
+
+def says_what_came(body: Json) -> Step:
+    return says(f"came: {body['messages'][-1]['content']}")
+
+
+async def test_H1_an_option_is_pressed_after_a_restart_and_counts_once(it: Stage) -> None:
+    chat = it.platform.private(OWNER)
+    await it.listening()
+    question = await put(it, chat)
+    assert [one.label for one in question.buttons] == ["red", "dark blue", "Skip"]
+    parts = "Which colour?", "2. dark blue", "or write your answer", "go on with: red"
+    assert all(part in question.text for part in parts), question.text
+    await it.until("SELECT state FROM outbox", "sent")
+    it.fate.kill()
+    await it.fate.buried()
+    await it.listening()
+    it.platform.press(OWNER, question.id, question.buttons[1].data)
+    came = "came: They chose: dark blue"
+    await it.platform.until(lambda: by_bot(it.platform, chat)[-1].text == came)
+    await it.platform.until(lambda: not any(one.buttons for one in it.platform.shown(chat)))
+    assert any("dark blue, chosen by" in one.text for one in it.platform.shown(chat))
+    it.platform.press(OWNER, question.id, question.buttons[0].data)
+    await it.platform.until(lambda: any("settled" in text for text in it.platform.pressed()))
+    assert len(by_bot(it.platform, chat)) == 2
+
+
+async def test_H1_a_typed_answer_whose_daemon_died_comes_to_its_question(it: Stage) -> None:
+    chat = it.platform.private(OWNER)
+    await it.listening()
+    await put(it, chat)
+    it.platform.say(OWNER, chat, "rather green")
+    await it.until("SELECT COUNT(*) FROM inbox WHERE body = 'rather green'", 1)
+    it.fate.kill()
+    await it.fate.buried()
+    await it.listening()
+    await it.platform.until(lambda: by_bot(it.platform, chat)[-1].text == "came: rather green")
+    assert len(by_bot(it.platform, chat)) == 2
 
 
 async def test_B5_16_a_yes_whose_daemon_died_counts_once_at_most(it: Stage) -> None:
