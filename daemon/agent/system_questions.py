@@ -1,11 +1,11 @@
 """Questions in words: those that the daemon itself asks, for more budget (F2), a look at an answer
-(E10) or at a loop's attempt (C3), and those of the model's `ask_user` (H1).
+(E10) or at a loop's attempt (C3), and those of the model's `ask_user` (H1) and `ask_secret` (H2).
 """
 
 import json
 
 from daemon.core import value
-from daemon.core.trust import ASK_TOOL
+from daemon.core.trust import ASK_TOOL, SECRET_TOOL
 
 EXTEND_TOOL, ANSWER_REVIEW_TOOL, LOOP_REVIEW_TOOL = "extend_budget", "review_answer", "loop_review"
 
@@ -13,13 +13,15 @@ EXTEND_TOOL, ANSWER_REVIEW_TOOL, LOOP_REVIEW_TOOL = "extend_budget", "review_ans
 @value
 class QuestionText:
     """The question, and the whole text that it is about. `options`: what may be chosen; `default`
-    is the one that counts without an answer, "" for none.
+    is the one that counts without an answer, "" for none. `secret`: the name of the one that is
+    asked for, and its host.
     """
 
     title: str
     text: str = ""
     options: tuple[str, ...] = ()
     default: str = ""
+    secret: tuple[str, str] = ("", "")
 
     @property
     def whole(self) -> str:
@@ -35,9 +37,17 @@ class QuestionText:
         return next((one for one in self.options if one.casefold() == said), "")
 
 
+def how_to_store(name: str, host: str) -> str:
+    """Where a secret is entered: never in a chat app, whose server would keep it."""
+    return (
+        "Enter it where aidaemon runs, in `aidaemon chat`, or by"
+        f" `aidaemon secret set {name} --host {host}`."
+    )
+
+
 def parse_system_question(tool: str, arguments: str) -> QuestionText | None:
     """None for a call of a tool, which is shown as it will run."""
-    if tool not in (EXTEND_TOOL, ANSWER_REVIEW_TOOL, LOOP_REVIEW_TOOL, ASK_TOOL):
+    if tool not in (EXTEND_TOOL, ANSWER_REVIEW_TOOL, LOOP_REVIEW_TOOL, ASK_TOOL, SECRET_TOOL):
         return None
     try:
         about = json.loads(arguments)
@@ -46,6 +56,10 @@ def parse_system_question(tool: str, arguments: str) -> QuestionText | None:
     if tool == ASK_TOOL:
         options = tuple(map(str, about.get("options") or ()))
         return QuestionText(str(about["question"]), "", options, str(about.get("default") or ""))
+    if tool == SECRET_TOOL:
+        name, host, why = (str(about.get(key) or "") for key in ("name", "host", "why"))
+        title = f"Keep the secret {name}, for {host} alone?"
+        return QuestionText(title, why and f"Because: {why}", secret=(name, host))
     if tool == LOOP_REVIEW_TOOL:
         return QuestionText(f"Will attempt {about['iteration']} do?", about["output"])
     if tool == ANSWER_REVIEW_TOOL:

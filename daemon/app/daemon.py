@@ -69,6 +69,7 @@ from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
 from daemon.sessions.turn_setup import TurnPreparer
 from daemon.settings.paths import Paths, describe_lost_journal
+from daemon.settings.secrets import SecretStore
 from daemon.store.codec import SCHEMA, UnreadableEvent, decode
 from daemon.store.pruning import keep_pruning
 from daemon.tools.base import Tool
@@ -305,8 +306,9 @@ class Daemon(ToolOwner):
         """What people ask of it: services, commands, client."""
         store, clock, sessions, loops = self.store, self.clock, self.sessions, self.loops
         services = SessionService(store, sessions, loops, self.agents)
+        kept, always = SecretStore(self.paths.secrets), self.config.tools.approvals == "always"
         approvals = self.approvals = ApprovalService(
-            store, sessions, clock, self.new_id, self.config.tools.approvals == "always"
+            store, sessions, clock, self.new_id, kept, always
         )
         people = PeopleService(store, clock, sessions=sessions, config_roles=self.config_roles)
         self.trust = TrustCommands(self.effects)

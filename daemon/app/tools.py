@@ -40,6 +40,7 @@ from daemon.tools.shell.run import merge_left
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.shell.tool import Shell
 from daemon.tools.signature import ToolDefinition, bind
+from daemon.tools.web.ask_secret import secret_tool
 from daemon.tools.web.client import WebClient
 from daemon.tools.web.guard import AddressGuard
 from daemon.tools.web.requests import HttpRequests, PageReader, web_tools
@@ -243,6 +244,7 @@ class ToolOwner:
         reader = PageReader(client, config.web.max_chars, self.sandbox)
         own = web_tools(reader, HttpRequests(client, secrets, redact))
         own += bind([web_search, send_file], parts)
+        own.append(secret_tool(secrets))
         return [*own, *self._make_mail_tools()] if list_mailboxes(self.config) else own
 
     def _make_mail_tools(self) -> list[Tool]:

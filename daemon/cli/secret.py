@@ -10,10 +10,13 @@ from daemon.core.errors import AidaemonError, UsageError
 from daemon.settings.dotted_keys import suggest
 from daemon.settings.paths import Paths
 from daemon.settings.redaction import MIN_LENGTH, format_handle, is_usable
-from daemon.settings.secrets import NAME, SecretEntry, SecretStore, check_host
-
-MAX_CHARS = 64 * 1024
-
+from daemon.settings.secrets import (
+    MAX_VALUE_CHARS,
+    NAME,
+    SecretEntry,
+    SecretStore,
+    check_host,
+)
 
 ACTIONS: Actions = {
     "set": (
@@ -55,10 +58,7 @@ def _set(secrets: SecretStore, args: argparse.Namespace) -> None:
         check_host(host)
     known = secrets.list_entries()
     value = _value(args.name)
-    if len(value) >= MIN_LENGTH and any(value in name for name in (*known, args.name)):
-        raise UsageError(  # names are shown
-            "a name must not give the value away; choose another name; nothing was kept"
-        )
+    secrets.check_value(args.name, value)
     before = known.get(args.name)
     hosts = before.hosts if args.host is None and before else tuple(args.host or ())
     secrets.put(args.name, value, hosts, keyring=args.keyring)
@@ -72,16 +72,12 @@ def _value(name: str) -> str:
 
         value = getpass(f"Value of {name} (not shown): ")
     else:
-        value = sys.stdin.read(MAX_CHARS + 1)
+        value = sys.stdin.read(MAX_VALUE_CHARS + 1)
     value = value.removesuffix("\n").removesuffix("\r")
     if not value.strip():
         raise UsageError(
             f"a value is needed: type it, or give it on stdin: aidaemon secret set {name} < FILE"
         )
-    if len(value) > MAX_CHARS:
-        raise UsageError(f"the value is longer than {MAX_CHARS} characters; nothing was kept")
-    if any("\ud800" <= char <= "\udfff" for char in value):
-        raise UsageError("the value is no UTF-8 text; encode it (base64, say); nothing was kept")
     return value
 
 

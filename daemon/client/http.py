@@ -209,6 +209,8 @@ class HttpClient(DaemonClient):
         given |= {"question": question} if question else {}
         if answer is Answer.DENY:
             given["verb"] = "reject"
+        elif answer is Answer.CHOICE:
+            given |= {"verb": "approve", "option": reason, "reason": ""}
         else:
             given |= {"verb": "approve", "scope": answer}
             if bounds:

@@ -241,6 +241,9 @@ class LocalClient(JournalReader, DaemonClient):
         bounds = bounds or EXACT_CALL
         return bool(await self.approvals.answer(turn, call_id, answer, by, reason, bounds))
 
+    async def keep_secret(self, turn: str, call_id: str, value: str, by: Person = OWNER) -> bool:
+        return await self.approvals.keep_secret(turn, call_id, value, by)
+
     async def list_grants(self) -> list[GrantView]:
         return [build_view(GrantView, row) for row in await self.approvals.list_grants()]
 

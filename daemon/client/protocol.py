@@ -473,6 +473,11 @@ class DaemonClient(RunReader):
         """Unpair them; False when nobody has this name."""
         ...
 
+    @Endpoint("POST", "/v1/runs/{turn}/secret", bool, "kept", "run", right=Right.MANAGE)
+    async def keep_secret(self, turn: str, call_id: str, value: str, by: Person = OWNER) -> bool:
+        """Keep what the question of this call asks for; False when it waits no longer."""
+        ...
+
     async def start_loop(self, order: "LoopOrder") -> LoopView:
         """Raises ConfigError, UsageError, LoopNotStarted; over HTTP RequestRefused."""
         ...

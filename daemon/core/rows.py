@@ -8,8 +8,10 @@ from daemon.core import value
 from daemon.core.errors import AidaemonError
 from daemon.core.quoted import Spans
 from daemon.core.trust import (
+    APPROVALS,
     ASK_TOOL,
     OWNER_NAME,
+    SECRET_TOOL,
     Answer,
     Effect,
     Label,
@@ -28,8 +30,7 @@ AnyPath = Annotated[str, "path"]  # the name of a file need not be text: stored 
 EVENT_CHANNEL, SCHEDULE_CHANNEL, GOAL_CHANNEL = "event", "schedule", "goal"
 GOAL_PREFIX, GOAL_DONE = f"{GOAL_CHANNEL}_", "goal_done"
 OF_GOAL = "the goal's"  # begins why a run ended that used up a goal's budget
-REPORT_SUFFIX = ".report"
-HTTP_ROOT, NO_ROOT = "http", "nobody"
+HTTP_ROOT, NO_ROOT, REPORT_SUFFIX = "http", "nobody", ".report"
 UNSENT_STATES = ("new", "sending", "uncertain")  # deliveries that are on their way still
 OUTSIDE_SCOPE = "outside"  # of a lasting permission for a conversation from outside
 
@@ -436,15 +437,13 @@ EXACT_CALL = GrantBounds()
 
 
 def is_system_question(asked: ApprovalRow) -> bool:
-    """The daemon itself asks, for more budget or for a look at an answer: such a question is named,
-    a call is numbered.
-    """
+    """The daemon itself asks: such a question is named, a call is numbered."""
     return not asked.call_id[:1].isdigit()
 
 
 def is_call(asked: ApprovalRow) -> bool:
-    """A yes makes a call run: neither the daemon asks, nor the model by `ask_user`."""
-    return not (is_system_question(asked) or asked.tool == ASK_TOOL)
+    """A yes makes a call run: neither the daemon asks, nor the model for a word or a secret."""
+    return not (is_system_question(asked) or asked.tool in (ASK_TOOL, SECRET_TOOL))
 
 
 def may_answer_question(
@@ -460,8 +459,10 @@ def may_answer_question(
     own = person.name == begun_by and not outside
     if is_system_question(asked) and asked.effect is Effect.READ and not outside:
         return answer is not Answer.EXPIRED and has_right(person.role, Right.WORK)
-    if asked.tool == ASK_TOOL:
-        return answer in (Answer.CHOICE, Answer.DENY) and (own or person.role is Role.OWNER)
+    if asked.tool in (ASK_TOOL, SECRET_TOOL):
+        wanted = (Answer.CHOICE,) if asked.tool == ASK_TOOL else APPROVALS
+        is_theirs = person.role is Role.OWNER or (own and asked.tool == ASK_TOOL)
+        return answer in (*wanted, Answer.DENY) and is_theirs
     label = Label.UNTRUSTED if outside or asked.owners else asked.label
     return may_answer(person.role, asked.effect, label, answer, own=own)
 

@@ -114,7 +114,7 @@ class Answer(StrEnum):
 
 
 APPROVALS = (Answer.ONCE, Answer.SESSION, Answer.ALWAYS)
-ASK_TOOL = "ask_user"
+ASK_TOOL, SECRET_TOOL = "ask_user", "ask_secret"
 
 
 OWNER_NAME = "owner"

@@ -13,7 +13,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 from daemon.core.rows import ApprovalRow, NotAllowedToAnswer, OutboxRow, is_call
-from daemon.core.trust import Person, Right, has_right
+from daemon.core.trust import SECRET_TOOL, Person, Right, has_right
 from daemon.services.approvals import (
     ApprovalService,
     is_allowed_to_answer,
@@ -70,6 +70,8 @@ class ButtonHandler:
             return str(error)
         if not done:
             return ALREADY_SETTLED
+        if row.tool == SECRET_TOOL and answer is Answer.ONCE:
+            return "Stored."
         return f"Answered: {option}" if option else ANSWER_TEXT[answer]
 
     async def _show_whole(

@@ -5,7 +5,6 @@ questions, agents, loops (C8), health and events.
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import field
-from datetime import timedelta
 from functools import partial
 from inspect import Parameter, signature
 from typing import Any, Literal
@@ -28,13 +27,11 @@ from daemon.client.protocol import (
 )
 from daemon.core import value
 from daemon.core.rows import (
-    MAX_GRANT_TERM,
-    MAX_GRANT_USES,
     Criterion,
-    GrantBounds,
     LoopOrder,
 )
-from daemon.core.trust import Answer, Person, Resource, Right, Role, has_right
+from daemon.core.trust import Person, Resource, Right, Role, has_right
+from daemon.http.approvals import STATES, SecretBody, answer_approval
 from daemon.http.auth import (
     CREATABLE_CHANNELS,
     PERSON,
@@ -57,6 +54,7 @@ from daemon.http.responses import (
     query_number,
     read_body,
     read_raw_body,
+    require,
 )
 from daemon.http.uploads import post_file
 from daemon.recall.imports import LIMIT, ImportedLine
@@ -170,7 +168,6 @@ LOOP_ROUTES: Routes = {
 
 MAX_ROWS = 1000
 DISCONNECT_CHECK_S = 5.0
-STATES = ("waiting", "pending", "answered", "consumed", "expired", "void")
 EVENT_LIMIT = 256 * 1024
 KEY_HEADER = "Idempotency-Key"
 MAX_KEY_LENGTH = 200
@@ -230,6 +227,7 @@ BODIES: Mapping[str, type[Body]] = {
     "mark_delivered": DeliveredBody,
     "invite": InviteBody,
     "remove_person": PersonBody,
+    "keep_secret": SecretBody,
 }
 
 
@@ -278,14 +276,6 @@ def _session_of(item: object) -> str:
     if isinstance(item, SessionView):
         return item.id
     return item.session if isinstance(item, RunLine | ApprovalView | LoopView) else ""
-
-
-async def require(client: DaemonClient, noun: str, name: str) -> Any:
-    """The run or session of this name. Raises HttpError 404."""
-    get = {"run": client.get_run, "session": client.get_session}.get(noun)
-    if get is None or (view := await get(name)) is None:
-        raise not_found(f"{noun} {name!r}")
-    return view
 
 
 class MessageBody(Body):
@@ -347,55 +337,6 @@ async def _wait_for_run(client: DaemonClient, request: web.Request, turn: str) -
     finally:
         waiting.cancel()
     raise HttpError(499, "gone", "the client closed the connection; the run goes on")
-
-
-class ApprovalAnswerBody(Body):
-    """An answer. `scope` and the bounds count for a yes to a call only; `question` is as shown."""
-
-    call_id: str = Field(min_length=1, max_length=100, pattern="^[^/]+$")
-    question: str = Field("", max_length=100)
-    scope: Literal["once", "session", "always"] = "once"
-    reason: Reason = ""
-    option: str = Field("", max_length=100)
-    times: int | None = Field(None, ge=1, le=MAX_GRANT_USES)
-    minutes: float | None = Field(
-        None, gt=0, le=MAX_GRANT_TERM.total_seconds() / 60, allow_inf_nan=False
-    )
-    paths: str = Field("", max_length=1000)
-
-
-async def answer_approval(client: DaemonClient, request: web.Request) -> web.Response:
-    """Yes: once, for this session, or always; or no: the model gets the reason."""
-    body, turn = await read_body(request, ApprovalAnswerBody), request.match_info["turn"]
-    call_id = body.call_id
-    answer = Answer.DENY if request.path.endswith("/reject") else Answer(body.scope)
-    answer = Answer.CHOICE if body.option and answer is not Answer.DENY else answer
-    duration = None if body.minutes is None else timedelta(minutes=body.minutes)
-    bounds = GrantBounds(body.times, duration, body.paths)
-    person, meant = request[PERSON], f"{call_id}/{body.question}"
-    if await client.answer_approval(
-        turn, meant, answer, person, body.option or body.reason, bounds
-    ):
-        return json_response({"turn": turn, "call_id": call_id, "answer": answer})
-    view = await require(client, "run", turn)
-    if all(call.call_id != call_id for call in view.calls):
-        # a question of the daemon itself is no call of the run: "budget.1", "review.7"
-        approvals = [row for s in STATES for row in await client.list_approvals(s, view.session)]
-        if all((row.turn, row.call_id) != (turn, call_id) for row in approvals):
-            raise not_found(f"call {call_id!r} in run {turn!r}")
-    waiting = await client.list_approvals(session=view.session)
-    if any((row.turn, row.call_id) == (turn, call_id) for row in waiting):
-        raise HttpError(
-            409,
-            "asked_anew",
-            f"nothing was answered: call {call_id} was asked anew since, perhaps of other content;"
-            " GET /v1/approvals shows it and the question to answer",
-        )
-    raise HttpError(
-        409,
-        "not_pending",
-        f"call {call_id} does not wait for an answer: answered already, expired or over",
-    )
 
 
 class AgentBody(Body):

@@ -3,12 +3,13 @@ every error.
 """
 
 import asyncio
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from aiohttp import web
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 from pydantic_core import to_json
 
+from daemon.client.protocol import DaemonClient
 from daemon.core.errors import AidaemonError
 
 BODY_LIMIT = 1024 * 1024
@@ -125,3 +126,11 @@ def query_number(request: web.Request, name: str, *, least: int = 0, most: int =
     if not (raw.isascii() and raw.isdigit() and len(raw) < 18 and least <= int(raw) <= most):
         raise invalid(f"{name}: found {raw!r}, expected a whole number from {least} to {most}")
     return int(raw)
+
+
+async def require(client: DaemonClient, noun: str, name: str) -> Any:
+    """The run or session of this name. Raises HttpError 404."""
+    get = {"run": client.get_run, "session": client.get_session}.get(noun)
+    if get is None or (view := await get(name)) is None:
+        raise not_found(f"{noun} {name!r}")
+    return view

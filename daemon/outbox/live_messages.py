@@ -38,7 +38,7 @@ from daemon.core.events import (
     TurnEnded,
 )
 from daemon.core.rows import UNSENT_STATES, ApprovalRow, OutboxRow, SessionRow
-from daemon.core.trust import ASK_TOOL
+from daemon.core.trust import ASK_TOOL, SECRET_TOOL
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.outbox.message import GONE, REPLY, message_key, parse_call_id, render_question
 from daemon.store.journal import Store, Tx
@@ -419,4 +419,6 @@ def describe_outcome(asked: ApprovalRow, by: str) -> str:
         how = f"✓ {asked.reason}, chosen"
     elif asked.answer is Answer.DENY and asked.tool == ASK_TOOL:
         how = "✗ Skipped"
+    elif asked.answer is Answer.ONCE and asked.tool == SECRET_TOOL:
+        how = "✓ Stored"
     return f"{how} by {by}" if by else how

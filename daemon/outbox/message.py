@@ -18,7 +18,7 @@ from channels.markup.approval_prompt import UNTRUSTED_INPUT, approval_prompt
 from channels.markup.sanitize import escape_invisible, escape_markdown, shorten_line
 from channels.message import Address, Choice, MessagePart
 from daemon.access.chat_ids import BUTTONS, button_data, parse_address
-from daemon.agent.system_questions import QuestionText, parse_system_question
+from daemon.agent.system_questions import QuestionText, how_to_store, parse_system_question
 from daemon.core.ids import is_mail_session, make_short_code
 from daemon.core.messages import MAIL, parse_mail
 from daemon.core.rows import (
@@ -29,7 +29,7 @@ from daemon.core.rows import (
     is_system_question,
     may_answer_question,
 )
-from daemon.core.trust import ASK_TOOL, OWNER, Answer, Label, Person, Role
+from daemon.core.trust import ASK_TOOL, OWNER, SECRET_TOOL, Answer, Label, Person, Role
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.store.journal import Store, Tx
 
@@ -44,6 +44,7 @@ ELSEWHERE = "Only my owner can allow this; I have asked there."
 NOWHERE = (
     "Only my owner can allow this, and I do not know where to ask. They can say /approve here."
 )
+NEVER_HERE = "Never write it here: what you write now is not kept."
 WHOSE = "It is for {who}, in {where}."
 
 
@@ -176,7 +177,7 @@ def _load_question(tx: Tx, delivery: Delivery, channels: Mapping[str, ChannelSta
                 row, part=-1, session=owner.id, channel=owner.channel, chat=owner.chat,
                 platform_message_id="", state="new",
             )  # fmt: skip
-    if asked.tool != ASK_TOOL:
+    if asked.tool != ASK_TOOL:  # no yes answers that, so no code does
         text = f"{text}\n\n{CODE.format(code=make_short_code(asked.token_hash))}"
     delivery.markdown = text
     if channels[row.channel].channel.capabilities.buttons:
@@ -211,6 +212,8 @@ def _list_answers(asked: ApprovalRow) -> Mapping[str, tuple[Answer, str, str]]:
         return {"o": (Answer.ONCE, "Yes", "good"), "d": (Answer.DENY, "No", "bad")}
     if is_call(asked) or not (system := parse_system_question(asked.tool, asked.arguments)):
         return BUTTONS
+    if asked.tool == SECRET_TOOL:
+        return {"o": (Answer.ONCE, "It is stored", "good"), "d": (Answer.DENY, "No", "bad")}
     options = enumerate(map(escape_invisible, system.options), 1)
     answers = {str(n): (Answer.CHOICE, shorten_line(one, LABEL), "") for n, one in options}
     return {**answers, "d": (Answer.DENY, "Skip", "")}
@@ -245,6 +248,8 @@ def render_question(tx: Tx, row: OutboxRow, asked: ApprovalRow) -> str:
         parts = [f"**{escape_markdown(system.title)}**", escape_markdown(system.text)]
         if asked.tool == ASK_TOOL:
             parts += _describe_options(system, asked)
+        if asked.tool == SECRET_TOOL:
+            parts += [how_to_store(*system.secret), NEVER_HERE]
         text = "\n\n".join(filter(None, parts))
     else:
         what = asked.tool, asked.arguments, asked.effect.value, asked.expires, asked.preview

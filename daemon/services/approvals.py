@@ -2,6 +2,7 @@
 (A6, A15, B8).
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from pydantic import TypeAdapter
 
 from channels.markup.approval_prompt import describe_effect
 from channels.markup.sanitize import escape_invisible, find_suspicious
-from daemon.agent.system_questions import parse_system_question
+from daemon.agent.system_questions import how_to_store, parse_system_question
 from daemon.core import value
 from daemon.core.clock import Clock, show_time
 from daemon.core.errors import UsageError
@@ -28,9 +29,10 @@ from daemon.core.rows import (
     is_call,
     may_answer_question,
 )
-from daemon.core.trust import ASK_TOOL, Label, Person
+from daemon.core.trust import ASK_TOOL, SECRET_TOOL, Label, Person
 from daemon.core.turn import PLAN_TOOL
 from daemon.sessions.manager import SessionManager
+from daemon.settings.secrets import SecretStore
 from daemon.store.journal import Store, Tx
 from daemon.tools.calls import CHANGED_NOTE
 from daemon.tools.policy.grants import is_active, pattern_error
@@ -49,14 +51,38 @@ ApprovalRef = tuple[str, str]
 @value
 class ApprovalService:
     """Answers and permissions, for every channel and client. `asks_always`: the config lets no
-    permission spare a question.
+    permission spare a question. `secrets`: where those are kept that a question asks for.
     """
 
     store: Store
     sessions: SessionManager
     clock: Clock
     new_id: NewId
+    secrets: SecretStore
     asks_always: bool = False
+
+    async def keep_secret(self, turn: str, call_id: str, value: str, by: Person) -> bool:
+        """Keep what a question asks for, for the host that it names, and answer it so (H2); False
+        when it is not pending. Raises NotAllowedToAnswer, UsageError, ConfigError.
+        """
+        call, _, question = call_id.partition("/")
+        now = self.clock.now()
+
+        def look(tx: Tx) -> ApprovalRow | None:
+            row = tx.get_approval(turn, call)
+            is_open = row and row.state == "pending" and row.expires > now
+            if not (row and is_open and _is_meant(tx, row, question, Answer.ONCE)):
+                return None
+            _check_person(tx, row, Answer.ONCE, by)
+            return row
+
+        row = await self.store.read(look)
+        asked = parse_system_question(row.tool, row.arguments) if row else None
+        if row is None or asked is None or row.tool != SECRET_TOOL:
+            return False
+        name, host = asked.secret
+        await asyncio.to_thread(self.secrets.keep_for, name, value, host)
+        return bool(await self.answer(*ref_of(row), Answer.ONCE, by))
 
     async def answer(
         self,
@@ -83,12 +109,8 @@ class ApprovalService:
             row = tx.get_approval(turn, call_id)
             if row is None or not _is_meant(tx, row, question, answer):
                 return None, False
-            _check_kind(row, answer, reason)
-            if not is_allowed_to_answer(tx, row, answer, by):
-                asked, who = f"{row.tool}: {row.effect.value}", f"{by.name}, {by.role.value}"
-                raise NotAllowedToAnswer(
-                    f"You may not answer this ({asked}): you are {who}. It still waits."
-                )
+            self._check_kind(row, answer, reason)
+            _check_person(tx, row, answer, by)
             _check_bounds(row, answer, bounds)
             where = _grant_scope(tx, row.session, answer)
             grant = grant_from_answer(
@@ -108,6 +130,22 @@ class ApprovalService:
         if done and session:
             self.sessions.wake_turn(session, turn)
         return done
+
+    def _check_kind(self, row: ApprovalRow, answer: Answer, reason: str) -> None:
+        """Raises UsageError for what is no answer to such a question."""
+        if answer is Answer.DENY:
+            return
+        asked = None if is_call(row) else parse_system_question(row.tool, row.arguments)
+        if asked and row.tool == ASK_TOOL:
+            if answer is not Answer.CHOICE or not reason:
+                raise UsageError("Choose one of its options, or write the answer as a message.")
+            if reason not in asked.options:
+                options = ", ".join(asked.options)
+                raise UsageError(f"Expected one of: {options}. Nothing was answered.")
+        elif answer in (Answer.CHOICE, Answer.TEXT):
+            raise UsageError("This waits for a yes or no. Nothing was answered.")
+        elif asked and row.tool == SECRET_TOOL and not self.secrets.is_kept_for(*asked.secret):
+            raise UsageError(f"It is not stored yet. {how_to_store(*asked.secret)}")
 
     async def list_grants(self, session: str = ALL_SESSIONS) -> list[GrantRow]:
         """Active permissions: of this session and of conversations from outside, or all."""
@@ -135,6 +173,15 @@ class ShownApprovals:
 
 
 SHOWN = TypeAdapter(ShownApprovals)
+
+
+def _check_person(tx: Tx, row: ApprovalRow, answer: Answer, by: Person) -> None:
+    """Raises NotAllowedToAnswer."""
+    if not is_allowed_to_answer(tx, row, answer, by):
+        asked, who = f"{row.tool}: {row.effect.value}", f"{by.name}, {by.role.value}"
+        raise NotAllowedToAnswer(
+            f"You may not answer this ({asked}): you are {who}. It still waits."
+        )
 
 
 def is_allowed_to_answer(tx: Tx, row: ApprovalRow, answer: Answer, person: Person) -> bool:
@@ -248,17 +295,6 @@ def _is_meant(tx: Tx, row: ApprovalRow, question: str, answer: Answer) -> bool:
     events = (one.event for one in tx.list_events(row.turn))
     asked = (one for one in events if isinstance(one, ApprovalAsked) and one.call_id == row.call_id)
     return all(one.token_hash == row.token_hash for one in asked)
-
-
-def _check_kind(row: ApprovalRow, answer: Answer, reason: str) -> None:
-    asked = parse_system_question(row.tool, row.arguments)
-    if row.tool != ASK_TOOL or asked is None:
-        if answer in (Answer.CHOICE, Answer.TEXT):
-            raise UsageError("This waits for a yes or no. Nothing was answered.")
-    elif answer is not Answer.DENY and (answer is not Answer.CHOICE or not reason):
-        raise UsageError("Choose one of its options, or write the answer as a message.")
-    elif answer is Answer.CHOICE and reason not in asked.options:
-        raise UsageError(f"Expected one of: {', '.join(asked.options)}. Nothing was answered.")
 
 
 def _check_bounds(row: ApprovalRow, answer: Answer, bounds: GrantBounds) -> None:

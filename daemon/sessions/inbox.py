@@ -13,7 +13,7 @@ from daemon.core.ids import NewId
 from daemon.core.messages import drop_lone_surrogates
 from daemon.core.quoted import find_quoted
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
-from daemon.core.trust import ASK_TOOL, Label
+from daemon.core.trust import ASK_TOOL, SECRET_TOOL, Label
 from daemon.core.turn_spec import PLAN_WORD
 from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
@@ -23,6 +23,11 @@ from daemon.store.tables.people import IntakeRow
 
 OWNER = "owner"
 COMMAND_STATE, SHOWN_CHARS = "ordered", 200
+NOT_KEPT = "[not kept: a secret was asked for]"
+NOT_READ = (
+    "I did not read or keep what you wrote: while I ask for a secret, it might be that. If it was,"
+    " delete it here. /deny goes on without the secret."
+)
 
 
 @value
@@ -151,6 +156,13 @@ def _write(
         or row.body.startswith(PLAN_WORD)
         else _find_open_question(tx, row)
     )
+    if question and question.tool == SECRET_TOOL:
+        row = replace(row, body=NOT_KEPT, quoted=(), steers="", state=f"answered:{question.turn}")
+        kept = tx.accept_input(row)
+        if kept.id == row.id:
+            at = row.session, question.turn, "notice"
+            tx.post_to_session(*at, NOT_READ, row.received_at)
+        return session, kept, None
     answer, said = (Answer.DENY, row.body) if question is None else _read_answer(question, row.body)
     if question:
         how = "typed" if answer is Answer.TEXT else "answered"
@@ -185,11 +197,13 @@ def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
 
     What is asked here because of something from outside is no part of the conversation: it waits
     for a yes or no that is meant for it, and the owner goes on talking meanwhile. Nor do those
-    who may not give orders answer anything, nor does text that was pasted, but to `ask_user`.
+    who may not give orders answer anything, nor does text that was pasted, but to `ask_user`. While
+    a secret is asked for, whatever is typed is about that (H2).
     """
     if row.label is Label.UNTRUSTED or row.attachments:
         return None
-    for asked in reversed(tx.list_pending(row.session)):
+    latest_first = reversed(tx.list_pending(row.session))
+    for asked in sorted(latest_first, key=lambda one: one.tool != SECRET_TOOL):
         begun, own = tx.get_turn_input(asked.turn), tx.get_session(asked.session)
         from_outside = own is None or own.label is Label.UNTRUSTED
         if (
@@ -197,7 +211,7 @@ def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
             and begun
             and not from_outside
             and row.sender in (begun.sender, OWNER)
-            and (asked.tool == ASK_TOOL or not row.quoted)
+            and (asked.tool in (ASK_TOOL, SECRET_TOOL) or not row.quoted)
         ):
             return asked
     return None

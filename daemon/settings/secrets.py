@@ -20,10 +20,10 @@ from pydantic import BaseModel
 
 from daemon.addons import missing_package_error
 from daemon.core import value
-from daemon.core.errors import ConfigError, SecretRefused
+from daemon.core.errors import ConfigError, SecretRefused, UsageError
 from daemon.settings.dotted_keys import suggest
 from daemon.settings.paths import lock_folder, write_private_file
-from daemon.settings.redaction import Redactor
+from daemon.settings.redaction import MIN_LENGTH, Redactor
 from daemon.settings.validation_errors import find_credentials, is_secret_key
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ HOST = re.compile(r"([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
 PORT = re.compile(r"(?<=[^:]):[0-9]{1,5}$")
 ENTRY_KEYS = {"value", "hosts", "keyring"}
 PR_SET_DUMPABLE = 4
+MAX_VALUE_CHARS = 64 * 1024
 HEADER_OR_VARIABLE = re.compile(r"(^|[._])(headers|env)\.[^.]+$")
 SECRET_NAME = re.compile(
     r"auth|cookie|credential|dsn|key|pass|pwd|secret|signature|token", re.IGNORECASE
@@ -134,6 +135,44 @@ class SecretStore:
                 self._delete_from_keyring(entries.get(name))
             entries[name] = SecretEntry(name, "" if keyring else value, bound, keyring)
             self._write(entries)
+
+    def check_value(self, name: str, value: str) -> None:
+        """Raises UsageError for what cannot be kept under this name, and never shows it."""
+        if not value.strip():
+            raise UsageError("the value is empty; nothing was kept")
+        if len(value) > MAX_VALUE_CHARS:
+            raise UsageError(
+                f"the value is longer than {MAX_VALUE_CHARS} characters; nothing was kept"
+            )
+        if any("\ud800" <= char <= "\udfff" for char in value):
+            raise UsageError(
+                "the value is no UTF-8 text; encode it (base64, say); nothing was kept"
+            )
+        if len(value) >= MIN_LENGTH and any(value in one for one in (*self.list_entries(), name)):
+            raise UsageError(  # names are shown
+                "a name must not give the value away; choose another name; nothing was kept"
+            )
+
+    def is_kept_for(self, name: str, host: str) -> bool:
+        """There is one of this name, and it may be sent to this host. Raises ConfigError."""
+        entry = self.list_entries().get(name)
+        return entry is not None and check_host(host) in entry.hosts
+
+    def check_free(self, name: str, host: str) -> None:
+        """Raises UsageError where the secret of this name is for others: who asks for it for one
+        host must not get it for another.
+        """
+        entry = self.list_entries().get(name)
+        if entry and check_host(host) not in entry.hosts:
+            raise UsageError(f"the secret {name!r} is kept for something else; use another name")
+
+    def keep_for(self, name: str, value: str, host: str) -> None:
+        """Keep this value, a new one perhaps, for this host. Raises UsageError, ConfigError."""
+        self.check_value(name, value)
+        self.check_free(name, host)
+        entry = self.list_entries().get(name)
+        hosts, keyring = (entry.hosts, entry.keyring) if entry else ((host,), False)
+        self.put(name, value, hosts, keyring=keyring)
 
     def delete(self, name: str) -> bool:
         """Forget it; False when there is no such secret. Raises ConfigError."""

@@ -99,7 +99,8 @@ class ToolMeta:
     `no_others`: nor the turn of a person of a lower role, while what came from outside asks as
     ever. `evidence`: what its trusted results tell is the owner's own word (`known`), or an address
     in them was read (`read`). `lasts`: /undo does not restore a WRITE with these arguments.
-    `asks`: it runs once a person has answered, whatever they answer (H1).
+    `asks`: it runs once a person has answered, whatever they answer (H1); `clean_only`: nobody is
+    asked after text from outside was read.
     """
 
     effect: Effect = Effect.DESTRUCTIVE
@@ -123,6 +124,7 @@ class ToolMeta:
     evidence: Literal["", "known", "read"] = ""
     lasts: Callable[[Arguments], bool] | None = None
     asks: bool = False
+    clean_only: bool = False
 
     def __call__(self, function: Function) -> "ToolDefinition":
         """Its plain parameters are the model's, ToolContext and `_...` the daemon's, the rest are

@@ -229,6 +229,8 @@ class ToolExecutor:
         """The question of a tool that asks; a refusal where nobody of ours is there to answer."""
         if not setting.can_ask or setting.session_label is Label.UNTRUSTED:
             return make_rejection(call.state, "nobody can be asked here")
+        if call.tool.meta.clean_only and turn.label is Label.UNTRUSTED:
+            return make_rejection(call.state, "not asked after text from outside was read")
         asking = [one for one in turn.calls if one.call.name == call.tool.name]
         if asking.index(call.state) >= MAX_QUESTIONS:
             return make_rejection(call.state, f"ask {MAX_QUESTIONS} questions at once at most")

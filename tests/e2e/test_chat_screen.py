@@ -3,10 +3,13 @@ the status line.
 """
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 
+from daemon.settings.secrets import SecretStore
 from tests.e2e.test_chat_window import PROMPT, desk
 from tests.fakes.chatting import streams
+from tests.fakes.daemon_process import running_daemon, scripted
 from tests.fakes.openai import calls, gate, says, tokens
 
 CTRL_O = "\x0f"
@@ -181,3 +184,31 @@ async def test_H1_a_question_of_the_models_shows_its_options_and_takes_a_number_
         await shown.sees("Painted.")
         assert at.model.requests[1].last("tool")["content"] == "They chose: dark blue"
         assert at.model.requests[2].last("user")["content"] == "old oak"
+
+
+async def test_H2_a_secret_is_typed_unseen_after_a_yes_to_its_host(tmp_path: Path) -> None:
+    """In a chat that is the daemon, and in one that is attached to it."""
+    value = "hunter2-and-more"
+    for home in (tmp_path / "alone", tmp_path / "attached"):
+        home.mkdir()
+        wanted = {"name": "shop", "host": "shop.example", "why": "to look at the basket"}
+        steps = [calls(("ask_secret", wanted)), says("Thanks.")]
+        async with desk(home, *steps) as at, AsyncExitStack() as stack:
+            if home.name == "attached":
+                await stack.enter_async_context(running_daemon(home, scripted(at.model.base_url)))
+            async with at.chat(columns=100) as shown:
+                await shown.sees(PROMPT)
+                shown.types("look\r")
+                await shown.sees("Keep the secret shop, for shop.example alone?", "yes or no?")
+                await shown.sees("Because: to look at the basket")
+                shown.types("y\r")
+                await shown.sees("shop (not shown):")
+                shown.types(f"\x1b[200~{value}\x1b[201~\r")
+                screen = await shown.sees("Thanks.")
+                assert value not in screen and "hunter" not in screen
+            kept = SecretStore(home / "secrets.toml").list_entries()["shop"]
+            assert (kept.value, kept.hosts) == (value, ("shop.example",))
+            assert all(value not in one.raw.decode() for one in at.model.requests)
+            files = [one for one in home.rglob("*") if one.is_file()]
+            held = [one.name for one in files if value.encode() in one.read_bytes()]
+            assert held == ["secrets.toml"]

@@ -17,14 +17,16 @@ from daemon.cli.terminal.items import (
     Activity,
     ApprovalQuestion,
     AssistantText,
+    ErrorLine,
     ScreenItem,
     StatusNote,
     UserText,
 )
 from daemon.client.protocol import COMPLETED, ApprovalView, DaemonClient, LiveEvent, UndeliveredText
 from daemon.core.clock import Clock, system_clock
+from daemon.core.errors import ConfigError, UsageError
 from daemon.core.ids import new_id
-from daemon.core.trust import ASK_TOOL, Answer, Label, Person, Role
+from daemon.core.trust import ASK_TOOL, SECRET_TOOL, Answer, Label, Person, Role
 
 TERMINAL_OWNER = Person("terminal", Role.OWNER)
 YES_OR_NO = {
@@ -37,6 +39,7 @@ ANSWERS = {
     **dict.fromkeys(("a", "always"), Answer.ALWAYS),
 }
 NOBODY = "nobody could be asked: this is no terminal, and neither --yes nor --deny-all was given"
+NOT_OPEN = "that question is not open any more"
 NOBODY_ANSWERS = "nobody is here to answer"
 RAISED_ONCE = "--yes raises the budget of a run once"
 VIEW_WORDS = ("v", "view")
@@ -152,6 +155,9 @@ class RunFollower(Generic[ScreenT]):
         it takes an option; any other text goes to the chat, where it is the answer.
         """
         word = text.strip().lower()
+        if question.is_secret:
+            await self._take_secret(question, text)
+            return
         if asked := question.asked:
             option = asked.find_option(word) if word else asked.default
             if option or not word:
@@ -170,6 +176,24 @@ class RunFollower(Generic[ScreenT]):
         await self.send_answer(question, (answer, "") if answer else (Answer.DENY, text.strip()))
         await self._close_answered(question)
 
+    async def _take_secret(self, question: ApprovalQuestion, text: str) -> None:
+        """First the yes to its name and host, then the value. Nothing else is sent anywhere."""
+        if not question.confirmed and YES_OR_NO.get(text.strip().lower()) is Answer.ONCE:
+            self.questions[0] = replace(question, confirmed=True)
+            await self.put_question()
+            return
+        if question.confirmed:
+            try:
+                if not await self.client.keep_secret(question.turn, question.meant, text):
+                    await self.screen.show(StatusNote(NOT_OPEN))
+            except (UsageError, ConfigError) as error:
+                await self.screen.show(ErrorLine(str(error)))
+                await self.put_question()
+                return
+        else:
+            await self.send_answer(question, (Answer.DENY, ""))
+        await self._close_answered(question)
+
     async def _close_answered(self, question: ApprovalQuestion) -> None:
         await self.close_question(*question.key)
         self._open.add(question.key)  # until an event or the next poll says that it is closed
@@ -183,11 +207,10 @@ class RunFollower(Generic[ScreenT]):
     async def send_answer(self, question: ApprovalQuestion, answered: Answered) -> None:
         """Answer a question; show a note when it is not open any more."""
         answer, reason = answered
-        meant = "/".join(filter(None, (question.call_id, question.question)))
         if not await self.client.answer_approval(
-            question.turn, meant, answer, TERMINAL_OWNER, reason
+            question.turn, question.meant, answer, TERMINAL_OWNER, reason
         ):
-            await self.screen.show(StatusNote("that question is not open any more"))
+            await self.screen.show(StatusNote(NOT_OPEN))
 
     @asynccontextmanager
     async def follow_subagents(self) -> AsyncGenerator[asyncio.TaskGroup, None]:
@@ -264,7 +287,7 @@ class RunFollower(Generic[ScreenT]):
             describe_expiry(view.expires, self.clock.now()),
             title=system.title if system else "",
             text=system.whole.removeprefix(system.title).strip("\n") if system else "",
-            asked=system if view.tool == ASK_TOOL else None,
+            asked=system if view.tool in (ASK_TOOL, SECRET_TOOL) else None,
             agent=agent,
             preview="" if system else view.preview,
             outside=outside,

@@ -8,7 +8,7 @@ from functools import partial
 from channels.markup.sanitize import shorten_line
 from daemon.cli.terminal.attachments import find_named_files, upload_files
 from daemon.cli.terminal.chat_renderer import ChatRenderer
-from daemon.cli.terminal.follower import RunFollower, is_answer_to
+from daemon.cli.terminal.follower import NOT_OPEN, RunFollower, is_answer_to
 from daemon.cli.terminal.items import (
     Activity,
     AssistantText,
@@ -50,7 +50,9 @@ class InteractiveChat(RunFollower[TerminalScreen]):
     files: tuple[str, ...] = ()
     meter: UsageMeter = field(default_factory=UsageMeter)
     watch: ConnectionWatch = field(default_factory=ConnectionWatch)
-    _lines: asyncio.Queue[tuple[TypedLine | None, bool]] = field(default_factory=asyncio.Queue)
+    _lines: asyncio.Queue[tuple[TypedLine | None, bool, bool]] = field(
+        default_factory=asyncio.Queue
+    )
     _sending: str = ""
 
     async def run(self, greeting: str, leaving: str = "", notice: str = "") -> None:
@@ -126,7 +128,7 @@ class InteractiveChat(RunFollower[TerminalScreen]):
         """What the daemon did not say that it has."""
         sending = [UNANSWERED.format(self._sending)] if self._sending else []
         queued = (self._lines.get_nowait() for _ in range(self._lines.qsize()))
-        unsent = [UNSENT.format(line.text) for line, _ in queued if line]
+        unsent = [UNSENT.format(line.text) for line, _, hidden in queued if line and not hidden]
         await self.screen.show(*map(ErrorLine, (*sending, *unsent)))
 
     async def _read_inputs(self) -> None:
@@ -136,19 +138,25 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             if typed and typed.text.strip() in QUIT_COMMANDS:
                 self.screen.leave()
             else:
-                self._lines.put_nowait((typed, bool(self.questions)))
-                if typed and self.watch.is_lost:
+                hidden = bool(self.questions) and self.questions[0].confirmed
+                self._lines.put_nowait((typed, bool(self.questions), hidden))
+                if typed and self.watch.is_lost and not hidden:
                     text = shorten_line(typed.text, NOTE_CHARS)
                     await self.screen.show(StatusNote(f"sent once the daemon is back: {text}"))
 
     async def _work_off_lines(self) -> None:
         while True:
-            typed, saw_question = await self._lines.get()
+            typed, saw_question, hidden = await self._lines.get()
             line = typed.text if typed else ""
             if typed is None:
                 await self.client.stop_session(self.session)
                 for question in list(self.questions):
                     await self.client.cancel_run(question.turn)
+            elif hidden:  # a secret: it goes to its question, or nowhere
+                if self.questions and self.questions[0].confirmed:
+                    await self.answer_question(self.questions[0], line)
+                else:
+                    await self.screen.show(StatusNote(NOT_OPEN))
             elif (
                 self.questions
                 and saw_question
@@ -190,9 +198,9 @@ class InteractiveChat(RunFollower[TerminalScreen]):
         self.start_following(result.turn or result.steered)
 
     async def put_question(self) -> None:
-        prompt = ""
+        prompt, is_hidden = "", False
         if self.questions:
             await self.show_first_question()
-            first = self.questions[0]
-            prompt = "your answer? " if first.asked else "yes or no? " if first.title else "allow? "
-        self.screen.ask(prompt)
+            prompt = self.questions[0].prompt
+            is_hidden = self.questions[0].confirmed
+        self.screen.ask(prompt, hidden=is_hidden)

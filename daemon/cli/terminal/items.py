@@ -144,7 +144,8 @@ class ApprovalQuestion:
     A question of the daemon itself has a `title` in words, and a `text` that it is about, which is
     always shown whole. `agent`: the sub-agent that asks, "" for the run itself. `preview` is shown
     beside the arguments, such as a diff. `place` is "2 of 3" where several wait. `outside`:
-    something that a stranger sent is behind it. `asked`: what `ask_user` asks.
+    something that a stranger sent is behind it. `asked`: what `ask_user` or `ask_secret` asks;
+    `confirmed`: the secret is typed next, unseen.
     """
 
     turn: str
@@ -163,11 +164,31 @@ class ApprovalQuestion:
     outside: bool = False
     question: str = ""
     asked: QuestionText | None = None
+    confirmed: bool = False
+
+    @property
+    def is_secret(self) -> bool:
+        """It asks for a secret."""
+        return self.asked is not None and bool(self.asked.secret[0])
+
+    @property
+    def prompt(self) -> str:
+        """What stands before the answer."""
+        if self.confirmed and self.asked:
+            return f"{self.asked.secret[0]} (not shown): "
+        if self.asked and not self.is_secret:
+            return "your answer? "
+        return "yes or no? " if self.title else "allow? "
 
     @property
     def key(self) -> tuple[str, str]:
         """Of its run and call."""
         return self.turn, self.call_id
+
+    @property
+    def meant(self) -> str:
+        """Its call, and which question about that."""
+        return "/".join(filter(None, (self.call_id, self.question)))
 
     @property
     def is_long(self) -> bool:
@@ -178,7 +199,7 @@ class ApprovalQuestion:
     @property
     def choices(self) -> str:
         """What can be answered."""
-        if self.asked:
+        if self.asked and not self.is_secret:
             return f"1 to {len(self.asked.options)}" if self.asked.options else "your answer"
         return PLAIN_CHOICES if self.title else CHOICES
 
@@ -188,7 +209,9 @@ class ApprovalQuestion:
         other = "or say what to change" if self.title else "or say what to do instead"
         if self.title and not self.text:
             other = "anything else is a no"
-        if self.asked:
+        if self.is_secret:
+            other = "the value is asked for next, and not shown"
+        elif self.asked:
             other = "or write your own" if self.asked.options else "in your own words"
         if self.outside:
             other = "all else goes to the chat"

@@ -7,9 +7,10 @@ import json
 import os
 import re
 import signal
+import termios
 import threading
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from select import select
 from typing import TextIO, TypeVar
@@ -303,15 +304,33 @@ class PlainChat(RunFollower[PlainScreen]):
         async with self._prompt:
             question = self.questions[0]
             await self.show_first_question()
-            text = await self.screen.read_answer(f"{question.choices}: ", self.lines)
+            prompt = question.prompt if question.confirmed else f"{question.choices}: "
+            with hide_typed(self.lines.descriptor) if question.confirmed else nullcontext():
+                text = await self.screen.read_answer(prompt, self.lines)
         self._reading = None
         if text is None:  # the input has ended
             await self._deny(question)
             await self.close_question(*question.key)
-        elif self.lines.pasted:
+        elif self.lines.pasted and not question.confirmed:
             await self.put_question()  # what was pasted is no answer
         else:
             await self.answer_question(question, text)
+
+
+@contextmanager
+def hide_typed(descriptor: int) -> Iterator[None]:
+    """What is typed at this terminal is not shown meanwhile."""
+    try:
+        before = termios.tcgetattr(descriptor)
+    except termios.error:  # no terminal
+        yield
+        return
+    silent = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    termios.tcsetattr(descriptor, termios.TCSAFLUSH, silent)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
 async def run_interruptible(

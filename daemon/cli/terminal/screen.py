@@ -236,6 +236,7 @@ class TerminalScreen:
     status: StatusArea = field(default_factory=StatusArea)
     inputs: asyncio.Queue[TypedLine | None] = field(default_factory=asyncio.Queue)
     question: str = ""
+    is_hidden: bool = False
     pasted: PasteMarks = field(default_factory=PasteMarks)
     _saved_input: Document | None = None
     _folded: ToolLine | None = None
@@ -275,11 +276,11 @@ class TerminalScreen:
             self.status.activities[turn] = activity
         self._refresh()
 
-    def ask(self, question: str) -> None:
+    def ask(self, question: str, *, hidden: bool = False) -> None:
         """The next line is an answer, unless the question is "": what stood in the input is put
-        aside, so that nobody says yes with half a sentence.
+        aside, so that nobody says yes with half a sentence. A `hidden` one is not shown.
         """
-        self.question = question
+        self.question, self.is_hidden = question, hidden
         if self._session is None:
             return
         buffer = self._session.default_buffer
@@ -329,6 +330,7 @@ class TerminalScreen:
             complete_while_typing=Condition(lambda: session.default_buffer.text.startswith("/")),
             key_bindings=self._keys(),
             multiline=True,
+            is_password=Condition(lambda: self.is_hidden),
             prompt_continuation="  ",
             style=Style.from_dict(STYLES),
             erase_when_done=True,

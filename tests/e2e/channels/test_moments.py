@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from daemon.settings.secrets import SecretStore
 from tests.e2e.channels.stage import Stage, by_bot, said_last, stage
 from tests.fakes.openai import Exchange, Json, Step, by, calls, gate, says
 from tests.fakes.platform import OTHER, OWNER, Fault, Shown
@@ -240,6 +241,30 @@ async def test_H1_a_typed_answer_whose_daemon_died_comes_to_its_question(it: Sta
     await it.listening()
     await it.platform.until(lambda: by_bot(it.platform, chat)[-1].text == "came: rather green")
     assert len(by_bot(it.platform, chat)) == 2
+
+
+async def test_H2_a_secret_is_never_taken_in_a_chat_app(it: Stage) -> None:
+    """What is typed there meanwhile is not kept; the button counts once the secret is stored."""
+    chat, value = it.platform.private(OWNER), "hunter2-and-more"
+    await it.listening()
+    wanted = {"name": "shop", "host": "shop.example", "why": "to look"}
+    it.model.script(calls(("ask_secret", wanted)), by(says_what_came))
+    it.platform.say(OWNER, chat, "look into the basket")
+    await it.platform.until(lambda: any(one.buttons for one in it.platform.shown(chat)))
+    (question,) = (one for one in it.platform.shown(chat) if one.buttons)
+    assert [one.label for one in question.buttons] == ["It is stored", "No"]
+    for part in ("secret set shop --host shop.example", "Never write it here"):
+        assert part in question.text
+    it.platform.say(OWNER, chat, value)
+    await it.platform.until(lambda: "did not read or keep" in by_bot(it.platform, chat)[-1].text)
+    it.platform.press(OWNER, question.id, question.buttons[0].data)
+    await it.platform.until(lambda: any("not stored yet" in text for text in it.platform.pressed()))
+    SecretStore(it.fate.home / "secrets.toml").put("shop", value, ("shop.example",))
+    it.platform.press(OWNER, question.id, question.buttons[0].data)
+    await it.platform.until(lambda: "It is stored" in by_bot(it.platform, chat)[-1].text)
+    await it.platform.until(lambda: any("Stored by" in one.text for one in it.platform.shown(chat)))
+    files = [one for one in it.fate.home.rglob("*") if one.is_file()]
+    assert [one.name for one in files if value.encode() in one.read_bytes()] == ["secrets.toml"]
 
 
 async def test_B5_16_a_yes_whose_daemon_died_counts_once_at_most(it: Stage) -> None:
