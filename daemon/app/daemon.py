@@ -81,6 +81,7 @@ from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.documents.uploads import Uploads
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
+from daemon.tools.mcp.tools import sanitize_line
 from daemon.tools.memory_tools import OwnersMemory
 from daemon.tools.signature import bind
 from daemon.tools.web.client import WebClient
@@ -240,6 +241,7 @@ class Daemon(ToolOwner):
         self.subagents.defaults, self.subagents.config = config.agent, config.subagents
         self.usage.set_config(config.budget)
         self.adaptations.clear()
+        self.servers.configure(config.mcp)
 
     async def _build_agent(self, executor: ToolExecutor) -> AgentLoop:
         config, clock = self.config, self.clock
@@ -353,7 +355,7 @@ class Daemon(ToolOwner):
             self.uploads,
             self.event_bus,
             self._list_problems,
-            lambda: self.runtime.loaded.notice,
+            self._list_notes,
             self.config.agent.context_window,
         )
         self.intake = intake
@@ -435,11 +437,19 @@ class Daemon(ToolOwner):
         lines += [f"HOME: {fault}" for fault in self.faults_of_home]
         if waiting:
             lines.append(f"{count_memories(waiting)} your yes: /memory pending")
+        for name, why in self.servers.problems().items():
+            lines.append(f"MCP server {name} is not there: {why} (/mcp)")
         if self.consent.waits:
             lines.append(f"Memory: {self.consent.question}")
         if (layers := self.sandbox.layers) and layers.obstacle:
             lines.append(f"Sandbox: {await asyncio.to_thread(layers.describe)}")
         return [*channels, *lines, *filter(None, [await self.trust.describe()])]
+
+    def _list_notes(self) -> list[str]:
+        """What is not as it should be, while it serves all the same; anybody may read it."""
+        servers = self.servers.problems()
+        lines = [f"MCP server {name}: {sanitize_line(why)}" for name, why in servers.items()]
+        return [self.runtime.loaded.notice, *lines]
 
     async def _load_embedder(self) -> Embedder | None:
         if self.consent.config is None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from daemon.settings.edit import ConfigChange, ConfigEditor
 
 log = logging.getLogger(__name__)
-LIVE_SECTIONS = ("agent", "budget", "delivery", "memory", "notify", "scheduler", "subagents")
+LIVE_SECTIONS = ("agent", "budget", "delivery", "mcp", "memory", "notify", "scheduler", "subagents")
 NEEDS_RESTART: dict[str, tuple[str, ...]] = {
     "agent": ("drain_seconds",),
     "memory": ("embedder", "openai"),

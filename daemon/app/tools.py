@@ -1,6 +1,5 @@
 """The tools of a daemon and the gate before them; where the workspace may lie."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -30,7 +29,7 @@ from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.layers.runs_later import runs_later
 from daemon.tools.mcp.pins import PinStore
-from daemon.tools.mcp.servers import ServerManager, load_client
+from daemon.tools.mcp.servers import ServerManager
 from daemon.tools.memory_tools import OwnersMemory
 from daemon.tools.policy.gate import PolicyGate
 from daemon.tools.policy.judges import Judge, judge
@@ -121,7 +120,7 @@ class ToolOwner:
         self.redactor = make_redactor(paths, loaded.config)
         self.channel_states: dict[str, ChannelState] = {}
         self.runtime = RuntimeConfig(paths, loaded)
-        self.servers: ServerManager | None = None
+        self.servers: ServerManager
 
     @property
     def config(self) -> Config:
@@ -134,8 +133,7 @@ class ToolOwner:
 
     async def wait_for_servers(self, seconds: float) -> None:
         """Wait until MCP servers have listed their tools: a turn that begins now finds them."""
-        if self.servers:
-            await self.servers.ready(seconds)
+        await self.servers.ready(seconds)
 
     async def build_tools(self, memory: OwnersMemory, more: Sequence[Tool]) -> ToolExecutor:
         """All tools; MCP servers start in the background, theirs come later. Raises ConfigError."""
@@ -182,20 +180,20 @@ class ToolOwner:
         self.rules = RuleSet(self.registry)
         for row in await self.store.read(lambda tx: tx.list_rules()):
             self.rules.put(row)
+        self.servers = ServerManager(
+            registry=self.registry,
+            pins=PinStore(self.store),
+            sandbox=sandbox,
+            notify=self.notifier,
+            clock=self.clock,
+            folder=self.paths.home / "mcp",
+            effects=effects,
+            redact=self.redactor.redact_text,
+        )
+        stack.push_async_callback(self.servers.aclose)
         if self.config.mcp:
-            self.servers = ServerManager(
-                configs=self.config.mcp,
-                connect=await asyncio.to_thread(load_client),
-                registry=self.registry,
-                pins=PinStore(self.store),
-                sandbox=sandbox,
-                notify=self.notifier,
-                clock=self.clock,
-                folder=self.paths.home / "mcp",
-                effects=effects,
-            )
-            stack.push_async_callback(self.servers.aclose)
-            self.servers.start()
+            await self.servers.load()
+            self.servers.configure(self.config.mcp)
         return self._make_executor(guarded)
 
     def make_answer_times(self) -> AnswerTimes:

@@ -3,24 +3,58 @@
 import argparse
 import asyncio
 import re
+import shutil
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.cli.parsing import TERMINAL, Actions
 from daemon.client.http import find_running_daemon
-from daemon.core.errors import AidaemonError, UsageError
+from daemon.core.errors import AidaemonError, ConfigError, UsageError
 from daemon.settings.paths import Paths
 
+if TYPE_CHECKING:
+    from daemon.app.config import Loaded
+    from daemon.tools.mcp.config import McpConfig
+    from daemon.tools.mcp.trial import Trial
+    from daemon.tools.shell.sandbox import Sandbox
+
 CODE = re.compile(r"/mcp approve (\S+) ([0-9a-f]{8})")
-
-
+SERVER = "the server, as it stands in the config: [mcp.NAME]"
+TAKES_COMMAND = ("add",)
 ACTIONS: Actions = {
-    "list": ("every server, its tools, and whether something waits for an approval", {}),
+    "list": ("every server, its tools, and why one is not there", {}),
+    "add": (
+        "install a server as its README says, try it, and write its section",
+        {
+            "NAME": "how it is to be called; it stands before the names of its tools",
+            "[COMMAND]": {
+                "nargs": "*",
+                "help": "after --: npx -y PACKAGE ARGS, uvx PACKAGE ARGS, python -m MODULE, or a"
+                " program that is there",
+            },
+            "--url URL": {"default": "", "help": "instead of a command: where it listens"},
+            "--env NAME=VALUE": {"action": "append", "default": [], "help": "a variable for it"},
+            "--domain HOST": {
+                "action": "append",
+                "default": [],
+                "help": "a host that it may reach; default: no network",
+            },
+            "--network": "it may reach any host",
+            "--yes": "do not ask about the folders among its arguments",
+        },
+    ),
+    "test": (
+        "start it as the daemon does, and show its tools with their effects",
+        {"NAME": SERVER},
+    ),
+    "remove": ("take it out of the config, with what was installed for it", {"NAME": SERVER}),
     "approve": (
         "show what a server has changed, and take it as it is after a yes",
         {
-            "NAME": "the server, as it stands in the config: [mcp.NAME]",
+            "NAME": SERVER,
             "[TOOL]": {"default": "", "help": "this tool only"},
             "--yes": "do not ask after showing it",
         },
@@ -29,8 +63,9 @@ ACTIONS: Actions = {
 
 
 def run(args: argparse.Namespace, paths: Paths) -> int:
-    """Do it; 1 when it was not approved."""
-    return asyncio.run(_run(args, paths))
+    """Do it; 1 when it was not approved, or does not work."""
+    actions = {"add": _add, "test": _test, "remove": _remove}
+    return asyncio.run(actions.get(args.action, _run)(args, paths))
 
 
 async def _run(args: argparse.Namespace, paths: Paths) -> int:
@@ -66,7 +101,7 @@ async def _run_verb(args: argparse.Namespace, say: Callable[[str], Awaitable[str
     if code is None:
         raise UsageError(shown)
     print(text)
-    if not args.yes and not _confirm():
+    if not args.yes and not _confirm("Approve this?"):
         print("Nothing was approved.", file=sys.stderr)
         return 1
     done = await say(f"/mcp approve {args.name} {code[2]} {args.tool}".rstrip())
@@ -79,8 +114,160 @@ async def _run_verb(args: argparse.Namespace, say: Callable[[str], Awaitable[str
     return 0
 
 
-def _confirm() -> bool:
+def _confirm(question: str) -> bool:
     if not sys.stdin.isatty():
         print("aidaemon: not a terminal: say yes with --yes", file=sys.stderr)
         return False
-    return input("Approve this? [y/N] ").strip().lower() in ("y", "yes")
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+async def _add(args: argparse.Namespace, paths: Paths) -> int:
+    """Nothing is written for a server that does not work."""
+    from daemon.app.config import load_home_config  # lazy: brings the whole daemon
+    from daemon.tools.mcp.config import NAME  # lazy: with it
+    from daemon.tools.mcp.packages import install, parse_command, remove_others  # lazy: with it
+
+    loaded = load_home_config(paths)
+    if not NAME.fullmatch(args.name):
+        raise UsageError(f"{args.name!r} cannot be the name of a server: letters, digits, '-', '_'")
+    if bool(args.url) == bool(args.command):
+        raise UsageError("expected either a command after --, or --url URL")
+    place = paths.packages / args.name
+    settings: dict[str, object] = {"url": args.url} if args.url else {}
+    sandbox = await _open_sandbox(paths, loaded)
+    words: Sequence[str] = ()
+    if args.command:
+        command = parse_command(args.command)
+        if command.package:
+            print(f"installing {command.package} ...", file=sys.stderr)
+        words = await install(command, place, sandbox)
+        settings = {"command": words[0], "args": list(words[1:])}
+        settings |= (
+            {"paths": found} if (found := _choose_paths(command.args, ask=not args.yes)) else {}
+        )
+    settings |= {"env": dict(map(_split_variable, args.env))} if args.env else {}
+    settings |= {"network": True} if args.network else {}
+    settings |= {"domains": args.domain} if args.domain else {}
+    try:
+        return await _keep(args.name, settings, loaded, paths, sandbox)
+    finally:
+        kept = load_home_config(paths).config.mcp.get(args.name)
+        now = (kept.command, *kept.args) if kept else ()
+        await asyncio.to_thread(remove_others, now, place)
+
+
+async def _keep(
+    name: str, settings: dict[str, object], loaded: "Loaded", paths: Paths, sandbox: "Sandbox"
+) -> int:
+    from daemon.app.config import make_parser  # lazy: brings the whole daemon
+    from daemon.settings.edit import ConfigEditor  # lazy: tomlkit, 20 ms
+
+    editor = ConfigEditor(paths.config, make_parser(paths))
+    plan = editor.plan(f"mcp.{name}", settings)
+    config: McpConfig = plan.loaded.config.mcp[name]  # type: ignore[missing-attribute]
+    trial = await _try(name, config, loaded, paths, sandbox)
+    if not _show(name, config, trial):
+        print("Nothing was written to the config.", file=sys.stderr)
+        return 1
+    editor.write(plan)
+    print(f"[mcp.{name}] is written to {paths.config}; the effects above hold unless it says else.")
+    await _apply(paths)
+    return 0
+
+
+async def _test(args: argparse.Namespace, paths: Paths) -> int:
+    from daemon.app.config import load_home_config  # lazy: brings the whole daemon
+
+    loaded = load_home_config(paths)
+    config = _find(args.name, loaded)
+    sandbox = await _open_sandbox(paths, loaded)
+    trial = await _try(args.name, config, loaded, paths, sandbox)
+    return 0 if _show(args.name, config, trial) else 1
+
+
+async def _remove(args: argparse.Namespace, paths: Paths) -> int:
+    """Its folder in HOME/mcp stays: what it keeps there may be the owner's."""
+    from daemon.app.config import load_home_config, make_parser  # lazy: brings the whole daemon
+    from daemon.settings.edit import ConfigEditor  # lazy: tomlkit, 20 ms
+
+    _find(args.name, load_home_config(paths))
+    editor = ConfigEditor(paths.config, make_parser(paths))
+    editor.write(editor.plan(f"mcp.{args.name}", None))
+    await _apply(paths)
+    await asyncio.to_thread(shutil.rmtree, paths.packages / args.name, ignore_errors=True)
+    print(f"[mcp.{args.name}] is taken out of {paths.config}.")
+    if (data := paths.home / "mcp" / args.name).is_dir() and any(data.iterdir()):
+        print(f"What it kept stays in {data}.")
+    return 0
+
+
+def _find(name: str, loaded: "Loaded") -> "McpConfig":
+    if found := loaded.config.mcp.get(name):
+        return found
+    names = ", ".join(loaded.config.mcp) or "none"
+    raise UsageError(f"there is no MCP server {name}; configured: {names}")
+
+
+def _choose_paths(words: Sequence[str], *, ask: bool) -> list[str]:
+    """Files and folders among its arguments that it may read and write, after a yes."""
+    named = {word.partition("=")[2] or word for word in words}
+    places = [Path(word).expanduser() for word in sorted(named) if word[:1] in "/~."]
+    found = [str(place.resolve()) for place in places if place.exists()]
+    if found and ask and not _confirm(f"May it read and write {', '.join(found)}?"):
+        raise UsageError("nothing was added: without them, leave them out of its arguments")
+    return found
+
+
+def _split_variable(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not (name and sign):
+        raise UsageError(f"--env: found {text!r}, expected NAME=VALUE")
+    return name, value
+
+
+async def _open_sandbox(paths: Paths, loaded: "Loaded") -> "Sandbox":
+    from daemon.app.tools import resolve_workspace  # lazy: brings the whole daemon
+    from daemon.tools.shell.sandbox import Sandbox  # lazy: with it
+    from daemon.tools.web.guard import AddressGuard  # lazy: with it
+
+    config = loaded.config.tools
+    place = resolve_workspace(paths, config.workspace)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    layers = paths.home / (config.shell.layers or "layers")
+    guard = AddressGuard(config.http.allow)
+    sandbox = await Sandbox.open(place, paths.home / "quarantine", layers, guard)
+    if sandbox.kind == "none" or sandbox.refusal:
+        why = sandbox.refusal or "this machine has no sandbox: install bubblewrap"
+        raise ConfigError(f"servers of others run in a sandbox only: {why}")
+    return sandbox
+
+
+async def _try(
+    name: str, config: "McpConfig", loaded: "Loaded", paths: Paths, sandbox: "Sandbox"
+) -> "Trial":
+    from daemon.app.config import make_redactor  # lazy: brings the whole daemon
+    from daemon.tools.mcp.servers import load_client  # lazy: the package mcp, 0.8 s
+    from daemon.tools.mcp.trial import try_server  # lazy: with it
+
+    redact = make_redactor(paths, loaded.config).redact_text
+    print(f"starting {name} ...", file=sys.stderr)
+    folder = paths.home / "mcp" / name
+    return await try_server(name, config, sandbox, folder, load_client(), redact)
+
+
+def _show(name: str, config: "McpConfig", trial: "Trial") -> bool:
+    from daemon.tools.mcp.trial import render_tools  # lazy: brings the whole daemon
+
+    if trial.problem:
+        print(f"aidaemon: {name} does not work: {trial.problem}", file=sys.stderr)
+        return False
+    count = len(trial.tools)
+    print(f"{name} works, with {count} tool{'s' * (count != 1)}:")
+    print("\n".join((*render_tools(name, config, trial.tools), *trial.left_out)))
+    return True
+
+
+async def _apply(paths: Paths) -> None:
+    """A running daemon takes it up at once."""
+    if client := find_running_daemon(paths):
+        print((await client.send(TERMINAL, "/reload", stream=False)).reply)

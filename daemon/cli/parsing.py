@@ -29,7 +29,7 @@ COMMANDS = {
     "config": "check the config and the agents, show or change a value, restore a backup",
     "secret": "keep, list and delete passwords and keys: the model never sees them",
     "pair": "print a one-time code with which a person gets access",
-    "mcp": "MCP servers: list their tools, approve what they have changed",
+    "mcp": "MCP servers: add, test, list and remove them, approve what they have changed",
     "memory": "what is remembered and what was said: search, list, import, forget ...",
     "trust": "whose the files of the workspace are: say which are yours",
     "model": "list, add, download and remove the models that run on this machine",
@@ -83,7 +83,7 @@ def add_options(parser: argparse._ActionsContainer, options: Options) -> None:
         elif "choices" not in given:
             given["action"] = "store_true"
         if usage.startswith("["):
-            given["nargs"] = "?"
+            given.setdefault("nargs", "?")
         parser.add_argument(*name.split(","), **given)
 
 
@@ -105,7 +105,14 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
         verbs = parser.add_subparsers(dest="action", required=True, metavar="|".join(actions))
         for action, (about, options) in actions.items():
             add_options(verbs.add_parser(action, help=about), options)
-    return partial(command.run, parser.parse_args(rest[1:]), parse_paths(words))
+    given, after = rest[1:], None
+    if "--" in given and given[0] in getattr(command, "TAKES_COMMAND", ()):
+        at = given.index("--")  # another program's words: none of them is an option of ours
+        given, after = given[:at], given[at + 1 :]
+    args = parser.parse_args(given)
+    if after is not None:
+        args.command = after
+    return partial(command.run, args, parse_paths(words[: len(words) - len(after or ())]))
 
 
 async def send_command(paths: "Paths", words: str) -> str:

@@ -96,7 +96,7 @@ class LocalClient(JournalReader, DaemonClient):
     uploads: Uploads
     events: EventBus
     problems: Callable[[], Sequence[str]]
-    notice: Callable[[], str]
+    notes: Callable[[], Sequence[str]]
     window: int = 0
 
     async def send(
@@ -350,7 +350,7 @@ class LocalClient(JournalReader, DaemonClient):
 
     async def get_health(self) -> HealthView:
         problems, since = list(self.problems()), self.inbox.clock.now() - FAILURES_SHOWN
-        shown = [*problems, self.notice()]
+        shown = [*problems, *self.notes()]
         with suppress(StoreUnavailable):
             failed = await self.store.read(lambda tx: tx.list_failed(since))
             shown.append(describe_failures(failed, public=True))

@@ -26,19 +26,19 @@ NOBODY = (
     " are not listed here."
 )
 NOTHING_TO_UNDO = "There is no file change to undo here."
-MAX_LISTED = 10
+MAX_LISTED, SERVERS_S = 10, 20.0
 
 
 @value
 class AdminCommands:
     """`reload_config`: the keys that have changed, those that apply now and those that need a
-    restart. `servers`: None without MCP servers.
+    restart.
     """
 
     directory: PeopleService
     reload_config: Callable[[], Awaitable[tuple[list[str], list[str]]]]
     pins: PinStore
-    servers: ServerManager | None
+    servers: ServerManager
 
     async def people(self, call: CommandCall) -> str:
         """/people [remove NAME]"""
@@ -60,18 +60,25 @@ class AdminCommands:
 
     async def mcp(self, call: CommandCall) -> str:
         """See services.admin."""
-        names = tuple(self.servers.configs) if self.servers else ()
+        names = tuple(self.servers.configs)
         return await answer_mcp(call.argument, self.pins, names, self.servers)
 
     async def reload(self, call: CommandCall) -> str:
-        """A running turn keeps its settings; what needs a restart is named."""
+        """A running turn keeps its settings; what needs a restart is named. New servers have their
+        tools when it answers, or a reason.
+        """
         try:
             live, restart = await self.reload_config()
         except ConfigError as error:
             return f"The file has errors, so nothing changes:\n{error}"
+        down: Mapping[str, str] = {}
+        if any(key.startswith("mcp.") for key in live):
+            await self.servers.ready(SERVERS_S)
+            down = self.servers.problems()
         applied = f"Applied from the next message on: {', '.join(live)}."
         waiting = f"A restart is needed for: {', '.join(restart)}."
         lines = [applied] * bool(live) + [waiting] * bool(restart)
+        lines += [f"MCP server {name} is not there: {why} (/mcp)" for name, why in down.items()]
         return "\n".join(lines) or "The file has not changed."
 
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from channels.base import Channel, ChannelError, Revoked
 from daemon.agent.spec.registry import AgentRegistry
@@ -25,6 +24,7 @@ from daemon.core.errors import ConfigError
 from daemon.ops.extra_models import MEMORY_MODEL
 from daemon.ops.memory_model import INSTALL, describe_missing
 from daemon.ops.model_checks import Finding, ProbeResult, check_provider, probe_address
+from daemon.ops.server_checks import check_servers
 from daemon.ops.voice_model import describe_missing_voice
 from daemon.providers.chain import ModelRoute
 from daemon.providers.config import ProviderConfig
@@ -97,7 +97,7 @@ async def run_checks(given: DoctorInput) -> list[Finding]:
     checks.append(_check_recall(given.embedder, given.models))
     checks.append(_check_voice(given.transcriber))
     checks.append(await _check_sandbox(given.workspace))
-    checks += _check_servers(given.servers, checks[-1].found)
+    checks += await check_servers(given.servers, given.home, given.workspace, checks[-1].found)
     checks.append(await _check_layers(given))
     if given.provider is not None:
         checks += await check_provider(given.provider, given.models, given.routes)
@@ -212,34 +212,6 @@ async def _check_layers(given: DoctorInput) -> Finding:
     mounts = ", ".join(await asyncio.to_thread(list_mounts, sandbox.workspace))
     advice = f"nothing may be mounted in the workspace: {mounts}" if mounts else LAYERS_ADVICE
     return Finding("layers", "warn", found, advice)
-
-
-def _check_servers(servers: Mapping[str, McpConfig], sandbox: str) -> Iterator[Finding]:
-    """MCP servers can be started in this sandbox, as far as can be seen without starting them."""
-    if servers and importlib.util.find_spec("mcp") is None:
-        yield Finding("mcp", "fail", "its package is not installed", "pip install 'aidaemon[mcp]'")
-    for name, config in servers.items():
-        what, command = f"mcp {name}", config.command
-        if config.url:
-            yield Finding(what, "ok", f"at {urlsplit(config.url).hostname}")
-        elif shutil.which(Path(command).expanduser()) is None:
-            advice = f"install it, or write its whole path in [mcp.{name}] command"
-            yield Finding(what, "fail", f"there is no program {command}", advice)
-        elif config.sandbox == "off":
-            advice = 'sandbox = "auto" fences it in; paths and network say what it may reach'
-            yield Finding(what, "warn", f"{command} runs without a sandbox", advice)
-        elif sandbox == DESCRIPTIONS["none"]:
-            found = "it is not started: this machine has no sandbox"
-            yield Finding(what, "fail", found, "see sandbox above")
-        elif config.domains and not sandbox.startswith(DESCRIPTIONS["bubblewrap"]):
-            yield Finding(
-                what, "fail", "it is not started: domains need bubblewrap", "see sandbox above"
-            )
-        else:
-            network = "with the network" if config.network else "without the network"
-            if config.domains:
-                network = f"with the network to {', '.join(config.domains)} only"
-            yield Finding(what, "ok", f"{command}, in the sandbox, {network}")
 
 
 async def _check_token(account: ChannelAccount) -> Finding:

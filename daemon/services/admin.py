@@ -38,7 +38,10 @@ async def answer_mcp(
     if not words:
         if verb in ("approve", "whole"):
             return MCP_USAGE
-        return render_overview(names, await pins.all(), servers.problems() if servers else {})
+        down = servers.problems() if servers else {}
+        words = servers.list_last_words() if servers else {}
+        problems = {name: f"{why}{words.get(name, '')}" for name, why in down.items()}
+        return render_overview(names, await pins.all(), problems)
     server, *rest = words
     if server not in names:
         return (

@@ -61,6 +61,7 @@ class Paths:
         self.undo = home / "undo"  # former content of workspace files that tools changed (F8)
         self.inbox = home / "files" / "inbox"  # files that came with messages
         self.outbox = home / "files" / "outbox"  # copies of files on their way to a conversation
+        self.packages = home / "mcp-packages"  # MCP servers that were installed
         self.logs = home / "logs"
         self.backups = home / "backups"  # snapshots, copies before migrations, what was replaced
 

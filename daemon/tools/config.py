@@ -12,7 +12,10 @@ from daemon.tools.shell.safe_commands import PROGRAMS, READ_ONLY
 from daemon.tools.shell.sandbox import SandboxChoice
 from daemon.tools.web.config import NetConfig, WebConfig
 
-RESERVED_FOLDERS = ("agents", "skills", "logs", "files", "undo", "backups", "layers")
+RESERVED_FOLDERS = (
+    *("agents", "skills", "logs", "files", "undo", "backups", "layers"),
+    "mcp-packages",
+)
 
 
 def _check_program(program: str) -> str:

@@ -135,7 +135,7 @@ async def test_a_house_without_servers_imports_nothing_of_theirs(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     async with living(tmp_path / "home", model) as alive:
-        assert alive.house.servers is None
+        assert alive.house.servers.configs == {} and alive.house.servers.connect is None
         model.script(says("Hello."))
         await alive.ask("hi")
         assert "No MCP server is configured" in await spoken(alive, "/mcp")

@@ -117,7 +117,6 @@ async def keeping(
     toolbox = bench.dispatcher.registry
     assert isinstance(toolbox, ToolRegistry)
     servers = ServerManager(
-        configs={name: McpConfig.model_validate(table) for name, table in configs.items()},
         connect=connect,
         registry=toolbox,
         pins=pins,
@@ -127,7 +126,7 @@ async def keeping(
         folder=home / "mcp",
         sleep=hurry,
     )
-    servers.start()
+    servers.configure({name: McpConfig.model_validate(one) for name, one in configs.items()})
     try:
         assert not wait or await servers.ready(WITHIN_S)
         yield Kept(servers, bench, pins, told)

@@ -7,8 +7,8 @@ import pytest
 from daemon.core.errors import ConfigError
 from daemon.tools.base import ToolError
 from daemon.tools.config import ShellConfig
+from daemon.tools.mcp.address import server_address
 from daemon.tools.mcp.config import McpConfig
-from daemon.tools.mcp.servers import server_address
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
 from daemon.tools.shell.tool import Shell
 from tests.security.probes import IS_ROOT, LEFT, USERS, probe

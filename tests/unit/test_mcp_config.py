@@ -7,8 +7,8 @@ import pytest
 from daemon.app.config import parse_config
 from daemon.core.errors import ConfigError
 from daemon.core.trust import Effect
+from daemon.tools.mcp.address import server_address
 from daemon.tools.mcp.config import McpConfig
-from daemon.tools.mcp.servers import server_address
 from daemon.tools.mcp.tools import ProcessAddress, UrlAddress
 from daemon.tools.shell.sandbox import Sandbox
 

@@ -4,9 +4,6 @@ may have changed.
 
 import asyncio
 import logging
-import os
-import re
-import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -19,8 +16,9 @@ from daemon.core.clock import Clock
 from daemon.core.errors import AidaemonError, ConfigError
 from daemon.core.trust import Effect
 from daemon.tools.base import ToolOutput
-from daemon.tools.layers.layer import Layer
+from daemon.tools.mcp.address import pin_command, server_address
 from daemon.tools.mcp.config import McpConfig
+from daemon.tools.mcp.last_words import LastWords
 from daemon.tools.mcp.pins import (
     PROGRAM,
     PinStore,
@@ -30,7 +28,6 @@ from daemon.tools.mcp.pins import (
     compare_program,
     compare_tools,
     escape_hidden,
-    pin_program,
     render_change,
     render_left_out,
     sort_tools,
@@ -52,7 +49,7 @@ from daemon.tools.mcp.tools import (
 )
 from daemon.tools.registry import ToolRegistry
 from daemon.tools.shell.network import NetworkProxy
-from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Places, Sandbox
+from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.workspace.command_effects import CommandEffects
 
 if TYPE_CHECKING:
@@ -64,9 +61,6 @@ Connect = Callable[
     [ProcessAddress | UrlAddress, OnChanged, OnStderrLine],
     AbstractAsyncContextManager["McpSession"],
 ]
-PASSED_VARIABLES = ("PATH", "HOME", "LANG", "TZ")
-PATH = "/usr/local/bin:/usr/bin:/bin"
-SCRIPT = re.compile(r"\.(?:py|pyz|[cm]?[jt]s|sh|rb|pl|php|jar|lua)$")
 RECONNECT_DELAYS = (1.0, 2.0, 5.0, 15.0, 60.0, 300.0)
 STEADY_S = 60.0
 WAIT_SESSION_S = 10.0
@@ -88,10 +82,8 @@ def load_client() -> Connect:
 
 @dataclass(slots=True, kw_only=True)
 class ServerManager:
-    """All servers of the config. None runs before `start`, none is left after `aclose`."""
+    """All servers of the config. None runs before `configure`, none is left after `aclose`."""
 
-    configs: Mapping[str, McpConfig]
-    connect: Connect
     registry: ToolRegistry
     pins: PinStore
     sandbox: Sandbox
@@ -99,15 +91,42 @@ class ServerManager:
     clock: Clock
     folder: Path
     effects: CommandEffects | None = None
+    redact: Callable[[str], str] = str
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    connect: Connect | None = None
     _servers: dict[str, "McpServer"] = field(default_factory=dict)
-    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _ending: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def start(self) -> None:
-        """Start all in the background."""
-        for name, config in self.configs.items():
-            self._servers[name] = server = McpServer(name, config, self)
-            self._tasks.append(asyncio.create_task(server.run(), name=f"mcp {name}"))
+    @property
+    def configs(self) -> Mapping[str, McpConfig]:
+        """Those that run, or are tried again and again."""
+        return {name: server.config for name, server in self._servers.items()}
+
+    def configure(self, configs: Mapping[str, McpConfig]) -> None:
+        """Run exactly these from now on, in the background: what is gone or changed is ended, and
+        its tools with it.
+        """
+        for name, former in self.configs.items():
+            if configs.get(name) != former:
+                self._end(name)
+        for name, config in configs.items():
+            if name not in self._servers:
+                self._servers[name] = server = McpServer(name, config, self)
+                self._tasks[name] = asyncio.create_task(server.run(), name=f"mcp {name}")
+
+    def _end(self, name: str) -> None:
+        del self._servers[name]
+        task = self._tasks.pop(name)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        task.cancel()
+        self.registry.replace_source(f"mcp {name}", ())
+
+    async def load(self) -> Connect:
+        """How to connect to a server. Raises ConfigError."""
+        self.connect = self.connect or await asyncio.to_thread(load_client)
+        return self.connect
 
     async def ready(self, seconds: float) -> bool:
         """Wait until every server listed its tools or failed once; False after these seconds."""
@@ -121,14 +140,17 @@ class ServerManager:
 
     async def aclose(self) -> None:
         """End all connections and processes."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        for name in [*self._servers]:
+            self._end(name)
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
     def problems(self) -> dict[str, str]:
         """Why a server's tools cannot be used now, by its name."""
         return {name: server.problem for name, server in self._servers.items() if server.problem}
+
+    def list_last_words(self) -> dict[str, str]:
+        """What those printed last that cannot be used now, for their owner."""
+        return {name: self._servers[name].said.quote() for name in self.problems()}
 
     async def approve(self, server: str, code: str, tools: Sequence[str] = ()) -> tuple[str, ...]:
         """See PinStore.approve; the tools can be called at once. KeyError for an unknown server."""
@@ -143,6 +165,7 @@ class McpServer:
     config: McpConfig
     manager: ServerManager
     problem: str = "not started yet"
+    said: LastWords = field(default_factory=LastWords)
     tried: asyncio.Event = field(default_factory=asyncio.Event)
     _listing: ToolListing | None = None
     _program: ToolPin | None = None
@@ -155,9 +178,12 @@ class McpServer:
     async def run(self) -> None:
         """Connect, again and again, until cancelled."""
         failures, clock = 0, self.manager.clock
+        if self.config.is_unsandboxed and self.manager.effects:
+            await self.manager.effects.distrust()
         while True:
-            began = clock.monotonic()
-            self.problem = await self._connect_once()
+            began, self.said = clock.monotonic(), LastWords(self.manager.redact)
+            problem = await self._connect_once()
+            self.problem = self.said.explain(problem, self.config)
             task = asyncio.current_task()
             if task and task.cancelling():  # a library may have swallowed it
                 raise asyncio.CancelledError
@@ -184,9 +210,8 @@ class McpServer:
                 opened = open_files(self.name, self.config, manager.sandbox, manager.effects)
                 async with opened as self._files:
                     address = await make_address(self._files and self._files.layer)
-                    async with manager.connect(
-                        address, self._changed.set, self._log_stderr
-                    ) as session:
+                    connect = await manager.load()
+                    async with connect(address, self._changed.set, self._log_stderr) as session:
                         return await self._serve_session(session)
         except AidaemonError as error:
             return str(error)
@@ -198,7 +223,7 @@ class McpServer:
         """Wait until what runs is what its owner approved; None for a server elsewhere."""
         manager = self.manager
         while not self.config.url:
-            now = await asyncio.to_thread(_pin_command, self.config)
+            now = await asyncio.to_thread(pin_command, self.config)
             known = await manager.pins.get(self.name)
             changed = compare_program(known, now, token_hex())
             if changed is None:
@@ -229,6 +254,7 @@ class McpServer:
             raise NotSent(f"its MCP server {self.name} starts anew, because files have changed")
 
     def _log_stderr(self, line: str) -> None:
+        self.said.note(line)
         log.info("MCP server %s says: %s", self.name, sanitize_line(line, 500))
 
     async def _serve_session(self, session: "McpSession") -> str:
@@ -357,86 +383,3 @@ class McpServer:
             with suppress(AidaemonError):
                 await self._refresh_if_changed(self._session.result())
         return names
-
-
-def server_address(
-    name: str,
-    config: McpConfig,
-    sandbox: Sandbox,
-    folder: Path,
-    proxy: NetworkProxy | None = None,
-    layer: Layer | None = None,
-) -> ProcessAddress | UrlAddress:
-    """Where the server is, or how to start it; `folder` is its home and always writable.
-
-    Raises ConfigError when it needs a sandbox and there is none.
-    """
-    if config.url:
-        return UrlAddress(config.url, config.headers)
-    program = shutil.which(Path(config.command).expanduser())
-    command = str(Path(program).absolute()) if program else config.command
-    inner = (command, *config.args)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if config.sandbox == "off":
-        passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
-        return ProcessAddress(inner, {"PATH": PATH, **passed, **config.env}, str(folder))
-    if sandbox.kind == "none":
-        raise ConfigError(
-            f"the MCP server {name} is not started: this machine has no sandbox. Install"
-            f' bubblewrap, or set sandbox = "off" in [mcp.{name}] if it may do all that you may do'
-        )
-    if sandbox.refusal:
-        raise ConfigError(f"the MCP server {name} is not started: {sandbox.refusal}")
-    more, fds = (proxy.env, proxy.fds) if proxy else ({}, ())
-    # What is compiled is not pinned, so it is compiled anew.
-    own = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", "PYTHONPYCACHEPREFIX": "/tmp/pyc"}
-    env = {**own, **more, **config.env}
-    writable = [folder, *(Path(path).expanduser() for path in config.paths)]
-    argv = sandbox.wrap_server(
-        inner,
-        network=config.network,
-        places=Places(writable, _readable_paths(inner), layer),
-        env=env,
-        cwd=folder,
-        proxy=proxy,
-    )
-    lock = (layer.lock,) if layer else ()
-    return ProcessAddress(tuple(argv), env, str(folder), (*fds, *lock))
-
-
-def _pin_command(config: McpConfig) -> ToolPin:
-    found = shutil.which(Path(config.command).expanduser())
-    inner = (str(found or config.command), *config.args)
-    return pin_program(inner, _list_program(inner))
-
-
-def _list_program(inner: Sequence[str]) -> list[Path]:
-    """What is plain: the program, scripts named in the command and the packages beside them, what
-    its Python environment has installed. The system's own programs are the system's: an upgrade of
-    it asks nothing.
-    """
-    program, words = Path(inner[0]), inner[1:]
-    scripts = [Path(word).expanduser().absolute() for word in words if SCRIPT.search(word)]
-    found = [place for place in (program, *scripts) if place.is_file()]
-    found += [place.parent for place in scripts if (place.parent / "package.json").is_file()]
-    above = program.parent.parent
-    if (above / "pyvenv.cfg").is_file():
-        for packages in above.glob("lib/python*/site-packages"):
-            found += [*packages.glob("*.dist-info/RECORD"), *packages.glob("*.pth")]
-            if "-m" in words[:-1]:
-                found.append(packages / words[words.index("-m") + 1].partition(".")[0])
-    return [place for place in found if not str(place.resolve()).startswith(SYSTEM_FOLDERS)]
-
-
-def _readable_paths(argv: Sequence[str]) -> list[Path]:
-    """The program, its Python environment with the interpreter, and files named in the command."""
-    program = Path(argv[0])
-    found = [program, *(Path(word) for word in argv[1:] if word.startswith("/"))]
-    paths = [path for path in found if path.is_file()]
-    settings = program.parent.parent / "pyvenv.cfg"
-    if settings.is_file():
-        paths.append(settings.parent)
-        home = re.search(r"^home\s*=\s*(\S.*?)\s*$", settings.read_text(), re.MULTILINE)
-        if home:
-            paths += [Path(home[1]), Path(home[1]).parent / "lib"]
-    return [path for path in paths if path.exists()]

@@ -50,6 +50,12 @@ PARTS = {
     "type": (str, list),
 }
 WITH_SCHEMAS = frozenset((*SCHEMA_LISTS, *SCHEMA_KEYS, *NAME_KEYS, "items"))
+HINTS = {
+    ("readOnlyHint", True): "only reads",
+    ("destructiveHint", True): "may destroy",
+    ("openWorldHint", True): "reaches outside",
+    ("openWorldHint", False): "reaches nothing outside",
+}
 KINDS = frozenset(("null", "boolean", "object", "array", "number", "string", "integer"))
 # An empty registry: a reference in a server's schema fetches nothing.
 OnChanged = Callable[[], None]
@@ -228,6 +234,13 @@ def find_effect(config: McpConfig, tool: ServerTool) -> Effect:
     alone = config.command and config.sandbox != "off" and not (config.network or config.domains)
     is_closed = bool(alone) and hints.get("openWorldHint") is False
     return Effect.READ if is_closed else Effect.FETCH
+
+
+def read_hints(tool: ServerTool) -> list[str]:
+    """What it says of itself: nobody has checked it."""
+    hints = json.loads(tool.annotations)
+    table = hints if isinstance(hints, dict) else {}
+    return [words for (key, said), words in HINTS.items() if table.get(key) is said]
 
 
 Call = Callable[[ServerTool, Arguments], Awaitable[ToolOutput]]

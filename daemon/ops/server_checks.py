@@ -1,0 +1,80 @@
+"""Whether MCP servers can be started, and what one says that cannot (G2)."""
+
+import asyncio
+import importlib.util
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from daemon.core.errors import AidaemonError
+from daemon.ops.model_checks import Finding
+from daemon.tools.mcp.config import McpConfig
+from daemon.tools.shell.sandbox import DESCRIPTIONS, Sandbox
+
+AT_ONCE = 4
+
+
+async def check_servers(
+    servers: Mapping[str, McpConfig], home: Path, workspace: Path, sandbox: str
+) -> list[Finding]:
+    """Each is started and ended again, but one that runs without a sandbox. `sandbox`: what was
+    found of it.
+    """
+    if not servers:
+        return []
+    if importlib.util.find_spec("mcp") is None:
+        found = "its package is not installed"
+        return [Finding("mcp", "fail", found, "pip install 'aidaemon[mcp]'")]
+    known = {name: _check_config(name, config, sandbox) for name, config in servers.items()}
+    places = workspace, home / "quarantine", home / "layers"
+    fence = None if all(known.values()) else await Sandbox.open(*places)
+    few = asyncio.Semaphore(AT_ONCE)
+
+    async def check(name: str, config: McpConfig) -> Finding:
+        if (found := known[name]) or fence is None:
+            assert found
+            return found
+        async with few:
+            return await _try(name, config, fence, home / "mcp" / name)
+
+    return await asyncio.gather(*(check(name, config) for name, config in servers.items()))
+
+
+def _check_config(name: str, config: McpConfig, sandbox: str) -> Finding | None:
+    """What can be told without starting it."""
+    what, command = f"mcp {name}", config.command
+    if config.url:
+        return Finding(what, "ok", f"at {urlsplit(config.url).hostname}")
+    if shutil.which(Path(command).expanduser()) is None:
+        advice = f"install it, or write its whole path in [mcp.{name}] command"
+        return Finding(what, "fail", f"there is no program {command}", advice)
+    if config.sandbox == "off":
+        advice = 'sandbox = "auto" fences it in; paths and network say what it may reach'
+        return Finding(what, "warn", f"{command} runs without a sandbox", advice)
+    if sandbox == DESCRIPTIONS["none"]:
+        found = "it is not started: this machine has no sandbox"
+        return Finding(what, "fail", found, "see sandbox above")
+    if config.domains and not sandbox.startswith(DESCRIPTIONS["bubblewrap"]):
+        return Finding(
+            what, "fail", "it is not started: domains need bubblewrap", "see sandbox above"
+        )
+    return None
+
+
+async def _try(name: str, config: McpConfig, sandbox: Sandbox, folder: Path) -> Finding:
+    from daemon.tools.mcp.servers import load_client  # lazy: the package mcp, 0.8 s
+    from daemon.tools.mcp.trial import try_server  # lazy: with it
+
+    network = "with the network" if config.network else "without the network"
+    if config.domains:
+        network = f"with the network to {', '.join(config.domains)} only"
+    try:
+        trial = await try_server(name, config, sandbox, folder, load_client())
+    except AidaemonError as error:
+        return Finding(f"mcp {name}", "fail", str(error), f"see [mcp.{name}]")
+    if trial.problem:
+        advice = f"see [mcp.{name}]; `aidaemon mcp test {name}` tries again"
+        return Finding(f"mcp {name}", "fail", trial.problem, advice)
+    found = f"{config.command}, in the sandbox, {network}: {len(trial.tools)} tools"
+    return Finding(f"mcp {name}", "ok", found)

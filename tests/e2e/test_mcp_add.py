@@ -1,0 +1,161 @@
+"""`aidaemon mcp add|test|remove`: servers as their READMEs start them, and one that does not work says why (G2)."""
+
+import asyncio
+import json
+import shutil
+import sys
+import tomllib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.command_line import aidaemon
+from tests.fakes.daemon_process import Daemon, running_daemon, scripted
+from tests.fakes.mcp import PROGRAM, Script
+from tests.fakes.openai import FakeOpenAI, Json, calls, says
+
+LOOK = {
+    "name": "look",
+    "description": "Look at it.",
+    "inputSchema": {"type": "object"},
+    "annotations": {"readOnlyHint": True, "openWorldHint": False},
+}
+MOVE = {"name": "move", "description": "Move it.", "inputSchema": {"type": "object"}}
+
+
+@dataclass
+class Stage:
+    home: Path
+    model: FakeOpenAI
+
+    async def run(self, *words: str) -> tuple[int, str, str]:
+        done = await asyncio.to_thread(aidaemon, *words, home=self.home)
+        assert "\nTraceback" not in f"\n{done.stderr}", done.stderr
+        return done.returncode, done.stdout, done.stderr
+
+    async def add(self, name: str, *words: str) -> str:
+        """What is shown; the server has to work."""
+        code, shown, said = await self.run("mcp", "add", name, *words)
+        assert code == 0, said
+        return shown
+
+    def section(self, name: str) -> Json | None:
+        table = tomllib.loads((self.home / "config.toml").read_text())
+        return table.get("mcp", {}).get(name)
+
+
+@pytest.fixture
+async def at(tmp_path: Path) -> AsyncIterator[Stage]:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    async with FakeOpenAI() as model:
+        (home / "config.toml").write_text(scripted(model.base_url))
+        yield Stage(home, model)
+
+
+def desk(tmp_path: Path, **more: object) -> tuple[Script, list[str]]:
+    """A server of ours, and the command that starts it."""
+    script = Script(tmp_path / "desk")
+    script.write([LOOK, MOVE], {"look": [{"text": "a lamp"}]}, **more)
+    command = ["--yes", "--", sys.executable, str(PROGRAM), str(script.file), str(script.folder)]
+    return script, [*command[:-1], str(script.log)]
+
+
+async def said(daemon: Daemon, text: str) -> str:
+    return str((await daemon.ask(text))["reply"])
+
+
+async def test_a_server_is_tried_shown_and_taken_up_by_the_daemon_that_runs(
+    tmp_path: Path, at: Stage
+) -> None:
+    _, command = desk(tmp_path)
+    async with running_daemon(at.home, None) as daemon:
+        shown = await at.add("desk", *command)
+        look, move = (line for line in shown.splitlines() if line.startswith("  desk__"))
+        assert look.split()[:2] == ["desk__look", "read"] and "never asks" in look
+        assert "only reads, reaches nothing outside" in look
+        assert move.split()[:2] == ["desk__move", "destructive"] and "before each call" in move
+        assert "Applied" in shown and "mcp.desk" in shown
+        section = at.section("desk")
+        assert section and section["paths"] and "network" not in section
+        at.model.script(calls(("desk__look", {})), says("I see it."))
+        assert await said(daemon, "what is there?") == "I see it."
+        assert "a lamp" in at.model.requests[-1].last("tool")["content"]
+        assert "desk: desk__look" in (await at.run("mcp", "list"))[1]
+        _, gone, _ = await at.run("mcp", "remove", "desk")
+        assert "taken out" in gone and at.section("desk") is None
+        assert "No MCP server is configured" in (await at.run("mcp", "list"))[1]
+
+
+async def test_a_server_that_does_not_work_says_why_in_four_places(
+    tmp_path: Path, at: Stage
+) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text(
+        "import socket, sys\n"
+        "print('I need my key file /etc/nothing', file=sys.stderr)\n"
+        "socket.create_connection(('api.example.com', 443))\n"
+    )
+    command = ["--", sys.executable, str(broken)]
+    code, _, why = await at.run("mcp", "add", "far", "--yes", *command)
+    assert code == 1 and at.section("far") is None
+    assert "I need my key file" in why and "it wanted the network" in why
+    assert "Nothing was written" in why
+    table = {"command": sys.executable, "args": [str(broken)], "paths": [str(broken)]}
+    with (at.home / "config.toml").open("a") as file:
+        file.write(f"\n[mcp.far]\n{chr(10).join(f'{k} = {json.dumps(v)}' for k, v in table.items())}\n")  # fmt: skip
+    async with running_daemon(at.home, None) as daemon:
+        listed = (await at.run("mcp", "list"))[1]
+        assert "it wanted the network" in listed and "I need my key file" in listed
+        assert "it wanted the network" in await said(daemon, "/mcp")
+        assert "MCP server far is not there" in await said(daemon, "/status")
+        health = await daemon.get("/health")
+        assert "it wanted the network" in str(health) and "key file" not in str(health)
+        assert (await daemon.http.get("/health")).status == 200
+    _, found, _ = await at.run("doctor", "--json")
+    [finding] = [one for one in json.loads(found) if one["name"] == "mcp far"]
+    assert finding["state"] == "fail" and "it wanted the network" in finding["found"]
+    assert "I need my key file" in finding["found"] and "mcp test far" in finding["advice"]
+    code, _, why = await at.run("mcp", "test", "far")
+    assert code == 1 and "it wanted the network" in why
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["x"], "either a command after --, or --url"),
+        (["x", "--url", "http://127.0.0.1:9/mcp", "--", "npx", "y"], "either a command"),
+        (["a b", "--", "npx", "y"], "cannot be the name"),
+        (["x", "--", "npx"], "the package is missing"),
+        (["x", "--", "npx", "--cache", "/x", "y"], "--cache is not known here"),
+        (["x", "--", "npx", "-y", "https://evil.example/x.tgz"], "is no package's name"),
+        (["x", "--", "npx", "-y", "../here"], "is no package's name"),
+        (["x", "--", "uvx", "git+https://evil.example/x"], "is no package's name"),
+        (["x", "--", "uvx", "-r", "x"], "-r is not known here"),
+        (["x", "--", "nothing-of-that-name"], "there is no program"),
+        (["x", "--env", "NAME", "--", "/bin/cat"], "expected NAME=VALUE"),
+    ],
+)
+async def test_what_cannot_be_a_server_is_refused_before_anything_is_installed(
+    at: Stage, words: list[str], why: str
+) -> None:
+    code, _, shown = await at.run("mcp", "add", *words)
+    assert code == 2 and why in shown
+    assert not (at.home / "mcp-packages").exists() and at.section("x") is None
+
+
+async def test_folders_among_its_arguments_need_a_yes(tmp_path: Path, at: Stage) -> None:
+    _, command = desk(tmp_path)
+    code, _, why = await at.run("mcp", "add", "desk", *command[1:])
+    assert code == 2 and "without them, leave them out" in why and at.section("desk") is None
+
+
+async def test_a_config_with_a_fault_stays_as_it_is(tmp_path: Path, at: Stage) -> None:
+    _, command = desk(tmp_path)
+    code, _, why = await at.run("mcp", "add", "desk", "--domain", "not a host", *command)
+    assert code == 2 and "mcp.desk.domains" in why and at.section("desk") is None
+
+
+NODE = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed here")
