@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 10_390,
     "daemon/settings": 10_830,
     "daemon/store": 17_260,
-    "daemon/tools": 129_010,
+    "daemon/tools": 129_020,
     "daemon/triggers": 23_840,
     "memory": 14_570,
 }

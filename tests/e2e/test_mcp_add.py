@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import sys
 import tomllib
 from collections.abc import AsyncIterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.tools.mcp.packages import list_variables
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
 from tests.fakes.mcp import PROGRAM, Script
@@ -31,7 +31,8 @@ class Stage:
     model: FakeOpenAI
 
     async def run(self, *words: str) -> tuple[int, str, str]:
-        done = await asyncio.to_thread(aidaemon, *words, home=self.home)
+        env = list_variables(indexes=True)  # this machine's certificates, proxies and indexes
+        done = await asyncio.to_thread(aidaemon, *words, home=self.home, env=env)
         assert "\nTraceback" not in f"\n{done.stderr}", done.stderr
         return done.returncode, done.stdout, done.stderr
 
@@ -157,5 +158,3 @@ async def test_a_config_with_a_fault_stays_as_it_is(tmp_path: Path, at: Stage) -
     code, _, why = await at.run("mcp", "add", "desk", "--domain", "not a host", *command)
     assert code == 2 and "mcp.desk.domains" in why and at.section("desk") is None
 
-
-NODE = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed here")

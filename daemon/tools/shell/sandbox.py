@@ -50,7 +50,7 @@ ETC_FILES = (
     "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "passwd", "group",
     "nsswitch.conf", "localtime", "timezone", "ssl/certs", "ssl/openssl.cnf", "pki/ca-trust",
     "pki/tls/certs", "pki/tls/cert.pem", "ca-certificates", "mime.types", "os-release", "profile",
-    "bash.bashrc", "java", "python3",
+    "bash.bashrc", "java", "python3", "fonts", "chromium.d",
 )  # fmt: skip
 ETC_NETWORK_FILES = ("resolv.conf", "hosts", "host.conf", "gai.conf", "services", "protocols")
 # Core files, file size (512-byte blocks), memory (KiB), CPU seconds; servers get more memory.
