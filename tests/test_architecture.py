@@ -45,7 +45,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/app": 12_680,
     "daemon/cli": 32_820,
     "daemon/client": 12_030,
-    "daemon/commands": 15_370,
+    "daemon/commands": 15_590,
     "daemon/core": 14_350,
     "daemon/gateway": 6_850,
     "daemon/http": 8_070,
@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 10_390,
     "daemon/settings": 10_830,
     "daemon/store": 17_260,
-    "daemon/tools": 129_020,
+    "daemon/tools": 129_910,
     "daemon/triggers": 23_840,
     "memory": 14_570,
 }

@@ -320,7 +320,7 @@ class Daemon(ToolOwner):
         groups = (
             SessionCommands(clock, services, self.routes, self.usage.today, self._describe_state),
             ApprovalCommands(approvals),
-            AdminCommands(people, self.runtime.reload, PinStore(store), self.servers),
+            AdminCommands(people, self.runtime.reload, PinStore(store), self.servers, inbox),
             self.rule_commands,
             UndoCommand(store, self.files),
             ScheduleCommands(self.schedules),

@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.clock import show_time
-from daemon.core.errors import ConfigError
+from daemon.core.errors import ConfigError, UsageError
 from daemon.core.messages import describe_message, describe_outgoing
 from daemon.core.rows import FileVersion, OutboxRow
 from daemon.core.trust import Label
 from daemon.services.admin import PeopleService, answer_mcp
+from daemon.sessions.inbox import Inbox, InboxMessage
 from daemon.store.journal import Store, Tx
 from daemon.tools.mcp.pins import PinStore
 from daemon.tools.mcp.servers import ServerManager
@@ -39,6 +40,7 @@ class AdminCommands:
     reload_config: Callable[[], Awaitable[tuple[list[str], list[str]]]]
     pins: PinStore
     servers: ServerManager
+    inbox: Inbox
 
     async def people(self, call: CommandCall) -> str:
         """/people [remove NAME]"""
@@ -62,6 +64,22 @@ class AdminCommands:
         """See services.admin."""
         names = tuple(self.servers.configs)
         return await answer_mcp(call.argument, self.pins, names, self.servers)
+
+    async def prompt(self, call: CommandCall) -> str:
+        """/prompt SERVER:PROMPT [WORDS]: a message, with the server's text as data in it (G2)."""
+        named, _, given = call.argument.partition(" ")
+        server, _, prompt = named.partition(":")
+        session = call.session
+        if session.label is Label.UNTRUSTED:
+            raise UsageError("Not in a conversation from outside.")
+        if not (server and prompt):
+            raise UsageError("Use /prompt SERVER:PROMPT [NAME=VALUE ...].")
+        found = await self.servers.find_prompt(server, prompt, given.strip())
+        text = f"Do what this prompt {prompt} of the MCP server {server} says:\n\n{found}"
+        where, key = (session.channel, session.chat, session.id), f"{call.turn}/prompt"
+        more = {"role": call.role.value, "data": (found,)}
+        await self.inbox.accept(InboxMessage(*where, call.sender, key, text, **more))
+        return f"I work by the prompt {prompt} of {server}."
 
     async def reload(self, call: CommandCall) -> str:
         """A running turn keeps its settings; what needs a restart is named. New servers have their

@@ -33,6 +33,8 @@ INTERRUPTED = (
 )
 COMMAND_TEXT = re.compile(r"/([a-z_]+)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 
+PROMPT_TEXT = re.compile(r"/[A-Za-z0-9][A-Za-z0-9_-]{0,30}:[^\s:/]\S*(\s.*)?", re.DOTALL)
+
 
 @value
 class CommandCall:
@@ -178,6 +180,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             Right.MANAGE,
         ),
         Command(
+            "prompt",
+            "work by a prompt of an MCP server",
+            "/prompt SERVER:PROMPT [NAME=VALUE ...], or /SERVER:PROMPT; its text is from outside.",
+            Right.MANAGE,
+        ),
+        Command(
             "memory",
             "what is remembered, and what waits for your yes",
             "/memory, /memory search WORDS, /memory who KEY, /memory consolidate, /memory pin ID,"
@@ -213,7 +221,11 @@ FREE_TEXT = ("loop", "deny", "schedule", "goal", "plan")
 
 
 def parse_command(text: str) -> tuple[str, str] | None:
-    """(name, argument) of a text that is a command; "/etc/passwd" is none."""
+    """(name, argument) of a text that is a command; "/etc/passwd" is none. "/SERVER:PROMPT WORDS"
+    is `/prompt` with these.
+    """
+    if PROMPT_TEXT.fullmatch(text.strip()):
+        return "prompt", text.strip()[1:]
     match = COMMAND_TEXT.fullmatch(text.strip())
     return (match[1].lower(), (match[2] or "").strip()) if match else None
 

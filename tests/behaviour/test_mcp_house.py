@@ -5,6 +5,7 @@ import io
 from pathlib import Path
 
 import pytest
+import tomli_w
 from PIL import Image
 
 from daemon.commands.registry import CommandCall
@@ -204,3 +205,51 @@ async def test_g1_a_picture_of_a_server_is_shown_to_the_model_small(
         assert Image.open(io.BytesIO(base64.b64decode(small))).size == (1568, 523)
     journal = (tmp_path / "home" / "journal.db").read_bytes()
     assert data[:200].encode() not in journal and small[:200].encode() not in journal
+
+
+async def test_a_stop_reaches_the_server_that_works(
+    tmp_path: Path, script: Script, model: FakeOpenAI
+) -> None:
+    script.write([BIRDS], {"look_up_bird": [{"text": "late", "delay": 20}]})
+    model.script(calls(("desk__look_up_bird", {})))
+    async with living(tmp_path / "home", model, config(script)) as alive:
+        await alive.house.wait_for_servers(20)
+        turn = await alive.say("Which bird is that?")
+        await until(lambda: bool(script.executed()))
+        await alive.command("/stop")
+        await alive.settled(turn)
+        await until(lambda: bool(script.lines("cancelled")))
+
+
+async def test_a_reload_starts_new_servers_and_ends_those_that_are_gone(
+    tmp_path: Path, script: Script, model: FakeOpenAI
+) -> None:
+    """Others go on as they are; the model finds no tool of one that is gone."""
+    other = Script(tmp_path / "other", "other")
+    other.write([SEND])
+    home = tmp_path / "home"
+    async with living(home, model, config(script)) as alive:
+        await alive.house.wait_for_servers(20)
+        written = home / "config.toml"
+        before = written.read_text()
+        written.write_text(f"{before}\n{tomli_w.dumps({'mcp': {'far': other.table()}})}")
+        assert "mcp.far" in await alive.command("/reload")
+        assert {"desk__send", "far__send"} <= {*alive.house.registry.names()}
+        assert script.starts() == 1
+        written.write_text(before.replace("[mcp.desk]", "[mcp.nook]").replace("mcp.desk.", "mcp.nook."))
+        await alive.command("/reload")
+        names = {*alive.house.registry.names()}
+        assert "nook__send" in names and not {"desk__send", "far__send"} & names
+        assert "nook: nook__look_up_bird" in await alive.command("/mcp")
+
+
+async def test_a_prompt_is_the_owners_to_give_and_names_what_there_is(
+    tmp_path: Path, script: Script, model: FakeOpenAI
+) -> None:
+    async with living(tmp_path / "home", model, config(script)) as alive:
+        await alive.ask("hello")
+        await alive.house.wait_for_servers(20)
+        assert "has no prompt daily. Its prompts: none" in await spoken(alive, "/prompt desk:daily")
+        assert "There is no MCP server nook" in await spoken(alive, "/prompt nook:daily")
+        assert "Use /prompt SERVER:PROMPT" in await spoken(alive, "/prompt desk")
+        assert "You may not use /prompt" in await spoken(alive, "/prompt desk:x", Role.EDITOR)

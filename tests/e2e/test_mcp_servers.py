@@ -50,6 +50,46 @@ async def test_everything(at: Stage) -> None:
     assert "hello" in got
 
 
+async def test_everything_else_of_everything(at: Stage) -> None:
+    """Its resources are read by a tool, its prompts are orders of the owner's with a stranger's words, and its
+    long work shows how far it is.
+    """
+    await at.add("every", "--yes", *npx(f"{SCOPE}-everything@2026.8.31"))
+    async with running_daemon(at.home, None) as daemon:
+        at.model.script(calls(("every__read_resource", {})), says("Read."))
+        await daemon.ask("what is there?", "one")
+        listed = str(at.model.requests[-1].last("tool")["content"])
+        uri = listed.split('"')[-2] if ": " not in listed else listed.split(": ")[0].split('"')[-1]
+        at.model.script(calls(("every__read_resource", {"uri": uri})), says("Read."))
+        turn = await daemon.begin("read it", "one")
+        await daemon.until(turn, "run.completed")
+        assert uri in str(at.model.requests[-1].last("tool")["content"])
+        assert (await daemon.run(turn))["label"] == "untrusted"
+
+        at.model.script(says("Sunny."))
+        said = (await daemon.ask("/every:args-prompt city=Lisbon", "two"))["reply"]
+        assert said == "I work by the prompt args-prompt of every."
+        await at.model.asked(5)
+        asked = str(at.model.requests[-1].last("user")["content"])
+        assert "Do what this prompt args-prompt of the MCP server every says" in asked
+        assert "Lisbon" in asked
+        wrong = (await daemon.ask("/every:nothing", "two"))["reply"]
+        assert "has no prompt nothing. Its prompts:" in str(wrong) and "args-prompt" in str(wrong)
+
+        work = {"duration": 2, "steps": 4}
+        at.model.script(calls(("every__trigger-long-running-operation", work)), says("Done."))
+        turn = await daemon.begin("work", "three")
+        shown = []
+        async for sent in daemon.stream(turn):
+            if sent.name == "approval.asked":
+                await daemon.post(f"/v1/runs/{turn}/approve", call_id=sent.data["call_id"])
+            if sent.name == "tool.output":
+                shown.append(str(sent.data["text"]))
+            if sent.name == "run.completed":
+                break
+        assert "1 of 4" in "".join(shown) and "4 of 4" in "".join(shown)
+
+
 async def test_filesystem(tmp_path: Path, at: Stage) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()

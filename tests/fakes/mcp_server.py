@@ -87,6 +87,8 @@ class Server:
             self.answered[message["id"]].set()
         elif "id" in message:
             threading.Thread(target=self.answer, args=(message,), daemon=True).start()
+        elif message["method"] == "notifications/cancelled":
+            self.note({"cancelled": message["params"].get("requestId")})
 
     def answer(self, message: Json) -> None:
         method, params = message["method"], message.get("params") or {}

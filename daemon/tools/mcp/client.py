@@ -9,7 +9,7 @@ from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import httpx2
@@ -17,7 +17,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp import types
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
-from mcp.shared.dispatcher import CallOptions
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
@@ -29,7 +29,7 @@ from mcp.types import (
     UNSUPPORTED_PROTOCOL_VERSION,
 )
 from mcp.types.methods import validate_server_result
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from daemon import VERSION
 from daemon.core import value
@@ -59,8 +59,10 @@ from daemon.tools.mcp.tools import (
     NoAnswer,
     NotSent,
     OnChanged,
+    OnProgress,
     OnStderrLine,
     ProcessAddress,
+    Refused,
     ServerTool,
     SessionRefused,
     UnfitTool,
@@ -85,6 +87,7 @@ STAND_IN = {
     "content": [], "tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"
 }  # fmt: skip
 SDK_ERRORS = (MCPError, OSError, ValueError, RuntimeError, TypeError, LookupError, httpx2.HTTPError)
+ResultT = TypeVar("ResultT", bound=BaseModel)
 LOST_CODES = (CONNECTION_CLOSED, CUT_OFF, REQUEST_TIMEOUT)
 
 
@@ -359,19 +362,78 @@ class McpSession:
             left_out[NEXT_TOOLS] = f"there are more than {MAX_TOOLS} tools or {MAX_PAGES} pages"
         return ToolList(tuple(found[:MAX_TOOLS]), left_out)
 
-    async def call_tool(self, name: str, arguments: Mapping[str, object]) -> ToolOutput:
-        """Send the request once. Raises NotSent, NoAnswer, UnreadableAnswer; a refusal is an
-        answer.
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, object], on_progress: OnProgress
+    ) -> ToolOutput:
+        """Send the request once; stopped, the server is told so. Raises NotSent, NoAnswer,
+        UnreadableAnswer; a refusal is an answer.
         """
-        if self.wire.why:
-            raise NotSent(self.wire.why)
+
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+            on_progress(f"{share}: {message}" if message else share)
+
         request = types.CallToolRequest(
             params=types.CallToolRequestParams(name=name, arguments=dict(arguments))
         )
         try:
-            answer = await self.session.send_request(
-                request, types.CallToolResult, request_read_timeout_seconds=ANSWER_S
-            )
+            answer = await self._send(request, types.CallToolResult, tell)
+        except Refused as error:
+            return ToolOutput(str(error), is_error=True)
+        try:
+            return read_result((answer.meta or {}).get(AS_SENT, {}))
+        except (ValueError, RecursionError) as error:
+            raise UnreadableAnswer(_describe_error(error)) from error
+
+    @property
+    def has_resources(self) -> bool:
+        """It offers texts and files to read."""
+        known = self.session.server_capabilities
+        return known is not None and known.resources is not None
+
+    async def read_resource(self, uri: str) -> ToolOutput:
+        """What stands there; without a `uri` all that there are. Raises as `call_tool`."""
+        try:
+            if uri:
+                params = types.ReadResourceRequestParams(uri=uri)
+                request = types.ReadResourceRequest(params=params)
+                answer = await self._send(request, types.ReadResourceResult)
+                parts = [one.model_dump(mode="json", exclude_none=True) for one in answer.contents]
+                return read_result(
+                    {"content": [{"type": "resource", "resource": one} for one in parts]}
+                )
+            listed = await self._send(types.ListResourcesRequest(), types.ListResourcesResult)
+        except Refused as error:
+            return ToolOutput(str(error), is_error=True)
+        lines = [f"{one.uri}: {one.description or one.name}" for one in listed.resources]
+        return ToolOutput("\n".join(lines) or "It lists none.")
+
+    async def list_prompts(self) -> dict[str, tuple[str, ...]]:
+        """Its prompts, each with the names of its arguments. Raises as `call_tool`."""
+        try:
+            listed = await self._send(types.ListPromptsRequest(), types.ListPromptsResult)
+        except Refused:
+            return {}
+        return {
+            one.name: tuple(part.name for part in one.arguments or ()) for one in listed.prompts
+        }
+
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> str:
+        """Its text. Raises Refused, and as `call_tool`."""
+        params = types.GetPromptRequestParams(name=name, arguments=arguments)
+        request = types.GetPromptRequest(params=params)
+        answer = await self._send(request, types.GetPromptResult)
+        parts = [one.content.model_dump(mode="json", exclude_none=True) for one in answer.messages]
+        return read_result({"content": parts}).text
+
+    async def _send(
+        self, request: types.ClientRequest, kind: type[ResultT], tell: ProgressFnT | None = None
+    ) -> ResultT:
+        """Raises Refused for a no of the server's."""
+        if self.wire.why:
+            raise NotSent(self.wire.why)
+        try:
+            return await self.session.send_request(request, kind, ANSWER_S, progress_callback=tell)
         except MCPError as error:
             code = error.code
             if code == REFUSED:
@@ -381,16 +443,12 @@ class McpSession:
             if code in (UNREADABLE, PARSE_ERROR):
                 raise UnreadableAnswer(error.message) from error
             if code not in LOST_CODES:
-                return ToolOutput(f"{error.message} (code {code})", is_error=True)
+                raise Refused(f"{error.message} (code {code})") from error
             why = f"{BROKE_OFF}: {self.wire.why}" if self.wire.why else BROKE_OFF
             late = f"nothing came within {ANSWER_S:g} s"
             raise NoAnswer(late if code == REQUEST_TIMEOUT else why) from error
         except SDK_ERRORS as error:
             raise NoAnswer(_describe_error(error)) from error
-        try:
-            return read_result((answer.meta or {}).get(AS_SENT, {}))
-        except (ValueError, RecursionError) as error:
-            raise UnreadableAnswer(_describe_error(error)) from error
 
 
 def _list_left_out(page: types.ListToolsResult) -> dict[str, str]:

@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from daemon.core.clock import Clock
-from daemon.core.errors import AidaemonError, ConfigError
+from daemon.core.errors import AidaemonError, ConfigError, UsageError
 from daemon.core.trust import Effect
 from daemon.tools.base import ToolOutput
 from daemon.tools.mcp.address import pin_command, server_address
@@ -34,14 +34,19 @@ from daemon.tools.mcp.pins import (
 )
 from daemon.tools.mcp.server_files import ServerFiles, open_files
 from daemon.tools.mcp.tools import (
+    RESOURCES,
     McpTool,
+    NoAnswer,
     NotSent,
     OnChanged,
+    OnProgress,
     OnStderrLine,
     ProcessAddress,
+    Refused,
     ServerTool,
     SessionRefused,
     ToolChanged,
+    UnreadableAnswer,
     UrlAddress,
     describe_disabled,
     find_effect,
@@ -151,6 +156,23 @@ class ServerManager:
     def list_last_words(self) -> dict[str, str]:
         """What those printed last that cannot be used now, for their owner."""
         return {name: self._servers[name].said.quote() for name in self.problems()}
+
+    async def find_prompt(self, server: str, prompt: str, given: str) -> str:
+        """The text of a prompt. `given`: NAME=VALUE pairs, or the whole text of its only argument.
+        Raises UsageError.
+        """
+        known = self._servers.get(server)
+        if known is None:
+            raise UsageError(f"There is no MCP server {server}.")
+        try:
+            session = await known.wait_for_session()
+            prompts = await session.list_prompts()
+            if prompt not in prompts:
+                names = ", ".join(map(escape_hidden, prompts)) or "none"
+                raise UsageError(f"{server} has no prompt {prompt}. Its prompts: {names}.")
+            return await session.get_prompt(prompt, _read_arguments(prompts[prompt], given))
+        except (NotSent, NoAnswer, UnreadableAnswer, Refused) as error:
+            raise UsageError(f"{server} gave no prompt: {sanitize_line(str(error))}") from error
 
     async def approve(self, server: str, code: str, tools: Sequence[str] = ()) -> tuple[str, ...]:
         """See PinStore.approve; the tools can be called at once. KeyError for an unknown server."""
@@ -314,6 +336,8 @@ class McpServer:
                 )
                 for one in (*listing.usable, *listing.disabled)
             ]
+            if session.has_resources and RESOURCES.name not in offered:
+                tools.append(McpTool(self.name, self.config, RESOURCES, self.call).make(known=True))
             if taken := self.manager.registry.replace_source(f"mcp {self.name}", tools):
                 log.warning("MCP server %s: names already in use: %s", self.name, ", ".join(taken))
         if known is None:
@@ -334,23 +358,25 @@ class McpServer:
             f"\n{render_change(self.name, new)}"
         )
 
-    async def call(self, tool: ServerTool, arguments: Mapping[str, object]) -> ToolOutput:
+    async def call(
+        self, tool: ServerTool, arguments: Mapping[str, object], on_progress: OnProgress
+    ) -> ToolOutput:
         """Call once; before that, tools that may have changed are listed again. What a session was
         refused is asked for in a new one, where that cannot do it twice.
         """
         was_tried = False
         while True:
-            try:
-                async with asyncio.timeout(WAIT_SESSION_S):
-                    session = await asyncio.shield(self._session)
-            except TimeoutError:
-                raise NotSent(f"its MCP server {self.name} is not there") from None
+            session = await self.wait_for_session()
             try:
                 await self._refresh_if_changed(session)
-                if self._listing and tool not in self._listing.usable:
+                if tool is not RESOURCES and self._listing and tool not in self._listing.usable:
                     raise ToolChanged(describe_disabled(self.name, tool.name))
                 await self._refresh_view(session)
-                output = await session.call_tool(tool.name, arguments)
+                output = await (
+                    session.read_resource(str(arguments.get("uri") or ""))
+                    if tool is RESOURCES
+                    else session.call_tool(tool.name, arguments, on_progress)
+                )
                 said = await self._files.collect() if self._files else ""
                 if said:
                     about = f"The MCP server {self.name} wrote in the workspace. {said}"
@@ -370,6 +396,14 @@ class McpServer:
                     raise
                 was_tried = True
 
+    async def wait_for_session(self) -> "McpSession":
+        """The session that stands, or the next. Raises NotSent when none comes."""
+        try:
+            async with asyncio.timeout(WAIT_SESSION_S):
+                return await asyncio.shield(self._session)
+        except TimeoutError:
+            raise NotSent(f"its MCP server {self.name} is not there") from None
+
     def _drop_session(self, session: "McpSession") -> None:
         if self._session.done() and self._session.result() is session:
             self._session = asyncio.Future()
@@ -383,3 +417,15 @@ class McpServer:
             with suppress(AidaemonError):
                 await self._refresh_if_changed(self._session.result())
         return names
+
+
+def _read_arguments(names: Sequence[str], given: str) -> dict[str, str]:
+    """Raises UsageError where they do not fit."""
+    if not given or not names:
+        return {}
+    parts = [word.partition("=") for word in given.split()]
+    if all(name in names and sign for name, sign, _ in parts):
+        return {name: text for name, _, text in parts}
+    if len(names) == 1:
+        return {names[0]: given}
+    raise UsageError(f"Its arguments: {' '.join(f'{name}=...' for name in names)}")

@@ -59,11 +59,16 @@ HINTS = {
 KINDS = frozenset(("null", "boolean", "object", "array", "number", "string", "integer"))
 # An empty registry: a reference in a server's schema fetches nothing.
 OnChanged = Callable[[], None]
+OnProgress = Callable[[str], None]
 OnStderrLine = Callable[[str], None]
 
 
 class NotSent(AidaemonError):
     """There is no connection, so the request did not reach the server: nothing has happened."""
+
+
+class Refused(AidaemonError):
+    """The server said no."""
 
 
 class SessionRefused(NotSent):
@@ -243,7 +248,14 @@ def read_hints(tool: ServerTool) -> list[str]:
     return [words for (key, said), words in HINTS.items() if table.get(key) is said]
 
 
-Call = Callable[[ServerTool, Arguments], Awaitable[ToolOutput]]
+Call = Callable[[ServerTool, Arguments, OnProgress], Awaitable[ToolOutput]]
+RESOURCES = ServerTool(
+    "read_resource",
+    "Read a text or file that this server offers, by its uri; without one, list them.",
+    stable_json({"type": "object", "properties": {"uri": {"type": "string"}}}),
+    stable_json({"readOnlyHint": True, "openWorldHint": False}),
+)
+"""Our own tool for what a server offers to read."""
 
 
 @value
@@ -292,8 +304,12 @@ class McpTool:
         config, own = self.config, self.definition.name
         name = make_tool_name(self.server, own)
         sent = {key: argument for key, argument in arguments.items() if not key.startswith("_")}
+
+        def tell(words: str) -> None:
+            context.on_output(f"{sanitize_line(words)}\n")
+
         try:
-            answer = await self.call(self.definition, sent)
+            answer = await self.call(self.definition, sent, tell)
         except NotSent as error:
             text = f"{name} was not called, so nothing has happened: {error}"
             raise RetryableToolError(text) from error
