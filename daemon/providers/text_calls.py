@@ -181,14 +181,19 @@ class _Reader:
         return True
 
     def _read_json(self) -> bool:
-        """An object with a name and arguments, or a list of them."""
-        if self.text[self.at] not in "[{" or not (decoded := self._decode(self.at)):
+        """An object with a name and arguments, or a list of them. Qwen doubles its braces, as the
+        template that taught it does, at times only the first.
+        """
+        if self.text[self.at] not in "[{":
+            return False
+        doubled = self.text.startswith("{{", self.at)
+        if not (decoded := self._decode(self.at + doubled)):
             return False
         found, end = decoded
         listed = found if isinstance(found, list) and found else [found]
         if not all(self._take_object(one) for one in listed):
             return False
-        self.at = end
+        self.at = end + (doubled and self.text.startswith("}", end))
         return True
 
     def _take_object(self, found: object) -> bool:

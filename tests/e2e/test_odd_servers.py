@@ -205,6 +205,8 @@ WRITTEN = {
     "two of them": f"<tool_call>\n{CALL}\n</tool_call>\n<tool_call>\n{CALL}\n</tool_call>",
     "bare JSON": CALL,
     "a list": f"[{CALL}]",
+    "doubled braces": f"{{{CALL}}}",
+    "a doubled brace": f"{{{CALL}",
     "a fence": f"```json\n{CALL}\n```",
     "OpenAI's own form": '{"type": "function", "function": ' + CALL + "}",
     "Llama": '<|python_tag|>{"name": "read_file", "parameters": {"path": "note.txt"}}<|eom_id|>',
