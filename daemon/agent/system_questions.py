@@ -32,7 +32,7 @@ class QuestionText:
     def find_option(self, text: str) -> str:
         """The option that a person means by its number or its words; "" for none."""
         said = text.strip().casefold()
-        if said.isdecimal() and 1 <= int(said) <= len(self.options):
+        if len(said) == 1 and said.isdecimal() and 1 <= int(said) <= len(self.options):
             return self.options[int(said) - 1]
         return next((one for one in self.options if one.casefold() == said), "")
 

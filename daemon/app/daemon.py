@@ -69,7 +69,7 @@ from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
 from daemon.sessions.turn_setup import TurnPreparer
 from daemon.settings.paths import Paths, describe_lost_journal
-from daemon.settings.secrets import SecretStore
+from daemon.settings.secrets import ActiveSecrets, SecretStore, find_config_secrets
 from daemon.store.codec import SCHEMA, UnreadableEvent, decode
 from daemon.store.pruning import keep_pruning
 from daemon.tools.base import Tool
@@ -81,7 +81,6 @@ from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.documents.uploads import Uploads
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.mcp.pins import PinStore
-from daemon.tools.mcp.tools import sanitize_line
 from daemon.tools.memory_tools import OwnersMemory
 from daemon.tools.signature import bind
 from daemon.tools.web.client import WebClient
@@ -236,6 +235,8 @@ class Daemon(ToolOwner):
 
     def _apply_config(self, config: Config) -> None:
         """After a reload: new turns use it."""
+        if isinstance(known := self.redactor.source, ActiveSecrets):
+            known.add(find_config_secrets(config))
         self.background.start(self._sync_schedules(), "schedules")
         self.agents.set_defaults(config.agent)
         self.subagents.defaults, self.subagents.config = config.agent, config.subagents
@@ -447,8 +448,8 @@ class Daemon(ToolOwner):
 
     def _list_notes(self) -> list[str]:
         """What is not as it should be, while it serves all the same; anybody may read it."""
-        servers = self.servers.problems()
-        lines = [f"MCP server {name}: {sanitize_line(why)}" for name, why in servers.items()]
+        advice = self.servers.list_advice()
+        lines = [f"MCP server {name} is not there{why}" for name, why in advice.items()]
         return [self.runtime.loaded.notice, *lines]
 
     async def _load_embedder(self) -> Embedder | None:

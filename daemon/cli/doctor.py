@@ -12,7 +12,13 @@ from pydantic import BaseModel
 
 from channels.email.config import EmailAccount
 from daemon.agent.spec.registry import AgentRegistry
-from daemon.app.config import Config, find_muted_sections, list_accounts, load_config
+from daemon.app.config import (
+    Config,
+    find_muted_sections,
+    list_accounts,
+    load_config,
+    make_redactor,
+)
 from daemon.app.runtime_config import build_choice
 from daemon.core.clock import system_clock
 from daemon.core.errors import ConfigError
@@ -80,6 +86,7 @@ def _gather(paths: Paths, stack: AsyncExitStack) -> DoctorInput:
             for one in list_accounts(config)
         ],
         muted=find_muted_sections(config),
+        redact=make_redactor(paths, config).redact_text,
     )
 
 

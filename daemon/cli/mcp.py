@@ -8,15 +8,16 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from daemon.cli.parsing import TERMINAL, Actions
 from daemon.client.http import find_running_daemon
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
 from daemon.settings.paths import Paths
+from daemon.settings.secrets import SECRET_NAME
 
 if TYPE_CHECKING:
-    from daemon.app.config import Loaded
+    from daemon.app.config import Config, Loaded
     from daemon.tools.mcp.config import McpConfig
     from daemon.tools.mcp.trial import Trial
     from daemon.tools.shell.sandbox import Sandbox
@@ -130,9 +131,14 @@ async def _add(args: argparse.Namespace, paths: Paths) -> int:
     loaded = load_home_config(paths)
     if not NAME.fullmatch(args.name):
         raise UsageError(f"{args.name!r} cannot be the name of a server: letters, digits, '-', '_'")
+    if args.name in loaded.config.mcp:
+        raise UsageError(
+            f"there is [mcp.{args.name}] already: edit it in {paths.config}, or first"
+            f" `aidaemon mcp remove {args.name}`"
+        )
     if bool(args.url) == bool(args.command):
         raise UsageError("expected either a command after --, or --url URL")
-    place = paths.packages / args.name
+    place, env = paths.packages / args.name, dict(map(_split_variable, args.env))
     settings: dict[str, object] = {"url": args.url} if args.url else {}
     sandbox = await _open_sandbox(paths, loaded)
     words: Sequence[str] = ()
@@ -142,30 +148,28 @@ async def _add(args: argparse.Namespace, paths: Paths) -> int:
             print(f"installing {command.package} ...", file=sys.stderr)
         words = await install(command, place, sandbox)
         settings = {"command": words[0], "args": list(words[1:])}
-        settings |= (
-            {"paths": found} if (found := _choose_paths(command.args, ask=not args.yes)) else {}
-        )
-    settings |= {"env": dict(map(_split_variable, args.env))} if args.env else {}
+        found = _choose_paths(command.args, paths.home, ask=not args.yes)
+        settings |= {"paths": found} if found else {}
+    settings |= {"env": env} if env else {}
     settings |= {"network": True} if args.network else {}
     settings |= {"domains": args.domain} if args.domain else {}
     try:
-        return await _keep(args.name, settings, loaded, paths, sandbox)
+        return await _keep(args.name, settings, paths, sandbox)
     finally:
         kept = load_home_config(paths).config.mcp.get(args.name)
         now = (kept.command, *kept.args) if kept else ()
         await asyncio.to_thread(remove_others, now, place)
 
 
-async def _keep(
-    name: str, settings: dict[str, object], loaded: "Loaded", paths: Paths, sandbox: "Sandbox"
-) -> int:
+async def _keep(name: str, settings: dict[str, object], paths: Paths, sandbox: "Sandbox") -> int:
     from daemon.app.config import make_parser  # lazy: brings the whole daemon
     from daemon.settings.edit import ConfigEditor  # lazy: tomlkit, 20 ms
 
     editor = ConfigEditor(paths.config, make_parser(paths))
     plan = editor.plan(f"mcp.{name}", settings)
-    config: McpConfig = plan.loaded.config.mcp[name]  # type: ignore[missing-attribute]
-    trial = await _try(name, config, loaded, paths, sandbox)
+    changed = cast("Config", plan.loaded.config)
+    config = changed.mcp[name]
+    trial = await _try(name, config, changed, paths, sandbox)
     if not _show(name, config, trial):
         print("Nothing was written to the config.", file=sys.stderr)
         return 1
@@ -181,7 +185,9 @@ async def _test(args: argparse.Namespace, paths: Paths) -> int:
     loaded = load_home_config(paths)
     config = _find(args.name, loaded)
     sandbox = await _open_sandbox(paths, loaded)
-    trial = await _try(args.name, config, loaded, paths, sandbox)
+    if changed := await _find_change(args.name, config, paths):
+        raise AidaemonError(changed)
+    trial = await _try(args.name, config, loaded.config, paths, sandbox)
     return 0 if _show(args.name, config, trial) else 1
 
 
@@ -195,10 +201,30 @@ async def _remove(args: argparse.Namespace, paths: Paths) -> int:
     editor.write(editor.plan(f"mcp.{args.name}", None))
     await _apply(paths)
     await asyncio.to_thread(shutil.rmtree, paths.packages / args.name, ignore_errors=True)
+    await _forget(args.name, paths)
     print(f"[mcp.{args.name}] is taken out of {paths.config}.")
     if (data := paths.home / "mcp" / args.name).is_dir() and any(data.iterdir()):
         print(f"What it kept stays in {data}.")
     return 0
+
+
+async def _forget(name: str, paths: Paths) -> None:
+    """What was approved of it: another of that name is met anew."""
+    from daemon.store.lock import is_locked, lock_home  # lazy: brings the whole daemon
+    from daemon.store.sqlite import SqliteStore  # lazy: with it
+
+    if client := find_running_daemon(paths):
+        await client.send(TERMINAL, f"/mcp forget {name}", stream=False)
+    elif paths.journal.exists() and not is_locked(paths.home):
+        with lock_home(paths.home):
+            async with aclosing(await SqliteStore.open(paths.journal)) as store:
+                await store.write(lambda tx: tx.remove_pins(name))
+
+
+async def _find_change(name: str, config: "McpConfig", paths: Paths) -> str:
+    from daemon.ops.server_checks import find_change  # lazy: brings the whole daemon
+
+    return await asyncio.to_thread(find_change, name, config, paths.journal)
 
 
 def _find(name: str, loaded: "Loaded") -> "McpConfig":
@@ -208,11 +234,13 @@ def _find(name: str, loaded: "Loaded") -> "McpConfig":
     raise UsageError(f"there is no MCP server {name}; configured: {names}")
 
 
-def _choose_paths(words: Sequence[str], *, ask: bool) -> list[str]:
+def _choose_paths(words: Sequence[str], home: Path, *, ask: bool) -> list[str]:
     """Files and folders among its arguments that it may read and write, after a yes."""
     named = {word.partition("=")[2] or word for word in words}
-    places = [Path(word).expanduser() for word in sorted(named) if word[:1] in "/~."]
+    places = [Path(word).expanduser() for word in sorted(named) if word and word[0] in "/~."]
     found = [str(place.resolve()) for place in places if place.exists()]
+    if wide := [place for place in found if home.resolve().is_relative_to(place)]:
+        raise UsageError(f"{wide[0]} holds all that the daemon keeps ({home}): name what it needs")
     if found and ask and not _confirm(f"May it read and write {', '.join(found)}?"):
         raise UsageError("nothing was added: without them, leave them out of its arguments")
     return found
@@ -222,6 +250,11 @@ def _split_variable(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not (name and sign):
         raise UsageError(f"--env: found {text!r}, expected NAME=VALUE")
+    if SECRET_NAME.search(name) and not value.startswith("secret:"):
+        raise UsageError(
+            f"--env {name}: others on this machine see a command line. Keep the value first,"
+            f" `aidaemon secret set {name}`, then: --env {name}=secret:{name}"
+        )
     return name, value
 
 
@@ -243,13 +276,13 @@ async def _open_sandbox(paths: Paths, loaded: "Loaded") -> "Sandbox":
 
 
 async def _try(
-    name: str, config: "McpConfig", loaded: "Loaded", paths: Paths, sandbox: "Sandbox"
+    name: str, config: "McpConfig", whole: "Config", paths: Paths, sandbox: "Sandbox"
 ) -> "Trial":
     from daemon.app.config import make_redactor  # lazy: brings the whole daemon
     from daemon.tools.mcp.servers import load_client  # lazy: the package mcp, 0.8 s
     from daemon.tools.mcp.trial import try_server  # lazy: with it
 
-    redact = make_redactor(paths, loaded.config).redact_text
+    redact = make_redactor(paths, whole).redact_text
     print(f"starting {name} ...", file=sys.stderr)
     folder = paths.home / "mcp" / name
     return await try_server(name, config, sandbox, folder, load_client(), redact)

@@ -30,6 +30,7 @@ from daemon.commands.registry import (
     ASKS_TO_START,
     CommandCall,
     CommandRunner,
+    drop_argument,
     fence_argument,
     parse_command,
 )
@@ -136,7 +137,7 @@ class LocalClient(JournalReader, DaemonClient):
                 return SendResult(steered=receipt.joined_turn)
             return SendResult(turn=receipt.row.turn)
         name, argument = command
-        argument = fence_argument(name, argument, data)
+        argument = fence_argument(name, drop_argument(argument, receipt.row), data)
         if receipt.duplicate:
             return SendResult(command=name, reply=await self.commands.earlier_reply(receipt.row))
         call = CommandCall(await self._find_session(session), by.name, name, argument, by.role)

@@ -230,6 +230,12 @@ def parse_command(text: str) -> tuple[str, str] | None:
     return (match[1].lower(), (match[2] or "").strip()) if match else None
 
 
+def drop_argument(argument: str, row: InboxRow) -> str:
+    """Without it where the journal kept the word of the command only: a secret was asked for."""
+    kept = parse_command(row.body)
+    return argument if kept is None or kept[1] else ""
+
+
 def fence_argument(name: str, argument: str, data: Sequence[str]) -> str:
     """Where a model is to read the argument, the parts in it that are another's are marked."""
     return fence_quoted(argument, data) if name in FREE_TEXT else argument

@@ -413,7 +413,8 @@ class Turn:
             case ApprovalAnswered(call_id=name):
                 asked = self.call(name) if name[0].isdigit() else self.questions[name]
                 asked.answered = event
-                if isinstance(asked, CallState) and asked.call.name == ASK_TOOL:
+                is_word = isinstance(asked, CallState) and asked.call.name == ASK_TOOL
+                if is_word and event.answer is not Answer.DENY:  # who skips it says nothing
                     self.assumes = event.answer is Answer.EXPIRED
             case BudgetExtended():
                 self.max_iterations = event.max_iterations

@@ -26,6 +26,7 @@ from daemon.commands.registry import (
     COMMANDS,
     CommandCall,
     CommandRunner,
+    drop_argument,
     fence_argument,
     parse_command,
 )
@@ -288,6 +289,7 @@ class ChannelHost:
         if receipt.duplicate:
             await self.commands.settle_interrupted(row.id)
             return await self.commands.earlier_reply(row) if shown else ""
+        argument = drop_argument(argument, row)
         argument = self.redactor.redact_text(fence_argument(name, argument, inbound.data))
         command = CommandCall(session, person.name, name, argument, person.role)
         task = self._background.start(

@@ -86,6 +86,7 @@ class DoctorInput:
     servers: Mapping[str, McpConfig] = field(default_factory=dict)
     channels: Sequence[ChannelAccount] = ()
     muted: Sequence[str] = ()
+    redact: Callable[[str], str] = str
 
 
 async def run_checks(given: DoctorInput) -> list[Finding]:
@@ -97,7 +98,8 @@ async def run_checks(given: DoctorInput) -> list[Finding]:
     checks.append(_check_recall(given.embedder, given.models))
     checks.append(_check_voice(given.transcriber))
     checks.append(await _check_sandbox(given.workspace))
-    checks += await check_servers(given.servers, given.home, given.workspace, checks[-1].found)
+    where = given.home, given.workspace, checks[-1].found
+    checks += await check_servers(given.servers, *where, given.redact)
     checks.append(await _check_layers(given))
     if given.provider is not None:
         checks += await check_provider(given.provider, given.models, given.routes)

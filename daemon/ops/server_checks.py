@@ -3,20 +3,28 @@
 import asyncio
 import importlib.util
 import shutil
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from daemon.core.errors import AidaemonError
 from daemon.ops.model_checks import Finding
+from daemon.tools.mcp.address import pin_command
 from daemon.tools.mcp.config import McpConfig
+from daemon.tools.mcp.pins import PINS, compare_program
 from daemon.tools.shell.sandbox import DESCRIPTIONS, Sandbox
 
 AT_ONCE = 4
 
 
 async def check_servers(
-    servers: Mapping[str, McpConfig], home: Path, workspace: Path, sandbox: str
+    servers: Mapping[str, McpConfig],
+    home: Path,
+    workspace: Path,
+    sandbox: str,
+    redact: Callable[[str], str],
 ) -> list[Finding]:
     """Each is started and ended again, but one that runs without a sandbox. `sandbox`: what was
     found of it.
@@ -28,6 +36,10 @@ async def check_servers(
         return [Finding("mcp", "fail", found, "pip install 'aidaemon[mcp]'")]
     known = {name: _check_config(name, config, sandbox) for name, config in servers.items()}
     places = workspace, home / "quarantine", home / "layers"
+    journal = home / "journal.db"
+    for name, config in servers.items():
+        if not known[name] and (why := await asyncio.to_thread(find_change, name, config, journal)):
+            known[name] = Finding(f"mcp {name}", "fail", why, f"/mcp {name} shows the change")
     fence = None if all(known.values()) else await Sandbox.open(*places)
     few = asyncio.Semaphore(AT_ONCE)
 
@@ -36,9 +48,22 @@ async def check_servers(
             assert found
             return found
         async with few:
-            return await _try(name, config, fence, home / "mcp" / name)
+            return await _try(name, config, fence, home / "mcp" / name, redact)
 
     return await asyncio.gather(*(check(name, config) for name, config in servers.items()))
+
+
+def find_change(name: str, config: McpConfig, journal: Path) -> str:
+    """Why it is not to be started: its program is not the one that was approved; or ""."""
+    try:
+        with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as db:
+            rows = db.execute("SELECT pins FROM mcp_pins WHERE server = ?", (name,)).fetchall()
+    except sqlite3.Error:
+        return ""  # none was met yet, or the journal is looked at elsewhere
+    known = PINS.validate_json(rows[0][0]) if rows and config.command else None
+    if known is None or compare_program(known, pin_command(config), "") is None:
+        return ""
+    return "its program has changed since it was approved, so it is not started"
 
 
 def _check_config(name: str, config: McpConfig, sandbox: str) -> Finding | None:
@@ -62,7 +87,9 @@ def _check_config(name: str, config: McpConfig, sandbox: str) -> Finding | None:
     return None
 
 
-async def _try(name: str, config: McpConfig, sandbox: Sandbox, folder: Path) -> Finding:
+async def _try(
+    name: str, config: McpConfig, sandbox: Sandbox, folder: Path, redact: Callable[[str], str]
+) -> Finding:
     from daemon.tools.mcp.servers import load_client  # lazy: the package mcp, 0.8 s
     from daemon.tools.mcp.trial import try_server  # lazy: with it
 
@@ -70,7 +97,7 @@ async def _try(name: str, config: McpConfig, sandbox: Sandbox, folder: Path) -> 
     if config.domains:
         network = f"with the network to {', '.join(config.domains)} only"
     try:
-        trial = await try_server(name, config, sandbox, folder, load_client())
+        trial = await try_server(name, config, sandbox, folder, load_client(), redact)
     except AidaemonError as error:
         return Finding(f"mcp {name}", "fail", str(error), f"see [mcp.{name}]")
     if trial.problem:

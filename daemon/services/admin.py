@@ -34,16 +34,19 @@ async def answer_mcp(
     daemon.
     """
     words = text.split()
-    verb = words.pop(0) if words and words[0] in ("list", "whole", "approve") else ""
+    verb = words.pop(0) if words and words[0] in ("list", "whole", "approve", "forget") else ""
     if not words:
-        if verb in ("approve", "whole"):
+        if verb in ("approve", "whole", "forget"):
             return MCP_USAGE
         down = servers.problems() if servers else {}
         words = servers.list_last_words() if servers else {}
         problems = {name: f"{why}{words.get(name, '')}" for name, why in down.items()}
         return render_overview(names, await pins.all(), problems)
     server, *rest = words
-    if server not in names:
+    if verb == "forget" and server not in names:
+        await pins.forget(server)
+        return f"{server} is met anew if it comes back."
+    if server not in names or verb == "forget":
         return (
             f"There is no MCP server {server}; configured: {', '.join(names) or 'none'}."
             f" {MCP_USAGE}"

@@ -4,7 +4,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 from pydantic import TypeAdapter
 
@@ -60,6 +60,7 @@ class ApprovalService:
     new_id: NewId
     secrets: SecretStore
     asks_always: bool = False
+    keeping: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
 
     async def keep_secret(self, turn: str, call_id: str, value: str, by: Person) -> bool:
         """Keep what a question asks for, for the host that it names, and answer it so (H2); False
@@ -81,8 +82,12 @@ class ApprovalService:
         if row is None or asked is None or row.tool != SECRET_TOOL:
             return False
         name, host = asked.secret
-        await asyncio.to_thread(self.secrets.keep_for, name, value, host)
-        return bool(await self.answer(*ref_of(row), Answer.ONCE, by))
+        async with self.keeping:  # of two at once, the second finds it answered
+            former = await asyncio.to_thread(self.secrets.keep_for, name, value, host)
+            if await self.answer(*ref_of(row), Answer.ONCE, by):
+                return True
+            await asyncio.to_thread(self.secrets.restore, name, former, host)
+        return False
 
     async def answer(
         self,
@@ -111,6 +116,7 @@ class ApprovalService:
                 return None, False
             self._check_kind(row, answer, reason)
             _check_person(tx, row, answer, by)
+            said = "" if row.tool == SECRET_TOOL else reason  # who says no may say it there
             _check_bounds(row, answer, bounds)
             where = _grant_scope(tx, row.session, answer)
             grant = grant_from_answer(
@@ -118,7 +124,7 @@ class ApprovalService:
             )
             if row.tool == PLAN_TOOL:
                 grant = None  # it is for its turn, however it is approved
-            answered = tx.answer_approval(turn, call_id, answer, by.name, reason, now)
+            answered = tx.answer_approval(turn, call_id, answer, by.name, said, now)
             if answered and grant:
                 for old in tx.list_grants(ALL_SESSIONS):
                     if not is_active(old, now):

@@ -2,6 +2,7 @@
 (K1, K2).
 """
 
+import re
 from contextlib import nullcontext
 from dataclasses import field, replace
 
@@ -9,7 +10,7 @@ from daemon.agent.system_questions import parse_system_question
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.events import Answer
-from daemon.core.ids import NewId
+from daemon.core.ids import CODE, NewId
 from daemon.core.messages import drop_lone_surrogates
 from daemon.core.quoted import find_quoted
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
@@ -23,6 +24,7 @@ from daemon.store.tables.people import IntakeRow
 
 OWNER = "owner"
 COMMAND_STATE, SHOWN_CHARS = "ordered", 200
+SHORT_ARGUMENT = re.compile(rf"\d{{1,2}}|all|{CODE.pattern}")  # which question is meant
 NOT_KEPT = "[not kept: a secret was asked for]"
 NOT_READ = (
     "I did not read or keep what you wrote: while I ask for a secret, it might be that. If it was,"
@@ -149,20 +151,9 @@ def _write(
             inbound.session, inbound.channel, inbound.chat, reached, row.received_at
         )
         tx.put_session(session)
-    question = (
-        None
-        if row.state == COMMAND_STATE
-        or session.label is Label.UNTRUSTED
-        or row.body.startswith(PLAN_WORD)
-        else _find_open_question(tx, row)
-    )
+    question = None if session.label is Label.UNTRUSTED else _find_open_question(tx, row)
     if question and question.tool == SECRET_TOOL:
-        row = replace(row, body=NOT_KEPT, quoted=(), steers="", state=f"answered:{question.turn}")
-        kept = tx.accept_input(row)
-        if kept.id == row.id:
-            at = row.session, question.turn, "notice"
-            tx.post_to_session(*at, NOT_READ, row.received_at)
-        return session, kept, None
+        return session, _accept_unread(tx, row, question), None
     answer, said = (Answer.DENY, row.body) if question is None else _read_answer(question, row.body)
     if question:
         how = "typed" if answer is Answer.TEXT else "answered"
@@ -176,6 +167,20 @@ def _write(
         )
         return session, kept, tx.get_session(question.session)
     return session, kept, None
+
+
+def _accept_unread(tx: Tx, row: InboxRow, secret: ApprovalRow) -> InboxRow:
+    """Nothing of it is kept but the word of a command, and no file is fetched."""
+    if row.state == COMMAND_STATE:
+        word, _, argument = row.body.partition(" ")
+        is_known = not argument or SHORT_ARGUMENT.fullmatch(argument.strip())
+        return tx.accept_input(row if is_known else replace(row, body=word))
+    state = f"answered:{secret.turn}"
+    unread = replace(row, body=NOT_KEPT, quoted=(), attachments="", steers="", state=state)
+    kept = tx.accept_input(unread)
+    if kept.id == row.id:
+        tx.post_to_session(row.session, secret.turn, "notice", NOT_READ, row.received_at)
+    return kept
 
 
 def _read_answer(question: ApprovalRow, said: str) -> tuple[Answer, str]:
@@ -198,20 +203,26 @@ def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
     What is asked here because of something from outside is no part of the conversation: it waits
     for a yes or no that is meant for it, and the owner goes on talking meanwhile. Nor do those
     who may not give orders answer anything, nor does text that was pasted, but to `ask_user`. While
-    a secret is asked for, whatever is typed is about that (H2).
+    a secret is asked for in this chat, whatever its owner sends may be that (H2).
     """
-    if row.label is Label.UNTRUSTED or row.attachments:
+    for asked in tx.list_asked_in(row.session, row.received_at):
+        begun = tx.get_turn_input(asked.turn) if asked.tool == SECRET_TOOL else None
+        if begun and (row.role == OWNER or row.sender == begun.sender):
+            return asked
+    is_answer = row.state != COMMAND_STATE and not row.body.startswith(PLAN_WORD)
+    if not is_answer or row.label is Label.UNTRUSTED or row.attachments:
         return None
-    latest_first = reversed(tx.list_pending(row.session))
-    for asked in sorted(latest_first, key=lambda one: one.tool != SECRET_TOOL):
+    for asked in reversed(tx.list_pending(row.session)):
         begun, own = tx.get_turn_input(asked.turn), tx.get_session(asked.session)
         from_outside = own is None or own.label is Label.UNTRUSTED
+        # an owner has a name in each channel, and what they set up for later asks in one of them
+        owners = asked.tool == ASK_TOOL and begun and begun.role == row.role == OWNER
         if (
             asked.expires > row.received_at
             and begun
             and not from_outside
-            and row.sender in (begun.sender, OWNER)
-            and (asked.tool in (ASK_TOOL, SECRET_TOOL) or not row.quoted)
+            and (row.sender in (begun.sender, OWNER) or owners)
+            and (asked.tool == ASK_TOOL or not row.quoted)
         ):
             return asked
     return None

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from daemon.agent.budgets import Budgets
 from daemon.agent.context.history import CHARS_PER_TOKEN, History
@@ -14,7 +14,8 @@ from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus, Quarantined
 from daemon.core.rows import InboxRow, SessionRow
-from daemon.core.trust import Label
+from daemon.core.trust import Label, Stop
+from daemon.core.turn import Turn
 from daemon.sessions.brakes import Places
 from daemon.sessions.turn_setup import TurnPreparer
 from daemon.sessions.worker import PROCESS, FetchFiles, SessionWorker
@@ -95,6 +96,15 @@ class SessionManager:
         self.owned_turns.add(row.turn)
         worker.push(row)
         self._wake(worker)
+
+    async def deliver_typed(self, turn: Turn, rows: Sequence[InboxRow]) -> None:
+        """Answers that their turn did not take in are messages now, on disk already, but after a
+        stop.
+        """
+        left = turn.ended is not None and turn.ended.reason is not Stop.CANCELLED
+        for row in (one for one in rows if left and not one.steers):
+            if session := await self.store.read(lambda tx, row=row: tx.get_session(row.session)):
+                self.deliver(session, replace(row, state="new"))
 
     async def deliver_child(self, turn_id: str) -> None:
         """Start a sub-agent, or deliver its report, unless that has happened."""

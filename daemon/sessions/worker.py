@@ -404,9 +404,8 @@ class SessionWorker:
         for child in turn.children.values():
             if child.returned is None:
                 await self.manager.deliver_child(child.spawned.child)
-        parked = self.parked_steers.setdefault(turn_id, [])
+        parked, first = self.parked_steers.setdefault(turn_id, []), turn.events[0].event
         parked += [row for row in typed if row not in parked]
-        first = turn.events[0].event
         await self._run(turn, first.sender if isinstance(first, UserSaid) else "")
 
     def _answer_event(self, row: ApprovalRow) -> ApprovalAnswered | None:
@@ -462,10 +461,11 @@ class SessionWorker:
         if not in_loop and not is_cleared(turn.events[0].at, self.session):
             self.history.add(turn)
         manager.budgets.close(turn)
-        left = filter(lambda row: row.steers, reversed(control.steers))
-        self.inputs.extendleft(replace(row, steers="") for row in left)
-        control.steers.clear()
+        left, control.steers = control.steers, deque()
         self._forget_turn(turn.id)
+        if left:
+            self.inputs.extendleft(replace(row, steers="") for row in reversed(left) if row.steers)
+            await manager.deliver_typed(turn, left)
         manager.live.publish(turn.id, TurnFinished(turn))
         for tell in manager.live.end_listeners:
             tell()

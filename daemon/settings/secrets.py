@@ -154,25 +154,35 @@ class SecretStore:
             )
 
     def is_kept_for(self, name: str, host: str) -> bool:
-        """There is one of this name, and it may be sent to this host. Raises ConfigError."""
+        """There is one of this name, for this host alone. Raises ConfigError."""
         entry = self.list_entries().get(name)
-        return entry is not None and check_host(host) in entry.hosts
+        return entry is not None and entry.hosts == (check_host(host),)
 
     def check_free(self, name: str, host: str) -> None:
         """Raises UsageError where the secret of this name is for others: who asks for it for one
         host must not get it for another.
         """
         entry = self.list_entries().get(name)
-        if entry and check_host(host) not in entry.hosts:
+        if entry and entry.hosts != (check_host(host),):
             raise UsageError(f"the secret {name!r} is kept for something else; use another name")
 
-    def keep_for(self, name: str, value: str, host: str) -> None:
-        """Keep this value, a new one perhaps, for this host. Raises UsageError, ConfigError."""
+    def keep_for(self, name: str, value: str, host: str) -> str | None:
+        """Keep this value, a new one perhaps, for this host; the former one, None for none. Raises
+        UsageError, ConfigError.
+        """
         self.check_value(name, value)
         self.check_free(name, host)
         entry = self.list_entries().get(name)
-        hosts, keyring = (entry.hosts, entry.keyring) if entry else ((host,), False)
-        self.put(name, value, hosts, keyring=keyring)
+        former = self.read_values()[name] if entry else None
+        self.put(name, value, (host,), keyring=bool(entry and entry.keyring))
+        return former
+
+    def restore(self, name: str, former: str | None, host: str) -> None:
+        """As it was before `keep_for`. Raises ConfigError."""
+        if former is None:
+            self.delete(name)
+        else:
+            self.keep_for(name, former, host)
 
     def delete(self, name: str) -> bool:
         """Forget it; False when there is no such secret. Raises ConfigError."""
@@ -308,6 +318,10 @@ class ActiveSecrets:
 
     def __post_init__(self) -> None:
         self._path = str(self.secrets.path)
+
+    def add(self, names: Mapping[str, str]) -> None:
+        """Of a config that was read again."""
+        self.names = {**self.names, **names}
 
     def __call__(self) -> Mapping[str, str]:
         """The same mapping as long as nothing changed."""

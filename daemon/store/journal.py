@@ -116,6 +116,7 @@ VOID_APPROVALS = """UPDATE approvals SET state = 'void' WHERE turn = ? AND state
     'waiting', 'answered')"""
 RELEASE_STEERING = f"""UPDATE inbox SET steers = '' WHERE {OPEN} AND state = 'new' AND session = ?
     AND steers = ?"""
+SETTLE_TYPED = "UPDATE inbox SET state = ?, steers = '' WHERE state = ?"
 FINISH_CHILD = "UPDATE children SET done = 1 WHERE turn = ?"
 
 
@@ -310,6 +311,9 @@ class Tx(Posting, PeopleTables, ScheduleTables):
         self._run("DELETE FROM cancels WHERE turn = ?", turn_id)
         self._run(VOID_APPROVALS, turn_id)
         self._run(RELEASE_STEERING, session, turn_id)
+        # an answer that the turn has not taken in is a message of its own, but after a stop
+        left = f"answered:{turn_id}" if reason is Stop.CANCELLED else "new"
+        self._run(SETTLE_TYPED, left, f"typed:{turn_id}")
         why = f"its parent has ended: {reason.value if reason else 'quarantined'}"
         for child in self.list_children(turn_id):
             if not child.done and (reason in (Stop.CANCELLED, None) or not child.report):

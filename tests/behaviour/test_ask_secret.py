@@ -1,5 +1,6 @@
 """`ask_secret`: the owner enters a secret where nobody reads along; no model, chat or journal has it (H2)."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from daemon.settings.secrets import SecretStore
 from daemon.tools.base import ToolOutput
 from daemon.tools.signature import bind, tool
 from tests.behaviour.test_ask_user import asked, told
-from tests.fakes.house import Living, living
+from tests.fakes.house import SESSION, Living, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, calls, says
 
 VALUE = "hunter2-and-more"
@@ -96,6 +97,45 @@ async def test_what_is_typed_in_the_chat_meanwhile_is_neither_kept_nor_an_answer
     assert list(written(tmp_path)) == []
 
 
+async def test_nothing_else_that_the_owner_sends_there_meanwhile_is_kept(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """A file with the words beside it, another of their names, a command with words behind it."""
+    model.script(wants(), says("without it"))
+    async with living(tmp_path, model) as it:
+        turn = await it.say("order milk")
+        await asked(it, turn)
+        file = await it.house.client.upload("key.txt", VALUE.encode())
+        sent = await it.house.client.send(SESSION, f"the key is {VALUE}", files=(file,))
+        assert sent.steered == turn
+        other = Person("telegram:77", Role.OWNER)
+        assert (await it.house.client.send(SESSION, VALUE, by=other)).steered == turn
+        for command in (f"/plan buy with {VALUE}", f"/approve {VALUE}", f"/nonsense {VALUE}"):
+            assert VALUE not in await it.command(command)
+        await it.command(f"/deny the password is {VALUE}")
+        assert (await it.settled(turn)).reply == "without it"
+    assert all(VALUE not in one.raw.decode() for one in model.requests) and model.count == 2
+    kept = [file.name for file in written(tmp_path) if "files" not in file.parts]
+    assert kept == []  # but the upload itself, which nobody fetched
+
+
+async def test_what_was_kept_before_stays_where_the_question_was_denied_meanwhile(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.script(wants(), says("ok"))
+    async with living(tmp_path, model) as it:
+        store_of(it).put("shop", "old-value-1", ("shop.example",))
+        turn = await it.say("order milk")
+        call = await asked(it, turn)
+        keeping = [it.house.client.keep_secret(turn, call, f"{VALUE}{n}", OWNER) for n in range(5)]
+        denying = it.house.client.answer_approval(turn, call, Answer.DENY)
+        *kept, denied = await asyncio.gather(*keeping, denying)
+        await it.settled(turn)
+        value = store_of(it).list_entries()["shop"].value
+    assert sum(kept) + denied == 1
+    assert (value == "old-value-1") == denied
+
+
 async def test_a_turn_that_read_text_from_outside_asks_for_no_secret(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
@@ -114,14 +154,16 @@ async def test_a_turn_that_read_text_from_outside_asks_for_no_secret(
 async def test_a_secret_for_one_host_is_never_asked_for_another(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
-    model.script(wants("github", "evil.example"), wants("telegram", "evil.example"), says("no"))
+    wanted = [wants(one, "evil.example") for one in ("github", "telegram", "both")]
+    model.script(*wanted, says("no"))
     async with living(tmp_path, model) as it:
+        store_of(it).put("both", VALUE, ("evil.example", "good.example"))
         store_of(it).put("github", VALUE, ("api.github.com",))
         store_of(it).put("telegram", "123:token", ())
         await it.ask("log in")
         assert store_of(it).list_entries()["github"].hosts == ("api.github.com",)
     results = [one["content"] for one in told(model) if one["role"] == "tool"]
-    assert all("kept for something else" in one for one in results) and len(results) == 2
+    assert all("kept for something else" in one for one in results) and len(results) == 3
 
 
 async def test_a_newer_value_replaces_the_one_kept_for_the_host(
@@ -129,12 +171,12 @@ async def test_a_newer_value_replaces_the_one_kept_for_the_host(
 ) -> None:
     model.script(wants(), says("ok"))
     async with living(tmp_path, model) as it:
-        store_of(it).put("shop", "old-value-1", ("shop.example", "two.example"))
+        store_of(it).put("shop", "old-value-1", ("shop.example",))
         turn = await it.say("order milk")
         await it.house.client.keep_secret(turn, await asked(it, turn), VALUE, OWNER)
         await it.settled(turn)
         entry = store_of(it).list_entries()["shop"]
-    assert (entry.value, entry.hosts) == (VALUE, ("shop.example", "two.example"))
+    assert (entry.value, entry.hosts) == (VALUE, ("shop.example",))
 
 
 async def test_only_the_owner_gives_a_secret_and_only_a_sound_one(

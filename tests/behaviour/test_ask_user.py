@@ -182,6 +182,66 @@ async def test_a_later_answer_ends_what_was_only_assumed(
     assert done == ["red"]
 
 
+async def test_who_skips_the_next_question_has_not_said_yes(
+    tmp_path: Path, model: FakeOpenAI, clock: Callable[[timedelta], None]
+) -> None:
+    done: list[str] = []
+    model.script(
+        asks("Which?", "red", "blue", default="red"), asks("Sure?"),
+        calls(("paint", {"colour": "red"})), says("ok"),
+    )  # fmt: skip
+    async with living(tmp_path / "home", model, parts=tools(done)) as it:
+        turn = await it.say("paint the fence")
+        await asked(it, turn)
+        clock(timedelta(minutes=6))
+        await asked(it, turn, 2)
+        await it.command("/deny")
+        await asked(it, turn, 3)
+        await it.command("/deny")
+        await it.settled(turn)
+    assert done == []
+
+
+async def test_thousands_of_digits_are_an_answer_like_any_other(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.script(asks("How many?", "one", "two"), says("many"))
+    async with living(tmp_path, model) as it:
+        turn = await it.say("count")
+        await asked(it, turn)
+        assert await it.say("7" * 5000) == turn
+        assert (await it.settled(turn)).reply == "many"
+
+
+async def test_an_answer_that_its_turn_never_took_in_is_a_message_of_its_own(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """Here the turn ends for want of budget before it sees it. A stop takes it along."""
+    model.script(asks("Which?"), asks("Which?"), says("about green"))
+    async with living(tmp_path, model) as it:
+        stopped = await it.say("paint")
+        await asked(it, stopped)
+        it.house.sessions.stopping.set()
+        await it.say("red")
+        await it.house.client.cancel_run(stopped)
+    async with living(tmp_path, model) as it:
+        await it.settled(stopped)
+        left = await it.house.store.read(lambda tx: tx.list_inputs(f"answered:{stopped}"))
+        assert [row.body for row in left] == ["red"] and model.count == 1
+        turn = await it.say("paint again")
+        await asked(it, turn)
+        await it.until(turn, "run.suspended")
+        it.house.sessions.stopping.set()
+        assert await it.say("green") == turn
+        await it.house.store.write(lambda tx: tx.quarantine(turn, it.house.clock.now(), "set aside"))
+    async with living(tmp_path, model) as it:
+        rows = await it.house.store.read(
+            lambda tx: [row for state in ("new", "taken", "done") for row in tx.list_inputs(state)]
+        )
+        [row] = [one for one in rows if one.body == "green"]
+        assert (await it.settled(row.turn)).reply == "about green"
+
+
 @pytest.mark.parametrize("typed", [False, True])
 async def test_in_a_tainted_turn_only_what_is_typed_is_the_owners_word(
     tmp_path: Path, model: FakeOpenAI, typed: bool

@@ -212,3 +212,49 @@ async def test_H2_a_secret_is_typed_unseen_after_a_yes_to_its_host(tmp_path: Pat
             files = [one for one in home.rglob("*") if one.is_file()]
             held = [one.name for one in files if value.encode() in one.read_bytes()]
             assert held == ["secrets.toml"]
+
+
+async def test_H2_half_of_a_secret_whose_question_goes_away_is_dropped(tmp_path: Path) -> None:
+    """The question of a run that is stopped elsewhere; what was typed is no message and in no history."""
+    wanted = {"name": "shop", "host": "shop.example"}
+    async with desk(tmp_path, calls(("ask_secret", wanted)), says("Hello again.")) as at:
+        async with (
+            running_daemon(tmp_path, scripted(at.model.base_url)) as daemon,
+            at.chat(columns=100) as shown,
+        ):
+            await shown.sees(PROMPT)
+            shown.types("look\r")
+            await shown.sees("Keep the secret shop", "yes or no?")
+            shown.types("y\r")
+            await shown.sees("shop (not shown):")
+            shown.types("hunter2-")
+            await daemon.post("/v1/sessions/terminal:main/stop")
+            await shown.sees("Say what you want instead")
+            screen = await shown.loses("shop (not shown):")
+            shown.types("hello\r")
+            await shown.sees("Hello again.")
+        assert "hunter" not in screen
+        assert at.model.requests[-1].last("user")["content"].endswith("hello")
+        files = [one for one in tmp_path.rglob("*") if one.is_file()]
+        assert [one.name for one in files if b"hunter2" in one.read_bytes()] == []
+
+
+async def test_H2_a_secret_that_another_chat_asks_for_is_asked_for_at_the_terminal(
+    tmp_path: Path,
+) -> None:
+    wanted = {"name": "shop", "host": "shop.example"}
+    async with desk(tmp_path, calls(("ask_secret", wanted)), says("Thanks.")) as at:
+        async with (
+            running_daemon(tmp_path, scripted(at.model.base_url)) as daemon,
+            at.chat(columns=100) as shown,
+        ):
+            await shown.sees(PROMPT)
+            turn = await daemon.begin("look", "phone")
+            await shown.sees("Keep the secret shop, for shop.example alone?")
+            shown.types("y\r")
+            await shown.sees("shop (not shown):")
+            shown.types("   \r")  # nothing that can be kept: it is asked again
+            shown.types("4711\r")
+            await shown.sees("too short or too common")
+            await daemon.until(turn, "run.completed")
+        assert SecretStore(tmp_path / "secrets.toml").list_entries()["shop"].value == "4711"

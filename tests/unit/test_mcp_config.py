@@ -1,5 +1,6 @@
 """[mcp.NAME]: what may stand there, and how the server is started."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from daemon.core.errors import ConfigError
 from daemon.core.trust import Effect
 from daemon.tools.mcp.address import server_address
 from daemon.tools.mcp.config import McpConfig
+from daemon.tools.mcp.packages import InstallFailed, find_npm_program, parse_command
 from daemon.tools.mcp.tools import ProcessAddress, UrlAddress
 from daemon.tools.shell.sandbox import Sandbox
 
@@ -92,3 +94,35 @@ def test_without_a_fence_it_is_not_started_unless_its_owner_says_so(
     assert isinstance(place, ProcessAddress)
     assert place.argv == ("/bin/cat",)
     assert "OPENAI_API_KEY" not in place.env
+
+
+def test_what_an_installed_package_says_of_itself_opens_no_folder(tmp_path: Path) -> None:
+    """A wheel may bring a pyvenv.cfg of its own, an npm package a program that is another's file."""
+    private = tmp_path / "private"
+    (private / "bin").mkdir(parents=True)
+    folder = tmp_path / "mcp-packages" / "desk" / "abcd"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "pyvenv.cfg").write_text(f"home = {private / 'bin'}\n")
+    (folder / "bin" / "serve").write_text("#!/bin/sh\n")
+    (folder / "bin" / "serve").chmod(0o755)
+    config = McpConfig(command=str(folder / "bin" / "serve"))
+    sandbox = Sandbox(tmp_path / "workspace", "bubblewrap")
+    place = server_address("desk", config, sandbox, tmp_path / "mcp" / "desk")
+    assert isinstance(place, ProcessAddress)
+    assert str(folder) in place.argv and not any(str(private) in word for word in place.argv)
+
+
+@pytest.mark.parametrize("script", ["../../../../private/key", "/etc/passwd"])
+def test_a_program_of_an_npm_package_lies_in_it(tmp_path: Path, script: str) -> None:
+    place = tmp_path / "node_modules" / "thing"
+    place.mkdir(parents=True)
+    (place / "package.json").write_text(json.dumps({"name": "thing", "bin": script}))
+    command = parse_command(["npx", "-y", "thing"])
+    with pytest.raises(InstallFailed, match="not its own"):
+        find_npm_program(command, tmp_path)
+    (place / "package.json").write_text(json.dumps({"name": "thing", "bin": {"a": "a.js", "b": "b.js"}}))
+    with pytest.raises(InstallFailed, match="its programs: a, b"):
+        find_npm_program(command, tmp_path)
+    both = parse_command(["npx", "-p", "thing@1.0.0", "b", "--flag"])
+    assert find_npm_program(both, tmp_path)[1].endswith("node_modules/thing/b.js")
+    assert both.args == ("--flag",)

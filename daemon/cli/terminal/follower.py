@@ -24,9 +24,10 @@ from daemon.cli.terminal.items import (
 )
 from daemon.client.protocol import COMPLETED, ApprovalView, DaemonClient, LiveEvent, UndeliveredText
 from daemon.core.clock import Clock, system_clock
-from daemon.core.errors import ConfigError, UsageError
+from daemon.core.errors import AidaemonError
 from daemon.core.ids import new_id
 from daemon.core.trust import ASK_TOOL, SECRET_TOOL, Answer, Label, Person, Role
+from daemon.settings.redaction import is_usable
 
 TERMINAL_OWNER = Person("terminal", Role.OWNER)
 YES_OR_NO = {
@@ -40,6 +41,10 @@ ANSWERS = {
 }
 NOBODY = "nobody could be asked: this is no terminal, and neither --yes nor --deny-all was given"
 NOT_OPEN = "that question is not open any more"
+TOO_SHORT = (
+    "It is kept, but too short or too common to be taken out of what is shown: where it is printed,"
+    " the model and the journal see it."
+)
 NOBODY_ANSWERS = "nobody is here to answer"
 RAISED_ONCE = "--yes raises the budget of a run once"
 VIEW_WORDS = ("v", "view")
@@ -186,7 +191,9 @@ class RunFollower(Generic[ScreenT]):
             try:
                 if not await self.client.keep_secret(question.turn, question.meant, text):
                     await self.screen.show(StatusNote(NOT_OPEN))
-            except (UsageError, ConfigError) as error:
+                elif question.asked and not is_usable(text, question.asked.secret[:1]):
+                    await self.screen.show(StatusNote(TOO_SHORT))
+            except AidaemonError as error:
                 await self.screen.show(ErrorLine(str(error)))
                 await self.put_question()
                 return
@@ -200,6 +207,8 @@ class RunFollower(Generic[ScreenT]):
 
     async def show_first_question(self) -> None:
         """With its number, "2 of 3", where several wait together."""
+        if self.questions[0].confirmed:
+            return  # it stands above
         total = self._answered + len(self.questions)
         place = f"{self._answered + 1} of {total}" if total > 1 else ""
         await self.screen.show(replace(self.questions[0], place=place))
@@ -296,11 +305,15 @@ class RunFollower(Generic[ScreenT]):
         self._open.add(question.key)
         await self.show_question(question)
 
+    async def list_questions(self) -> list[ApprovalView]:
+        """Those that wait, of this session and of what works for it."""
+        return await self.client.list_approvals(session=self.session)
+
     async def poll_questions(self) -> None:
         """Put questions of sub-agents and loops of this session (A17, C12) whose runs are not
         followed here.
         """
-        views = await self.client.list_approvals(session=self.session)
+        views = await self.list_questions()
         gone = self._open - {(view.turn, view.call_id) for view in views}
         for turn, call_id in gone:
             if turn not in self._following:

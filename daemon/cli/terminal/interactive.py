@@ -21,9 +21,10 @@ from daemon.cli.terminal.plain import COMMAND
 from daemon.cli.terminal.screen import TerminalScreen
 from daemon.cli.terminal.status_area import UsageMeter
 from daemon.client.http import ConnectionWatch
-from daemon.client.protocol import COMPLETED, LiveEvent
+from daemon.client.protocol import COMPLETED, ApprovalView, LiveEvent
 from daemon.core.errors import AidaemonError
 from daemon.core.ids import new_id
+from daemon.core.trust import SECRET_TOOL
 
 POLL_S = 2.0
 QUIT_COMMANDS = {"/quit", "/exit"}
@@ -50,9 +51,7 @@ class InteractiveChat(RunFollower[TerminalScreen]):
     files: tuple[str, ...] = ()
     meter: UsageMeter = field(default_factory=UsageMeter)
     watch: ConnectionWatch = field(default_factory=ConnectionWatch)
-    _lines: asyncio.Queue[tuple[TypedLine | None, bool, bool]] = field(
-        default_factory=asyncio.Queue
-    )
+    _lines: asyncio.Queue[tuple[TypedLine | None, bool]] = field(default_factory=asyncio.Queue)
     _sending: str = ""
 
     async def run(self, greeting: str, leaving: str = "", notice: str = "") -> None:
@@ -128,7 +127,7 @@ class InteractiveChat(RunFollower[TerminalScreen]):
         """What the daemon did not say that it has."""
         sending = [UNANSWERED.format(self._sending)] if self._sending else []
         queued = (self._lines.get_nowait() for _ in range(self._lines.qsize()))
-        unsent = [UNSENT.format(line.text) for line, _, hidden in queued if line and not hidden]
+        unsent = [UNSENT.format(line.text) for line, _ in queued if line and not line.hidden]
         await self.screen.show(*map(ErrorLine, (*sending, *unsent)))
 
     async def _read_inputs(self) -> None:
@@ -138,21 +137,20 @@ class InteractiveChat(RunFollower[TerminalScreen]):
             if typed and typed.text.strip() in QUIT_COMMANDS:
                 self.screen.leave()
             else:
-                hidden = bool(self.questions) and self.questions[0].confirmed
-                self._lines.put_nowait((typed, bool(self.questions), hidden))
-                if typed and self.watch.is_lost and not hidden:
+                self._lines.put_nowait((typed, bool(self.questions)))
+                if typed and self.watch.is_lost and not typed.hidden:
                     text = shorten_line(typed.text, NOTE_CHARS)
                     await self.screen.show(StatusNote(f"sent once the daemon is back: {text}"))
 
     async def _work_off_lines(self) -> None:
         while True:
-            typed, saw_question, hidden = await self._lines.get()
+            typed, saw_question = await self._lines.get()
             line = typed.text if typed else ""
             if typed is None:
                 await self.client.stop_session(self.session)
                 for question in list(self.questions):
                     await self.client.cancel_run(question.turn)
-            elif hidden:  # a secret: it goes to its question, or nowhere
+            elif typed.hidden:  # a secret: it goes to its question, or nowhere
                 if self.questions and self.questions[0].confirmed:
                     await self.answer_question(self.questions[0], line)
                 else:
@@ -196,6 +194,12 @@ class InteractiveChat(RunFollower[TerminalScreen]):
         if result.steered:
             await self.screen.show(StatusNote("added to what it is working on"))
         self.start_following(result.turn or result.steered)
+
+    async def list_questions(self) -> list[ApprovalView]:
+        """And those for a secret, wherever they were asked: here nobody reads along."""
+        own = await super(InteractiveChat, self).list_questions()
+        all_open = await self.client.list_approvals()
+        return own + [one for one in all_open if one.tool == SECRET_TOOL and one not in own]
 
     async def put_question(self) -> None:
         prompt, is_hidden = "", False

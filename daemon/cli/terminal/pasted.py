@@ -9,10 +9,11 @@ MAX_REMEMBERED = 50
 
 
 class TypedLine(NamedTuple):
-    """What somebody entered; `data` are the parts that they pasted."""
+    """What somebody entered; `data` are the parts that they pasted; `hidden`: it was not shown."""
 
     text: str
     data: tuple[str, ...] = ()
+    hidden: bool = False
 
 
 def is_data(pasted: str) -> bool:

@@ -330,7 +330,7 @@ def hide_typed(descriptor: int) -> Iterator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        termios.tcsetattr(descriptor, termios.TCSAFLUSH, before)  # half of a secret is dropped
 
 
 async def run_interruptible(

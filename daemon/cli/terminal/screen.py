@@ -280,10 +280,13 @@ class TerminalScreen:
         """The next line is an answer, unless the question is "": what stood in the input is put
         aside, so that nobody says yes with half a sentence. A `hidden` one is not shown.
         """
-        self.question, self.is_hidden = question, hidden
+        was_hidden, self.is_hidden = self.is_hidden, hidden
+        self.question = question
         if self._session is None:
             return
         buffer = self._session.default_buffer
+        if was_hidden:  # half of a secret is nobody's message
+            buffer.reset()
         if question and self._saved_input is None:
             self._saved_input = buffer.document
             buffer.reset()
@@ -371,7 +374,7 @@ class TerminalScreen:
         buffer.reset()
         self._disarm(buffer)
         if text.strip():
-            self.inputs.put_nowait(line)
+            self.inputs.put_nowait(line._replace(hidden=self.is_hidden))
 
     def _paste(self, event: KeyPressEvent) -> None:
         pasted = event.data.replace("\r\n", "\n").replace("\r", "\n")

@@ -143,3 +143,5 @@ class ApprovalTables(Table):
         return dict(self._do("SELECT server, pins FROM mcp_pins ORDER BY server").fetchall())
 
     put_pins = Run[[str, str]](PUT_PINS)
+
+    remove_pins = Run[[str]]("DELETE FROM mcp_pins WHERE server = ?")

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -54,8 +55,9 @@ def server_address(
     outside = list_variables() if config.network or config.domains else {}
     env = {**own, **outside, **more, **config.env}
     installed = find_folder(inner, folder.parent.with_name(FOLDER) / name)
-    readable = [*_readable_paths(inner), *map(Path, outside.values())]
-    readable += [installed] if installed else []
+    # what a package says of itself opens no folder of its owner's
+    program = _readable_paths(inner) if installed is None else [installed, *list_interpreter()]
+    readable = [*program, *map(Path, outside.values())]
     writable = [folder, *(Path(path).expanduser() for path in config.paths)]
     argv = sandbox.wrap_server(
         inner,
@@ -67,6 +69,12 @@ def server_address(
     )
     lock = (layer.lock,) if layer else ()
     return ProcessAddress(tuple(argv), env, str(folder), (*fds, *lock))
+
+
+def list_interpreter() -> list[Path]:
+    """Of Python, and of node where that is no program of the system's."""
+    node = shutil.which("node")
+    return [Path(sys.base_prefix), *([Path(node)] if node else [])]
 
 
 def pin_command(config: McpConfig) -> ToolPin:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.tools import sanitize_line
 
-KEPT_LINES, SHOWN_CHARS, LINE_CHARS = 40, 1000, 200
+KEPT_LINES, SHOWN_CHARS, LINE_CHARS, PROBLEM_CHARS = 40, 1000, 200, 500
 # How programs say that no name was found or no network is there: the C library, Node, Rust.
 NO_NETWORK = (
     os.strerror(errno.ENETUNREACH),
@@ -35,11 +35,16 @@ class LastWords:
 
     def explain(self, problem: str, config: McpConfig) -> str:
         """The problem, and what to change."""
+        plain = sanitize_line(self._redact(problem), PROBLEM_CHARS)
+        return f"{plain}{self.advise(problem, config)}"
+
+    def advise(self, problem: str, config: McpConfig) -> str:
+        """What to change, in our own words; "" where that cannot be told."""
         shut = bool(config.command) and config.sandbox != "off" and not config.network
         if shut and any(sign in line for line in (*self._lines, problem) for sign in NO_NETWORK):
             wanted = "a host beyond its domains" if config.domains else "the network"
-            problem += f"; it wanted {wanted}: add domains, or network = true, to its section"
-        return problem
+            return f"; it wanted {wanted}: add domains, or network = true, to its section"
+        return ""
 
     def quote(self) -> str:
         """The last lines themselves, "" for none."""

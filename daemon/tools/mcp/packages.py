@@ -18,12 +18,13 @@ from pydantic import BaseModel, ValidationError
 
 from daemon.core import value
 from daemon.core.errors import AidaemonError, UsageError
+from daemon.tools.mcp.tools import sanitize
 from daemon.tools.shell.process import run_process
 from daemon.tools.shell.sandbox import Places, Sandbox
 
 INSTALL_S, SAID_CHARS = 600.0, 2000
 FOLDER = "mcp-packages"
-NPM_PACKAGE = re.compile(r"(@[\w.~-]+/)?[\w.~-]+(@[\w.^~<>=*-]+)?")
+NPM_PACKAGE = re.compile(r"(@\w[\w.~-]*/)?\w[\w.~-]*(@[\w.^~<>=*-]+)?")
 PYTHON_PACKAGE = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?((@|[=<>~!]=?)[\w.*+!,<>=~-]+)?")
 # What says where packages, servers and certificates are found; no other variable is passed on.
 NETWORK_VARIABLES = re.compile(
@@ -66,12 +67,19 @@ def parse_command(words: Sequence[str]) -> ServerCommand:
         return _parse_runner("npm", rest, ("-p", "--package"), ("-y", "--yes"), NPM_PACKAGE)
     if runner == "uvx":
         return _parse_runner("python", rest, ("--from",), (), PYTHON_PACKAGE)
-    if runner.startswith("python") and rest[:1] == ["-m"] and rest[1:] and not find_spec(rest[1]):
-        module = rest[1]
+    module = rest[1] if rest[:1] == ["-m"] and rest[1:] else ""
+    if runner.startswith("python") and module and not _is_here(module):
         return ServerCommand("python", module.replace("_", "-"), f"-m {module}", tuple(rest[2:]))
     if shutil.which(Path(words[0]).expanduser()) is None:
         raise UsageError(f"there is no program {words[0]!r}; expected npx, uvx, or one that is")
     return ServerCommand("", "", words[0], tuple(rest))
+
+
+def _is_here(module: str) -> bool:
+    """Our own Python has it; what is above it is not imported."""
+    with suppress(ValueError):
+        return find_spec(module.partition(".")[0]) is not None
+    return False
 
 
 def _parse_runner(
@@ -118,10 +126,10 @@ async def install(command: ServerCommand, place: Path, sandbox: Sandbox) -> tupl
     try:
         if command.runner == "npm":
             await _install_npm(command, folder, sandbox)
-            found = _find_npm_program(command, folder)
+            found = find_npm_program(command, folder)
         else:
             await _install_python(command, folder, sandbox)
-            found = _find_python_program(command, folder)
+            found = find_python_program(command, folder)
     except BaseException:
         await asyncio.to_thread(_remove, folder)
         raise
@@ -199,7 +207,8 @@ async def _run(
     ran = await run_process(argv, folder, env, INSTALL_S, max_chars=SAID_CHARS)
     await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
     if ran.exit_code:
-        raise InstallFailed(f"it could not be installed; nothing was kept:\n{ran.output.strip()}")
+        said = sanitize(ran.output.strip(), SAID_CHARS)
+        raise InstallFailed(f"it could not be installed; nothing was kept:\n{said}")
 
 
 def _list_settings() -> list[Path]:
@@ -214,7 +223,7 @@ class NpmPackage(BaseModel):
     bin: str | dict[str, str] = {}
 
 
-def _find_npm_program(command: ServerCommand, folder: Path) -> tuple[str, ...]:
+def find_npm_program(command: ServerCommand, folder: Path) -> tuple[str, ...]:
     """The script that npx would run: that of the program's name, else the only one."""
     name = re.sub(r"(?<=.)@.*", "", command.package)
     place = folder / "node_modules" / name
@@ -228,10 +237,13 @@ def _find_npm_program(command: ServerCommand, folder: Path) -> tuple[str, ...]:
     if not script:
         names = ", ".join(programs) or "none"
         raise InstallFailed(f"{name} has no program {wanted!r}; its programs: {names}")
+    if not (place / script).resolve().is_relative_to(place.resolve()):
+        raise InstallFailed(f"{name} starts something that is not its own")
     return ("node", str(place / script))
 
 
-def _find_python_program(command: ServerCommand, folder: Path) -> tuple[str, ...]:
+def find_python_program(command: ServerCommand, folder: Path) -> tuple[str, ...]:
+    """The script that uvx would run, or the module."""
     if command.program.startswith("-m "):
         return (str(folder / "bin" / "python"), *command.program.split())
     name = command.program or re.split(r"[\[@=<>~!]", command.package)[0]

@@ -170,6 +170,10 @@ class PinStore:
         text = stable_json(PINS.dump_python(pins, by_alias=True))
         await self.store.write(lambda tx: tx.put_pins(server, text))
 
+    async def forget(self, server: str) -> None:
+        """It is met anew. Raises StoreUnavailable."""
+        await self.store.write(lambda tx: tx.remove_pins(server))
+
     async def all(self) -> dict[str, ServerPins]:
         """The pins of every server that was ever met."""
         rows = await self.store.read(lambda tx: tx.list_pins())

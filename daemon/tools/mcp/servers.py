@@ -112,21 +112,25 @@ class ServerManager:
         """Run exactly these from now on, in the background: what is gone or changed is ended, and
         its tools with it.
         """
-        for name, former in self.configs.items():
-            if configs.get(name) != former:
-                self._end(name)
+        ended = {
+            name: self._end(name)
+            for name, former in self.configs.items()
+            if configs.get(name) != former
+        }
         for name, config in configs.items():
             if name not in self._servers:
                 self._servers[name] = server = McpServer(name, config, self)
-                self._tasks[name] = asyncio.create_task(server.run(), name=f"mcp {name}")
+                starting = server.run(after=ended.get(name))
+                self._tasks[name] = asyncio.create_task(starting, name=f"mcp {name}")
 
-    def _end(self, name: str) -> None:
+    def _end(self, name: str) -> asyncio.Task[None]:
         del self._servers[name]
         task = self._tasks.pop(name)
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         task.cancel()
         self.registry.replace_source(f"mcp {name}", ())
+        return task
 
     async def load(self) -> Connect:
         """How to connect to a server. Raises ConfigError."""
@@ -152,6 +156,10 @@ class ServerManager:
     def problems(self) -> dict[str, str]:
         """Why a server's tools cannot be used now, by its name."""
         return {name: server.problem for name, server in self._servers.items() if server.problem}
+
+    def list_advice(self) -> dict[str, str]:
+        """What to change for those that cannot be used now, in our own words only."""
+        return {name: self._servers[name].advice for name in self.problems()}
 
     def list_last_words(self) -> dict[str, str]:
         """What those printed last that cannot be used now, for their owner."""
@@ -187,6 +195,7 @@ class McpServer:
     config: McpConfig
     manager: ServerManager
     problem: str = "not started yet"
+    advice: str = ""
     said: LastWords = field(default_factory=LastWords)
     tried: asyncio.Event = field(default_factory=asyncio.Event)
     _listing: ToolListing | None = None
@@ -197,8 +206,10 @@ class McpServer:
     _notified_at: float = -NOTIFY_EVERY_S
     _files: ServerFiles | None = None
 
-    async def run(self) -> None:
-        """Connect, again and again, until cancelled."""
+    async def run(self, after: asyncio.Task[None] | None = None) -> None:
+        """Connect, again and again, until cancelled; `after` the one that it replaces has ended."""
+        if after:
+            await asyncio.wait((after,))
         failures, clock = 0, self.manager.clock
         if self.config.is_unsandboxed and self.manager.effects:
             await self.manager.effects.distrust()
@@ -206,6 +217,7 @@ class McpServer:
             began, self.said = clock.monotonic(), LastWords(self.manager.redact)
             problem = await self._connect_once()
             self.problem = self.said.explain(problem, self.config)
+            self.advice = self.said.advise(problem, self.config)
             task = asyncio.current_task()
             if task and task.cancelling():  # a library may have swallowed it
                 raise asyncio.CancelledError
@@ -213,8 +225,7 @@ class McpServer:
                 failures = 0
             wait = RECONNECT_DELAYS[min(failures, len(RECONNECT_DELAYS) - 1)]
             failures += 1
-            problem = sanitize_line(self.problem)
-            log.warning("MCP server %s: %s; retry in %g s", self.name, problem, wait)
+            log.warning("MCP server %s: %s; retry in %g s", self.name, self.problem, wait)
             self.tried.set()
             await self.manager.sleep(wait)
 

@@ -2,22 +2,25 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
+from secrets import token_hex
 
 from daemon.core import value
 from daemon.core.errors import AidaemonError
 from daemon.core.trust import Effect
+from daemon.tools.layers.layer import OUT, Layer
 from daemon.tools.mcp.address import server_address
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.last_words import LastWords
-from daemon.tools.mcp.server_files import open_files
+from daemon.tools.mcp.server_files import reaches
 from daemon.tools.mcp.servers import Connect
 from daemon.tools.mcp.tools import (
     ServerTool,
     find_effect,
     make_tool_name,
     read_hints,
+    sanitize_line,
 )
 from daemon.tools.shell.sandbox import Sandbox
 
@@ -46,11 +49,7 @@ async def try_server(
     try:
         async with asyncio.timeout(TRIAL_S):
             network = sandbox.open_proxy(config.domains) if config.domains else nullcontext()
-            async with (
-                network as proxy,
-                open_files(name, config, sandbox, None) as files,
-            ):
-                layer = files.layer if files else None
+            async with network as proxy, _open_layer(config, sandbox) as layer:
                 address = await asyncio.to_thread(
                     server_address, name, config, sandbox, folder, proxy, layer
                 )
@@ -58,14 +57,24 @@ async def try_server(
                     listed = await session.list_tools()
     except TimeoutError:
         problem = f"it said nothing within {TRIAL_S:g} s"
-    except AidaemonError as error:
+    except (AidaemonError, OSError, ValueError, ExceptionGroup) as error:
         problem = str(error)
     else:
         if listed.tools:
-            left_out = [f"{one}: {why}" for one, why in listed.left_out.items()]
+            left_out = [
+                f"  {sanitize_line(one)}: {sanitize_line(why)}"
+                for one, why in listed.left_out.items()
+            ]
             return Trial(listed.tools, left_out)
         problem = "it has no tools"
     return Trial(problem=said.explain(problem, config) + said.quote())
+
+
+def _open_layer(config: McpConfig, sandbox: Sandbox) -> AbstractAsyncContextManager[Layer | None]:
+    """What it writes in the workspace meanwhile is dropped: nobody ordered it."""
+    if sandbox.layers is None or not reaches(config, sandbox.workspace):
+        return nullcontext()
+    return sandbox.layers.open(f"trial-{token_hex(4)}", out=f"{OUT}/trial")
 
 
 def render_tools(name: str, config: McpConfig, tools: Sequence[ServerTool]) -> list[str]:
