@@ -160,13 +160,10 @@ class PlatformClient:
         self.platform, self.proxy = platform, proxy_for(base_url)
         self._home, self._hosts = URL(base_url), hosts
         self._session: aiohttp.ClientSession | None = None
-        self._closed = False
 
     @property
     def session(self) -> aiohttp.ClientSession:
-        """Opened when first used. Raises RetryLater after `aclose`."""
-        if self._closed:
-            raise RetryLater(f"the connection to {self.platform} is closed")
+        """Opened when first used."""
         if self._session is None or self._session.closed:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
             self._session = aiohttp.ClientSession(
@@ -292,8 +289,8 @@ class PlatformClient:
                 raise Rejected(f"it cannot be kept: {error.strerror or error}") from error
 
     async def aclose(self) -> None:
-        """Close the connections, for good."""
-        self._closed, session, self._session = True, self._session, None
+        """Close the connections."""
+        session, self._session = self._session, None
         if session is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_S):

@@ -38,7 +38,7 @@ PRIVATE_TEXT = re.compile(
     r"(?i)\b(the house|house's|postman|parcel|the desk|crew|workshop|errands?|shelf|at the door|the door|HTTP door|a door|outlets?)\b"
 )
 TOKEN_BUDGETS: dict[str, int] = {
-    "channels": 64_270,
+    "channels": 64_250,
     "daemon": 1_230,
     "daemon/access": 2_310,
     "daemon/agent": 37_080,
@@ -55,10 +55,10 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/providers": 26_100,
     "daemon/recall": 9_720,
     "daemon/services": 3_420,
-    "daemon/sessions": 10_670,
+    "daemon/sessions": 10_680,
     "daemon/settings": 10_920,
     "daemon/store": 17_290,
-    "daemon/tools": 130_270,
+    "daemon/tools": 130_350,
     "daemon/triggers": 23_840,
     "memory": 14_570,
 }

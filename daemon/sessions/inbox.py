@@ -205,21 +205,23 @@ def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
     who may not give orders answer anything, nor does text that was pasted, but to `ask_user`. While
     a secret is asked for in this chat, whatever its owner sends may be that (H2).
     """
-    for asked in tx.list_asked_in(row.session, row.received_at):
+    standing = tx.list_asked_in(row.session, row.received_at)
+    for asked in standing:
         begun = tx.get_turn_input(asked.turn) if asked.tool == SECRET_TOOL else None
         if begun and (row.role == OWNER or row.sender == begun.sender):
             return asked
     is_answer = row.state != COMMAND_STATE and not row.body.startswith(PLAN_WORD)
     if not is_answer or row.label is Label.UNTRUSTED or row.attachments:
         return None
-    for asked in reversed(tx.list_pending(row.session)):
+    for asked in reversed(standing):
         begun, own = tx.get_turn_input(asked.turn), tx.get_session(asked.session)
+        is_here = own is not None and row.session in (own.id, own.root)
         from_outside = own is None or own.label is Label.UNTRUSTED
         # an owner has a name in each channel, and what they set up for later asks in one of them
         owners = asked.tool == ASK_TOOL and begun and begun.role == row.role == OWNER
         if (
-            asked.expires > row.received_at
-            and begun
+            begun
+            and is_here
             and not from_outside
             and (row.sender in (begun.sender, OWNER) or owners)
             and (asked.tool == ASK_TOOL or not row.quoted)

@@ -206,7 +206,7 @@ async def test_f2_at_the_limit_a_person_is_asked_and_yes_doubles_it(
         turn = await it.say("look at all pages")
         asked = await question(it, turn)
         assert asked == {"budget": "turn", "of": of, "used": limit, "limit": limit, "more": limit}
-        assert "Approved: extend_budget" in await it.command("/approve")
+        assert "Approved: The turn's" in await it.command("/approve")
         again = await question(it, turn, 2)
         assert again == {
             "budget": "turn",

@@ -317,7 +317,7 @@ async def test_a_person_says_yes_and_the_answer_is_delivered_e10(
             and "Dear Eva" in listed
             and "{" not in listed
         )
-        assert "review_answer" in await it.command("/approve")
+        assert "Approved: Is this answer all right?" in await it.command("/approve")
         run = await it.settled(turn)
         assert (run.stop_reason, run.reply, len(model.requests)) == ("done", "Dear Eva", 1)
 

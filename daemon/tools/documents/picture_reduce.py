@@ -12,16 +12,25 @@ import sys
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+try:
+    from pillow_heif import register_heif_opener
+except ImportError:  # installed before it was a part of the extra
+    register_heif_opener = None
+
 MEMORY_BYTES, CPU_S = 2_000_000_000, 20
 MOST_PIXELS, QUALITY = 100_000_000, 85
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "HEIF", "AVIF")
 
 
 def reduce(data: bytes, side: int) -> tuple[dict[str, object], bytes]:
     """At most `side` pixels wide and high, upright, on white; of a moving one the first."""
     Image.MAX_IMAGE_PIXELS = MOST_PIXELS
+    if register_heif_opener:
+        register_heif_opener(thumbnails=False)
+    Image.init()
+    known = [one for one in FORMATS if one in Image.OPEN]
     try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as found:
+        with Image.open(io.BytesIO(data), formats=known) as found:
             if found.width * found.height > MOST_PIXELS:
                 return {"why": f"it has {found.width} x {found.height} pixels"}, b""
             found.draft("RGB", (side, side))

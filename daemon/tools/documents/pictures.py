@@ -24,6 +24,7 @@ REDUCE_S = 20.0
 SIDE = 1568  # pixels; the large models make a larger one smaller themselves
 MAX_SHOWN, MAX_KEPT = 8, 16
 BEGINS = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"II*\0", b"MM\0*")
+BRANDS = (b"heic", b"heix", b"heim", b"heis", b"mif1", b"avif")  # of a phone's photos
 PICTURE_MIME, SHOWN = "image/jpeg", "~"
 
 
@@ -31,7 +32,8 @@ def is_picture(data: bytes) -> bool:
     """By how it begins."""
     is_bitmap = data[:2] == b"BM" and data[6:10] == bytes(4)
     is_webp = data[:4] == b"RIFF" and data[8:12] == b"WEBP"
-    return data.startswith(BEGINS) or is_bitmap or is_webp
+    is_photo = data[4:8] == b"ftyp" and data[8:12] in BRANDS
+    return data.startswith(BEGINS) or is_bitmap or is_webp or is_photo
 
 
 @value

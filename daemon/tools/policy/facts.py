@@ -35,8 +35,8 @@ class PolicyInput:
     """One call as the gate sees it. `safe` is a command of the safe grammar; `ruling` is the
     verdict of a pinned rule; `askable`: there is somebody to ask. `unordered` is why the owner's
     words do not order a tainted call, `excess` why a fetch would tell too much; `private`:
-    something of the owner's was read. `plan`: it waits for one, or is one. `assumes`: nobody
-    answered a question of this turn, and it goes on without.
+    something of the owner's was read. `plan`: it waits for one, or is one. `approvals`: unanswered,
+    where nobody answered a question of this turn and it goes on without.
     """
 
     effect: Effect
@@ -45,11 +45,10 @@ class PolicyInput:
     safe: bool = False
     has_grant: bool = False
     is_protected: bool = False
-    approvals: Approvals = "risk"
+    approvals: Approvals | Literal["unanswered"] = "risk"
     ruling: Verdict | None = None
     askable: bool = True
     unordered: str = ""
     excess: str = ""
     private: bool = False
     plan: bool | Literal["proposed"] = False
-    assumes: bool = False

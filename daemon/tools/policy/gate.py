@@ -143,8 +143,7 @@ class PolicyGate:
         is_clean, words = case.taint is Taint.NONE, ("if owned", "if read")
         weighs = shows = not (is_clean and turn.is_owners) and self._shows(call)
         if effect is not Effect.READ:
-            always = case.approvals == "always" or case.assumes
-            by_words = always or TABLE[case.taint][effect] in words
+            by_words = TABLE[case.taint][effect] in words or case.approvals != "risk"
             writes = effect is Effect.WRITE and not is_clean
             weighs = weighs or by_words or (writes and self.lasts(turn, call))
         if weighs:
@@ -237,9 +236,14 @@ class PolicyGate:
                 and tool.is_safe(arguments, self.rules.list_unreadable(turn.session, setting.root))
             ),
             is_protected=any(is_protected(path, protected) for path in paths),
-            approvals="always" if "always" in (self.approvals, spec.approvals) else "risk",
+            approvals=(
+                "unanswered"
+                if turn.assumes
+                else "always"
+                if "always" in (self.approvals, spec.approvals)
+                else "risk"
+            ),
             ruling=self.rules.ruling(turn.session, setting.root, tool, arguments),
             askable=setting.can_ask,
             plan="proposed" if tool.name == PLAN_TOOL else turn.spec.plan_first,
-            assumes=turn.assumes,
         )

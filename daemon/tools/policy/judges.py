@@ -62,13 +62,14 @@ def judge_by_approvals(case: PolicyInput) -> Verdict | None:
     """With `approvals = "always"`, and after a question that nobody answered (H1): all that does
     something, or tells something private.
     """
-    if case.approvals != "always" and not case.assumes:
+    if case.approvals == "risk":
         return None
     tells = case.effect is Effect.FETCH and case.private
     if case.effect in READ_EFFECTS and not tells:
         return None
     always = 'every effect needs an approval (tools.approvals = "always")'
-    return ASK, "nobody answered what I asked before" if case.assumes else always
+    is_open = case.approvals == "unanswered"
+    return ASK, "nobody answered what I asked before" if is_open else always
 
 
 def judge_by_plan(case: PolicyInput) -> Verdict | None:
