@@ -43,7 +43,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/access": 2_310,
     "daemon/agent": 37_080,
     "daemon/app": 12_700,
-    "daemon/cli": 33_250,
+    "daemon/cli": 33_150,
     "daemon/client": 12_040,
     "daemon/commands": 15_630,
     "daemon/core": 14_360,
@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 10_680,
     "daemon/settings": 10_920,
     "daemon/store": 17_290,
-    "daemon/tools": 130_350,
+    "daemon/tools": 130_370,
     "daemon/triggers": 23_840,
     "memory": 14_570,
 }

@@ -5,8 +5,8 @@ import asyncio
 import re
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -70,13 +70,20 @@ def run(args: argparse.Namespace, paths: Paths) -> int:
 
 
 async def _run(args: argparse.Namespace, paths: Paths) -> int:
-    """A running daemon gets chat commands; else its journal is read, and no server is started."""
+    async with _open_commands(paths) as say:
+        return await _run_verb(args, say)
+
+
+@asynccontextmanager
+async def _open_commands(paths: Paths) -> AsyncIterator[Callable[[str], Awaitable[str]]]:
+    """What answers /mcp: a running daemon; else its journal is read, and no server is started."""
     if client := find_running_daemon(paths):
 
         async def send(text: str) -> str:
             return (await client.send(TERMINAL, text, stream=False)).reply
 
-        return await _run_verb(args, send)
+        yield send
+        return
     from daemon.app.config import load_or_last_good  # lazy: brings the whole daemon
     from daemon.services.admin import answer_mcp  # lazy: with it
     from daemon.store.lock import lock_home  # lazy: with it
@@ -87,9 +94,7 @@ async def _run(args: argparse.Namespace, paths: Paths) -> int:
     with lock_home(paths.home):
         async with aclosing(await SqliteStore.open(paths.journal)) as store:
             pins = PinStore(store)
-            return await _run_verb(
-                args, lambda text: answer_mcp(text.removeprefix("/mcp "), pins, names)
-            )
+            yield lambda text: answer_mcp(text.removeprefix("/mcp "), pins, names)
 
 
 async def _run_verb(args: argparse.Namespace, say: Callable[[str], Awaitable[str]]) -> int:
@@ -141,14 +146,13 @@ async def _add(args: argparse.Namespace, paths: Paths) -> int:
     place, env = paths.packages / args.name, dict(map(_split_variable, args.env))
     settings: dict[str, object] = {"url": args.url} if args.url else {}
     sandbox = await _open_sandbox(paths, loaded)
-    words: Sequence[str] = ()
     if args.command:
         command = parse_command(args.command)
+        found = _choose_paths(command.args, paths.home, ask=not args.yes)
         if command.package:
             print(f"installing {command.package} ...", file=sys.stderr)
         words = await install(command, place, sandbox)
         settings = {"command": words[0], "args": list(words[1:])}
-        found = _choose_paths(command.args, paths.home, ask=not args.yes)
         settings |= {"paths": found} if found else {}
     settings |= {"env": env} if env else {}
     settings |= {"network": True} if args.network else {}
@@ -181,11 +185,12 @@ async def _keep(name: str, settings: dict[str, object], paths: Paths, sandbox: "
 
 async def _test(args: argparse.Namespace, paths: Paths) -> int:
     from daemon.app.config import load_home_config  # lazy: brings the whole daemon
+    from daemon.ops.server_checks import find_change  # lazy: with it
 
     loaded = load_home_config(paths)
     config = _find(args.name, loaded)
     sandbox = await _open_sandbox(paths, loaded)
-    if changed := await _find_change(args.name, config, paths):
+    if changed := await asyncio.to_thread(find_change, args.name, config, paths.journal):
         raise AidaemonError(changed)
     trial = await _try(args.name, config, loaded.config, paths, sandbox)
     return 0 if _show(args.name, config, trial) else 1
@@ -201,30 +206,12 @@ async def _remove(args: argparse.Namespace, paths: Paths) -> int:
     editor.write(editor.plan(f"mcp.{args.name}", None))
     await _apply(paths)
     await asyncio.to_thread(shutil.rmtree, paths.packages / args.name, ignore_errors=True)
-    await _forget(args.name, paths)
     print(f"[mcp.{args.name}] is taken out of {paths.config}.")
     if (data := paths.home / "mcp" / args.name).is_dir() and any(data.iterdir()):
         print(f"What it kept stays in {data}.")
+    async with _open_commands(paths) as say:  # another of that name is met anew
+        await say(f"/mcp forget {args.name}")
     return 0
-
-
-async def _forget(name: str, paths: Paths) -> None:
-    """What was approved of it: another of that name is met anew."""
-    from daemon.store.lock import is_locked, lock_home  # lazy: brings the whole daemon
-    from daemon.store.sqlite import SqliteStore  # lazy: with it
-
-    if client := find_running_daemon(paths):
-        await client.send(TERMINAL, f"/mcp forget {name}", stream=False)
-    elif paths.journal.exists() and not is_locked(paths.home):
-        with lock_home(paths.home):
-            async with aclosing(await SqliteStore.open(paths.journal)) as store:
-                await store.write(lambda tx: tx.remove_pins(name))
-
-
-async def _find_change(name: str, config: "McpConfig", paths: Paths) -> str:
-    from daemon.ops.server_checks import find_change  # lazy: brings the whole daemon
-
-    return await asyncio.to_thread(find_change, name, config, paths.journal)
 
 
 def _find(name: str, loaded: "Loaded") -> "McpConfig":

@@ -2,11 +2,11 @@
 find_tools.
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import UTC, tzinfo
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,9 +15,9 @@ from daemon.core.events import BudgetExtended, Todo, TodosSet
 from daemon.core.messages import ToolSpec
 from daemon.core.quoted import find_quoted
 from daemon.core.trust import Answer, Effect
-from daemon.tools.base import Arguments, Tool, ToolContext, ToolError, ToolOutput
+from daemon.tools.base import Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.registry import ToolRegistry
-from daemon.tools.signature import bind, tool
+from daemon.tools.signature import tool, with_check
 
 EXTRA_ITERATIONS = 10
 MAX_STEPS, MAX_STEP_CHARS = 30, 200
@@ -128,12 +128,8 @@ async def ask_user(
 
 def ask_tool() -> Tool:
     """With a check of the question before it is put."""
-    [made] = bind([ask_user], {})
-    check_types = made.check
 
-    def check(arguments: Arguments) -> None:
-        assert check_types
-        given = cast("dict[str, Any]", check_types(arguments))
+    def check(given: Mapping[str, Any]) -> None:
         question, default, options = given["question"], given["default"], given["options"] or []
         named = {" ".join(one.split()).casefold() for one in options}
         if not 0 < len(question.strip()) <= MAX_QUESTION_CHARS:
@@ -145,7 +141,7 @@ def ask_tool() -> Tool:
         if default and default not in options:
             raise ToolError("default: expected one of the options, letter for letter")
 
-    return replace(made, check=check)
+    return with_check(ask_user, check)
 
 
 @tool(effect=Effect.READ, parallel=True, public=True)

@@ -3,11 +3,11 @@
 """
 
 import types
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from inspect import Parameter, getdoc, signature
-from typing import Annotated, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -97,6 +97,16 @@ def bind(definitions: Iterable[ToolDefinition], parts: Mapping[type, object]) ->
     part.
     """
     return [_bind_one(definition, parts) for definition in definitions]
+
+
+def with_check(definition: ToolDefinition, check: Callable[[dict[str, Any]], object]) -> Tool:
+    """The tool with one more check of its arguments, as typed values, before anybody is asked;
+    `check` raises ToolError.
+    """
+    [made] = bind([definition], {})
+    check_types = made.check
+    assert check_types
+    return replace(made, check=lambda given: check(cast("dict[str, Any]", check_types(given))))
 
 
 @value

@@ -153,6 +153,8 @@ async def test_folders_among_its_arguments_need_a_yes(tmp_path: Path, at: Stage)
     _, command = desk(tmp_path)
     code, _, why = await at.run("mcp", "add", "desk", *command[1:])
     assert code == 2 and "without them, leave them out" in why and at.section("desk") is None
+    code, _, why = await at.run("mcp", "add", "desk", "--", "npx", "-y", "thing", str(tmp_path / "desk"))
+    assert code == 2 and "installing" not in why and not (at.home / "mcp-packages").exists()
 
 
 async def test_a_config_with_a_fault_stays_as_it_is(tmp_path: Path, at: Stage) -> None:

@@ -1,14 +1,13 @@
 """The tool `ask_secret`: the owner enters a secret where nobody reads along (H2)."""
 
-from dataclasses import replace
-from typing import cast
+from collections.abc import Mapping
 
 from daemon.core.errors import ConfigError, UsageError
 from daemon.core.trust import Effect
 from daemon.settings.redaction import format_handle
 from daemon.settings.secrets import NAME, SecretStore, check_host
-from daemon.tools.base import Arguments, Tool, ToolContext, ToolError
-from daemon.tools.signature import bind, tool
+from daemon.tools.base import Tool, ToolContext, ToolError
+from daemon.tools.signature import tool, with_check
 
 MAX_WHY = 200
 
@@ -25,12 +24,8 @@ async def ask_secret(context: ToolContext, name: str, host: str, why: str = "") 
 
 def secret_tool(secrets: SecretStore) -> Tool:
     """With a check of name and host before the owner is asked."""
-    [made] = bind([ask_secret], {})
-    check_types = made.check
 
-    def check(arguments: Arguments) -> None:
-        assert check_types
-        given = cast("dict[str, str]", check_types(arguments))
+    def check(given: Mapping[str, str]) -> None:
         if not NAME.fullmatch(given["name"]) or len(given["name"]) > MAX_WHY:
             raise ToolError("name: expected letters, digits, '_', '-', '.'")
         if len(given["why"]) > MAX_WHY:
@@ -41,4 +36,4 @@ def secret_tool(secrets: SecretStore) -> Tool:
         except (ConfigError, UsageError) as error:
             raise ToolError(str(error)) from error
 
-    return replace(made, check=check)
+    return with_check(ask_secret, check)
