@@ -18,8 +18,8 @@ from daemon.settings.secrets import SECRET_NAME
 
 if TYPE_CHECKING:
     from daemon.app.config import Config, Loaded
+    from daemon.ops.server_trial import Trial
     from daemon.tools.mcp.config import McpConfig
-    from daemon.tools.mcp.trial import Trial
     from daemon.tools.shell.sandbox import Sandbox
 
 CODE = re.compile(r"/mcp approve (\S+) ([0-9a-f]{8})")
@@ -266,8 +266,8 @@ async def _try(
     name: str, config: "McpConfig", whole: "Config", paths: Paths, sandbox: "Sandbox"
 ) -> "Trial":
     from daemon.app.config import make_redactor  # lazy: brings the whole daemon
+    from daemon.ops.server_trial import try_server  # lazy: with it
     from daemon.tools.mcp.servers import load_client  # lazy: the package mcp, 0.8 s
-    from daemon.tools.mcp.trial import try_server  # lazy: with it
 
     redact = make_redactor(paths, whole).redact_text
     print(f"starting {name} ...", file=sys.stderr)
@@ -276,7 +276,7 @@ async def _try(
 
 
 def _show(name: str, config: "McpConfig", trial: "Trial") -> bool:
-    from daemon.tools.mcp.trial import render_tools  # lazy: brings the whole daemon
+    from daemon.ops.server_trial import render_tools  # lazy: brings the whole daemon
 
     if trial.problem:
         print(f"aidaemon: {name} does not work: {trial.problem}", file=sys.stderr)

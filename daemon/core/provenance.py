@@ -80,6 +80,12 @@ class TrustContext:
     by_itself: bool = False
     consult: Consult | None = None
 
+    @property
+    def can_ask_back(self) -> bool:
+        """Somebody of ours began this, and may be asked for something while a call runs."""
+        outside = self.session_label is Label.UNTRUSTED
+        return self.can_ask and not (self.by_itself or outside)
+
 
 def collect_texts(turn: Turn) -> tuple[SourcedText, ...]:
     """Everything that was said in a turn, in order; what the model wrote as arguments of its calls,

@@ -115,6 +115,8 @@ class Answer(StrEnum):
 
 APPROVALS = (Answer.ONCE, Answer.SESSION, Answer.ALWAYS)
 ASK_TOOL, SECRET_TOOL = "ask_user", "ask_secret"
+ANSWER_CHARS = 200
+"""So much of an answer in own words goes with the question; its message is whole."""
 
 
 OWNER_NAME = "owner"

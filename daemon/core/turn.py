@@ -77,6 +77,11 @@ class CallState:
         return self.asked is not None and self.answered is None and self.result is None
 
     @property
+    def asked_back(self) -> bool:
+        """It had begun when it needed an answer, and goes on with that."""
+        return self.asked is not None and self.asked.tool == ASK_TOOL != self.call.name
+
+    @property
     def approved(self) -> bool:
         """A person said yes to exactly this call."""
         return self.answered is not None and self.answered.answer in APPROVALS

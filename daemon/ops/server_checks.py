@@ -90,8 +90,8 @@ def _check_config(name: str, config: McpConfig, sandbox: str) -> Finding | None:
 async def _try(
     name: str, config: McpConfig, sandbox: Sandbox, folder: Path, redact: Callable[[str], str]
 ) -> Finding:
+    from daemon.ops.server_trial import try_server  # lazy: with it
     from daemon.tools.mcp.servers import load_client  # lazy: the package mcp, 0.8 s
-    from daemon.tools.mcp.trial import try_server  # lazy: with it
 
     network = "with the network" if config.network else "without the network"
     if config.domains:

@@ -14,7 +14,7 @@ from daemon.core.ids import CODE, NewId
 from daemon.core.messages import drop_lone_surrogates
 from daemon.core.quoted import find_quoted
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
-from daemon.core.trust import ASK_TOOL, SECRET_TOOL, Label
+from daemon.core.trust import ANSWER_CHARS, ASK_TOOL, SECRET_TOOL, Label
 from daemon.core.turn_spec import PLAN_WORD
 from daemon.sessions.brakes import Intake
 from daemon.sessions.manager import SessionManager
@@ -23,7 +23,7 @@ from daemon.store.journal import Store, Tx
 from daemon.store.tables.people import IntakeRow
 
 OWNER = "owner"
-COMMAND_STATE, SHOWN_CHARS = "ordered", 200
+COMMAND_STATE = "ordered"
 SHORT_ARGUMENT = re.compile(rf"\d{{1,2}}|all|{CODE.pattern}")  # which question is meant
 NOT_KEPT = "[not kept: a secret was asked for]"
 NOT_READ = (
@@ -193,7 +193,7 @@ def _read_answer(question: ApprovalRow, said: str) -> tuple[Answer, str]:
     option = asked.find_option(said) if asked else ""
     if option:
         return Answer.CHOICE, option
-    return Answer.TEXT, said if len(said) <= SHOWN_CHARS else f"{said[:SHOWN_CHARS]}…"
+    return Answer.TEXT, said if len(said) <= ANSWER_CHARS else f"{said[:ANSWER_CHARS]}…"
 
 
 def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:

@@ -31,6 +31,14 @@ class ServiceUnavailable(RetryableToolError):
 
 
 @value
+class PersonQuestion:
+    """What a running call needs to know of a person, with answers to choose from."""
+
+    text: str
+    options: tuple[str, ...] = ()
+
+
+@value
 class ToolOutput:
     """What a tool returns. `events` are recorded with the result; `offers` are tools to add to the
     list.
@@ -39,7 +47,8 @@ class ToolOutput:
     person. `from_owner` is False for what another person wrote, however trusted: no argument may
     stand on it. `public`: it shows nothing of the owner's; None for what the tool's metadata say.
     `records`: JSON of the owner's own records that it lists. `holds`: private sources that what it
-    shows may hold, by way of a file. `images`: files of pictures that it shows.
+    shows may hold, by way of a file. `images`: files of pictures that it shows. `question`: this is
+    no result; the call goes on when `run` is called again with the answer.
     """
 
     text: str
@@ -54,6 +63,12 @@ class ToolOutput:
     records: str = ""
     holds: tuple[str, ...] = ()
     images: tuple[bytes, ...] = ()
+    question: PersonQuestion | None = None
+
+
+def make_key(turn: Turn, call_id: str) -> str:
+    """Of a call, among those of all turns."""
+    return f"{turn.id} {call_id}"
 
 
 @value
@@ -63,7 +78,8 @@ class ToolContext:
     that was judged, such as a redirect's, before anything is sent there; raises ToolError.
     `check_content` is for the last moment before something runs: raises ToolError if it is not
     what was allowed any more. `carries`: the private sources that what it writes may hold.
-    `unreadable`: patterns of paths that rules let nobody read unasked.
+    `unreadable`: patterns of paths that rules let nobody read unasked. `can_ask`: a person who
+    began this may be asked for something meanwhile.
     """
 
     session_id: str
@@ -77,6 +93,12 @@ class ToolContext:
     check_content: Callable[[], Awaitable[None]]
     carries: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
+    can_ask: bool = False
+
+    @property
+    def key(self) -> str:
+        """Of the call, among those of all turns."""
+        return make_key(self.turn, self.call_id)
 
 
 Arguments = Mapping[str, object]
@@ -169,7 +191,8 @@ class Tool:
     no approval, and show nothing at paths of these patterns (trust.md); `preview` is what a person
     is shown beside the arguments before they say yes: a change as a diff, a command explained;
     `binds` finds the content that a yes is for; `narrow` is the tool as a call of this turn is
-    judged: what can be chosen now.
+    judged: what can be chosen now; `abandon` ends a call of that key that waits for an answer (see
+    `ToolOutput.question`).
     """
 
     spec: ToolSpec
@@ -180,6 +203,7 @@ class Tool:
     preview: Callable[[Arguments], str] | None = field(default=None, repr=False)
     binds: Binder | None = field(default=None, repr=False)
     narrow: Callable[[Arguments, Turn], "Tool"] | None = field(default=None, repr=False)
+    abandon: Callable[[str], None] | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:

@@ -12,11 +12,19 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 
 from daemon.core import value
-from daemon.core.events import Outcome, ToolFinished
+from daemon.core.events import ApprovalAsked, Outcome, ToolFinished
 from daemon.core.messages import MessageRole, drop_lone_surrogates, score_importance
-from daemon.core.trust import Effect
+from daemon.core.trust import ASK_TOOL, Effect
 from daemon.core.turn import CallState, Turn
-from daemon.tools.base import Arguments, BadArguments, BoundContent, Tool, ToolError, ToolMeta
+from daemon.tools.base import (
+    Arguments,
+    BadArguments,
+    BoundContent,
+    PersonQuestion,
+    Tool,
+    ToolError,
+    ToolMeta,
+)
 from daemon.tools.workspace.fs import casefold_name
 
 MAX_PARALLEL = 8
@@ -60,6 +68,13 @@ def args_hash(tool: str, arguments: Arguments) -> str:
     """What an approval and a grant are bound to: the tool and exactly these arguments."""
     text = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"))
     return sha256(text.encode()).hexdigest()
+
+
+def as_user_question(asked: ApprovalAsked, question: PersonQuestion) -> ApprovalAsked:
+    """What a call that runs needs to know, put as `ask_user` puts it."""
+    about = {"question": question.text, "options": [*question.options]}
+    shown, mark = canonical_json(about), args_hash(ASK_TOOL, about)
+    return replace(asked, tool=ASK_TOOL, arguments=shown, args_hash=mark)
 
 
 def is_protected(path: PurePosixPath, patterns: Iterable[str]) -> bool:

@@ -26,13 +26,21 @@ from daemon.core.quoted import find_quoted
 from daemon.core.trust import AnswerTimes, Decision, Effect, Label
 from daemon.core.turn import CallState, Turn
 from daemon.settings.redaction import RedactedStream, Redactor
-from daemon.tools.base import BoundContent, RetryableToolError, ToolContext, ToolError, ToolOutput
+from daemon.tools.base import (
+    BoundContent,
+    RetryableToolError,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    make_key,
+)
 from daemon.tools.calls import (
     CHANGED_NOTE,
     MAX_CHARS,
     MAX_PARALLEL,
     AdmittedCall,
     args_hash,
+    as_user_question,
     canonical_json,
     find_repeat,
     make_not_run,
@@ -111,6 +119,9 @@ class ToolExecutor:
     def settle_cut(self, turn: Turn, why: str) -> None:
         """Record a result for every pending call of a turn that is cut: not run, or unknown."""
         for state in turn.pending:
+            tool = self.registry.get(state.call.name) if state.asked_back else None
+            if tool and tool.abandon:
+                tool.abandon(make_key(turn, state.call_id))
             read = state.judged is not None and state.judged.effect is Effect.READ
             unknown = state.call_id in turn.children or (state.starts and not read)
             result = make_unknown(state) if unknown else make_not_run(state, f"{why}.")
@@ -127,6 +138,10 @@ class ToolExecutor:
         name, allowed = state.call.name, turn.spec.tools
         tool = None if allowed and not is_allowed(name, allowed) else self.registry.get(name)
         event: Event | None
+        if state.starts and tool and state.asked_back:
+            assert state.judged
+            arguments = parse_arguments(state.call.arguments)
+            return AdmittedCall(state, tool, arguments, state.judged.effect)
         if state.starts and not (tool and tool.meta.is_repeatable):
             event = make_unknown(state)
         elif tool is None:
@@ -201,14 +216,15 @@ class ToolExecutor:
         if judged.reason and judged.reason not in REASONS.values():  # not a generic one
             lines.append(f"asked because {judged.reason}")
         return replace(
-            self._make_question(call, setting),
+            self.make_question(call, setting),
             preview="\n".join(filter(None, lines)),
             paths=grantable_paths(call.tool.meta, call.arguments),
             binds=key,
             owners=judged.owners,
         )
 
-    def _make_question(self, call: AdmittedCall, setting: TrustContext) -> ApprovalAsked:
+    def make_question(self, call: AdmittedCall, setting: TrustContext) -> ApprovalAsked:
+        """May this call run?"""
         now, name, arguments = self.clock.now(), call.tool.name, call.arguments
         return ApprovalAsked(
             call.state.call_id,
@@ -236,7 +252,7 @@ class ToolExecutor:
             return make_rejection(call.state, f"ask {MAX_QUESTIONS} questions at once at most")
         if crowd := await self._explain_crowd(turn, setting):
             return make_rejection(call.state, crowd)
-        return self._make_question(call, setting)
+        return self.make_question(call, setting)
 
     async def look(self, call: AdmittedCall) -> BoundContent:
         """The state in which a yes to the call holds."""
@@ -378,6 +394,10 @@ class _TurnRun:
         if output.images and executor.pictures:
             call_id, day = call.state.call_id, executor.clock.now().date()
             output, kept = await executor.pictures.keep_images(output, call_id, day, self.turn.id)
+        if output.question:
+            asked = executor.make_question(call, self.setting)
+            await self._record_event(as_user_question(asked, output.question))
+            return
         output = self._redact_output(call, output)
         self._record_result(call, output, error_class, kept)
         if call.effect is Effect.READ:
@@ -436,9 +456,10 @@ class _TurnRun:
                 raise ToolError(f"Not run: {CONTENT_CHANGED}.")
 
         async def check_address(url: str) -> None:
-            await executor.gate.check_address(turn, call, self.setting, url)
+            await executor.gate.check_address(turn, call, setting, url)
 
-        rules, has_read = executor.gate.rules, self.untrusted or turn.private
+        rules, setting = executor.gate.rules, self.setting
+        has_read = self.untrusted or turn.private
         context = ToolContext(
             turn.session,
             turn,
@@ -449,8 +470,9 @@ class _TurnRun:
             self._record_event,
             check_address,
             check_content,
-            executor.gate.list_carried(turn, call, self.setting) if has_read else (),
-            rules.list_unreadable(turn.session, self.setting.root) if rules.known else (),
+            executor.gate.list_carried(turn, call, setting) if has_read else (),
+            rules.list_unreadable(turn.session, setting.root) if rules.known else (),
+            setting.can_ask_back,
         )
         while True:
             attempt, scope = attempt + 1, asyncio.timeout(meta.timeout_s)

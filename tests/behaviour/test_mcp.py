@@ -160,7 +160,7 @@ async def test_arguments_of_the_house_never_reach_a_server(tmp_path: Path, scrip
         await kept.one("desk__look", at="here", _session_id="s", _untrusted_source=False)
         look = kept.tools.get("desk__look")
         assert look
-        await look.run({"at": "there", "_secret": "x"}, None)  # type: ignore[arg-type]
+        await look.run({"at": "there", "_secret": "x"}, kept.bench.context())
     assert script.executed() == [("look", {"at": "here"}), ("look", {"at": "there"})]
 
 
@@ -273,7 +273,7 @@ async def test_A22_a_change_between_the_list_and_the_call_is_seen_before_the_cal
         refused = await kept.one(SENDS)
         assert send
         with pytest.raises(Exception, match="switched off"):
-            await send.run({}, None)  # type: ignore[arg-type]
+            await send.run({}, kept.bench.context())
     assert "switched off" in refused.text
     assert script.executed() == [("look", {})]
 
@@ -293,23 +293,18 @@ async def test_A22_a_tool_that_is_gone_disappears_and_comes_back_only_as_it_was(
         assert (await kept.one(SENDS)).text == "sent"
 
 
-async def test_A22_a_servers_requests_for_words_answers_and_folders_are_refused(
+async def test_A22_a_servers_requests_for_words_and_folders_are_refused(
     tmp_path: Path, script: Script
 ) -> None:
-    form = {"type": "object", "properties": {}}
     wanted = [
         {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 5}},
-        {
-            "method": "elicitation/create",
-            "params": {"message": "your password?", "requestedSchema": form},
-        },
         {"method": "roots/list"},
     ]
     script.write([LOOK], {"look": [{"text": "a bird", "asks": wanted}]})
     async with keeping(tmp_path, {"desk": script.table(**EFFECTS)}) as kept:
         assert (await kept.one("desk__look")).text == "a bird"
     answers = [line["answer"] for line in script.lines("answer")]
-    assert len(answers) == 3
+    assert len(answers) == 2
     assert all("code" in answer for answer in answers)
 
 

@@ -156,7 +156,8 @@ async def test_an_effect_waits_for_the_next_connection_when_the_last_has_just_br
     async with keeping(tmp_path, {"desk": script.table(**EFFECTS)}) as kept:
         look, send = kept.tools.get("desk__look"), kept.tools.get(SENDS)
         assert look and send
+        kept.bench.asks(("desk__look", "{}"))
         with pytest.raises(RetryableToolError):
-            await look.run({}, None)  # type: ignore[arg-type]
-        assert (await send.run({}, None)).text == "sent"  # type: ignore[arg-type]
+            await look.run({}, kept.bench.context())
+        assert (await send.run({}, kept.bench.context())).text == "sent"
     assert [name for name, _ in script.executed()] == ["look", "send"]

@@ -23,7 +23,7 @@ from daemon.core.provenance import TrustContext
 from daemon.core.rows import Disclosure
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
-from daemon.tools.base import Tool
+from daemon.tools.base import Tool, ToolContext
 from daemon.tools.executor import ToolExecutor
 from daemon.tools.policy.facts import Approvals
 from daemon.tools.policy.gate import PolicyGate
@@ -158,6 +158,16 @@ class Bench:
         result = (await self.run((name, arguments)))[0]
         assert result is not None
         return result
+
+    def context(self) -> ToolContext:
+        """What the tool of the first call is given."""
+
+        async def nothing(*_: object) -> None: ...
+
+        return ToolContext(
+            "terminal:test", self.turn, self.turn.calls[0].call_id, False, self.clock,
+            lambda text: None, nothing, nothing, nothing,
+        )  # fmt: skip
 
     async def again(self) -> None:
         """Dispatch what is pending."""

@@ -22,7 +22,7 @@ OUTPUT, LEFT_OUT, NAMES = "outputSchema", "aidaemon/left-out", "aidaemon/names"
 OTHER_MEMBERS = {"title": str, "description": str, "annotations": dict, OUTPUT: dict}
 SHOWN_CHARS = 2000
 INPUT_REFUSED = (
-    "The server asked for a model's text or a person's answer in return; it does not get that here."
+    "The server asked for something in return that it does not get here, such as a model's text."
 )
 
 
@@ -105,8 +105,6 @@ def _split_hints(given: Json) -> tuple[Json, list[str]]:
 
 def read_result(answer: Mapping[str, object]) -> ToolOutput:
     """What came, in words for the model, whatever came."""
-    if answer.get("resultType") == "input_required":
-        return ToolOutput(INPUT_REFUSED, is_error=True)
     content, structured = answer.get("content"), answer.get("structuredContent")
     failed = answer.get("isError")
     blocks = content if isinstance(content, list) else []

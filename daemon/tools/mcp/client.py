@@ -3,17 +3,13 @@ generations.
 """
 
 import asyncio
-import os
-import signal
-from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-import anyio
 import httpx2
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import types
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
@@ -21,7 +17,6 @@ from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import SessionMessage
 from mcp.types import (
     CONNECTION_CLOSED,
     PARSE_ERROR,
@@ -33,9 +28,9 @@ from pydantic import BaseModel, ValidationError
 
 from daemon import VERSION
 from daemon.core import value
-from daemon.core.clock import run_to_completion
 from daemon.tools.base import ToolOutput
 from daemon.tools.mcp.answers import (
+    INPUT_REFUSED,
     LEFT_OUT,
     NAMES,
     OUTPUT,
@@ -45,16 +40,7 @@ from daemon.tools.mcp.answers import (
     read_result,
     read_tool_page,
 )
-from daemon.tools.mcp.http import (
-    CUT_OFF,
-    MAX_MESSAGE_BYTES,
-    REFUSED,
-    SESSION_REFUSED,
-    Connection,
-    Incoming,
-    Streams,
-    open_http,
-)
+from daemon.tools.mcp.questions import HOLD_S, Ask, decline
 from daemon.tools.mcp.tools import (
     NoAnswer,
     NotSent,
@@ -70,14 +56,18 @@ from daemon.tools.mcp.tools import (
     UrlAddress,
     stable_json,
 )
-from daemon.tools.mcp.wire import UNREADABLE, OpenRequests, read_message
-from daemon.tools.shell.process import TOO_MANY, CrowdGuard
+from daemon.tools.mcp.transports.http import (
+    CUT_OFF,
+    REFUSED,
+    SESSION_REFUSED,
+    Connection,
+    open_http,
+)
+from daemon.tools.mcp.transports.messages import UNREADABLE
+from daemon.tools.mcp.transports.stdio import open_stdio
 
-STDERR_BYTES = 64 * 1024
-MAX_STRAY_LINES, STRAY_LOGGED = 200, 10
-GRACE_S = 1.0
-REAP_S = 5.0
-ANSWER_S = 60.0
+ANSWER_S, LONGEST_S = 60.0, 2 * HOLD_S
+MAX_ROUNDS = 10
 MAX_PAGES, MAX_TOOLS = 100, 1000
 NEXT_TOOLS = "(its next tools)"
 AS_SENT = "aidaemon/as-sent"
@@ -92,141 +82,16 @@ LOST_CODES = (CONNECTION_CLOSED, CUT_OFF, REQUEST_TIMEOUT)
 
 
 @asynccontextmanager
-async def open_stdio(
-    place: ProcessAddress, wire: Connection, heard: OnStderrLine
-) -> AsyncIterator[Streams]:
-    """Start the server; at the end its input is closed, then its process group killed.
-
-    Raises OSError in a group when it cannot be started.
-    """
-    arriving, incoming = anyio.create_memory_object_stream[Incoming](0)
-    outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
-    starting = asyncio.ensure_future(
-        asyncio.create_subprocess_exec(
-            *place.argv, env=dict(place.env), cwd=place.cwd, start_new_session=True,
-            limit=MAX_MESSAGE_BYTES, stdin=PIPE, stdout=PIPE, stderr=PIPE, pass_fds=place.fds,
-        )
-    )  # fmt: skip
-    watching: asyncio.Task[None] | None = None  # none of the group's, which would wait for it
-    try:
-        async with anyio.create_task_group() as group:
-            try:
-                process = await asyncio.shield(starting)
-                assert process.stdin and process.stdout and process.stderr
-                asked = OpenRequests()
-                reading = _read_messages, process.stdout, arriving, wire, heard, asked
-                group.start_soon(*reading)
-                group.start_soon(_write_messages, process.stdin, leaving, asked)
-                group.start_soon(_read_stderr, process.stderr, heard)
-                watching = asyncio.create_task(_watch_count(process, wire))
-                yield incoming, outgoing
-            finally:
-                if watching:
-                    watching.cancel()
-                with anyio.CancelScope(shield=True):
-                    await run_to_completion(_end_process(starting))
-                group.cancel_scope.cancel()
-    finally:
-        for stream in (arriving, incoming, outgoing, leaving):
-            stream.close()
-
-
-async def _watch_count(process: asyncio.subprocess.Process, wire: Connection) -> None:
-    """It is killed at once: asked to go, it would make more of them in its time of grace."""
-    guard = CrowdGuard(process)
-    try:
-        await guard.killed.wait()
-        wire.close(TOO_MANY)
-    finally:
-        guard.close()
-
-
-async def _read_messages(
-    stdout: asyncio.StreamReader,
-    arriving: MemoryObjectSendStream[Incoming],
-    wire: Connection,
-    heard: OnStderrLine,
-    asked: OpenRequests,
-) -> None:
-    """Some servers greet on the wrong pipe; one that goes on doing so is cut off, or it would keep
-    us from all else.
-    """
-    strays = 0
-    with arriving, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-        try:
-            while strays < MAX_STRAY_LINES and (line := await stdout.readline()):
-                try:
-                    message = read_message(line, asked)
-                except ValueError as error:
-                    strays += 1
-                    if strays <= STRAY_LOGGED:
-                        text = line[:200].decode("utf-8", "replace")
-                        heard(f"not a message ({str(error)[:80]}): {text}")
-                else:
-                    strays = 0
-                    await arriving.send(SessionMessage(message))
-            many = f"it printed {MAX_STRAY_LINES} lines that are no messages; logs go to stderr"
-            wire.close(many if strays >= MAX_STRAY_LINES else "it ended")
-        except ValueError:
-            wire.close(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB")
-    while await stdout.read(MAX_MESSAGE_BYTES):
-        pass  # unread output would hide the end of the process
-
-
-async def _write_messages(
-    stdin: asyncio.StreamWriter,
-    leaving: MemoryObjectReceiveStream[SessionMessage],
-    asked: OpenRequests,
-) -> None:
-    with leaving, suppress(ConnectionError):
-        async for one in leaving:
-            asked.note(one.message)
-            text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
-            stdin.write(text.encode() + b"\n")
-            await stdin.drain()
-
-
-async def _read_stderr(stderr: asyncio.StreamReader, heard: OnStderrLine) -> None:
-    """Read to the end, so that the server never waits for us; only the beginning is passed on."""
-    left = STDERR_BYTES
-    while piece := await stderr.read(4096):
-        for line in piece[: max(left, 0)].decode("utf-8", "replace").splitlines():
-            heard(line)
-        left -= len(piece)
-
-
-async def _end_process(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
-    """The end of its input tells it to go; what of its group is still there after a while, or
-    behind it, is killed. A start goes on to its end, because asyncio would leave its pipes open.
-    """
-    await asyncio.wait((starting,))
-    if starting.cancelled() or starting.exception():
-        return
-    process = starting.result()
-    assert process.stdin
-    process.stdin.close()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(GRACE_S):
-            await process.wait()
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(REAP_S):
-            await process.wait()
-    transport = process._transport  # type: ignore[missing-attribute] # no public API closes pipes that other processes hold
-    transport.close()
-
-
-@asynccontextmanager
 async def connect(
     place: ProcessAddress | UrlAddress, changed: OnChanged, heard: OnStderrLine
 ) -> AsyncIterator["McpSession"]:
-    """A session with a server; its own requests (sampling, elicitation, roots) are refused.
+    """A session with a server. It may ask a person back while a call runs (elicitation); its other
+    requests (sampling, roots) are refused.
 
     `changed` is called when its tools change, `heard` with each line of a process's stderr.
     Entering raises NotSent.
     """
-    wire = Connection()
+    wire, running = Connection(), RunningCalls()
 
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -243,6 +108,7 @@ async def connect(
                 dispatcher=LenientDispatcher(*await stack.enter_async_context(streams)),
                 read_timeout_seconds=ANSWER_S,
                 message_handler=on_message,
+                elicitation_callback=running.elicit,
                 client_info=types.Implementation(name="aidaemon", version=VERSION),
             )
             await stack.enter_async_context(session)
@@ -254,7 +120,7 @@ async def connect(
             raise NotSent(why) from error
         listening = asyncio.create_task(_watch_changes(session, changed), name="mcp: changes")
         try:
-            yield McpSession(session, wire)
+            yield McpSession(session, wire, running)
         finally:
             wire.close("we left")
             listening.cancel()
@@ -262,6 +128,57 @@ async def connect(
                 await listening
             with suppress(*SDK_ERRORS, ExceptionGroup):
                 await stack.aclose()
+
+
+@dataclass(slots=True)
+class RunningCall:
+    """Its limit of time stands still while a person is asked."""
+
+    ask: Ask
+    limit: asyncio.Timeout
+
+    async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Put the server's form to the person whose call it is. An address is opened for nobody."""
+        if not isinstance(params, types.ElicitRequestFormParams):
+            return types.ElicitResult(action="decline")
+        self._set_limit(None)
+        try:
+            reply = await self.ask(params.message, params.requested_schema)
+        finally:
+            self._set_limit(ANSWER_S)
+        return types.ElicitResult.model_validate(reply, from_attributes=True)
+
+    def _set_limit(self, seconds: float | None) -> None:
+        ends = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        with suppress(RuntimeError):  # the call may have ended meanwhile
+            self.limit.reschedule(ends)
+
+
+@dataclass(slots=True)
+class RunningCalls:
+    """The calls of a session that run now."""
+
+    calls: list[RunningCall] = field(default_factory=list)
+
+    async def elicit(
+        self, context: object, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        """A server does not say for which call it asks: where several run it could be anybody's, so
+        nobody is asked.
+        """
+        if len(self.calls) != 1:
+            return types.ElicitResult(action="decline")
+        return await self.calls[0].elicit(params)
+
+    @contextmanager
+    def note(self, ask: Ask, limit: asyncio.Timeout) -> Iterator[None]:
+        """A call runs."""
+        call = RunningCall(ask, limit)
+        self.calls.append(call)
+        try:
+            yield
+        finally:
+            self.calls.remove(call)
 
 
 class LenientDispatcher(JSONRPCDispatcher):
@@ -334,6 +251,7 @@ class McpSession:
 
     session: ClientSession
     wire: Connection
+    running: RunningCalls
 
     async def list_tools(self) -> ToolList:
         """All tools that the server offers now, on all pages. Raises NotSent."""
@@ -363,27 +281,44 @@ class McpSession:
         return ToolList(tuple(found[:MAX_TOOLS]), left_out)
 
     async def call_tool(
-        self, name: str, arguments: Mapping[str, object], on_progress: OnProgress
+        self, name: str, arguments: Mapping[str, object], on_progress: OnProgress, ask: Ask
     ) -> ToolOutput:
-        """Send the request once; stopped, the server is told so. Raises NotSent, NoAnswer,
-        UnreadableAnswer; a refusal is an answer.
+        """Send the request once, and, to servers of the newer protocol, again with what they asked
+        for; stopped, the server is told so. Raises NotSent, NoAnswer, UnreadableAnswer; a refusal
+        is an answer.
         """
 
         async def tell(progress: float, total: float | None, message: str | None) -> None:
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             on_progress(f"{share}: {message}" if message else share)
 
-        request = types.CallToolRequest(
-            params=types.CallToolRequestParams(name=name, arguments=dict(arguments))
-        )
-        try:
-            answer = await self._send(request, types.CallToolResult, tell)
-        except Refused as error:
-            return ToolOutput(str(error), is_error=True)
-        try:
-            return read_result((answer.meta or {}).get(AS_SENT, {}))
-        except (ValueError, RecursionError) as error:
-            raise UnreadableAnswer(_describe_error(error)) from error
+        params = types.CallToolRequestParams(name=name, arguments=dict(arguments))
+        for _ in range(MAX_ROUNDS):
+            try:
+                request = types.CallToolRequest(params=params)
+                answer = await self._send(request, types.CallToolResult, tell, ask)
+            except Refused as error:
+                return ToolOutput(str(error), is_error=True)
+            sent = (answer.meta or {}).get(AS_SENT, {})
+            try:
+                if sent.get("resultType") != "input_required":
+                    return read_result(sent)
+                needed = types.InputRequiredResult.model_validate(sent, by_name=False)
+            except (ValueError, RecursionError) as error:
+                raise UnreadableAnswer(_describe_error(error)) from error
+            wanted = needed.input_requests or {}
+            if not wanted or any(
+                not isinstance(one, types.ElicitRequest) for one in wanted.values()
+            ):
+                break
+            said: dict[str, types.InputResponse] = {}
+            for key, one in wanted.items():
+                assert isinstance(one, types.ElicitRequest)
+                async with asyncio.timeout(None) as limit:
+                    said[key] = await RunningCall(ask, limit).elicit(one.params)
+            state = {"input_responses": said, "request_state": needed.request_state}
+            params = params.model_copy(update=state)
+        return ToolOutput(INPUT_REFUSED, is_error=True)
 
     @property
     def has_resources(self) -> bool:
@@ -427,13 +362,24 @@ class McpSession:
         return read_result({"content": parts}).text
 
     async def _send(
-        self, request: types.ClientRequest, kind: type[ResultT], tell: ProgressFnT | None = None
+        self,
+        request: types.ClientRequest,
+        kind: type[ResultT],
+        tell: ProgressFnT | None = None,
+        ask: Ask = decline,
     ) -> ResultT:
         """Raises Refused for a no of the server's."""
         if self.wire.why:
             raise NotSent(self.wire.why)
+        late = f"nothing came within {ANSWER_S:g} s"
         try:
-            return await self.session.send_request(request, kind, ANSWER_S, progress_callback=tell)
+            async with asyncio.timeout(ANSWER_S) as limit:
+                with self.running.note(ask, limit):
+                    return await self.session.send_request(
+                        request, kind, LONGEST_S, progress_callback=tell
+                    )
+        except TimeoutError as error:
+            raise NoAnswer(late) from error
         except MCPError as error:
             code = error.code
             if code == REFUSED:
@@ -445,7 +391,6 @@ class McpSession:
             if code not in LOST_CODES:
                 raise Refused(f"{error.message} (code {code})") from error
             why = f"{BROKE_OFF}: {self.wire.why}" if self.wire.why else BROKE_OFF
-            late = f"nothing came within {ANSWER_S:g} s"
             raise NoAnswer(late if code == REQUEST_TIMEOUT else why) from error
         except SDK_ERRORS as error:
             raise NoAnswer(_describe_error(error)) from error

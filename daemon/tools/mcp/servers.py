@@ -32,9 +32,11 @@ from daemon.tools.mcp.pins import (
     render_left_out,
     sort_tools,
 )
+from daemon.tools.mcp.questions import Ask, OpenCall, decline
 from daemon.tools.mcp.server_files import ServerFiles, open_files
 from daemon.tools.mcp.tools import (
     RESOURCES,
+    Caller,
     McpTool,
     NoAnswer,
     NotSent,
@@ -71,6 +73,7 @@ STEADY_S = 60.0
 WAIT_SESSION_S = 10.0
 REFRESH_EVERY_S = 1.0
 NOTIFY_EVERY_S = 600.0
+MAX_OPEN = 8
 
 
 def load_client() -> Connect:
@@ -205,6 +208,7 @@ class McpServer:
     _refresh_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _notified_at: float = -NOTIFY_EVERY_S
     _files: ServerFiles | None = None
+    _open: dict[str, OpenCall] = field(default_factory=dict)
 
     async def run(self, after: asyncio.Task[None] | None = None) -> None:
         """Connect, again and again, until cancelled; `after` the one that it replaces has ended."""
@@ -341,14 +345,15 @@ class McpServer:
             await pins.keep(self.name, listing.pins)
         before, self._listing = self._listing, listing
         if not before or (before.usable, before.disabled) != (listing.usable, listing.disabled):
+            make = partial(McpTool, self.name, self.config, call=self.call, abandon=self.abandon)
             tools = [
-                McpTool(self.name, self.config, one, self.call, one in listing.disabled).make(
+                make(one, is_disabled=one in listing.disabled).make(
                     known=one.name in listing.pins.approved
                 )
                 for one in (*listing.usable, *listing.disabled)
             ]
             if session.has_resources and RESOURCES.name not in offered:
-                tools.append(McpTool(self.name, self.config, RESOURCES, self.call).make(known=True))
+                tools.append(make(RESOURCES).make(known=True))
             if taken := self.manager.registry.replace_source(f"mcp {self.name}", tools):
                 log.warning("MCP server %s: names already in use: %s", self.name, ", ".join(taken))
         if known is None:
@@ -370,7 +375,31 @@ class McpServer:
         )
 
     async def call(
-        self, tool: ServerTool, arguments: Mapping[str, object], on_progress: OnProgress
+        self, tool: ServerTool, arguments: Mapping[str, object], caller: Caller
+    ) -> ToolOutput:
+        """Its result, or what its server needs to know of a person first: then the call goes on
+        when this is called again with their answer.
+        """
+        opened, answered = self._open.pop(caller.key, None), caller.answered
+        if opened is None:
+            if answered and find_effect(self.config, tool) is not Effect.READ:
+                raise NoAnswer("aidaemon was started anew while it waited for an answer")
+            opened, answered = OpenCall(self.name), None
+            can_ask = caller.can_ask and len(self._open) < MAX_OPEN
+            ask = opened.ask if can_ask else decline
+            opened.begin(self._call(tool, arguments, caller.on_progress, ask))
+        output = await opened.wait(answered)
+        if output.question:
+            self._open[caller.key] = opened
+        return output
+
+    def abandon(self, key: str) -> None:
+        """A call that waits for an answer will get none."""
+        if opened := self._open.pop(key, None):
+            opened.cancel()
+
+    async def _call(
+        self, tool: ServerTool, arguments: Mapping[str, object], on_progress: OnProgress, ask: Ask
     ) -> ToolOutput:
         """Call once; before that, tools that may have changed are listed again. What a session was
         refused is asked for in a new one, where that cannot do it twice.
@@ -386,7 +415,7 @@ class McpServer:
                 output = await (
                     session.read_resource(str(arguments.get("uri") or ""))
                     if tool is RESOURCES
-                    else session.call_tool(tool.name, arguments, on_progress)
+                    else session.call_tool(tool.name, arguments, on_progress, ask)
                 )
                 said = await self._files.collect() if self._files else ""
                 if said:

@@ -10,6 +10,7 @@ from hashlib import sha256
 
 from daemon.core import value
 from daemon.core.errors import AidaemonError
+from daemon.core.events import ApprovalAnswered
 from daemon.core.messages import ToolSpec
 from daemon.core.trust import Effect, Label
 from daemon.tools.base import (
@@ -248,7 +249,19 @@ def read_hints(tool: ServerTool) -> list[str]:
     return [words for (key, said), words in HINTS.items() if table.get(key) is said]
 
 
-Call = Callable[[ServerTool, Arguments, OnProgress], Awaitable[ToolOutput]]
+@value
+class Caller:
+    """Whose call it is: a name of its own; a person's answer to what its server asked back, if it
+    goes on with that; whether one may be asked.
+    """
+
+    key: str
+    on_progress: OnProgress
+    answered: ApprovalAnswered | None = None
+    can_ask: bool = False
+
+
+Call = Callable[[ServerTool, Arguments, Caller], Awaitable[ToolOutput]]
 RESOURCES = ServerTool(
     "read_resource",
     "Read a text or file that this server offers, by its uri; without one, list them.",
@@ -268,6 +281,7 @@ class McpTool:
     config: McpConfig
     definition: ServerTool
     call: Call
+    abandon: Callable[[str], None]
     is_disabled: bool = False
 
     def make(self, *, known: bool) -> Tool:
@@ -292,7 +306,8 @@ class McpTool:
         definition = self.definition
         if not known:
             definition = ServerTool(name, "Switched off until its owner approves it.", "{}")
-        return Tool(make_spec(self.server, definition), meta, self.run, self.check)
+        spec = make_spec(self.server, definition)
+        return Tool(spec, meta, self.run, self.check, abandon=self.abandon)
 
     def check(self, arguments: Arguments) -> None:
         """Raises ToolChanged."""
@@ -309,7 +324,10 @@ class McpTool:
             context.on_output(f"{sanitize_line(words)}\n")
 
         try:
-            answer = await self.call(self.definition, sent, tell)
+            state = context.turn.call(context.call_id)
+            answered = state.answered if state.asked_back else None
+            caller = Caller(context.key, tell, answered, context.can_ask)
+            answer = await self.call(self.definition, sent, caller)
         except NotSent as error:
             text = f"{name} was not called, so nothing has happened: {error}"
             raise RetryableToolError(text) from error
@@ -326,6 +344,8 @@ class McpTool:
                 f"{name} was called and no answer came: it may or may not have happened."
                 " It was not called again. Tell the user."
             ) from error
+        if answer.question:
+            return answer
         trusted = own in config.trusted_output and not answer.is_error
         label = Label.TRUSTED if trusted else Label.UNTRUSTED
         misfit = None if answer.is_error else await self._find_misfit(answer.records)

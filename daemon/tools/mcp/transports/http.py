@@ -22,7 +22,7 @@ from mcp.types import (
 )
 
 from daemon.tools.mcp.tools import UrlAddress
-from daemon.tools.mcp.wire import UNREADABLE, OpenRequests, read_message
+from daemon.tools.mcp.transports.messages import UNREADABLE, OpenRequests, read_message
 
 MAX_MESSAGE_BYTES = 16 << 20
 CONNECT_S, SILENCE_S = 15.0, 300.0

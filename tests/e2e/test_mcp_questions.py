@@ -1,0 +1,241 @@
+"""What an MCP server asks a person while its tool runs is a question in their chat (elicitation, G2)."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.daemon_process import Daemon, running_daemon, scripted
+from tests.fakes.mcp import Script
+from tests.fakes.openai import FakeOpenAI, Json, calls, says
+
+BOOK = {"name": "book", "description": "Book a room.", "inputSchema": {"type": "object"}}
+CALL = calls(("desk__book", {}))
+ROOM = {
+    "type": "object",
+    "properties": {"room": {"type": "string", "enum": ["red room", "blue room"]}},
+    "required": ["room"],
+}
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[FakeOpenAI]:
+    async with FakeOpenAI() as fake:
+        yield fake
+
+
+def elicits(message: str, schema: Json, **more: object) -> Json:
+    return {
+        "method": "elicitation/create",
+        "params": {"message": message, "requestedSchema": schema, **more},
+    }
+
+
+class Desk:
+    """A server that asks back before it answers, in the config of a daemon."""
+
+    def __init__(self, tmp_path: Path, model: FakeOpenAI) -> None:
+        self.home, self.model = tmp_path / "home", model
+        self.script = Script(tmp_path / "desk")
+        self.table = self.script.table(effects={"book": "read"})
+
+    def asks(self, *requests: Json, **more: object) -> None:
+        self.script.write([BOOK], {"book": [{"text": "booked", "asks": requests, **more}]})
+
+    def config(self, **more: object) -> str:
+        table: Json = {**self.table, **more}
+        effects: Json = table.pop("effects", {})
+        lines = [f"{key} = {json.dumps(one)}" for key, one in table.items()]
+        shown = [f"{key} = {json.dumps(one)}" for key, one in effects.items()]
+        return scripted(
+            self.model.base_url,
+            "\n".join(["[mcp.desk]", *lines, "[mcp.desk.effects]", *shown, ""]),
+        )
+
+    @property
+    def told(self) -> list[Json]:
+        return [line["answer"] for line in self.script.lines("answer")]
+
+    def result(self) -> str:
+        return str(self.model.requests[-1].last("tool")["content"])
+
+
+@pytest.fixture
+def desk(tmp_path: Path, model: FakeOpenAI) -> Desk:
+    return Desk(tmp_path, model)
+
+
+Answering = Callable[[str, Json], Awaitable[object]]
+
+
+async def answer(daemon: Daemon, turn: str, *answers: Answering, after: str = "") -> list[str]:
+    """The questions that were put until the turn ended, each answered in its way."""
+    asked, left = [], list(answers)
+    async for sent in daemon.stream(turn, after):
+        if sent.name == "approval.asked":
+            asked.append(str(json.loads(str(sent.data["arguments"]))["question"]))
+            await left.pop(0)(turn, sent.data)
+        if sent.name == "run.completed":
+            break
+    assert not left
+    return asked
+
+
+def picks(daemon: Daemon, option: str) -> Answering:
+    async def press(turn: str, asked: Json) -> None:
+        call = asked["call_id"]
+        await daemon.post(f"/v1/runs/{turn}/approve", call_id=call, option=option)
+
+    return press
+
+
+def denies(daemon: Daemon) -> Answering:
+    async def press(turn: str, asked: Json) -> None:
+        await daemon.post(f"/v1/runs/{turn}/reject", call_id=asked["call_id"])
+
+    return press
+
+
+def types(daemon: Daemon, text: str) -> Answering:
+    async def write(_turn: str, _asked: Json) -> None:
+        await daemon.post("/v1/messages", 202, text=text, session="default")
+
+    return write
+
+
+async def test_its_question_is_put_with_its_options_and_its_name_and_the_call_goes_on(
+    desk: Desk,
+) -> None:
+    desk.asks(elicits("Which room shall I book?", ROOM))
+    desk.model.script(CALL, says("It is booked."))
+    async with running_daemon(desk.home, desk.config()) as daemon:
+        turn = await daemon.begin("book a room")
+        asked = await answer(daemon, turn, picks(daemon, "blue room"))
+        assert asked == [
+            "The MCP server desk asks, and reads your answer: Which room shall I book? (room)"
+        ]
+        assert desk.told == [{"action": "accept", "content": {"room": "blue room"}}]
+        assert "booked" in desk.result()
+        assert desk.script.executed() == [("book", {})], "it was called once"
+
+
+async def test_a_form_is_asked_field_by_field_and_what_does_not_fit_is_asked_again(
+    desk: Desk,
+) -> None:
+    form = {
+        "type": "object",
+        "properties": {
+            "people": {"type": "integer", "minimum": 1, "maximum": 8, "title": "How many"},
+            "when": {"type": "string"},
+            "window": {"type": "boolean"},
+            "note": {"type": "string"},
+        },
+        "required": ["people", "when", "window"],
+    }
+    desk.asks(elicits("A table:", form))
+    desk.model.script(CALL, says("It is booked."))
+    async with running_daemon(desk.home, desk.config()) as daemon:
+        turn = await daemon.begin("book a table")
+        asked = await answer(
+            daemon,
+            turn,
+            types(daemon, "nine"),
+            types(daemon, "4"),
+            types(daemon, "tomorrow at eight"),
+            picks(daemon, "Yes"),
+        )
+        assert "did not take your last answer: 'nine' is not of type 'integer'" in asked[1]
+        assert "(How many)" in asked[0] and "(when)" in asked[2] and "(window)" in asked[3]
+        given = {"people": 4, "when": "tomorrow at eight", "window": True}
+        assert desk.told == [{"action": "accept", "content": given}]
+
+
+async def test_a_no_is_told_to_the_server_and_the_call_goes_on(desk: Desk) -> None:
+    desk.asks(elicits("Which room?", ROOM), elicits("Sure?", {"type": "object", "properties": {}}))
+    desk.model.script(CALL, says("Well."))
+    async with running_daemon(desk.home, desk.config()) as daemon:
+        turn = await daemon.begin("book a room")
+        asked = await answer(daemon, turn, denies(daemon), picks(daemon, "Yes"))
+        assert asked[1].endswith("Sure?")
+        assert desk.told == [{"action": "decline"}, {"action": "accept", "content": {}}]
+
+
+async def test_a_server_of_the_newest_protocol_is_answered_too(
+    tmp_path: Path, desk: Desk
+) -> None:
+    program, log = Path(__file__).parents[1] / "fakes" / "asking_server.py", tmp_path / "desk" / "log"
+    log.parent.mkdir()
+    config = desk.config(args=[str(program), str(log)])
+    desk.model.script(calls(("desk__book", {"day": "Friday"})), says("It is booked."))
+    async with running_daemon(desk.home, config) as daemon:
+        turn = await daemon.begin("book a room")
+        asked = await answer(daemon, turn, types(daemon, "2"), types(daemon, "4"))
+        assert "Where shall I book for Friday? (Room: which of the two)" in asked[0]
+        assert "booked: blue room for 4" in desk.result()
+        assert log.read_text() == "Friday: blue room for 4\n"
+
+
+async def test_a_stop_ends_the_call_that_waits_and_the_next_one_may_ask(desk: Desk) -> None:
+    desk.asks(elicits("Which room?", ROOM))
+    desk.model.script(CALL, CALL, says("It is booked."))
+    async with running_daemon(desk.home, desk.config()) as daemon:
+        turn = await daemon.begin("book a room")
+        await daemon.until(turn, "approval.asked")
+        await daemon.post("/v1/messages", text="/stop", session="default")
+        await daemon.until(turn, "run.completed")
+        turn = await daemon.begin("book a room, please")
+        await answer(daemon, turn, picks(daemon, "red room"))
+        assert desk.told[-1] == {"action": "accept", "content": {"room": "red room"}}
+        assert desk.script.lines("cancelled")
+
+
+async def test_after_kill_9_an_answer_reaches_nobody_and_the_model_is_told(desk: Desk) -> None:
+    desk.asks(elicits("Which room?", ROOM))
+    desk.model.script(CALL, says("I do not know."))
+    config = desk.config(effects={"book": "fetch"})
+    async with running_daemon(desk.home, config) as daemon:
+        turn = await daemon.begin("book a room")
+        asked = await daemon.until(turn, "approval.asked")
+        daemon.process.kill()
+    async with running_daemon(desk.home, config) as daemon:
+        await picks(daemon, "red room")(turn, asked.data)
+        await daemon.until(turn, "run.completed")
+        assert "may or may not have happened" in desk.result()
+        assert desk.script.executed() == [("book", {})], "it was not called again"
+
+
+async def test_a_read_is_called_anew_after_kill_9_and_asks_again(desk: Desk) -> None:
+    desk.asks(elicits("Which room?", ROOM))
+    desk.model.script(CALL, says("It is booked."))
+    async with running_daemon(desk.home, desk.config()) as daemon:
+        turn = await daemon.begin("look for a room")
+        asked = await daemon.until(turn, "approval.asked")
+        daemon.process.kill()
+    async with running_daemon(desk.home, desk.config()) as daemon:
+        await picks(daemon, "red room")(turn, asked.data)
+        await answer(daemon, turn, picks(daemon, "blue room"), after=asked.id)
+        assert desk.told[-1] == {"action": "accept", "content": {"room": "blue room"}}
+
+
+async def test_what_no_person_began_asks_nobody(desk: Desk) -> None:
+    """A schedule at night, a mail, an event: the server hears a no at once."""
+    desk.asks(elicits("Which room?", ROOM))
+    desk.model.script(CALL, says("Not booked."))
+    async with running_daemon(desk.home, desk.config()) as daemon:
+        night = {"name": "night", "rule": "every 1h", "prompt": "book a room"}
+        await daemon.post("/v1/schedules", 201, **night)
+        await daemon.post("/v1/messages", text="/schedule run night")
+        await desk.model.asked(2)
+        assert desk.told == [{"action": "decline"}]
+
+
+async def test_hidden_signs_and_a_long_text_of_the_servers_do_no_harm(desk: Desk) -> None:
+    message = "Your\u202e pass\x1b[31mword,\n\nplease " + "x" * 9000
+    desk.asks(elicits(message, ROOM))
+    desk.model.script(CALL, says("Well."))
+    async with running_daemon(desk.home, desk.config()) as daemon:
+        turn = await daemon.begin("book a room")
+        (asked,) = await answer(daemon, turn, denies(daemon))
+        assert asked.startswith("The MCP server desk asks, and reads your answer: Your password, please xx")
+        assert len(asked) < 500
