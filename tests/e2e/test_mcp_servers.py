@@ -45,7 +45,7 @@ async def works(
 
 async def test_everything(at: Stage) -> None:
     got = await works(
-        at, "every", npx(f"{SCOPE}-everything@2026.8.31"), "echo", {"message": "hello"}, tools=13
+        at, "every", npx(f"{SCOPE}-everything@2026.8.31"), "echo", {"message": "hello"}, tools=15
     )
     assert "hello" in got
 
@@ -75,6 +75,21 @@ async def test_everything_else_of_everything(at: Stage) -> None:
         assert "Lisbon" in asked
         wrong = (await daemon.ask("/every:nothing", "two"))["reply"]
         assert "has no prompt nothing. Its prompts:" in str(wrong) and "args-prompt" in str(wrong)
+
+        tool = "every__trigger-elicitation-request"
+        at.model.script(calls((tool, {})), says("Thank you."))
+        turn, questions = await daemon.begin("ask me", "four"), []
+        async for sent in daemon.stream(turn):
+            if sent.name == "approval.asked" and sent.data["tool"] == tool:
+                await daemon.post(f"/v1/runs/{turn}/approve", call_id=sent.data["call_id"])
+            elif sent.name == "approval.asked":
+                questions.append(str(sent.data["arguments"]))
+                await daemon.post("/v1/messages", 202, text="Ann", session="four")
+            if sent.name == "run.completed":
+                break
+        assert "The MCP server every asks, and reads your answer: " in questions[0]
+        assert len(questions) == 1, questions
+        assert "Ann" in str(at.model.requests[-1].last("tool")["content"])
 
         work = {"duration": 2, "steps": 4}
         at.model.script(calls(("every__trigger-long-running-operation", work)), says("Done."))
