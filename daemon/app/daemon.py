@@ -425,7 +425,8 @@ class Daemon(ToolOwner):
         voice = self.config.voice
         if voice.transcriber == "local":
             return make_speech_reader(self.sandbox, voice.language).transcribe
-        return make_remote(voice, self.clock) if voice.transcriber == "openai" else hear_nothing
+        asked = voice.endpoint
+        return make_remote(voice, asked, self.clock) if asked else hear_nothing
 
     def _is_channel_up(self, channel: str) -> bool:
         state = self.channel_states.get(channel)

@@ -3,6 +3,7 @@ each.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
@@ -25,8 +26,10 @@ from daemon.tools.workspace.inbox_folder import (
 
 NOT_UPLOADED = "it waited for more than two days, or never came"
 NOT_READ = "it was not read in time; read_file does it"
+BROKEN = "reading it failed (the log has more)"
 READ_S = 90.0
 GONE = "its channel is not connected now"
+log = logging.getLogger(__name__)
 PAUSES, LONGEST_PAUSE = (0.0, 1.0, 5.0), 30.0
 
 
@@ -85,6 +88,11 @@ class AttachmentDownloader:
                     return await self.describe(saved, space)
             except TimeoutError:
                 return ToldFile(saved.describe(NOT_READ))
+            except OSError:
+                raise
+            except Exception:
+                log.exception("a file cannot be read: %s", saved.path)
+                return ToldFile(saved.describe(BROKEN))
         except OSError as error:
             why = f"it cannot be kept: {error.strerror or error}"
             return ToldFile(describe_missing_file(file.name, why))

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 from daemon.core.clock import Clock
 from daemon.core.errors import ProviderError, UnreadableDocument
 from daemon.providers.config import SERVICES, STRICT, HeaderText, check_address
-from daemon.providers.speech import Transcriptions
+from daemon.providers.speech import GeminiSpeech, Transcriptions
 
 Transcribe = Callable[[bytes, str], Awaitable[str]]
 """A recording and the name of its file to its words. Raises UnreadableDocument."""
@@ -20,7 +20,7 @@ NOT_HEARD = '[voice] transcriber = "none"'
 
 
 class SpeechEndpoint(BaseModel):
-    """[voice.openai]: who writes it down, where transcriber = "openai"."""
+    """[voice.openai] or [voice.gemini]: who writes it down, where that is the transcriber."""
 
     model_config = STRICT
 
@@ -31,15 +31,25 @@ class SpeechEndpoint(BaseModel):
     model: str = Field("gpt-4o-mini-transcribe", min_length=1, description="its model that hears")
 
 
+class GeminiEndpoint(SpeechEndpoint):
+    """[voice.gemini]."""
+
+    base_url: Annotated[str, AfterValidator(check_address)] = Field(
+        SERVICES["gemini"].url, description="Google's server, or one that speaks as it does"
+    )
+    model: str = Field(SERVICES["gemini"].model, min_length=1, description="its model that hears")
+
+
 class VoiceConfig(BaseModel):
     """[voice]."""
 
     model_config = STRICT
 
-    transcriber: Literal["local", "openai", "none"] = Field(
+    transcriber: Literal["local", "openai", "gemini", "none"] = Field(
         "local",
         description="who writes down voice messages: a model on this machine (`aidaemon model pull"
-        " voice`), the server of [voice.openai], which is sent each of them, or nobody",
+        " voice`), the server of [voice.openai] or [voice.gemini], which is sent each of them, or"
+        " nobody",
     )
     language: str = Field(
         "",
@@ -50,20 +60,30 @@ class VoiceConfig(BaseModel):
         SpeechEndpoint(), description='who writes it down where transcriber = "openai"'
     )
 
+    gemini: GeminiEndpoint = Field(
+        GeminiEndpoint(), description='who writes it down where transcriber = "gemini"'
+    )
+
+    @property
+    def endpoint(self) -> SpeechEndpoint | None:
+        """The server that is sent each voice message; None for none."""
+        return {"openai": self.openai, "gemini": self.gemini}.get(self.transcriber)
+
     @model_validator(mode="after")
     def _check_key(self) -> Self:
-        own, asked = SERVICES["openai"], self.openai
-        if self.transcriber == "openai" and asked.base_url == own.url and not asked.api_key:
-            raise ValueError(f'openai.api_key is needed: api_key = "${{{own.key_variable}}}"')
+        name, asked = self.transcriber, self.endpoint
+        if asked and asked.base_url == SERVICES[name].url and not asked.api_key:
+            variable = SERVICES[name].key_variable
+            raise ValueError(f'{name}.api_key is needed: api_key = "${{{variable}}}"')
         return self
 
 
-def make_remote(config: VoiceConfig, clock: Clock) -> Transcribe:
-    """Asks the server of [voice.openai]; what it costs is not in [budget]."""
-    given = config.openai
+def make_remote(config: VoiceConfig, given: SpeechEndpoint, clock: Clock) -> Transcribe:
+    """Asks that server; what it costs is not in [budget]."""
+    make = GeminiSpeech if config.transcriber == "gemini" else Transcriptions
 
     async def transcribe(data: bytes, name: str) -> str:
-        service = Transcriptions(
+        service = make(
             base_url=given.base_url, api_key=given.api_key, clock=clock, timeout_s=ENDPOINT_S
         )
         try:

@@ -179,7 +179,8 @@ def _check_recall(embedder: str, models: Path) -> Finding:
 def _check_voice(transcriber: str) -> Finding:
     """Who writes down voice messages."""
     if transcriber != "local":
-        told = "by the server of [voice.openai]" if transcriber == "openai" else "not written down"
+        is_none = transcriber == "none"
+        told = "not written down" if is_none else f"by the server of [voice.{transcriber}]"
         return Finding("voice", "ok", told)
     missing = describe_missing_voice()
     told = f"not written down; to have it: {missing}" if missing else "by a model on this machine"

@@ -15,13 +15,16 @@ from daemon.agent.turn_control import TurnControl
 from daemon.app.config import load_config
 from daemon.app.daemon import open_daemon
 from daemon.core.events import UserSaid
-from daemon.core.messages import FetchedFiles
+from daemon.core.messages import FetchedFiles, ToldFile
 from daemon.core.provenance import Origin, collect_texts, find_taint
 from daemon.core.rows import InboxRow
 from daemon.core.trust import Label
+from daemon.gateway.downloads import AttachmentDownloader
 from daemon.sessions.inbox import InboxMessage, InboxReceipt
 from daemon.sessions.worker import fetch_files
 from daemon.tools.workspace.inbox_folder import (
+    InboxFolder,
+    SavedFile,
     attachments_from_json,
     attachments_to_json,
     describe_missing_file,
@@ -229,6 +232,31 @@ async def test_a_file_that_never_comes_holds_up_nobody_for_long() -> None:
     assert "could not be fetched in time" in found.text
     with pytest.raises(TimeoutError, match="own"):
         await fetch_files(row, slow_itself, control)
+
+
+class Upload:
+    """A file that waits for its message."""
+
+    def has(self, ref: str) -> bool:
+        return True
+
+    def read(self, ref: str) -> bytes:
+        return b"odd"
+
+    def remove(self, ref: str) -> None: ...
+
+
+async def test_whatever_a_file_does_to_what_reads_it_its_message_is_worked_on(
+    tmp_path: Path,
+) -> None:
+    async def describe(file: SavedFile, space: int) -> ToldFile:
+        raise TypeError("boom")
+
+    fetch = AttachmentDownloader({}, InboxFolder(tmp_path / "inbox"), Upload(), describe, 1000)
+    files = attachments_to_json([Attachment("document", "odd.bin", "", 3, "ref")])
+    day = datetime(2026, 11, 22, tzinfo=UTC)
+    row = InboxRow("m1", "web", "", "x", SESSION, "owner", "hi", Label.TRUSTED, "t1", day, attachments=files)
+    assert "odd.bin" in (told := (await fetch(row)).text) and "reading it failed" in told
 
 
 async def test_a_message_with_files_begins_a_turn_of_its_own_and_others_wait_for_it(

@@ -1,6 +1,7 @@
 """A server that writes down what is said: whatever the recording is, it hears the same words."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiohttp import web
 
@@ -34,3 +35,26 @@ class FakeSpeech(FakeService):
         if self.status != 200:
             return web.json_response({"error": {"message": "no room"}}, status=self.status)
         return web.json_response({"text": self.words})
+
+
+@dataclass
+class FakeGeminiSpeech(FakeService):
+    """It does so in Google's way. `bodies`: what it was sent; `answer`: what it says instead."""
+
+    words: str = "Please call the dentist"
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    answer: dict[str, Any] = field(default_factory=dict)
+    path = "/v1beta/models/hears:generateContent"
+
+    def config(self, **more: str) -> dict[str, object]:
+        """[voice] of a daemon that asks it."""
+        url = f"http://{self.host}/v1beta"
+        asked = {"base_url": url, "api_key": "key-of-the-endpoint", "model": "hears"}
+        return {"transcriber": "gemini", "gemini": asked, **more}
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        self.keys.add(request.headers.get("x-goog-api-key", ""))
+        self.bodies.append(await request.json())
+        parts = [{"text": "Let me listen.", "thought": True}, {"text": self.words}]
+        said = {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
+        return web.json_response(self.answer or said)
