@@ -47,6 +47,27 @@ def utc_midnight(now: datetime) -> datetime:
     return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
+@value
+class Use:
+    """What a turn has used up of one kind; `limit` is None where there is none."""
+
+    of: str
+    used: float
+    limit: float | None
+
+
+def list_uses(turn: Turn) -> list[Use]:
+    """Iterations, tokens in, seconds of work and USD: each ends the turn by itself (D1)."""
+    spent, limits = turn.spent, turn.limits
+    tokens = spent.input_tokens + spent.reserved_tokens
+    return [
+        Use("iterations", turn.iterations, turn.max_iterations),
+        Use("input_tokens", tokens, limits.max_input_tokens),
+        Use("seconds", spent.seconds, limits.max_seconds),
+        Use("usd", spent.charged_usd + spent.reserved_usd, limits.max_usd),
+    ]
+
+
 IsOwners = Callable[[Tx, str], bool]  # what this session uses is the owner's own
 EVER = datetime(1, 1, 1, tzinfo=UTC)
 MONEY_DIGITS = 4

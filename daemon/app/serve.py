@@ -17,6 +17,7 @@ from daemon.http.app import HttpServer, build_app
 from daemon.http.config import HttpConfig
 from daemon.http.resources import EventEndpoint
 from daemon.ops.snapshots import keep_snapshots
+from daemon.services.metrics import Metrics
 from daemon.settings.paths import Paths, write_private_file
 from daemon.settings.secrets import SecretStore, disable_core_dumps, redact_logs
 from daemon.store.journal import Tx
@@ -69,7 +70,9 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
     events = (
         EventEndpoint(daemon.triggers, senders.tokens, senders.signed) if senders.enabled else None
     )
-    server = HttpServer(config, build_app(daemon.client, token, users=config.users, events=events))
+    metrics = make_metrics(daemon).render
+    app = build_app(daemon.client, token, users=config.users, events=events, metrics=metrics)
+    server = HttpServer(config, app)
     url = await server.start()
     try:
         write_private_file(
@@ -109,6 +112,27 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
         with suppress(FileNotFoundError):
             paths.daemon.unlink()
         await server.aclose()
+
+
+def make_metrics(daemon: Daemon) -> Metrics:
+    """Of what this daemon has."""
+
+    def list_channels() -> dict[str, bool]:
+        states = daemon.channel_states.values()
+        return {state.name: state.up.is_set() and not state.is_deaf for state in states}
+
+    def list_servers() -> dict[str, bool]:
+        problems = daemon.servers.problems()
+        return {name: name not in problems for name in daemon.servers.configs}
+
+    return Metrics(
+        daemon.store,
+        daemon.clock,
+        daemon.usage.today,
+        list_channels,
+        list_servers,
+        daemon.client.problems,
+    )
 
 
 def write_first_config(paths: Paths) -> None:

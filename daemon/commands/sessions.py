@@ -11,7 +11,7 @@ from functools import partial
 from textwrap import indent
 
 from channels.markup.sanitize import shorten_line
-from daemon.agent.budgets import UsageToday, utc_midnight
+from daemon.agent.budgets import UsageToday, list_uses, utc_midnight
 from daemon.agent.context.history import rebuild_turn
 from daemon.agent.final_messages import BY_STOP
 from daemon.agent.models import ModelRouting
@@ -21,7 +21,7 @@ from daemon.core.clock import Clock, show_time
 from daemon.core.errors import CONFIG_FAULT, ConfigError, StoreUnavailable, UsageError
 from daemon.core.messages import FAILURES_SHOWN, describe_failures
 from daemon.core.provenance import find_taint
-from daemon.core.rows import LoopOrder, LoopRow, LoopStage, OutboxRow, SessionRow, UsageRow
+from daemon.core.rows import LoopOrder, LoopRow, LoopStage, OutboxRow, SessionRow, TurnRow, UsageRow
 from daemon.core.trust import Label, Role, Sources, join_sources
 from daemon.core.turn import render_plan
 from daemon.loops.config import LoopNotEnabled, LoopNotStarted
@@ -177,7 +177,7 @@ class SessionCommands:
         """This chat at a glance."""
         session, since = call.session, self.clock.now() - WEEK
 
-        def look(tx: Tx) -> tuple[str, str, str, str, str]:
+        def look(tx: Tx) -> tuple[str, str, str, str, str, list[str]]:
             counts: dict[str, Sequence[object]] = {
                 "started": tx.list_unfinished_turns(session.id),
                 "queued": tx.list_waiting_inputs(session.id),
@@ -190,9 +190,11 @@ class SessionCommands:
             sources = ", ".join(_list_private_sources(tx, session))
             told = f" It has read of yours: {sources}." if sources else ""
             held = _describe_held(tx.list_outgoing(session.id), tx.list_waiting(session.id))
-            return tasks, ", ".join(stops) or "none", _find_taint_reason(tx, session), told, held
+            uses = [_describe_use(tx, row) for row in tx.list_unfinished_turns(session.id)]
+            taint = _find_taint_reason(tx, session)
+            return tasks, ", ".join(stops) or "none", taint, told, held, uses
 
-        tasks, stops, taint, private, held = await self.service.store.read(look)
+        tasks, stops, taint, private, held, uses = await self.service.store.read(look)
         taint = taint and (
             f"It has read text from outside, so it asks more: {taint}.{private} /clear starts over."
         )
@@ -208,6 +210,7 @@ class SessionCommands:
             f"Model: {model}",
             f"Agent: {session.agent}",
             f"Tasks: {tasks}",
+            *uses,
             held,
             f"Journal: {FAILING.format(problem) if problem else 'ok'}",
             await self._show_failures() if call.role is Role.OWNER else "",
@@ -266,6 +269,20 @@ class SessionCommands:
         """Who gives the command, with which role."""
         session = call.session
         return f"You are {call.sender}, {call.role.value}, in {session.id} ({session.label.value})."
+
+
+def _describe_use(tx: Tx, row: TurnRow) -> str:
+    """What a turn that runs has used up, beside its limits (D1)."""
+    turn = rebuild_turn(row.id, row.session, tx.list_events(row.id))
+    parts = []
+    for use in list_uses(turn):
+        most = None if use.limit is None else f"{use.limit:,.10g}"
+        if use.of == "usd":
+            parts.append(f"${use.used:.4f}{f' of ${most}' if most else ''}")
+        else:
+            of = f" of {most}" if most else ""
+            parts.append(f"{use.used:,.0f}{of} {use.of.replace('_', ' ')}")
+    return f"  {row.id}: {', '.join(parts)}"
 
 
 def _describe_loop(row: LoopRow) -> str:

@@ -8,7 +8,7 @@ import logging
 import resource
 from asyncio import BaseProtocol, BaseTransport, Protocol, Server, Transport
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from time import monotonic
 
@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from daemon.client.protocol import DaemonClient, LiveEvent
 from daemon.core.errors import CONFIG_FAULT, ConfigError, Fenced, StoreUnavailable, UsageError
 from daemon.core.rows import NotAllowedToAnswer
-from daemon.core.trust import Resource, Role
+from daemon.core.trust import Resource, Right, Role
 from daemon.http.auth import (
     EVENTS_PATH,
     HEALTH,
@@ -162,6 +162,7 @@ def build_app(
     *,
     users: Sequence[UserConfig] = (),
     events: EventEndpoint | None = None,
+    metrics: Callable[[], Awaitable[str]] | None = None,
     heartbeat_s: float = HEARTBEAT_S,
 ) -> web.Application:
     """The application, for the holders of tokens: the owner, users, and senders of events."""
@@ -177,7 +178,18 @@ def build_app(
         app.router.add_route(method, path, partial(serve, client, right, handler))
     if events:
         app.router.add_route("POST", EVENTS_PATH, events.post_event)
+    if metrics:
+        shown = Right.MANAGE, partial(show_metrics, metrics)
+        app.router.add_route("GET", "/metrics", partial(serve, client, *shown))
     return app
+
+
+async def show_metrics(
+    metrics: Callable[[], Awaitable[str]], client: DaemonClient, request: web.Request
+) -> web.Response:
+    """In Prometheus' text form."""
+    kind = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+    return web.Response(text=await metrics(), headers=kind)
 
 
 async def _guard(

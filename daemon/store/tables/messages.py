@@ -114,6 +114,9 @@ class MessageTables(Table):
         query = "SELECT 1 FROM inbox WHERE sender = ? AND role = ? LIMIT 1"
         return self._value(query, sender, role) is not None
 
+    count_new_inputs = Value[[], int](f"SELECT COUNT(*) FROM inbox WHERE {OPEN} AND state = 'new'")
+    """Messages of all sessions that wait for a turn."""
+
     list_waiting_inputs = List[[str], InboxRow](
         INBOX, f"WHERE {OPEN} AND state = 'new' AND session = ? ORDER BY n"
     )

@@ -125,6 +125,9 @@ class TurnTables(Table):
     )
     """Turns of the session that run or are suspended, oldest first."""
 
+    list_running_turns = List[[int], TurnRow](TURNS, "WHERE ended_at IS NULL ORDER BY n LIMIT ?")
+    """Turns of all sessions that run or are suspended, so many, oldest first."""
+
     def list_unfinished_sessions(self) -> list[str]:
         """Sessions with a message in state new, or a turn that has not ended: what a start has to
         take up again.
