@@ -51,6 +51,9 @@ class AgentConfig(Section):
         True, description="an answer that claims an effect that did not happen is sent back once"
     )
     reflect: bool = Field(False, description="after a turn, note what it taught, for the next one")
+    reflect_every: int = Field(
+        0, ge=0, description="after so many iterations, take stock before going on; 0: never"
+    )
     on_budget: OnBudget = Field(
         "ask", description="a budget is used up: ask whether to go on, or stop"
     )

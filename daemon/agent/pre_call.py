@@ -113,6 +113,11 @@ REMIND = (
     "There is still no list of what is left to do. If several steps remain, note them with "
     "the `todo` tool."
 )
+STOCK = "stock"
+TAKE_STOCK = (
+    "Take stock before you go on: what is the goal, what is done and proven, what is left, and does"
+    " this way lead there? Say it in at most four sentences, then take the next step."
+)
 LAST = "A short `todo` list would help here."
 DOWN_TO_PERCENT = 50
 KEPT = 2
@@ -148,6 +153,10 @@ async def prepare(
             turn.record(Classified(intent), now())
     if (advice := advise_plan(turn)) and not models.is_embedded(turn, context):
         turn.record(Coached(TODO_TOOL, advice), now())
+    every = turn.spec.reflect_every
+    due = every and turn.iterations and turn.iterations % every == 0
+    if due and turn.coached.get(STOCK) != turn.iterations:
+        turn.record(Coached(STOCK, TAKE_STOCK), now())
     if turn.seq != before:
         prompt = builder.build_prompt(turn, context)
     if shorter := await compress(turn, context, prompt, models):

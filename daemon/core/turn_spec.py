@@ -129,6 +129,7 @@ class TurnSpec:
     checks: tuple[AnswerCheck, ...] = ()
     check_claims: bool = True
     reflect: bool = False
+    reflect_every: int = 0
     output_schema: str = ""
     on_stall: Literal["coach", "stop"] = "coach"
     on_budget: Literal["ask", "stop"] = "stop"

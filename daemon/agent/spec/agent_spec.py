@@ -5,6 +5,7 @@ of [agent].
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, ValidationError
 
@@ -40,6 +41,7 @@ class AgentSpec(Section):
     on_stall: OnStall | None = None
     on_budget: OnBudget | None = None
     reflect: bool | None = None
+    reflect_every: Annotated[int, Field(ge=0)] | None = None
     check_claims: bool | None = None
     model_policy: PolicySection = Field(default_factory=PolicySection)
     iteration: IterationSection | None = None
@@ -73,6 +75,9 @@ class AgentSpec(Section):
             checks=tuple(map(build_check, usual if self.verify is None else self.verify)),
             check_claims=defaults.check_claims if self.check_claims is None else self.check_claims,
             reflect=defaults.reflect if self.reflect is None else self.reflect,
+            reflect_every=(
+                defaults.reflect_every if self.reflect_every is None else self.reflect_every
+            ),
             output_schema=""
             if schema is None
             else json.dumps(schema, ensure_ascii=False, default=str),
