@@ -55,11 +55,11 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/providers": 26_500,
     "daemon/recall": 9_720,
     "daemon/services": 4_560,
-    "daemon/sessions": 10_670,
+    "daemon/sessions": 10_790,
     "daemon/settings": 10_920,
-    "daemon/store": 17_320,
+    "daemon/store": 17_460,
     "daemon/tools": 132_570,
-    "daemon/triggers": 23_840,
+    "daemon/triggers": 23_850,
     "memory": 14_570,
 }
 TOP_LEVEL = {

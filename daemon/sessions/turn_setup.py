@@ -10,6 +10,7 @@ from daemon.agent.context.history import History, load_history, rebuild_turn
 from daemon.agent.pre_call import classify_by_rules
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.core import value
+from daemon.core.clock import show_time
 from daemon.core.errors import ConfigError
 from daemon.core.events import Limits, MemoryHit, UserSaid
 from daemon.core.messages import (
@@ -21,11 +22,12 @@ from daemon.core.messages import (
 )
 from daemon.core.provenance import SourcedText, collect_texts, iter_person_texts
 from daemon.core.quoted import find_quoted
-from daemon.core.rows import LOOP_CHANNEL, ChildRow, InboxRow, OutboxRow, SessionRow
+from daemon.core.rows import LOOP_CHANNEL, ChildRow, InboxRow, SessionRow
 from daemon.core.trust import OWNER_NAME, Label, join_sources
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import PLAN_WORD, Intent, TurnSpec
 from daemon.store.journal import Tx
+from daemon.store.tables.messages import SettledRow
 from daemon.tools.workspace.inbox_folder import attachments_from_json
 
 AGENT = "agent"
@@ -35,6 +37,7 @@ UNCONFIRMED = "not confirmed as sent; the owner was told why"
 UNREAD = "not delivered, as far as is known: nobody may have read it"
 OUTCOMES = "[Since your turn before:\n{lines}]"
 
+SHOWN_TOLD = 800
 NO_FILES = FetchedFiles()
 
 
@@ -53,11 +56,11 @@ class TurnPreparer:
         files: FetchedFiles = NO_FILES,
         child: ChildRow | None = None,
         parent_spec: TurnSpec | None = None,
-        settled: Sequence[tuple[OutboxRow, bool]] = (),
+        settled: Sequence[SettledRow] = (),
     ) -> tuple[UserSaid, str]:
         """With the error when the agent cannot be used. `child` and `parent_spec` are set for a
         sub-agent; `files` tells of the message's files, which it may well be about; `settled` are
-        messages to others that have left, or will not.
+        messages to others that have left, or will not, and what was shown in this chat meanwhile.
         """
         error, intent, memories = "", None, ()
         try:
@@ -91,8 +94,10 @@ class TurnPreparer:
             files=files.text,
             quoted=row.quoted,
             outcomes=describe_outcomes(settled) if settled else "",
-            settled=tuple(f"{one.turn}/{one.part}" for one, _ in settled),
-            private=join_sources((history.private, row.private)),
+            settled=tuple(f"{one.row.turn}/{one.row.part}" for one in settled),
+            private=join_sources(
+                (history.private, row.private, *(one.private for one in settled if _is_told(one)))
+            ),
             pictures=files.pictures,
             heard=files.heard,
             named=files.says
@@ -144,14 +149,33 @@ def load_inherited_sources(
     return earlier, (*task, *texts), root
 
 
-def describe_outcomes(settled: Sequence[tuple[OutboxRow, bool]]) -> str:
-    """What the model is told of the end of messages to others and of answers that failed, each with
-    whether its turn was trusted. What a stranger may have written is not among it: the
-    subject of other turns, and the words of a server.
+def _is_told(one: SettledRow) -> bool:
+    """Its words are for this conversation's model."""
+    return one.row.kind == "notice" and one.is_trusted
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= SHOWN_TOLD else f"{text[:SHOWN_TOLD]}…"
+
+
+def _show_head(text: str) -> str:
+    """Whose words they are: [event github]."""
+    return f"{text.partition(']')[0]}] (it has read text from outside, so its words are not here)"
+
+
+def describe_outcomes(settled: Sequence[SettledRow]) -> str:
+    """What the model is told of the end of messages to others, of answers that failed, and of what
+    was shown in this chat by work that began by itself. What a stranger may have written is not
+    among it: the subject of other turns, the words of a server, what such work has read.
     """
     ends = {"sent": "sent", "withdrawn": "withdrawn by the user; it was not sent"}
     lines = []
-    for row, is_trusted in settled:
+    for one in settled:
+        row, is_trusted = one.row, one.is_trusted
+        if row.kind == "notice":
+            shown = _shorten(row.body) if is_trusted else _show_head(row.body)
+            lines.append(f"- shown to them at {show_time(row.created_at)}: {shown}")
+            continue
         code = REFUSED.search(row.error)
         refused = f"refused ({code[1]}); it was not sent" if code else UNCONFIRMED
         what = describe_message(row, with_subject=is_trusted)

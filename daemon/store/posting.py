@@ -127,6 +127,8 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables, FileTabl
                     whose += " failed"
                 body = f"[{whose}] {body}"
         self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
+        if told is not own and kind == "notice":
+            self.tell_model(turn_id)
 
     def _add_changes(self, turn_id: str, body: str, told: str, is_tainted: bool) -> str:
         """The answer, and what its turn changed: that is told though it has nothing else to say."""

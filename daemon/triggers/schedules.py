@@ -103,6 +103,8 @@ def _post_reminder(tx: Tx, row: ScheduleRow, due: Due, now: datetime, key: str) 
         text, where = defuse(row.prompt) if read else row.prompt, (told.id, told.channel, told.chat)
         body = text + describe_delay(row, due, now)
         tx.post_delivery(OutboxRow(key, -1, *where, "notice", body, now, due=now))
+        if not read:
+            tx.tell_model(key)
 
 
 @dataclass(slots=True)

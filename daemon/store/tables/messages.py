@@ -2,11 +2,14 @@
 what channels need after a restart.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from daemon.core import value
 from daemon.core.rows import UNSENT_STATES, InboxRow, OutboxRow
+from daemon.core.trust import Sources
 from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, from_db
 
 INBOX = RowMapper(InboxRow, "inbox")
@@ -45,7 +48,13 @@ OUTCOMES = """INDEXED BY outbox_outcomes WHERE noted = 0 AND due IS NOT NULL
     WHERE sessions.id = outbox.session AND root = ?1)) ORDER BY n LIMIT 20"""
 UNDELIVERED = """INDEXED BY outbox_untold WHERE state = 'failed' AND noted = 0 AND session = ?
     AND kind IN ('reply', 'file') ORDER BY n LIMIT 20"""
-IS_TRUSTED = "SELECT label = 'trusted' FROM turns WHERE id = ?"
+TOLD = """INDEXED BY outbox_told WHERE noted = 2 AND session = ?
+    AND state IN ('sent', 'sending', 'uncertain') ORDER BY n DESC LIMIT 5"""
+NOTE_TOLD = """UPDATE outbox SET noted = 1 FROM
+    (SELECT session AS told, n AS latest FROM outbox WHERE turn = ?1 AND part = ?2)
+    WHERE noted = 2 AND session = told AND n <= latest
+    AND state IN ('sent', 'sending', 'uncertain')"""
+ORIGIN = "SELECT label = 'trusted', private FROM turns WHERE id = ?"
 HELD_TIMES = """SELECT MIN(due), MAX(created_at) FROM outbox WHERE state = 'held'
     AND due IS NOT NULL"""
 HOLD = "UPDATE outbox SET state = 'held', due = ? WHERE turn = ? AND part = ? AND state = 'new'"
@@ -70,6 +79,17 @@ TRIM_UNREADABLE = """DELETE FROM unreadable_updates WHERE n NOT IN
 PUT_SHOWN = "INSERT OR REPLACE INTO shown_questions (session, person, shown) VALUES (?, ?, ?)"
 REMOVE_REACTION = "DELETE FROM reactions WHERE turn = ? AND sender = ?"
 ADD_REACTION = "INSERT INTO reactions (turn, sender, emoji) VALUES (?, ?, ?)"
+
+
+@value
+class SettledRow:
+    """What became of a delivery, for the model of its conversation; whether the turn that it is
+    from was trusted, and what of the owner's that had read.
+    """
+
+    row: OutboxRow
+    is_trusted: bool
+    private: Sources
 
 
 class MessageTables(Table):
@@ -270,17 +290,27 @@ class MessageTables(Table):
     )
     """Whether it was held still; then it is never sent. The first argument says by what."""
 
-    def list_outcomes(self, session: str) -> list[tuple[OutboxRow, bool]]:
-        """Messages to others whose end the session's model was not told yet, those of its agents
-        too, and its own answers that were not delivered; and whether the turn of each was trusted.
+    def list_outcomes(self, session: str) -> list[SettledRow]:
+        """What the session's model was not told yet: messages to others that have left or will not,
+        those of its agents too; its own answers that were not delivered; what work that began by
+        itself has shown in its chat, the last five.
         """
         rows = self._all(OUTBOX, OUTCOMES, session) + self._all(OUTBOX, UNDELIVERED, session)
-        return [(row, bool(self._value(IS_TRUSTED, row.turn))) for row in rows]
+        rows += self._all(OUTBOX, TOLD, session)[::-1]
+        return [self._find_origin(row) for row in rows]
+
+    def _find_origin(self, row: OutboxRow) -> SettledRow:
+        trusted, private = self._do(ORIGIN, row.turn).fetchone() or (row.kind == "notice", "[]")
+        return SettledRow(row, bool(trusted), tuple(json.loads(private)))
 
     def note_outcomes(self, settled: Sequence[str]) -> None:
         """The model was told of these, named as TURN/PART."""
         for turn, _, part in (one.rpartition("/") for one in settled):
+            self._run(NOTE_TOLD, turn, int(part))
             self._run("UPDATE outbox SET noted = 1 WHERE turn = ? AND part = ?", turn, int(part))
+
+    tell_model = Run[[str]]("UPDATE outbox SET noted = 2 WHERE turn = ? AND kind = 'notice'")
+    """What this turn has shown in another chat, the model of that chat is told, too."""
 
     note_failure = Run[[datetime, str, int]](
         "UPDATE outbox SET failed_at = ? WHERE turn = ? AND part = ?"
