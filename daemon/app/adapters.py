@@ -1,13 +1,16 @@
 """What the parts of a daemon ask of others: notices to the owner, memory, grants."""
 
 import asyncio
+import hashlib
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import field, replace
+from datetime import date, timedelta
 
 from daemon.access.chat_ids import NOTICE
 from daemon.core import value
 from daemon.core.clock import Clock
+from daemon.core.errors import UsageError
 from daemon.core.ids import NewId
 from daemon.core.rows import (
     LOOP_CHANNEL,
@@ -22,12 +25,18 @@ from daemon.core.turn import Turn
 from daemon.store.journal import Store, Tx
 from daemon.store.posting import WOKEN_CHANNELS
 from daemon.tools.policy.grants import GrantRequest, explain_excess, matching_grants
+from daemon.triggers.orders import FOLLOW_UP, ScheduleOrder
+from daemon.triggers.recurrence import load_zone
+from daemon.triggers.schedules import ScheduleEngine
 
 log = logging.getLogger(__name__)
 TERMINAL_CHANNEL, TERMINAL_SESSION = "terminal", "terminal:main"
 UNSHARED_CHANNELS = ("web", TERMINAL_CHANNEL, LOOP_CHANNEL, *WOKEN_CHANNELS)
 MAX_REMEMBERED = 10_000
 INSIST_EVERY_S = 10.0
+EVENING = "19:00"
+MOST_AHEAD = timedelta(days=60)
+MAX_FOLLOW_UP = 200
 MEMORY_SET_ASIDE = (
     "{path} was damaged. It is kept as {name}, and I go on with an empty memory; what was said"
     " stays in the journal. To have the facts of a backup: `aidaemon backup restore FILE`."
@@ -213,3 +222,46 @@ def _find_shared(tx: Tx, session: str) -> bool | None:
     is_direct = where is None or where.channel in UNSHARED_CHANNELS or tx.has_messages(session)
     is_direct = is_direct or any(one.session == session for one in tx.list_owner_chats())
     return False if is_direct else None
+
+
+@value
+class FollowUps:
+    """Questions that the assistant asks by itself about what its owner said they would do (H5).
+    They are texts with a time: no model and no tool is at work when they are put.
+
+    `count_per_day`: as many as the config allows; `is_own` says that nobody but the owner reads a
+    session.
+    """
+
+    engine: ScheduleEngine
+    is_own: Callable[[str], Awaitable[bool]]
+    count_per_day: Callable[[], int]
+
+    @property
+    def enabled(self) -> bool:
+        """The owner wants some."""
+        return self.count_per_day() > 0
+
+    async def plan(self, session: str, source: str, question: str, day: date) -> bool:
+        """Ask this in the evening of the day, in the owner's chat where it was said; once for each
+        `source`. False where it has no place.
+        """
+        engine, words = self.engine, " ".join(question.split())
+        today = engine.clock.now().astimezone(load_zone(engine.zone)).date()
+        fits = 0 < len(words) <= MAX_FOLLOW_UP and words.isprintable()
+        if not (self.enabled and fits and today <= day <= today + MOST_AHEAD):
+            return False
+        rows = [row for row in await engine.list_all() if row.origin == FOLLOW_UP]
+        that_day = sum(row.rule.startswith(day.isoformat()) for row in rows)
+        if that_day >= self.count_per_day() or not await self.is_own(session):
+            return False
+        key = f"{FOLLOW_UP}-{hashlib.sha256(source.encode()).hexdigest()[:12]}"
+        order = ScheduleOrder(
+            f"{day}T{EVENING}", words, session, key, origin=FOLLOW_UP, oneshot=True, remind=True,
+            composed=True,
+        )  # fmt: skip
+        try:
+            await engine.add(order, key)
+        except UsageError:  # the evening has begun
+            return False
+        return True

@@ -29,10 +29,10 @@ from daemon.agent.request_ladder import Adaptations
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.manager import SubagentManager, spawn_agent
 from daemon.agent.termination.conditions import StopStats
-from daemon.app.adapters import MEMORY_SET_ASIDE, OwnerNotifier
+from daemon.app.adapters import MEMORY_SET_ASIDE, FollowUps, OwnerNotifier
 from daemon.app.config import Config, Loaded, list_mailboxes
 from daemon.app.runtime_config import build_choice
-from daemon.app.tools import Overrides, ToolOwner
+from daemon.app.tools import Overrides, ToolOwner, make_transcriber
 from daemon.client.local import LocalClient
 from daemon.commands.admin import AdminCommands, UndoCommand
 from daemon.commands.approvals import ApprovalCommands
@@ -51,9 +51,7 @@ from daemon.core.rows import InboxRow, SessionRow
 from daemon.core.trust import Role
 from daemon.core.turn import Turn
 from daemon.gateway.downloads import AttachmentDownloader
-from daemon.gateway.voice import Transcribe, hear_nothing, make_remote
 from daemon.loops.engine import LoopEngine
-from daemon.ops.voice_model import make_speech_reader
 from daemon.providers.chain import PriceList, ProviderChain
 from daemon.recall.consolidation import Consolidator
 from daemon.recall.embedding import EmbeddingWorker, ThreadedEmbedder
@@ -281,6 +279,7 @@ class Daemon(ToolOwner):
             beside,
             clock,
             lambda: self.runtime.loaded.config.memory.consolidation_hours,
+            self._make_follow_ups(),
         )
         checks = CriteriaChecker(self.sandbox, self.effects)
         self.recall = MemoryRecall(
@@ -304,6 +303,12 @@ class Daemon(ToolOwner):
             stop_stats=stops,
             clock=clock,
         )
+
+    def _make_follow_ups(self) -> FollowUps:
+        def count() -> int:
+            return self.runtime.loaded.config.memory.follow_ups
+
+        return FollowUps(self.schedules, self.owner_sessions.is_own, count)
 
     def _connect(self) -> None:
         """What people ask of it: services, commands, client."""
@@ -415,18 +420,11 @@ class Daemon(ToolOwner):
             inbox,
             DocumentReader(self.sandbox),
             self.pictures,
-            self._make_transcriber(),
+            make_transcriber(self.config.voice, self.sandbox, self.clock),
             self.redactor.redact_text,
         )
         most = min(MAX_FILE_CHARS, self.config.agent.context_window)
         return AttachmentDownloader(self.channel_states, inbox, self.uploads, describe, most)
-
-    def _make_transcriber(self) -> Transcribe:
-        voice = self.config.voice
-        if voice.transcriber == "local":
-            return make_speech_reader(self.sandbox, voice.language).transcribe
-        asked = voice.endpoint
-        return make_remote(voice, asked, self.clock) if asked else hear_nothing
 
     def _is_channel_up(self, channel: str) -> bool:
         state = self.channel_states.get(channel)

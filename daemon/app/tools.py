@@ -16,6 +16,8 @@ from daemon.core.errors import ConfigError
 from daemon.core.event_bus import EventBus
 from daemon.core.ids import NewId, new_id
 from daemon.core.trust import AnswerTimes
+from daemon.gateway.voice import Transcribe, VoiceConfig, hear_nothing, make_remote
+from daemon.ops.voice_model import make_speech_reader
 from daemon.outbox.channel_supervisor import ChannelState
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
@@ -260,3 +262,11 @@ class ToolOwner:
         """Bytes of a file that it takes; a channel that is not connected may take them later."""
         state = self.channel_states.get(channel)
         return state.channel.capabilities.max_upload if state else MAX_SEND_BYTES
+
+
+def make_transcriber(config: VoiceConfig, sandbox: Sandbox, clock: Clock) -> Transcribe:
+    """Who writes down voice messages, as the config says."""
+    if config.transcriber == "local":
+        return make_speech_reader(sandbox, config.language).transcribe
+    asked = config.endpoint
+    return make_remote(config, asked, clock) if asked else hear_nothing

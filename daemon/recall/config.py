@@ -50,6 +50,13 @@ class MemoryConfig(BaseModel):
         description="after how many hours `provider.models.fast`, where it is set, looks through"
         " what you said for facts to keep; 0: only when you say /memory consolidate",
     )
+    follow_ups: int = Field(
+        0,
+        ge=0,
+        le=10,
+        description='questions a day that it asks by itself about what you said you would do: "how'
+        ' did the interview go?", in the evening of that day; 0: none',
+    )
     relevance: int = Field(
         5,
         ge=0,

@@ -16,7 +16,7 @@ from daemon.triggers.conditions import HEARTBEAT_PROMPT, check_condition
 from daemon.triggers.config import SchedulerConfig, ScheduleTask
 from daemon.triggers.recurrence import BadRule, Due, Recurrence, load_zone, parse_rule
 
-CONFIG = "config"
+CONFIG, FOLLOW_UP = "config", "follow-up"
 HEARTBEAT = "heartbeat"
 MOST_JITTER_S, BATCH = 86_400, 100
 LATE = timedelta(minutes=10)

@@ -28,6 +28,7 @@ from daemon.triggers.conditions import ConditionChecker, Look
 from daemon.triggers.config import ScheduleTask
 from daemon.triggers.orders import (
     CONFIG,
+    FOLLOW_UP,
     LATE,
     ScheduleOrder,
     check_order,
@@ -97,12 +98,15 @@ def _waits_for_daemon(tx: Tx, row: ScheduleRow, now: datetime) -> bool:
 
 
 def _post_reminder(tx: Tx, row: ScheduleRow, due: Due, now: datetime, key: str) -> None:
-    """Its time was chosen by a person: quiet hours do not hold it back."""
+    """Its time was chosen by a person: quiet hours do not hold it back; but a question that the
+    assistant asks by itself.
+    """
     if told := _find_told(tx, row, now):
         read = row.private or row.label is Label.UNTRUSTED
         text, where = defuse(row.prompt) if read else row.prompt, (told.id, told.channel, told.chat)
         body = text + describe_delay(row, due, now)
-        tx.post_delivery(OutboxRow(key, -1, *where, "notice", body, now, due=now))
+        at_once = None if row.origin == FOLLOW_UP else now
+        tx.post_delivery(OutboxRow(key, -1, *where, "notice", body, now, due=at_once))
         if not read:
             tx.tell_model(key)
 
