@@ -274,13 +274,7 @@ class Daemon(ToolOwner):
         )
         beside = OutsideCaller(self.store, caller)
         self.rule_commands = RuleCommands(self.store, self.rules, beside)
-        self.consolidator = Consolidator(
-            self.memory,
-            beside,
-            clock,
-            lambda: self.runtime.loaded.config.memory.consolidation_hours,
-            self._make_follow_ups(),
-        )
+        self.consolidator = self._make_consolidator(beside)
         checks = CriteriaChecker(self.sandbox, self.effects)
         self.recall = MemoryRecall(
             self.memory,
@@ -304,11 +298,18 @@ class Daemon(ToolOwner):
             clock=clock,
         )
 
-    def _make_follow_ups(self) -> FollowUps:
-        def count() -> int:
-            return self.runtime.loaded.config.memory.follow_ups
+    def _make_consolidator(self, caller: OutsideCaller) -> Consolidator:
+        runtime = self.runtime
+        follow_ups = FollowUps(
+            self.schedules,
+            self.owner_sessions.is_own,
+            lambda: runtime.loaded.config.memory.follow_ups,
+        )
 
-        return FollowUps(self.schedules, self.owner_sessions.is_own, count)
+        def count_hours() -> float:
+            return runtime.loaded.config.memory.consolidation_hours
+
+        return Consolidator(self.memory, caller, self.clock, count_hours, follow_ups)
 
     def _connect(self) -> None:
         """What people ask of it: services, commands, client."""
