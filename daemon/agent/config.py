@@ -106,6 +106,9 @@ class SubagentsConfig(Section):
 
     max_depth: int = Field(3, ge=0, le=10, description="agents below agents; 0: none at all")
     max_iterations: int = Field(10, ge=1, le=1000, description="iterations of a sub-agent")
+    max_cycles: int = Field(
+        100, ge=1, le=1000, description="at most, of one whose agent file has max_cycles"
+    )
     timeout_s: float = Field(300, gt=0, description="seconds of work of a sub-agent")
     max_response_chars: int = Field(
         8000, ge=200, description="characters of its answer that the parent is given"

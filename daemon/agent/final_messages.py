@@ -13,10 +13,10 @@ from daemon.core.turn import Turn
 
 NEXT = {
     Stop.CANCELLED: "Say what you want instead, or ask again.",
-    Stop.DEADLINE: "Ask me to go on, or raise max_seconds in [agent].",
+    Stop.DEADLINE: "Ask me to go on, or raise {key}.",
     Stop.OVER_BUDGET: "Ask me to go on when there is budget again, or raise the limit in [agent] "
     "or [budget].",
-    Stop.MAX_ITERATIONS: "Ask me to go on, or raise max_iterations in [agent].",
+    Stop.MAX_ITERATIONS: "Ask me to go on, or raise {key}.",
     Stop.STALLED: "Tell me another way to try.",
     Stop.REPEATING: "Ask again in other words, or try another model with /model.",
     Stop.LOW_CONFIDENCE: "Tell me what I am missing, or another way to try.",
@@ -63,10 +63,21 @@ def render_stop(turn: Turn, halt: Halt, subagent_work: Sequence[tuple[str, Outco
     """
     head = "Stopped." if halt.reason is Stop.CANCELLED else f"I stopped: {halt.detail}."
     advice = "" if halt.detail.startswith(OF_GOAL) else NEXT.get(halt.reason, "")
+    advice = advice.format(key=_find_key(turn, halt.reason))
     if any(outcome in HAPPENED for _, outcome in subagent_work):
         advice = CHECK_FIRST
     lines = (head, *render_outcomes(turn, subagent_work), advice)
     return "\n".join(filter(None, lines))
+
+
+def _find_key(turn: Turn, reason: Stop) -> str:
+    """The setting that bounds this turn."""
+    if reason is Stop.DEADLINE:
+        return "timeout_s in [subagents]" if turn.parent else "max_seconds in [agent]"
+    if turn.spec.cycles:
+        own = f"max_cycles in agents/{turn.spec.agent}.toml"
+        return f"{own} (at most max_cycles in [subagents])" if turn.parent else own
+    return f"max_iterations in [{'subagents' if turn.parent else 'agent'}]"
 
 
 def render_final_reply(turn: Turn, stop: str) -> str:

@@ -31,6 +31,17 @@ REVIEW_EXPIRED = "nobody reviewed the attempt in time"
 SHUTDOWN_REASON = "shutdown"
 
 
+CUT = (
+    Stop.MAX_ITERATIONS,
+    Stop.OVER_BUDGET,
+    Stop.DEADLINE,
+    Stop.STALLED,
+    Stop.REPEATING,
+    Stop.LOW_CONFIDENCE,
+)
+"""Ends that are not the model's own: the reply is a notice of ours."""
+
+
 @value
 class AttemptResult:
     """What came of an attempt. `error` is set where it ended in a way that ends the loop."""
@@ -86,9 +97,9 @@ async def _iterate_queue(queue: asyncio.Queue[LoopEvent]) -> AsyncIterator[LoopE
         yield await queue.get()
 
 
-def attempt_result(turn: TurnRow | None) -> AttemptResult:
-    """An attempt that hit a limit counts with what it said; one that failed, was stopped or could
-    not begin ends the loop.
+def attempt_result(turn: TurnRow | None, last_words: str = "") -> AttemptResult:
+    """An attempt that hit a limit counts with the last words of its model, not with the notice of
+    its stop; one that failed, was stopped or could not begin ends the loop.
     """
     if turn is None:
         return AttemptResult(error="the attempt was set aside before it began")
@@ -104,7 +115,8 @@ def attempt_result(turn: TurnRow | None) -> AttemptResult:
             error = turn.detail  # so would all that follow it
         case _:
             pass
-    return AttemptResult(turn.reply, turn.label, error, turn.private)
+    output = last_words if turn.stop_reason in CUT else turn.reply
+    return AttemptResult(output, turn.label, error, turn.private)
 
 
 def apply_attempt(loop: LoopRow, came: AttemptResult, *, met: bool, now: datetime) -> LoopRow:

@@ -42,7 +42,7 @@ class LoopsConfig(Section):
     )
 
 
-SUMMARY_CHARS = 300
+SUMMARY_CHARS, LONGEST_WORD = 300, 40
 NO_OUTPUT = "(it said nothing)"
 ADVICE = (
     "Iteration {attempt} of {most}. Earlier attempts did not finish this; the log above is all that"
@@ -52,13 +52,13 @@ ADVICE = (
 
 
 def summarize_output(output: str) -> str:
-    """The first 300 characters or so, in one line, cut between words."""
+    """The first 300 characters, in one line; cut at the end of a word, where one is near."""
     text = " ".join(output.split())
     if len(text) <= SUMMARY_CHARS:
         return text or NO_OUTPUT
     cut = text[:SUMMARY_CHARS]
-    head, _, _ = cut.rpartition(" ")
-    return f"{head or cut} …"
+    head, _, rest = cut.rpartition(" ")
+    return f"{head if len(rest) <= LONGEST_WORD else cut} …"
 
 
 def attempt_message(loop: LoopRow) -> str:

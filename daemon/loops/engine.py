@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from daemon.agent.context.history import rebuild_turn
 from daemon.agent.spec.registry import AgentRegistry, unknown_agent
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
@@ -234,7 +235,9 @@ class LoopEngine:
 
     async def _await_attempt(self, loop: LoopRow) -> None:
         """Wait for the end of the attempt, check the criterion, record what follows."""
-        came = attempt_result(await self._wait_for_turn(loop.turn_id(loop.attempt)))
+        row = await self._wait_for_turn(loop.turn_id(loop.attempt))
+        words = await self.store.read(lambda tx: _find_last_words(tx, row)) if row else ""
+        came = attempt_result(row, words)
         verdict = CriterionResult(False)
         if not came.error:
             verdict = await check_criterion(self.criteria, loop, came.output, came.label)
@@ -290,3 +293,9 @@ class LoopEngine:
         self._change_signals.pop(loop_id, None)
         if not task.cancelled() and (error := task.exception()):
             log.error("loop %s failed; the next start resumes it", loop_id, exc_info=error)
+
+
+def _find_last_words(tx: Tx, row: TurnRow) -> str:
+    """The last text of its model that says something."""
+    turn = rebuild_turn(row.id, row.session, tx.list_events(row.id))
+    return next((one.text for one, _ in reversed(turn.replies) if one.text.strip()), "")

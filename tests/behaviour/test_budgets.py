@@ -441,7 +441,7 @@ async def test_f2_where_little_is_left_the_reply_must_be_short_and_where_nearly_
     ) as it:
         run = await it.ask("write me a poem")
     assert (run.stop_reason, model.count) == ("over_budget", 1)
-    useful(run, "nearly used up, and the next call could take more than is left")
+    useful(run, "not enough for the first call (which may take $0.0", "of $0.02")
     async with living(tmp_path / "three", model, limits({})) as it:
         await it.ask("write me a poem")
     assert "max_tokens" not in model.requests[1].body

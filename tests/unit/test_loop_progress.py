@@ -97,7 +97,10 @@ LIMITS = (
 
 @pytest.mark.parametrize("stop", LIMITS)
 def test_an_attempt_that_hit_a_limit_counts_with_its_text_c7(stop: Stop):
-    assert attempt_result(replace(TURN, stop_reason=stop)) == AttemptResult("all I said")
+    cut = replace(TURN, stop_reason=stop)
+    if stop not in (Stop.DONE, Stop.CONDITION):
+        cut = replace(cut, reply="I stopped: that was all.")
+    assert attempt_result(cut, "all I said") == AttemptResult("all I said")
 
 
 @pytest.mark.parametrize(

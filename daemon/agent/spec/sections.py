@@ -33,6 +33,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 NAME_RULE = "expected letters, digits, '-', '_' and '.', at most 64 of them"
 MAX_MEMBERS = 50
 MAX_SHOWN = 200
+OPERATORS, QUOTING = frozenset("|&;<>"), frozenset("\"'`$")
 DEFAULT_ROUNDS: dict[Composition, int] = {"debate": 2, "iterative": 5}
 Effort = Literal["", "low", "medium", "high", "max"]
 OnStall = Literal["coach", "stop"]
@@ -198,6 +199,12 @@ class CompositeSection(Section):
         return members + ([("composite.judge", self.judge)] if self.judge else [])
 
 
+def _find_shell_signs(command: str) -> list[str]:
+    """What only a shell would understand: operators, quotes, variables."""
+    words = command.split()
+    return [one for one in words if set(one) <= OPERATORS or not QUOTING.isdisjoint(one)]
+
+
 class LoopSection(Section):
     """Whether and how `aidaemon loop` runs it again and again (C7). An invalid regex only means:
     keep going (C3).
@@ -221,6 +228,11 @@ class LoopSection(Section):
 
     def warnings(self) -> list[str]:
         """What will not do what was probably meant."""
+        if self.criterion == "test_pass" and (signs := _find_shell_signs(self.value)):
+            return [
+                f"loop.value: the command runs without a shell: {', '.join(signs)} is an argument;"
+                " put what needs a shell into a script, and name that"
+            ]
         fault = check_pattern(self.value) if self.criterion == "regex" else ""
         if not fault:
             return []

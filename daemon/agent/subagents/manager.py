@@ -70,12 +70,15 @@ class SubagentManager:
         """
         spent, config = turn.spent, self.config
         caps = caps or remaining_caps(turn.limits, spent.input_tokens, spent.charged_usd)
-        own = self.specs.get(agent).limits(self.defaults)
-        cycles = min(own.max_iterations, config.max_iterations)
+        spec = self.specs.get(agent)
+        own, most = spec.limits(self.defaults), config.max_iterations
+        if spec.iteration:  # its own number, within a bound
+            most = config.max_cycles
+        cycles = min(own.max_iterations, most)
         left_s = max(1.0, turn.limits.max_seconds - self.active_seconds_of(turn))
         limits = Limits(
             max_iterations=cycles,
-            max_iterations_cap=min(own.max_iterations_cap, max(cycles, config.max_iterations)),
+            max_iterations_cap=min(own.max_iterations_cap, max(cycles, most)),
             max_seconds=min(own.max_seconds, config.timeout_s, left_s),
             max_input_tokens=_least(own.max_input_tokens, caps.input_tokens),
             max_usd=_least(own.max_usd, caps.usd),

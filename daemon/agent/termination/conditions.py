@@ -120,13 +120,16 @@ def halt_over_budget(turn: Turn, short: Shortage) -> Halt:
     form = "${:.4f} of ${:g}" if money else "{:,.0f} of {:,.0f}"
     used = form.format(short.used, short.cap)
     declared = any(isinstance(one, BudgetExhausted) for one in turn.spec.conditions)
-    if money and short.budget == turn.id and declared:
+    if money and short.budget == turn.id and declared and short.used:
         return Halt(Stop.CONDITION, f"budget-exhausted ({used})")
     known = {turn.id: "the turn's", DAY: "today's", OTHERS: "today's shared", turn.session: OF_GOAL}
     whose = known.get(short.budget, "the calling agent's")
     what = "money is" if money else "tokens are"
     how = "used up"
-    if short.used < short.cap:
+    if not short.used:
+        how = "not enough for the first call"
+        used = f"which may take {form.format(short.cap + short.missing, short.cap)}"
+    elif short.used < short.cap:
         how = "nearly used up, and the next call could take more than is left"
     until = ", until 0:00 UTC" if short.budget in (DAY, OTHERS) else ""
     kept = KEPT if short.budget == OTHERS else ""
