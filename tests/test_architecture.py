@@ -41,7 +41,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "channels": 64_250,
     "daemon": 1_230,
     "daemon/access": 2_310,
-    "daemon/agent": 37_500,
+    "daemon/agent": 37_650,
     "daemon/app": 13_240,
     "daemon/cli": 33_140,
     "daemon/client": 12_040,

@@ -22,7 +22,8 @@ from daemon.agent.context.history import REFLECTION
 from daemon.agent.models import ModelCaller
 from daemon.agent.request_ladder import describe_step
 from daemon.agent.system_questions import ANSWER_REVIEW_TOOL
-from daemon.agent.termination.conditions import check_confidence, iterate_since_reply
+from daemon.agent.termination.conditions import check_confidence, clip, iterate_since_reply
+from daemon.agent.termination.loop_detection import SHORTEST, SHOWN, find_repeated_passage
 from daemon.core import value
 from daemon.core.events import (
     ChildReturned,
@@ -75,6 +76,7 @@ AGAIN = (
 FAILED = '(The check "{check}" did not pass: {feedback})'
 MISFIT = "(This answer does not have the form that it must have: {faults})"
 UNCHECKED = "(It ended before this could be checked: {checks})"
+REPEATED_NOTE = '(One passage is repeated over and over here: "{passage}".)'
 CUT_NOTE = "(This answer was cut off at its limit of tokens. Say 'go on' for the rest.)"
 NOBODY = "nobody looked at the answer in time"
 NOT_CONTENT = "The user is not content with it."
@@ -195,6 +197,8 @@ class AnswerChecker:
         notes += [describe_heard(turn.heard)] if turn.heard else ()
         if claims := _find_claims(turn, text):
             notes.append(render_note(claims))
+        if len(text) >= SHORTEST and (passage := find_repeated_passage(text)):
+            notes.append(REPEATED_NOTE.format(passage=clip(passage, SHOWN)))
         if end.reason not in (Stop.DONE, Stop.CONDITION, Stop.REJECTED, Stop.FAILED):
             notes += _list_unchecked(turn, found)  # a turn that was cut
         notes = [note for note in dict.fromkeys(notes) if note and note not in end.reply]

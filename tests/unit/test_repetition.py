@@ -15,9 +15,9 @@ from tests.fakes.turns import Deed, Story, did, failed, under
 NEXT = "Let me check the next file."
 Spoken = Sequence[tuple[str, Sequence[Deed]]]
 HEALTHY: dict[str, Spoken] = {
-    "nothing said": [("", [did("read", n, "same")]) for n in range(5)],
+    "nothing said": [("", [did("read", n, f"text {n}")]) for n in range(5)],
     "nothing said, nothing done": [("", [])] * 5,
-    "a short phrase beside different calls": [(NEXT, [did("read", n)]) for n in range(8)],
+    "a short phrase beside different calls": [(NEXT, [did("read", n, f"text {n}")]) for n in range(8)],
     "a short phrase beside new results": [(NEXT, [did("poll", "job", f"{n} %")]) for n in range(8)],
     "a short phrase beside different failures": [(NEXT, [failed("read", n)]) for n in range(4)],
     "twice the same": [("I am done.", []), ("I am done.", [])],

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import islice
 from typing import TypeVar
@@ -53,6 +53,13 @@ COACHING = (
     "result. Doing it again will not "
     "change that. Say what you learned from it, then try another way, or tell the user what "
     "stands in the way."
+)
+
+SAME_RESULT = (
+    "{tool} has now given the same result {times} times running, whatever it was asked. Asking it "
+    "something else will not change "
+    "that. Say what you learned from it, then try another way, or tell the user what stands in the "
+    "way."
 )
 
 REPLIES = 3
@@ -116,6 +123,9 @@ def check_loops(turn: Turn) -> Halt | None:
     if tool := find_repeated_call(recent):
         detail = f"{tool} was called {WINDOW} times running with the same outcome"
         coach = COACHING.format(tool=tool, times=WINDOW)
+    elif tool := find_repeated_call(ignore_arguments(recent)):
+        detail = f"{tool} gave the same result {WINDOW} times running, whatever it was asked"
+        coach = SAME_RESULT.format(tool=tool, times=WINDOW)
     elif tools := find_ping_pong(recent):
         detail = f"it went back and forth between {tools} with the same outcomes"
         coach = ROUND.format(times=WINDOW, tools=tools)
@@ -150,7 +160,13 @@ def _may_loop(turn: Turn) -> bool:
         if all(
             one.outcome is Outcome.OK
             and not one.repeat_of
-            and (one.text not in texts or (call.name, _normalize(call.arguments)) not in asked)
+            and (
+                one.text not in texts
+                or (
+                    one.effect not in (Effect.READ, Effect.FETCH)
+                    and (call.name, _normalize(call.arguments)) not in asked
+                )
+            )
             for one, call in settled[-count:]
         ):
             return False
@@ -169,6 +185,14 @@ def find_repeated_call(recent: Outcomes) -> str:
         if not any(not new.failure and (new.changes or not step.failure) for new in news)
     ]
     return min(tools, default="")
+
+
+def ignore_arguments(recent: Outcomes) -> Outcomes:
+    """Of what went well and changed nothing the result counts, not what was asked (D7)."""
+    return [
+        frozenset(one if one.changes or one.failure else replace(one, arguments="") for one in done)
+        for done in recent
+    ]
 
 
 def find_ping_pong(recent: Outcomes) -> str:
@@ -263,7 +287,7 @@ def find_repeated_reply(turn: Turn) -> str:
     texts = {normalize_text(reply.text) for reply, _ in recent}
     if len(recent) < REPLIES or len(texts) > 1:
         return ""
-    done = [_collect_outcomes(turn, results) for _, results in recent]
+    done = ignore_arguments([_collect_outcomes(turn, results) for _, results in recent])
     return "" if _find_news(done, REPLIES - 1) else texts.pop()
 
 
