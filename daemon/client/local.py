@@ -37,6 +37,7 @@ from daemon.commands.registry import (
 from daemon.core import value
 from daemon.core.errors import ConfigError, StoreUnavailable, UsageError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished, is_turn_over
+from daemon.core.events import ChildSpawned
 from daemon.core.messages import FAILURES_SHOWN, MessageQueued, describe_failures
 from daemon.core.quoted import is_typed
 from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
@@ -176,7 +177,7 @@ class LocalClient(JournalReader, DaemonClient):
                     return view
             item = await items.get()
         if isinstance(item, TurnFinished) and not any(
-            isinstance(entry.event, MessageQueued) for entry in item.turn.events
+            isinstance(entry.event, MessageQueued | ChildSpawned) for entry in item.turn.events
         ):
             return run_view(row_from_turn(item.turn), item.turn.events)
         return await self._find_run(turn)

@@ -61,7 +61,7 @@ class CallView:
 @value
 class RunView:
     """One run. state: queued, running, suspended, ended, quarantined. `children`: runs of its sub-
-    agents.
+    agents; `tree`: what it and they have used.
 
     `tainted`: what made it untrusted, and at which event; "" while it is trusted. `private`: where
     it read something of the owner's. `reactions`: emojis that people put on its replies.
@@ -77,6 +77,7 @@ class RunView:
     label: str = "trusted"
     iterations: int = 0
     usage: UsageView = field(default_factory=UsageView)
+    tree: UsageView = field(default_factory=UsageView)
     notices: list[str] = field(default_factory=list)
     calls: list[CallView] = field(default_factory=list)
     started: str | None = None
@@ -92,8 +93,8 @@ class RunView:
 
 @value
 class RunLine:
-    """One run in a list. `text`: the first words of its message; `usd` is None where a price is
-    unknown.
+    """One run in a list. `text`: the first words of its message; `usd` is its agents', too; None
+    where a price is unknown.
     """
 
     turn: str

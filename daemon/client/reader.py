@@ -53,7 +53,7 @@ class JournalReader(RunReader):
         def read(tx: Tx) -> RunView | None:
             if row := tx.get_turn(turn):
                 beside = tx.list_reactions(turn), tx.list_turn_outbox(turn)
-                return run_view(row, tx.list_events(turn), *beside)
+                return run_view(row, tx.list_events(turn), *beside, tx.sum_tree(turn))
             queued = tx.get_turn_input(turn)
             return queued_view(queued, tx.get_child(turn)) if queued else None
 
@@ -77,6 +77,7 @@ class JournalReader(RunReader):
                     turn=row.id,
                     parent=row.parent or None,
                     text=_first_words(tx.get_turn_input(row.id)),
+                    usd=tx.sum_tree(row.id).usd,
                 )
                 for row in turns
             }

@@ -106,8 +106,11 @@ def run_view(
     recorded: Sequence[RecordedEvent],
     reactions: Sequence[str] = (),
     deliveries: Sequence[OutboxRow] = (),
+    tree: Usage | None = None,
 ) -> RunView:
-    """The run as http.md shows it: the row for its state, the events for its calls and notices."""
+    """The run as http.md shows it: the row for its state, the events for its calls and notices.
+    `tree`: what it and its agents have used, where it has any.
+    """
     taint = find_taint(recorded)
     return build_view(
         RunView,
@@ -115,6 +118,7 @@ def run_view(
         turn=row.id,
         reply=row.reply if row.state == "ended" else None,
         usage=view_usage(row),
+        tree=view_usage(tree or row),
         notices=list_notices(row, recorded),
         calls=list_calls(recorded),
         parent=row.parent or None,

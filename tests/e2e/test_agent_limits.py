@@ -1,11 +1,13 @@
-"""Limits of agent files, through the real process: whose number counts, and what is said at its end (A12, B2, B11, F2)."""
+"""Limits of agent files, through the real process: whose number counts, and what is said at its end (A12, A19, B2, B11, F2)."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from zoneinfo import available_timezones
 
 import pytest
 
+from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, tokens
 
@@ -69,6 +71,27 @@ async def test_b2_f2_a_run_whose_money_is_spent_has_ended_as_its_author_said(
     working(model)
     ended = await run(tmp_path / "home", scripted(model.base_url, PRICED), "miser")
     assert ended["stop_reason"] == "condition" and ended["iterations"] > 0
+
+
+async def test_a19_what_a_run_cost_is_its_agents_cost_too_in_runs_and_cost(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    home = tmp_path / "home"
+    write(home, worker=WORKER % 3, leader=LEADER)
+    working(model)
+    config = scripted(model.base_url, PRICED)
+    ended = await run(home, config, "leader")
+    spent = 3 * (1000 * 10 + 50 * 100) / 1e6
+    assert (ended["usage"]["usd"], ended["tree"]["usd"]) == (0.0, pytest.approx(spent))
+    assert ended["tree"]["input_tokens"] == 3000
+    async with running_daemon(home, config) as daemon:
+        [line] = [one for one in await daemon.listed("/v1/runs") if one["turn"] == ended["turn"]]
+        assert line["usd"] == pytest.approx(spent)
+        cost = str((await daemon.post("/v1/messages", text="/cost"))["reply"])
+    assert f"${spent:.4f}" in cost.partition("This chat, seven days:")[2]
+    shown = await asyncio.to_thread(aidaemon, "runs", home=home)
+    [row] = [one for one in shown.stdout.splitlines() if str(ended["turn"]) in one]
+    assert f"${spent:.4f}" in row
 
 
 @pytest.mark.parametrize(

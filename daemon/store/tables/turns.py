@@ -19,6 +19,10 @@ SUM_TURNS = """SELECT COUNT(*) FILTER (WHERE session = ?1), CASE WHEN COUNT(*) F
     ended_at IS NOT NULL AND usd IS NULL) = 0 THEN TOTAL(usd) FILTER (WHERE ended_at IS NOT NULL)
     END FROM turns WHERE session IN (SELECT id FROM sessions WHERE id = ?1 OR (root = ?1 AND
     root <> ''))"""
+SUM_TREE = """WITH RECURSIVE below(id) AS (SELECT ?1
+    UNION SELECT children.turn FROM children JOIN below ON children.parent = below.id)
+    SELECT TOTAL(input_tokens), TOTAL(output_tokens), TOTAL(cached_tokens),
+    CASE WHEN COUNT(*) = COUNT(usd) THEN TOTAL(usd) END FROM turns JOIN below USING (id)"""
 UNFINISHED_SESSIONS = """SELECT session FROM inbox WHERE state IN ('new', 'ordered') AND state =
     'new'
     UNION SELECT session FROM turns WHERE ended_at IS NULL ORDER BY session"""
@@ -64,7 +68,8 @@ ADD_USAGE = """INSERT INTO daily_usage VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON 
     excluded.unpriced"""
 SUM_USAGE = """SELECT provider, model, SUM(calls), SUM(input_tokens), SUM(output_tokens),
     SUM(cached_tokens), CASE WHEN SUM(unpriced) = 0 THEN SUM(usd) END FROM daily_usage WHERE day
-    >= ?1 AND (?2 IS NULL OR session = ?2) GROUP BY provider, model ORDER BY provider, model"""
+    >= ?1 AND (?2 IS NULL OR session IN (SELECT id FROM sessions WHERE id = ?2 OR (root = ?2 AND
+    root <> ''))) GROUP BY provider, model ORDER BY provider, model"""
 SESSION_USAGE = """SELECT session, input_tokens, output_tokens, CASE WHEN unpriced = 0 THEN usd END
     FROM daily_usage WHERE day >= ?"""
 ADD_RAISE = """INSERT INTO daily_totals (day, raised_tokens, raised_usd) VALUES (?, ?, ?) ON
@@ -106,6 +111,11 @@ class TurnTables(Table):
         None with an unknown price among them.
         """
         return self._do(SUM_TURNS, session).fetchone()
+
+    def sum_tree(self, turn: str) -> Usage:
+        """What a turn and all agents below it have used."""
+        *tokens, usd = self._do(SUM_TREE, turn).fetchone()
+        return Usage(*map(int, tokens), usd=usd)
 
     has_private_events = Value[[str], bool](PRIVATE_EVENTS)
     """Something of the owner's was shown in a turn of the session, or kept: see
@@ -202,7 +212,7 @@ class TurnTables(Table):
 
     def sum_usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:
         """What was used since then, a row per provider and model; a sum with an unknown price in it
-        is unknown.
+        is unknown. `session`: there, and by all that works for it.
         """
         return [UsageRow(*found) for found in self._do(SUM_USAGE, to_day(since), session)]
 
