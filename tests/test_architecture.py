@@ -41,7 +41,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "channels": 64_250,
     "daemon": 1_230,
     "daemon/access": 2_310,
-    "daemon/agent": 37_650,
+    "daemon/agent": 37_830,
     "daemon/app": 13_240,
     "daemon/cli": 33_140,
     "daemon/client": 12_100,
@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 10_790,
     "daemon/settings": 10_920,
     "daemon/store": 17_510,
-    "daemon/tools": 132_570,
+    "daemon/tools": 132_590,
     "daemon/triggers": 23_860,
     "memory": 14_570,
 }

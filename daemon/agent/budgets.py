@@ -307,7 +307,6 @@ class Budgets:
             or not (of_day or short.budget == turn.id)
             or context.trust.session_label is Label.UNTRUSTED
             or turn.parent
-            or turn.session.startswith("loop:")
         ):
             return None
         if of_day:
@@ -348,6 +347,8 @@ class Budgets:
         raised = BudgetRaised(name, limits)
         if asked["budget"] == DAY:
             raised = BudgetRaised(name, limits, 0 if money else int(more), more if money else 0.0)
+        elif asked["of"] == "seconds":
+            raised = replace(raised, limits=replace(limits, max_seconds=limits.max_seconds + more))
         elif money:
             raised = replace(raised, limits=replace(limits, max_usd=(limits.max_usd or 0.0) + more))
         else:

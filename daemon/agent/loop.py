@@ -80,12 +80,15 @@ class AgentLoop:
                 await turn.commit()
                 await control.wait_while_paused()
             self.budgets.daily.roll_over()
-            if halt := self._find_cut(turn, control):
+            halt = self._find_cut(turn, control)
+            if halt and halt.reason is Stop.CANCELLED:
                 await self._end_cut(turn, halt)
             elif any(question.answered is None for question in turn.questions.values()):
                 self._suspend(turn, control)
             elif turn.questions and (raised := self.budgets.apply_answer(turn, context)):
                 self._record(turn, raised)
+            elif halt:
+                await self._handle_deadline(turn, context, control, halt)
             elif (  # an answer that is complete needs nothing more
                 not turn.awaiting_verdict
                 and (short := context.account.find_shortage())
@@ -158,6 +161,20 @@ class AgentLoop:
             self._record(turn, question)
         else:
             await self._end_cut(turn, halt_over_budget(turn, short))
+
+    async def _handle_deadline(
+        self, turn: Turn, context: TurnContext, control: TurnControl, halt: Halt
+    ) -> None:
+        """As `_handle_shortage`, for time; what runs is cut off while somebody is asked. A turn
+        that has done nothing yet has nothing to go on with.
+        """
+        limit = turn.limits.max_seconds
+        short = Shortage(turn.id, "seconds", control.active_seconds, limit)
+        question = self.budgets.build_question(turn, context, short)
+        if question and turn.iterations and not turn.awaiting_verdict:
+            self._record(turn, question)
+        else:
+            await self._end_cut(turn, halt)
 
     def _suspend(self, turn: Turn, control: TurnControl) -> None:
         control.stop_clock()

@@ -70,6 +70,9 @@ def parse_system_question(tool: str, arguments: str) -> QuestionText | None:
         money = f"${used:.2f}" if used >= 0.1 else f"${used:.4g}"
         unit, spent, extra = "money", f"{money} of ${limit:g}", f"${more:g}"
         state = "is used up" if used >= limit else "does not suffice for the next step"
+    elif about["of"] == "seconds":
+        unit, spent, extra = "time", f"{used:,.0f} of {limit:,g} s", f"{more:,g} s"
+        state = "is used up"
     else:
         unit, spent, extra = "tokens", f"{used:,.0f} of {limit:,.0f}", f"{more:,.0f}"
         state = "are used up" if used >= limit else "do not suffice for the next step"

@@ -48,7 +48,8 @@ class ToolOutput:
     stand on it. `public`: it shows nothing of the owner's; None for what the tool's metadata say.
     `records`: JSON of the owner's own records that it lists. `holds`: private sources that what it
     shows may hold, by way of a file. `images`: files of pictures that it shows. `question`: this is
-    no result; the call goes on when `run` is called again with the answer.
+    no result; the call goes on when `run` is called again with the answer. `error_class`: what kind
+    of failure it is.
     """
 
     text: str
@@ -64,6 +65,7 @@ class ToolOutput:
     holds: tuple[str, ...] = ()
     images: tuple[bytes, ...] = ()
     question: PersonQuestion | None = None
+    error_class: str = ""
 
 
 def make_key(turn: Turn, call_id: str) -> str:

@@ -387,7 +387,8 @@ class _TurnRun:
             seconds = executor.clock.monotonic() - began
         if output.is_error and not error_class:
             exit_code = output.exit_code
-            error_class = "ToolError" if exit_code is None else f"exit_{exit_code}"
+            exited = "ToolError" if exit_code is None else f"exit_{exit_code}"
+            error_class = output.error_class or exited
         if output.seconds is None:
             output = replace(output, seconds=seconds)
         kept: tuple[Picture, ...] = ()

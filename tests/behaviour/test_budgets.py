@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.app.daemon import Overrides
-from daemon.client.protocol import RunView
+from daemon.client.protocol import ApprovalView, RunView
 from daemon.core.events import Answer, ApprovalAnswered, ApprovalAsked, BudgetRaised, ModelAsked
 from daemon.core.rows import SessionRow
 from daemon.core.trust import Effect, Label
@@ -90,6 +90,14 @@ async def question(it: Living, turn: str, number: int = 1) -> dict[str, object]:
 def useful(run: RunView, *said: str) -> None:
     for words in said:
         assert run.reply and words in run.reply, run.reply
+
+
+async def until_asked(it: Living) -> list[ApprovalView]:
+    """What waits for a yes, once something does."""
+    async with asyncio.timeout(10):
+        while not (found := await it.house.client.list_approvals("pending")):
+            await asyncio.sleep(0.01)
+    return found
 
 
 @pytest.mark.parametrize("cap", [{"max_usd": 2.0}, {"max_input_tokens": 30_000}])
@@ -359,10 +367,10 @@ async def from_the_owner(it: Living) -> str:
 
 @pytest.mark.parametrize(
     ("who", "on_budget"),
-    [(from_a_stranger, "ask"), (from_a_loop, "ask"), (from_the_owner, "stop")],
+    [(from_a_stranger, "ask"), (from_a_loop, "stop"), (from_the_owner, "stop")],
     ids=["stranger", "loop", "stop"],
 )
-async def test_f2_strangers_and_loops_and_who_wants_no_question_are_not_asked(
+async def test_f2_strangers_and_who_wants_no_question_are_not_asked(
     tmp_path: Path, model: FakeOpenAI, who: Callable[[Living], Awaitable[str]], on_budget: str
 ) -> None:
     """C12, D1."""
@@ -376,6 +384,70 @@ async def test_f2_strangers_and_loops_and_who_wants_no_question_are_not_asked(
         run = await asyncio.wait_for(it.settled(turn), 10)
         assert not [event for event in await it.events(turn) if isinstance(event, ApprovalAsked)]
     assert (run.stop_reason, model.count) == ("over_budget", 1)
+
+
+async def test_c7_a_loop_asks_for_more_as_a_turn_does_and_goes_on_after_a_yes(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.otherwise(
+        by(
+            lambda body: (
+                calls(("look", {"at": f"page {done(body)}"}), usage=tokens(12_000, 0))
+                if done(body) < 2
+                else says("All is read.")
+            )
+        )
+    )
+    async with living(tmp_path, model, limits({"max_input_tokens": 10_000}), PARTS) as it:
+        turn = await from_a_loop(it)
+        for _ in range(2):
+            [asked] = await until_asked(it)
+            assert (asked.turn, asked.tool) == (turn, "extend_budget")
+            await it.house.client.answer_approval(turn, asked.call_id, Answer.ONCE)
+        run = await asyncio.wait_for(it.settled(turn), 10)
+    assert (run.stop_reason, run.reply) == ("done", "All is read.")
+
+
+async def test_f2_time_can_be_extended_too(tmp_path: Path, model: FakeOpenAI) -> None:
+    """What ran when the time was up is cut, and the turn goes on from there."""
+    model.script(calls(("look", {"at": "home"})), hangs(), says("Here it is."))
+    config = limits({"max_seconds": 1.0})
+    async with living(tmp_path, model, config, PARTS) as it:
+        turn = await it.say("find it")
+        [asked] = await until_asked(it)
+        about = json.loads(asked.arguments)
+        assert (about["of"], about["limit"], about["more"]) == ("seconds", 1.0, 1.0)
+        assert "Go on with 1 s more?" in await it.command("/approve")
+        run = await asyncio.wait_for(it.settled(turn), 10)
+        assert (run.stop_reason, run.reply) == ("done", "Here it is.")
+        model.script(calls(("look", {"at": "home"})), hangs())
+        turn = await it.say("find it again")
+        await until_asked(it)
+        await it.command("/deny")
+        run = await asyncio.wait_for(it.settled(turn), 10)
+    assert run.stop_reason == "deadline"
+    useful(run, "the time for one turn is used up (1 s)")
+
+
+async def test_f2_where_agents_used_up_the_money_their_parent_asks_for_more(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """A17, D6: agents that ended for want of money are no failing tools."""
+
+    def choose(body: Json) -> Step:
+        if first(body).startswith("child"):
+            return calls(("look", {"at": f"page {done(body)}"}), usage=tokens(0, 300))
+        tasks = [("spawn_agent", {"task": f"child {number}"}) for number in range(8)]
+        return calls(*tasks) if not done(body) else says("Half is read.")
+
+    model.otherwise(by(choose))
+    async with living(tmp_path, model, limits({"max_usd": 0.6}), PARTS) as it:
+        turn = await it.say("parent, go")
+        asked = await question(it, turn)
+        assert (asked["budget"], asked["of"]) == ("turn", "usd")
+        await it.command("/deny")
+        run = await it.settled(turn)
+    assert run.stop_reason == "over_budget"
 
 
 async def test_f2_sub_agents_are_not_asked_but_who_set_them_to_work_is(

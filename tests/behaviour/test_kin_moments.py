@@ -171,7 +171,7 @@ async def test_a17_a_clock_that_stood_still_for_an_agent_goes_on_when_who_waited
         "child": [calls(SEND), says("I sent it")],
     }
     model.otherwise(play(script))
-    async with living(tmp_path, model, {"agent": {"max_seconds": 2}}, PARTS) as it:
+    async with living(tmp_path, model, {"agent": {"max_seconds": 2, "on_budget": "stop"}}, PARTS) as it:
         top = await it.say("top, go")
         await it.until(top, "agent.started")
         middle = (await child_of(it, top)).child
@@ -190,7 +190,7 @@ async def test_a17_an_agent_in_the_background_that_waits_does_not_stop_its_paren
         "child": [calls(SEND)],
     }
     model.otherwise(play(script))
-    async with living(tmp_path, model, {"agent": {"max_seconds": 1}}, PARTS) as it:
+    async with living(tmp_path, model, {"agent": {"max_seconds": 1, "on_budget": "stop"}}, PARTS) as it:
         turn = await it.say("parent, go")
         await suspended(it, turn)
         asks.set()
@@ -267,7 +267,7 @@ async def test_e7_pause_holds_the_agents_below_too_and_that_takes_no_time(
     asks = asyncio.Event()
     child = [gate(asks, calls(("nap", {"number": 1}))), says("rested")]
     model.otherwise(play({"parent": [spawn("child naps"), says("done")], "child": child}))
-    async with living(tmp_path, model, {"agent": {"max_seconds": 2}}, PARTS) as it:
+    async with living(tmp_path, model, {"agent": {"max_seconds": 2, "on_budget": "stop"}}, PARTS) as it:
         turn = await it.say("parent, go")
         await model.asked(2)
         await it.command("/pause")

@@ -212,7 +212,8 @@ async def test_e1_the_deadline_reaches_into_a_model_call(tmp_path: Path, model: 
 
 async def test_e1_the_deadline_reaches_into_a_tool(tmp_path: Path, model: FakeOpenAI) -> None:
     model.script(calls(("endless", {})))
-    async with living(tmp_path, model, {"agent": {"max_seconds": 2}}, with_tools(endless)) as it:
+    agent = {"max_seconds": 2, "on_budget": "stop"}
+    async with living(tmp_path, model, {"agent": agent}, with_tools(endless)) as it:
         run = await it.ask("hang")
         assert (run.stop_reason, run.calls[0].is_error) == ("deadline", True)
 

@@ -394,7 +394,8 @@ async def test_e2_a_slow_drip(tmp_path: Path, model: FakeOpenAI, stream: bool) -
     """E1: never silent for as long as `timeout_s`, so the deadline ends it, within a second; two calls in all."""
     model.script(calls(("look", {"at": "home"})))
     model.otherwise(drips())
-    config = {"agent": {"max_seconds": 1.5}, "provider": {"timeout_s": 1.0}}
+    agent = {"max_seconds": 1.5, "on_budget": "stop"}
+    config = {"agent": agent, "provider": {"timeout_s": 1.0}}
     async with living(tmp_path, model, config, PARTS) as it:
         clock = asyncio.get_running_loop().time
         began = clock()

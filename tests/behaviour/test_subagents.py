@@ -239,7 +239,7 @@ async def test_a17_a_parent_that_is_cut_tells_what_its_sub_agent_did_and_invites
     """Promise 3: the file is written; the sub-agent is at its next model call when the parent ends."""
     wrote = calls(("write_file", {"path": "notes.txt", "text": "hello"}))
     model.otherwise(play({"parent": [spawn("child task")], "child": [wrote, hangs()]}))
-    agent = {"agent": {"max_seconds": 1.5}} if how == "deadline" else {}
+    agent = {"agent": {"max_seconds": 1.5, "on_budget": "stop"}} if how == "deadline" else {}
     async with living(tmp_path, model, agent) as it:
         turn = await it.say("parent, go")
         await asyncio.wait_for(model.hanging.wait(), 20)

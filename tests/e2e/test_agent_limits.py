@@ -1,4 +1,4 @@
-"""Limits of agent files, through the real process: whose number counts, and what is said at its end (A12, A19, B2, B11, F2)."""
+"""Limits of agent files, through the real process: whose number counts, and what is said at its end (A12, A19, B2, B11, C7, F2)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import running_daemon, scripted
-from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, tokens
+from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, hangs, says, tokens
 
 PRICED = "[provider.prices.fake]\ninput = 10.0\noutput = 100.0\n"
 MISER = """[identity]
@@ -112,3 +112,38 @@ async def test_a12_b11_a_members_max_cycles_is_its_own_within_a_bound_that_is_na
         member = await daemon.run(str(turn))
     assert (member["iterations"], member["stop_reason"]) == (made, "max_iterations")
     assert told in str(member["reply"])
+
+
+async def test_f2_when_the_time_is_up_it_asks_for_more_and_a_yes_goes_on(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.script(calls(("current_time", {})), hangs(), says("It is noon."))
+    config = scripted(model.base_url, "[agent]\nmax_seconds = 1\n")
+    async with running_daemon(tmp_path / "home", config) as daemon:
+        turn = await daemon.begin("what time is it?")
+        asked = await daemon.until(turn, "approval.asked")
+        assert '"of": "seconds"' in str(asked.data["arguments"])
+        await daemon.post(f"/v1/runs/{turn}/approve", call_id=asked.data["call_id"])
+        await daemon.until(turn, "run.completed")
+        run = await daemon.run(turn)
+    assert (run["stop_reason"], run["reply"]) == ("done", "It is noon.")
+
+
+async def test_c7_an_attempt_of_a_loop_that_runs_out_asks_for_more_as_a_turn_does(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    look = calls(("current_time", {}), usage=tokens(12_000, 10))
+    model.script(look, says("All is done."))
+    loop = '[agent]\nmax_input_tokens = 10000\n[agent.loop]\nenabled = true\ncriterion = "regex"\nvalue = "done"\n'
+    async with running_daemon(tmp_path / "home", scripted(model.base_url, loop)) as daemon:
+        begun = await daemon.post("/api/agents/default/loop/start", 202, message="do it")
+        async with asyncio.timeout(20):
+            while not (waiting := await daemon.listed("/v1/approvals")):
+                await asyncio.sleep(0.02)
+        [asked] = waiting
+        assert asked["tool"] == "extend_budget" and str(begun["loopId"]) in str(asked["turn"])
+        await daemon.post(f"/v1/runs/{asked['turn']}/approve", call_id=asked["call_id"])
+        async with asyncio.timeout(20):
+            while (view := await daemon.get("/api/agents/default/loop/status"))["active"]:  # type: ignore[index]
+                await asyncio.sleep(0.02)
+    assert isinstance(view, dict) and view["finalOutput"] == "All is done."

@@ -275,6 +275,7 @@ async def spawn_agent(
     return ToolOutput(
         f"{head}\n{returned.text}",
         is_error=not has_succeeded(returned),
+        error_class=returned.stop,
         label=returned.label,
         seconds=seconds,
         from_owner=False,

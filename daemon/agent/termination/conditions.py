@@ -226,7 +226,13 @@ def check_confidence(turn: Turn) -> Halt | None:
         return None
     else:  # calls that were refused, not run, or whose earlier result was shown again do not count
         results = chain.from_iterable(reversed(done) for done in iterate_results(turn))
-        counted = (one for one, _ in results if one.outcome in TRIED and not one.repeat_of)
+        counted = (
+            one
+            for one, _ in results
+            if one.outcome in TRIED
+            and not one.repeat_of
+            and one.error_class != Stop.OVER_BUDGET.value  # an agent, out of this turn's own money
+        )
         worked = [one.outcome is Outcome.OK for one in islice(counted, LATEST)]
         if len(worked) < FEWEST or sum(worked) >= RATE * len(worked):
             return None
