@@ -33,14 +33,16 @@ from daemon.core.events import (
     ModelReplied,
     Outcome,
     Steered,
+    TodosSet,
     ToolFinished,
     TurnEnded,
     UserSaid,
     Verified,
 )
 from daemon.core.messages import CUT_BY_LENGTH, UNFINISHED, Message, MessageRole, ToolCall
+from daemon.core.rows import GOAL_PREFIX
 from daemon.core.trust import Answer, Label, Stop
-from daemon.core.turn import Turn
+from daemon.core.turn import Turn, render_plan
 from daemon.core.turn_spec import AnswerCheck, Intent
 from daemon.tools.calls import truncate_middle
 from daemon.tools.criteria_checks import CriteriaChecker, CriterionResult
@@ -62,6 +64,11 @@ VERDICT = re.compile(r"\W*(PASS|FAIL)(?:ED|ES|S)?\b[\W_]*", re.IGNORECASE)
 UNJUDGED = "(The check by a model could not be made: {why}.)"
 UNMADE = '(The check "{check}" could not be made: {why}.)'
 CLAIMS, SCHEMA, VERIFY, RECALL = "claims", "schema", "verify", "recall"
+LEFT_OPEN = "left-open"
+GO_ON = (
+    "Your todo list has open steps still:\n{left}\nDo them now; where you cannot, bring the list up"
+    " to date and tell the user what is left."
+)
 DO_IT_NOW = "This only says what you will do. Do it now, with a tool; if none can, tell the user."
 LOOK_FIRST = (
     "You say that you do not know this, and memory has something with words of the question. Look"
@@ -163,6 +170,8 @@ class AnswerChecker:
             # one correction; a claim that remains gets a note (F6)
             correction = render_correction(claims)
             events = [Verified(CLAIMS, False, correction), Coached(CLAIMS, correction)]
+        if not (end or events) and turn.todos and (left := _find_left_open(turn, text)):
+            events = [Coached(LEFT_OPEN, left)]
         coached = end or events or RECALL in turn.coached
         if not coached and DENIAL.search(text) and await self._is_unsearched(turn):
             events = [Coached(RECALL, LOOK_FIRST)]
@@ -197,7 +206,8 @@ class AnswerChecker:
         notes += [describe_heard(turn.heard)] if turn.heard else ()
         if claims := _find_claims(turn, text):
             notes.append(render_note(claims))
-        if len(text) >= SHORTEST and (passage := find_repeated_passage(text)):
+        is_attempt = turn.session.startswith("loop:")  # its output is for a criterion
+        if len(text) >= SHORTEST and not is_attempt and (passage := find_repeated_passage(text)):
             notes.append(REPEATED_NOTE.format(passage=clip(passage, SHOWN)))
         if end.reason not in (Stop.DONE, Stop.CONDITION, Stop.REJECTED, Stop.FAILED):
             notes += _list_unchecked(turn, found)  # a turn that was cut
@@ -401,3 +411,15 @@ def _list_unchecked(turn: Turn, found: Mapping[str, Verified]) -> Iterator[str]:
             yield FAILED.format(check=one.check, feedback=one.feedback)
     if left := [name for name in names if name not in found]:
         yield UNCHECKED.format(checks=", ".join(left))
+
+
+def _find_left_open(turn: Turn, text: str) -> str:
+    """What a turn that planned would leave undone without a word, once; a question to the user is
+    a reason, and a goal has days (E3).
+    """
+    planned = any(isinstance(one.event, TodosSet) and one.event.call_id for one in turn.events)
+    left = [one for one in turn.todos if one.state != "done"]
+    is_asked, is_goal = text.rstrip().endswith(("?", "？")), turn.session.startswith(GOAL_PREFIX)
+    if not (planned and left) or LEFT_OPEN in turn.coached or is_asked or is_goal:
+        return ""
+    return GO_ON.format(left=render_plan(left))

@@ -28,7 +28,7 @@ from daemon.agent.termination.conditions import (
     iterate_since_reply,
     render_nudge,
 )
-from daemon.agent.termination.loop_detection import find_halt
+from daemon.agent.termination.loop_detection import HOUSEKEEPING, find_halt
 from daemon.agent.turn_control import TurnControl
 from daemon.core import value
 from daemon.core.clock import Clock
@@ -52,7 +52,6 @@ from daemon.core.turn import Turn
 from daemon.tools.executor import ToolExecutor
 
 log = logging.getLogger(__name__)
-HOUSEKEEPING = ("todo", "find_tools")
 MAX_REFUNDS = 5
 
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from daemon.addons import BUILTIN, load_class
@@ -17,7 +18,12 @@ from daemon.core.errors import ConfigError, ErrorClass
 from daemon.providers.base import Provider
 from daemon.providers.chain import ModelRoute
 from daemon.providers.config import ProviderConfig
-from daemon.settings.dotted_keys import find_changes, format_key
+from daemon.settings.dotted_keys import (
+    find_changes,
+    format_key,
+    name_members,
+    summarize_changes,
+)
 from daemon.settings.load import (
     LoadedConfig,
     load_last_good,
@@ -78,34 +84,37 @@ class RuntimeConfig:
         return f"{keys}: written to {self.paths.config}. It holds after /reload, or a restart."
 
     async def reload(self) -> tuple[list[str], list[str]]:
-        """Apply what the file says; the keys that apply now, and those that need a restart. Raises
-        ConfigError for one that does not load: no change.
+        """Apply what the file says; what applies now, and what needs a restart, a line for each
+        table. Raises ConfigError for a file that does not load: no change.
         """
         fresh = await asyncio.to_thread(load_home_config, self.paths)
         if self.loaded.text and not fresh.text:
             raise ConfigError(f"{self.paths.config}: is empty or absent; nothing was changed.")
         before = self.loaded.config
-        places = find_changes(before.model_dump(mode="json"), fresh.config.model_dump(mode="json"))
-        keys = [format_key(steps) for steps in places]
-        live = [key for key in keys if _is_live(*key.split("."))]
-        sections = dict.fromkeys(key.split(".")[0] for key in live)
+        old_table, new_table = (
+            name_members(one.model_dump(mode="json")) for one in (before, fresh.config)
+        )
+        places = find_changes(old_table, new_table)
+        live = [steps for steps in places if _is_live(*steps)]
+        sections = dict.fromkeys(steps[0] for steps in live)
         updates: dict[str, object] = {name: getattr(fresh.config, name) for name in sections}
         for name in updates.keys() & NEEDS_RESTART:
             old = {key: getattr(getattr(before, name), key) for key in NEEDS_RESTART[name]}
             updates[name] = getattr(fresh.config, name).model_copy(update=old)
         config = before.model_copy(update=updates)
-        restart = [key for key in keys if key not in live]
+        restart = [steps for steps in places if steps not in live]
         text, notice = fresh.text, ""
         if restart:  # these values are not proven: they must not become part of the last good text
             from daemon.settings.edit import replace_sections  # lazy: tomlkit, 20 ms
 
-            unproven = {key.split(".")[0] for key in restart}
+            unproven = {steps[0] for steps in restart}
             proven = [name for name in sections if name not in unproven]
             text = replace_sections(self.loaded.text, fresh.text, proven)
             notice = self.loaded.notice
         self.loaded = LoadedConfig(config, text, self.paths.config, notice)
         self.on_reload(config)
-        return live, restart
+        told = partial(summarize_changes, before=old_table, after=new_table)
+        return told(live), told(restart)
 
     async def save_last_good(self) -> None:
         """A model answered: the running config is good, whatever the file says by now."""

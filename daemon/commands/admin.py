@@ -93,11 +93,16 @@ class AdminCommands:
         if any(key.startswith("mcp.") for key in live):
             await self.servers.ready(SERVERS_S)
             down = self.servers.problems()
-        applied = f"Applied from the next message on: {', '.join(live)}."
-        waiting = f"A restart is needed for: {', '.join(restart)}."
-        lines = [applied] * bool(live) + [waiting] * bool(restart)
+        lines = _list_changes("Applied from the next message on:", live)
+        lines += _list_changes("A restart is needed for:", restart)
         lines += [f"MCP server {name} is not there: {why} (/mcp)" for name, why in down.items()]
         return "\n".join(lines) or "The file has not changed."
+
+
+def _list_changes(head: str, changes: Sequence[str]) -> list[str]:
+    if len(changes) == 1:
+        return [f"{head} {changes[0]}."]
+    return [head, *(f"- {one}" for one in changes)] * bool(changes)
 
 
 @value

@@ -1,15 +1,18 @@
 """Rules as their owner writes them: two plain forms, the typed form, or a model's reading (F5)."""
 
+import calendar
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
 from daemon.core import value
 from daemon.core.quoted import normalize
 from daemon.core.trust import Decision, Effect
+from daemon.settings.dotted_keys import suggest
 from daemon.tools.policy.rules import EFFECT_TEXT, RuleMatcher
-from daemon.tools.stemming import list_synonyms, split_words, stem, word_set
+from daemon.tools.stemming import list_stems, list_synonyms, split_words, stem, word_set
 
 MAX_CHARS, MAX_LISTED = 300, 6
 STRICTER_ONLY = "A rule can only make me ask more, never less."
@@ -17,7 +20,8 @@ RULE_FORMS = """A rule has one of these forms:
   never ACTION TARGET: never delete mail; never send mail to bob@example.com
   ask before ACTION TARGET: ask before deleting mail; ask before writing to reports/
   never run git push in this chat
-  ask effect=destructive about=mail; deny effect=write path=reports/*
+  never use TOOL; never use the server NAME
+  ask effect=destructive about=mail; deny effect=write path=reports/*; deny tool=shell
 Actions: delete, send, post, share, pay, write, change, run, visit, read, use, cancel ..."""
 INSTRUCTIONS = """Translate the owner's rule into one JSON object, and answer with it alone.
 "action": "ask" (a person is asked first) or "deny" (never).
@@ -46,14 +50,16 @@ PLAIN = re.compile(
     re.I,
 )
 TYPED = re.compile(r"(ask|deny)((?:\s+\w+=\S+)+)", re.I)
-KEYS = ("effect", "about", "path", "to", "amount", "command")
+KEYS = ("effect", "about", "path", "to", "amount", "command", "tool")
 FILLERS = word_set(
     "my the a an any all every each of your our this that these those some to in on at with into"
     " under from for by or and , / & anything everything something anywhere anyone anybody someone"
     " everybody"
 )
+DATES = "|".join(f"{name}s?" for name in (*calendar.day_name, *calendar.month_name) if name)
 CONDITIONS = re.compile(
-    r"(?i)(?<!\S)(unless|over|above|except|but|if|when|while|until|after|before|because|without"
+    rf"(?i)(?<!\S)(?:(?:on|in) )?({DATES})(?!\S)"
+    r"|(?<!\S)(unless|over|above|except|but|if|when|while|until|after|before|because|without"
     r"|where|who|which|than|per|times|today|tomorrow|weekends?|weekly|daily|nights?"
     r"|[$€£]?\d+(?:[.,]\d+)?k?)(?!\S)"
 )
@@ -89,6 +95,7 @@ FAMILIES = (
     ("use access do", "read fetch write egress destructive", ""),
     *((verb, "", "") for verb in OTHER_VERBS.split()),
 )
+USING = ("use", "call")  # verbs whose object may be a tool
 JOINTS = ("or", "and", ",", "/")
 GENERAL = word_set(
     "file files folder folders directory directories command commands shell program script"
@@ -104,14 +111,17 @@ class ParsedRule:
     here: bool = False
 
 
-def parse_rule(sentence: str) -> ParsedRule | str:
-    """The rule that a text in one of the forms asks for; else why there is none, and the forms."""
+def parse_rule(sentence: str, tools: Collection[str] = ()) -> ParsedRule | str:
+    """The rule that a text in one of the forms asks for; else why there is none, and the forms.
+    `tools`: names of those that there are.
+    """
     text = normalize("NFKC", sentence).replace("\u2019", "'").strip()
     try:
         if not text or len(text) > MAX_CHARS:
             raise ValueError(f"A rule is one sentence of at most {MAX_CHARS} characters.")
         plain = SCOPE.sub("", text)
-        return ParsedRule(_parse_typed(plain) or _parse_plain(plain.rstrip(" .!")), plain != text)
+        rule = _parse_typed(plain, tools) or _parse_plain(plain.rstrip(" .!"), tools)
+        return ParsedRule(rule, plain != text)
     except ValueError as error:
         return f"{error}\n{RULE_FORMS}"
 
@@ -142,7 +152,7 @@ def parse_model_rule(reply: str) -> ParsedRule | str:
         return f"The model's reading is not a rule ({error}).\n{RULE_FORMS}"
 
 
-def _parse_plain(text: str) -> RuleMatcher:
+def _parse_plain(text: str, tools: Collection[str]) -> RuleMatcher:
     found = PLAIN.fullmatch(text)
     if found is None:
         raise ValueError(
@@ -154,14 +164,25 @@ def _parse_plain(text: str) -> RuleMatcher:
         raise ValueError(
             STRICTER_ONLY if verb.lower() == "ask" else f"I do not know the action {verb!r}."
         )
+    asks = found["asking"] or found["how"].lower().endswith("before")
+    action = Decision.ASK if asks else Decision.DENY
     if (condition := CONDITIONS.search(" ".join(words))) or re.search(r"[.!?;] ", text):
         why = f" ({condition[0]!r})" if condition else ""
-        raise ValueError(f"A rule is one sentence without condition, amount or exception{why}.")
+        near = (
+            f" The nearest: {action.value} effect={','.join(family[1].split())}."
+            if family[1]
+            else ""
+        )
+        raise ValueError(
+            f"A rule is one sentence without condition, amount or exception{why}.{near}"
+        )
     for at, joint in enumerate(words[:-1]):
         if joint in JOINTS and _family(words[at + 1]) and (at == 0 or words[at + 2 :]):
             raise ValueError("That forbids two things. Add one rule for each.")
     verbs, effects, noun = family
     names = [word for word in words if word.lower() not in FILLERS]
+    if stem(verb) in USING and (exact := _find_tools(names, tools)):
+        return RuleMatcher(action=action, effects=frozenset(Effect), tools=exact)
     values, paths, about = list[str](), list[str](), list[str]()
     for word in names:
         is_path = PATH.fullmatch(word)
@@ -177,9 +198,8 @@ def _parse_plain(text: str) -> RuleMatcher:
         about, commands = [], (line,) if line else ()
     elif paths:
         about = [word for word in about if word not in GENERAL]
-    asks = found["asking"] or found["how"].lower().endswith("before")
     return RuleMatcher(
-        action=Decision.ASK if asks else Decision.DENY,
+        action=action,
         effects=frozenset(map(Effect, effects.split())),
         verbs=tuple(verbs.split()),
         about=tuple(dict.fromkeys([*about, *noun.split()])),
@@ -187,6 +207,23 @@ def _parse_plain(text: str) -> RuleMatcher:
         values=tuple(values),
         commands=commands,
     )
+
+
+def _find_tools(names: Sequence[str], tools: Collection[str]) -> tuple[str, ...]:
+    """The tool, or the tools of the server, that is called by its own name; () for other words."""
+    plain = [name for name in names if stem(name) not in (stem("tool"), stem("server"))]
+    if len(plain) != 1:
+        return ()
+    [name] = plain
+    own = [one for one in tools if one.startswith(f"{name}__")]
+    others = [one for one in tools if one not in own and stem(name) in list_stems(one)]
+    if own and (len(names) > 1 or not others):
+        return (f"{name}__*",)
+    if name in tools:
+        return (name,)
+    if "__" in name or len(names) > 1:
+        raise ValueError(f"There is no tool or server {name!r} now{suggest(name, tools)}.")
+    return ()
 
 
 def _family(verb: str) -> tuple[str, str, str] | None:
@@ -202,7 +239,7 @@ def normalize_value(word: str) -> str:
     return host.removeprefix("www.").rstrip(".")
 
 
-def _parse_typed(text: str) -> RuleMatcher | None:
+def _parse_typed(text: str, tools: Collection[str]) -> RuleMatcher | None:
     match = TYPED.fullmatch(text)
     if match is None:
         return None
@@ -215,6 +252,9 @@ def _parse_typed(text: str) -> RuleMatcher | None:
     effects = {name.lower() for name in given.get("effect", ())}
     if unknown := effects.difference(Effect):
         raise ValueError(f"There is no effect {unknown.pop()!r}; there are: {', '.join(Effect)}.")
+    for name in given.get("tool", ()):
+        if not any(fnmatchcase(one, name) for one in tools):
+            raise ValueError(f"There is no tool {name!r} now{suggest(name, tools)}.")
     amount = given.get("amount")
     if amount is not None and not (amount and re.fullmatch(r"\d+(\.\d+)?", amount[0])):
         raise ValueError("An amount is a number: amount=50.")
@@ -226,6 +266,7 @@ def _parse_typed(text: str) -> RuleMatcher | None:
         values=tuple(map(normalize_value, given.get("to", ()))),
         commands=given.get("command", ()),
         above=float(amount[0]) if amount else None,
+        tools=given.get("tool", ()),
     )
 
 
@@ -238,6 +279,7 @@ def describe_rule(rule: RuleMatcher) -> str:
     synonyms = {other for word in rule.about for other in list_synonyms(word)}
     also = f" ({_join_some(sorted(synonyms.difference(rule.about)))} count too)" if synonyms else ""
     text = "ask before every call" if rule.action is Decision.ASK else "refuse every call"
+    text += f" of {' or '.join(rule.tools)}" if rule.tools else ""
     text += f" that {' or '.join(does)}" if does else ""
     for words, prefix, suffix in (
         (rule.about, "about", also),

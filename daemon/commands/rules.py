@@ -87,7 +87,7 @@ class RuleCommands:
         """The rule that the sentence asks for, or why there is none: in its plain or typed form,
         else by one short question to a model.
         """
-        parsed = parse_rule(sentence)
+        parsed = parse_rule(sentence, self.rule_set.tools.names())
         too_long = not sentence.strip() or len(sentence) > MAX_CHARS
         if isinstance(parsed, ParsedRule) or self.models.is_embedded or too_long:
             return parsed

@@ -12,7 +12,7 @@ from textwrap import indent
 
 from channels.markup.sanitize import shorten_line
 from daemon.agent.budgets import UsageToday, list_uses, utc_midnight
-from daemon.agent.context.history import rebuild_turn
+from daemon.agent.context.history import load_history, rebuild_turn
 from daemon.agent.final_messages import BY_STOP
 from daemon.agent.models import ModelRouting
 from daemon.commands.registry import CommandCall
@@ -260,6 +260,9 @@ class SessionCommands:
             for child in tx.list_running_children(call.session.id):
                 task = shorten_line(child.task, MAX_TASK)
                 lines.append(f"- {child.turn}: agent {child.agent} is working: {task}")
+            left = [] if lines else load_history(tx, call.session).plan
+            if any(one.state != "done" for one in left):
+                lines += ["Nothing is running here. Left open; say go on:", render_plan(left)]
             return lines
 
         lines = await self.service.store.read(look)

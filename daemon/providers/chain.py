@@ -229,7 +229,8 @@ class ProviderChain:
                         break
                     await self.sleep(wait_s)
                     continue
-                usd = self.prices.get_usd(route.provider.name, route.model, reply.usage)
+                usd, said = reply.usage.usd, (route.provider.name, route.model, reply.usage)
+                usd = self.prices.get_usd(*said) if usd is None else usd
                 return replace(reply, usage=replace(reply.usage, usd=usd))
         if not failures:
             raise ProviderError(ErrorClass.NOT_FOUND, "no model is configured")

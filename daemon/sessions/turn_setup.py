@@ -22,7 +22,7 @@ from daemon.core.messages import (
 )
 from daemon.core.provenance import SourcedText, collect_texts, iter_person_texts
 from daemon.core.quoted import find_quoted
-from daemon.core.rows import LOOP_CHANNEL, ChildRow, InboxRow, SessionRow
+from daemon.core.rows import GOAL_CHANNEL, LOOP_CHANNEL, ChildRow, InboxRow, SessionRow
 from daemon.core.trust import OWNER_NAME, Label, join_sources
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import PLAN_WORD, Intent, TurnSpec
@@ -37,7 +37,7 @@ UNCONFIRMED = "not confirmed as sent; the owner was told why"
 UNREAD = "not delivered, as far as is known: nobody may have read it"
 OUTCOMES = "[Since your turn before:\n{lines}]"
 
-SHOWN_TOLD = 800
+SHOWN_TOLD, MOST_PLAN_AGE = 800, 5
 NO_FILES = FetchedFiles()
 
 
@@ -107,6 +107,16 @@ class TurnPreparer:
             ),
         )
         return event, error
+
+
+def takes_up_plan(session: SessionRow, said: UserSaid, history: History) -> bool:
+    """The turn begins with what was left of the plan before it: a goal's always, else where there
+    is something to do, until the model has left it alone for a while (E3).
+    """
+    if session.channel == GOAL_CHANNEL:
+        return True
+    left = any(one.state != "done" for one in history.plan)
+    return left and said.intent is not Intent.TRIVIAL and history.plan_age < MOST_PLAN_AGE
 
 
 def _inherit(spec: TurnSpec, parent: TurnSpec, depth: int) -> TurnSpec:

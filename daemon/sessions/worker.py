@@ -34,11 +34,11 @@ from daemon.core.events import (
 from daemon.core.labels import find_label, find_private
 from daemon.core.messages import FetchedFiles
 from daemon.core.provenance import TrustContext
-from daemon.core.rows import GOAL_CHANNEL, NO_ROOT, ApprovalRow, InboxRow, SessionRow, TurnRow
+from daemon.core.rows import NO_ROOT, ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.trust import Label, Role
 from daemon.core.turn import Turn
 from daemon.sessions.brakes import OWNER_RANK, PERSON_RANK, UNTRUSTED_RANK
-from daemon.sessions.turn_setup import AGENT, load_inherited_sources
+from daemon.sessions.turn_setup import AGENT, load_inherited_sources, takes_up_plan
 from daemon.store.journal import Tx
 from daemon.store.posting import begins_by_itself
 from daemon.store.tables.sessions import is_cleared
@@ -299,7 +299,7 @@ class SessionWorker:
         )
         turn = Turn(id=row.turn, session=self.session.id, sink=self, parent=parent)
         turn.record(said, now)
-        if self.session.channel == GOAL_CHANNEL and history.plan:
+        if history.plan and takes_up_plan(self.session, said, history):
             turn.record(TodosSet("", history.plan), now)
         if error:
             log.warning("turn %s cannot begin: %s", row.turn, error)

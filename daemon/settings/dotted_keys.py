@@ -47,10 +47,52 @@ def parse_literals(text: str) -> list[object]:
     return [value, text] if plain and value != text else [text]
 
 
-def find_changes(before: Mapping[str, object], after: Mapping[str, object]) -> list[KeyPath]:
+def find_changes(before: object, after: object) -> list[KeyPath]:
     """Every place whose value differs, whichever way it is written."""
     old, new = dict(iter_leaves(before)), dict(iter_leaves(after))
     return [steps for steps in dict.fromkeys((*old, *new)) if old.get(steps) != new.get(steps)]
+
+
+def name_members(value: object) -> object:
+    """The value with each list of named tables as a table by these names."""
+    if isinstance(value, Mapping):
+        return {name: name_members(inner) for name, inner in value.items()}
+    if isinstance(value, list) and value:
+        names = [one.get("name") if isinstance(one, Mapping) else None for one in value]
+        if all(isinstance(one, str) and one for one in names) and len({*names}) == len(names):
+            return {name: name_members(one) for name, one in zip(names, value, strict=True)}
+    return value
+
+
+def summarize_changes(places: Sequence[KeyPath], before: object, after: object) -> list[str]:
+    """A line for each table that is new, removed or changed, with what differs in it."""
+    lines: dict[KeyPath, list[str]] = {}
+    whole: dict[KeyPath, str] = {}
+    for place in places:
+        if any(one[: len(place)] == place != one for one in places):
+            continue  # a table that was empty
+        for count in range(1, len(place)):
+            table = place[:count]
+            if not _holds(before, table) or not _holds(after, table):
+                whole[table] = "new" if _holds(after, table) else "removed"
+                lines.setdefault(table, [])
+                break
+        else:
+            lines.setdefault(place[:-1], []).append(format_key(place[-1:]))
+    found = []
+    for table, keys in lines.items():
+        shown = whole.get(table, ", ".join(keys))
+        mark = "." if table and table not in whole and len(keys) == 1 else ": " * bool(table)
+        found.append(f"{format_key(table)}{mark}{shown}")
+    return found
+
+
+def _holds(value: object, steps: KeyPath) -> bool:
+    for step in steps:
+        if not isinstance(value, Mapping) or step not in value:
+            return False
+        value = value[step]
+    return True
 
 
 def iter_leaves(value: object, above: KeyPath = ()) -> Iterator[tuple[KeyPath, tuple[str, object]]]:

@@ -8,7 +8,7 @@ E_MAIL = re.compile(r"(?<![A-Za-z])e[-_]mail", re.IGNORECASE)
 VOWEL = re.compile(r"[aeiouy]")
 IRREGULAR = {
     "sent": "send", "paid": "pay", "bought": "buy", "spent": "spend", "ran": "run",
-    "wrote": "write", "written": "write",
+    "wrote": "write", "written": "write", "using": "use", "used": "use",
     "people": "person", "children": "child", "media": "medium",
 }  # fmt: skip
 SYNONYMS = (

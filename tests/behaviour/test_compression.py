@@ -1,7 +1,7 @@
 """Long conversations and long turns through the real house: shorter when due, else the same bytes, never too large (B4, D7)."""
 
 import asyncio
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.fakes.house import Living, living
 from tests.fakes.openai import Asked, FakeOpenAI, Json, Step, by, calls, fails, gate, hangs, says
 
 WINDOW = 4000
-LONG = "a long answer " * 100
+LONG = "".join(f"{''.join(letters)} " for letters in product("abcdefg", repeat=3))
 PARTS_OF = "is a part of a long text, as long as the parts before and after it"
 TOO_LONG = fails(
     400, {"error": {"message": "too long", "type": "invalid", "code": "context_length_exceeded"}}

@@ -158,9 +158,10 @@ async def test_A20_reload_holds_from_the_next_turn_on_and_names_what_needs_a_res
             '[memory]\nembedder = "none"\nsalience = 1\n',
         )
         told = await it.command("/reload")
-        live = "agent.max_iterations, budget.daily_tokens, memory.salience."
-        assert f"from the next message on: {live}" in told
-        assert "A restart is needed for: agent.drain_seconds, memory.embedder, http.port." in told
+        live = "\n- agent.max_iterations\n- budget.daily_tokens\n- memory.salience\n"
+        assert f"from the next message on:{live}" in told
+        later = "\n- agent.drain_seconds\n- memory.embedder\n- http.port"
+        assert told.endswith(f"A restart is needed for:{later}")
         model.otherwise(calls(("current_time", {})))
         run = await it.ask("go on")
         assert (run.stop_reason, run.iterations) == ("max_iterations", 2)

@@ -232,12 +232,38 @@ async def test_100_mb_of_output_keeps_both_ends_in_little_memory(
     assert "bytes left out" in result.text
 
 
-async def test_binary_output_becomes_printable(workspace: Path) -> None:
-    result = await shell(
-        terminal(workspace), "head -c 3000 /dev/urandom; printf 'a\\000b\\033[31mred\\377'"
-    )
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("head -c 200000 /dev/urandom", "(binary output, 200,000 bytes, kind: "),
+        ("head -c 3000 /dev/urandom", "(binary output, 3,000 bytes, kind: "),
+        ("echo hello | gzip -c", "kind: gzip; it is not shown)"),
+        ("printf '\\211PNG\\r\\n\\032\\n\\000\\000\\000\\rIHDR'", "kind: a picture; it is not shown)"),
+        ("head -c 4000 /bin/true", "(binary output, 4,000 bytes, kind: a program; it is not shown)"),
+    ],
+)
+async def test_e6_binary_output_is_told_by_size_and_kind(
+    workspace: Path, command: str, said: str
+) -> None:
+    result = await shell(terminal(workspace), command)
     assert result.outcome is Outcome.OK
-    assert result.text.encode()
+    assert said in result.text and len(result.text) < 120
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("printf 'this is text with one odd byte: \\377 and more of it'", "this is text with one odd"),
+        ("printf 'a\\000b\\000c'", "abc"),
+        ("printf 'na\\357ve caf\\351s are open on Sundays, too'", "ve caf"),
+        ("printf '\\033[31mred\\033[0m'", "red"),
+    ],
+)
+async def test_e6_text_with_a_few_odd_bytes_stays_text(
+    workspace: Path, command: str, said: str
+) -> None:
+    result = await shell(terminal(workspace), command)
+    assert said in result.text and "binary" not in result.text
     assert not any(ord(sign) < 32 and sign not in "\n\t" for sign in result.text)
 
 

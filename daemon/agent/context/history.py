@@ -14,7 +14,7 @@ from itertools import chain, pairwise
 from operator import attrgetter
 
 from daemon.core import value
-from daemon.core.events import MemoryHit, RecordedEvent, Todo
+from daemon.core.events import MemoryHit, RecordedEvent, Todo, TodosSet
 from daemon.core.messages import PICTURE_TOKENS, Message, MessageRole, defuse
 from daemon.core.provenance import SourcedText, collect_texts
 from daemon.core.rows import GOAL_CHANNEL, GOAL_DONE, ChildRow, SessionRow
@@ -232,8 +232,8 @@ class History:
     tools it found.
 
     `texts_by_turn` tells who wrote what; compression takes nothing from it. `plan` is the todo list
-    of the latest turn. `label` and `private` are those of all that was said since it was cleared:
-    nothing of them ages out.
+    as the model wrote it last, `plan_age` how many turns ago. `label` and `private` are those of
+    all that was said since it was cleared: nothing of them ages out.
     """
 
     groups: list[TurnMessages] = field(default_factory=list)
@@ -242,6 +242,7 @@ class History:
     reflection: MemoryHit | None = None
     texts_by_turn: list[tuple[SourcedText, ...]] = field(default_factory=list)
     plan: tuple[Todo, ...] = ()
+    plan_age: int = 0
     label: Label = Label.TRUSTED
     private: Sources = ()
     _window: HistoryWindow | None = None
@@ -276,7 +277,9 @@ class History:
         self.private = join_sources((self.private, turn.private))
         self.texts_by_turn.append(collect_texts(turn))
         self.offers |= dict.fromkeys(turn.offered_tools)
-        self.reflection, self.plan = None, turn.todos
+        self.reflection = None
+        if turn.todos or self.plan:
+            self._take_plan(turn)
         for one in turn.consultations:
             if one.purpose == REFLECTION and one.text:
                 hit = MemoryHit(f"reflection:{turn.id}", one.text, turn.label, owned=False)
@@ -284,6 +287,12 @@ class History:
         for turns in (self.groups, self.texts_by_turn):
             if len(turns) > 2 * SHOWN_TURNS:
                 del turns[:-SHOWN_TURNS]
+
+    def _take_plan(self, turn: Turn) -> None:
+        wrote = any(isinstance(one.event, TodosSet) and one.event.call_id for one in turn.events)
+        self.plan_age = 0 if wrote else self.plan_age + 1
+        if wrote or turn.todos:
+            self.plan = turn.todos
 
 
 def load_history(tx: Tx, session: SessionRow) -> History:

@@ -31,6 +31,7 @@ from daemon.core.turn import Done, Turn
 
 LOOKED = 96
 CIRCLING = (Stop.STALLED.value, Stop.REPEATING.value)
+HOUSEKEEPING = ("todo", "find_tools")
 WINDOW = 3
 FAILURES = 5
 PERIODS = (2, 3, 4)
@@ -189,10 +190,12 @@ def find_repeated_call(recent: Outcomes) -> str:
 
 def ignore_arguments(recent: Outcomes) -> Outcomes:
     """Of what went well and changed nothing the result counts, not what was asked (D7)."""
-    return [
-        frozenset(one if one.changes or one.failure else replace(one, arguments="") for one in done)
-        for done in recent
-    ]
+
+    def ignore(one: CallOutcome) -> CallOutcome:
+        counts = one.changes or one.failure or one.tool in HOUSEKEEPING
+        return one if counts else replace(one, arguments="")
+
+    return [frozenset(map(ignore, done)) for done in recent]
 
 
 def find_ping_pong(recent: Outcomes) -> str:

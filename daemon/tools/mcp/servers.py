@@ -383,7 +383,7 @@ class McpServer:
         opened, answered = self._open.pop(caller.key, None), caller.answered
         if opened is None:
             if answered and find_effect(self.config, tool) is not Effect.READ:
-                raise NoAnswer("aidaemon was started anew while it waited for an answer")
+                raise NoAnswer("the daemon was started anew while it waited for an answer")
             opened, answered = OpenCall(self.name), None
             can_ask = caller.can_ask and len(self._open) < MAX_OPEN
             ask = opened.ask if can_ask else decline

@@ -52,7 +52,7 @@ class RuleMatcher(BaseModel):
     """Calls with one of `effects`, or of a tool named by one of `verbs`, that concern one of the
     nouns in `about` and meet every other condition; an empty field is no condition. `values` are
     addresses, hosts or handles; all words of a command in `commands` must occur; `above` is an
-    amount of money.
+    amount of money; `tools` are names or patterns of tools, which then count alone.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,6 +65,7 @@ class RuleMatcher(BaseModel):
     values: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     above: float | None = None
+    tools: tuple[str, ...] = ()
 
     def decide(self, tool: Tool, arguments: Mapping[str, object]) -> Decision | None:
         """ASK where the rule only may mean the call; None where it does not."""
@@ -84,6 +85,9 @@ class RuleMatcher(BaseModel):
 
     def _match_action(self, tool: Tool, effect: Effect) -> Match:
         """A read-only tool counts only if its name has the very verb."""
+        if self.tools:
+            is_named = any(fnmatchcase(tool.name, one) for one in self.tools)
+            return Match.SURE if is_named else Match.NO
         verbs = set(map(stem, self.verbs))
         if effect in self.effects:
             return Match.SURE

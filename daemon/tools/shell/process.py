@@ -19,6 +19,7 @@ from typing import Literal
 from daemon.core import value
 from daemon.settings.redaction import RedactedStream, Redactor
 from daemon.tools.calls import to_printable, truncate_middle
+from daemon.tools.shell.binary import describe_binary, is_binary
 
 SandboxKind = Literal["bubblewrap", "landlock", "none"]
 PREVIEW_INTERVAL_S = 0.1
@@ -81,6 +82,8 @@ class HeadTail:
         """Printable and redacted before it is cut. What may be half a secret, or half an escape, at
         the cut is left out.
         """
+        if is_binary(self._head):
+            return describe_binary(self._head, self.total)
         tail = self._tail[-self.limit :]
         missing = self.total - len(self._head) - len(tail)
         if not missing:
@@ -117,7 +120,7 @@ class OutputPreview:
         if self._timer:
             self._timer.cancel()
         self._timer, pending, self._pending = None, self._pending, b""
-        if pending:
+        if pending and not is_binary(pending):
             self.show(_decode(pending))
 
 
