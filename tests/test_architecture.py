@@ -59,7 +59,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/settings": 10_920,
     "daemon/store": 17_510,
     "daemon/tools": 132_590,
-    "daemon/triggers": 23_860,
+    "daemon/triggers": 24_180,
     "memory": 14_570,
 }
 TOP_LEVEL = {
