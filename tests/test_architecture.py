@@ -43,7 +43,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/access": 2_310,
     "daemon/agent": 37_860,
     "daemon/app": 13_710,
-    "daemon/cli": 33_170,
+    "daemon/cli": 33_330,
     "daemon/client": 12_100,
     "daemon/commands": 15_760,
     "daemon/core": 14_430,
