@@ -41,9 +41,9 @@ TOKEN_BUDGETS: dict[str, int] = {
     "channels": 64_250,
     "daemon": 1_230,
     "daemon/access": 2_310,
-    "daemon/agent": 38_120,
-    "daemon/app": 13_260,
-    "daemon/cli": 33_140,
+    "daemon/agent": 38_150,
+    "daemon/app": 13_700,
+    "daemon/cli": 33_330,
     "daemon/client": 12_100,
     "daemon/commands": 16_200,
     "daemon/core": 14_430,
@@ -58,8 +58,8 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 10_860,
     "daemon/settings": 11_310,
     "daemon/store": 17_510,
-    "daemon/tools": 132_890,
-    "daemon/triggers": 23_860,
+    "daemon/tools": 133_180,
+    "daemon/triggers": 24_180,
     "memory": 14_570,
 }
 TOP_LEVEL = {

@@ -140,7 +140,7 @@ class Daemon(ToolOwner):
         self.schedules.conditions = ConditionChecker(
             criteria, client, self.files, list_mailboxes(config)
         )
-        agents.set_tools(self.registry.names())
+        agents.set_tools(self.list_tool_names)
         sessions = self.sessions = SessionManager(
             store,
             self.event_bus,

@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from daemon.addons import list_addons, load_class
 from daemon.app.adapters import OwnerNotifier, StoredGrants
 from daemon.app.config import Config, Loaded, list_mailboxes, make_redactor
 from daemon.app.runtime_config import RuntimeConfig
+from daemon.app.tool_names import load_tools
 from daemon.core import value
 from daemon.core.clock import Clock, system_clock
 from daemon.core.errors import ConfigError
@@ -40,7 +40,7 @@ from daemon.tools.shell.background import BackgroundCommands
 from daemon.tools.shell.run import merge_left
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.shell.tool import Shell
-from daemon.tools.signature import ToolDefinition, bind
+from daemon.tools.signature import bind
 from daemon.tools.web.ask_secret import secret_tool
 from daemon.tools.web.client import WebClient
 from daemon.tools.web.guard import AddressGuard
@@ -72,21 +72,6 @@ def resolve_workspace(paths: Paths, workspace: str) -> Path:
             'expected a folder for nothing else, for example "workspace"'
         )
     return place
-
-
-def load_tools() -> list[Tool]:
-    """The tools of add-ons: each entry point is a ToolDefinition or a list of them."""
-    found: list[Tool] = []
-    for name in list_addons("tools"):
-        loaded = load_class("tools", name)
-        for one in loaded if isinstance(loaded, list | tuple) else [loaded]:
-            if not isinstance(one, ToolDefinition):
-                raise ConfigError(f"tools: {name!r} is no tool; expected a function with @tool")
-            try:
-                found += bind([one], {})
-            except (LookupError, TypeError) as error:
-                raise ConfigError(f"tools: {name!r}: {error}") from error
-    return found
 
 
 @value
@@ -133,6 +118,10 @@ class ToolOwner:
         """Of HTTP users, who read `web:NAME`."""
         return {user.name for user in self.config.http.users}
 
+    def list_tool_names(self) -> list[str]:
+        """All there are, those included that MCP servers will list."""
+        return list(dict.fromkeys((*self.registry.names(), *self.servers.list_tool_names())))
+
     async def wait_for_servers(self, seconds: float) -> None:
         """Wait until MCP servers have listed their tools: a turn that begins now finds them."""
         await self.servers.ready(seconds)
@@ -177,7 +166,7 @@ class ToolOwner:
             files=self.files,
             memories=memory,
             documents=DocumentReader(sandbox),
-            more=[*self._make_own_tools(), *load_tools(), *more, *self.overrides.tools],
+            more=[*self._make_own_tools(), *load_tools(self.config), *more, *self.overrides.tools],
         )
         self.rules = RuleSet(self.registry)
         for row in await self.store.read(lambda tx: tx.list_rules()):

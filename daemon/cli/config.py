@@ -7,6 +7,7 @@ import sys
 from daemon.agent.config import AgentConfig
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.app.config import Loaded, load_config, make_parser
+from daemon.app.tool_names import list_tool_names
 from daemon.app.tools import resolve_workspace
 from daemon.cli.parsing import Actions
 from daemon.core.errors import ConfigError
@@ -60,11 +61,12 @@ def run(args: argparse.Namespace, paths: Paths) -> int:
 
 def _check(paths: Paths) -> None:
     """The config and every agent, all faults at once."""
-    faults, settings = [], AgentConfig()
+    faults, settings, names = [], AgentConfig(), list[str]()
     try:
         config = _load(paths).config
         settings = config.agent
         resolve_workspace(paths, config.tools.workspace)
+        names = list_tool_names(config, paths.journal)
     except ConfigError as error:
         faults.append(str(error))
     agents = AgentRegistry(paths.agents, settings)
@@ -75,6 +77,7 @@ def _check(paths: Paths) -> None:
     print(f"{paths.config}: ok{missing}")
     for name in agents.files():
         print(f"{agents.folder / name}.toml: ok")
+    agents.list_tools = lambda: names
     for warning in agents.warnings():
         print(warning, file=sys.stderr)
 

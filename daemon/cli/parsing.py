@@ -15,6 +15,8 @@ from daemon import VERSION
 from daemon.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from daemon.settings.paths import Paths
 
 COMMANDS = {
@@ -112,7 +114,31 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
     args = parser.parse_args(given)
     if after is not None:
         args.command = after
-    return partial(command.run, args, parse_paths(words[: len(words) - len(after or ())]))
+    paths = parse_paths(words[: len(words) - len(after or ())])
+    return partial(_run_in_zone, command.run, args, paths)
+
+
+def _run_in_zone(
+    run: Callable[[argparse.Namespace, "Paths"], int], args: argparse.Namespace, paths: "Paths"
+) -> int:
+    """Run it; the times that it prints are those of the owner's zone, as the daemon's are."""
+    from daemon.core.clock import set_timezone  # lazy: --help does without
+
+    set_timezone(_read_zone(paths.config))
+    return run(args, paths)
+
+
+def _read_zone(config: "Path") -> str:
+    """`[general] timezone`; "" where it cannot be used, which whoever reads the config reports."""
+    import tomllib  # lazy: --help does without
+    from zoneinfo import ZoneInfo  # lazy: --help does without
+
+    try:
+        general = tomllib.loads(config.read_bytes().decode("utf-8-sig")).get("general")
+        name = general.get("timezone") if isinstance(general, dict) else ""
+        return ZoneInfo(name).key if isinstance(name, str) and name else ""
+    except (OSError, ValueError, LookupError):
+        return ""
 
 
 async def send_command(paths: "Paths", words: str) -> str:

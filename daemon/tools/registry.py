@@ -49,13 +49,14 @@ class ToolRegistry:
             self._gone[name] = self._tools.pop(name).spec
         fresh = {tool.name: tool for tool in tools if tool.name not in self._tools}
         self._from[source] = tuple(
-            name
-            for name in fresh
-            if is_allowed(name, self._enabled)
-            and not (self._disabled and is_allowed(name, self._disabled))
+            name for name in fresh if is_enabled(name, self._enabled, self._disabled)
         )
         self._tools |= {name: fresh[name] for name in self._from[source]}
         return tuple(tool.name for tool in tools if fresh.get(tool.name) is not tool)
+
+    def is_enabled(self, name: str) -> bool:
+        """As the config says of this name, whether there is such a tool or not."""
+        return is_enabled(name, self._enabled, self._disabled)
 
     def get(self, name: str) -> Tool | None:
         """The tool of that name; None when there is none or it is disabled."""
@@ -94,6 +95,11 @@ class ToolRegistry:
         ]
         best = sorted(scores, key=lambda pair: -pair[0])[:limit]
         return tuple(spec for score, spec in best if score)
+
+
+def is_enabled(name: str, enabled: Sequence[str], disabled: Sequence[str]) -> bool:
+    """By names or patterns; without `enabled` all are."""
+    return is_allowed(name, enabled) and not (disabled and is_allowed(name, disabled))
 
 
 def is_allowed(name: str, patterns: Sequence[str]) -> bool:

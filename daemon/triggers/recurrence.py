@@ -1,7 +1,9 @@
 """When a schedule is due: once, at an interval, or by a cron expression in a time zone. Pure.
 
-A cron expression is about the time that the clock on the wall shows. Each such time is due once:
-where the clock goes back, at its first pass; where the clock jumps over it, at the end of the jump.
+A cron expression is about local time. Fixed times ("30 2 * * *") are due once each: where clocks
+go back, at the first pass; where clocks jump over one, at the end of the jump. An expression with
+"*", a range or a step as its minute or hour follows real time: it is due at every instant whose
+local time fits, so in both passes, and never in a jump.
 """
 
 import re
@@ -37,6 +39,7 @@ MINUTE = timedelta(minutes=1)
 SHOWN_RUNS, MONTH, MOST_COUNTED = 3, timedelta(days=30), 500
 MAX_CHARS = 200
 CRON = re.compile(r"(?=\S*[\d*])[\d*/,a-z-]+( [\d*/,a-z-]+){4}", re.IGNORECASE)
+REPEATS = re.compile(r"[*/-]")  # in a cron expression's minute or hour
 DATE_CHARS = 10
 YEARS_AHEAD = 9  # the 29th of February may be eight years away
 EXPECTED = (
@@ -56,8 +59,8 @@ class BadRule(UsageError):
 
 @value
 class Due:
-    """One occurrence. `key` names it whatever happens to clocks and zones: of a cron rule the time
-    on the wall, so that a time that comes again is the same occurrence.
+    """One occurrence. `key` names it whatever happens to clocks and zones: of a fixed local time
+    that time, so that one that comes again is the same occurrence; else the instant in UTC.
     """
 
     at: datetime
@@ -162,7 +165,11 @@ def to_instant(wall: datetime, zone: ZoneInfo) -> datetime:
     at = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if at.astimezone(zone).replace(tzinfo=None) == wall:
         return at
-    low, high = wall.replace(tzinfo=zone, fold=1).astimezone(UTC), at  # it jumps between them
+    return _find_change(wall.replace(tzinfo=zone, fold=1).astimezone(UTC), at, zone)
+
+
+def _find_change(low: datetime, high: datetime, zone: ZoneInfo) -> datetime:
+    """The instant between these two when the zone changes its offset."""
     offset = low.astimezone(zone).utcoffset()
     while high - low > timedelta(seconds=1):
         middle = low + (high - low) / 2
@@ -174,13 +181,44 @@ def to_instant(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def _next_cron(words: str, zone: ZoneInfo, after: datetime) -> Due | None:
-    local = after.astimezone(zone).replace(tzinfo=None)
-    # The clock may have gone back: times that were due before `after` come again and are left out.
-    wall: datetime | None = local
+    minute, hour, *_ = words.split(" ")
+    if REPEATS.search(f"{minute} {hour}"):
+        at = _next_instant(words, zone, after)
+        return Due(at, at.isoformat()) if at else None
+    # Clocks may have gone back: times that were due before `after` come again and are left out.
+    wall: datetime | None = after.astimezone(zone).replace(tzinfo=None)
     while wall is not None:
         wall = _next_wall(words, wall)
         if wall is not None and (at := to_instant(wall, zone)) > after:
             return Due(at, at.astimezone(zone).replace(tzinfo=None).isoformat(timespec="minutes"))
+    return None
+
+
+def _next_instant(words: str, zone: ZoneInfo, after: datetime) -> datetime | None:
+    """The first instant in UTC, later than this one, whose local time fits."""
+    local = after.astimezone(zone)
+    at = _next_pass(words, zone, after, local.replace(tzinfo=None))
+    offset, later = local.utcoffset(), local.replace(fold=1).utcoffset()
+    if offset is None or later is None or later >= offset:
+        return at
+    back = _find_change(after.astimezone(UTC), after.astimezone(UTC) + offset - later, zone)
+    if at and at < back:
+        return at
+    # The rest of the first pass has none: local times before `after` come again.
+    just_before = back.astimezone(zone).replace(tzinfo=None) - timedelta.resolution
+    return _next_pass(words, zone, back - timedelta.resolution, just_before)
+
+
+def _next_pass(words: str, zone: ZoneInfo, after: datetime, wall: datetime) -> datetime | None:
+    """The first instant, later than `after`, of a local time later than `wall` that fits and
+    exists.
+    """
+    while (fits := _next_wall(words, wall)) is not None:
+        wall = fits
+        passes = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+        for at in passes:
+            if at > after and at.astimezone(zone).replace(tzinfo=None) == wall:
+                return at
     return None
 
 

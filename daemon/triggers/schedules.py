@@ -420,14 +420,13 @@ class ScheduleEngine:
                     yield checking
             elif begun := self._begin(tx, row, due, now):
                 yield begun
-        done = row.oneshot or not passed
         after = passed[-1].at if row.misfire == "all" and passed else now
         if self._has_missed_too_many(row, passed, now):
             self._tell(tx, row, TOO_MANY_MISSED, now)
             after = now
         tx.put_schedule(
             replace(row, due=None, fires_at=None, state="over")
-            if done
+            if row.oneshot
             else self.plan(row, after, tx)
         )
 

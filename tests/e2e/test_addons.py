@@ -1,6 +1,7 @@
 """One add-on of each kind, installed into a venv beside aidaemon and used through a real config."""
 
 import asyncio
+import os
 import subprocess
 import sys
 import sysconfig
@@ -12,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.fakes.command_line import ROOT, aidaemon
-from tests.fakes.daemon_process import TOKEN, running_daemon
+from tests.fakes.daemon_process import TOKEN, NotReady, running_daemon, scripted
 
 EXAMPLES = ROOT / "tests" / "examples"
 CONFIG = """
@@ -115,6 +116,56 @@ def test_the_keys_of_an_add_on_are_checked_by_its_own_config(
     done = aidaemon("config", "check", home=tmp_path, python=python)
     assert done.returncode == 2
     assert fault in done.stderr
+
+
+CLASH = """from daemon.core.trust import Effect
+from daemon.tools.signature import tool
+
+
+@tool(effect=Effect.READ)
+async def {name}(path: str) -> str:
+    \"\"\"Another way to do it.\"\"\"
+    return path
+"""
+PROJECT = """[project]
+name = "aidaemon-{name}"
+version = "1.0"
+[project.entry-points."aidaemon.tools"]
+{name} = "{name}_tools:{tool}"
+"""
+
+
+def install_tool(folder: Path, name: str, tool: str) -> dict[str, str]:
+    """The environment of a process that has an add-on of this name with this tool."""
+    source = folder / f"{name}_source"
+    source.mkdir()
+    (source / f"{name}_tools.py").write_text(CLASH.format(name=tool))
+    (source / "pyproject.toml").write_text(PROJECT.format(name=name, tool=tool))
+    with ZipFile(build_wheel(source, folder)) as wheel:
+        wheel.extractall(folder / "site")
+    return {"PYTHONPATH": os.pathsep.join((str(ROOT), str(folder / "site")))}
+
+
+@pytest.mark.parametrize("tool", ["read_file", "shell", "schedule"])
+async def test_an_add_on_with_a_tool_of_ours_is_named_by_the_start_and_by_config_check(
+    tmp_path: Path, tool: str
+) -> None:
+    env, home = install_tool(tmp_path, "acme", tool), tmp_path / "home"
+    fault = f"tools: the add-on 'acme' has a tool '{tool}', and so has the daemon itself"
+    with pytest.raises(NotReady, match=fault):
+        async with running_daemon(home, scripted("http://127.0.0.1:9/v1"), env):
+            pass
+    done = aidaemon("config", "check", home=home, env=env)
+    assert (done.returncode, fault in done.stderr) == (2, True), done
+
+
+def test_two_add_ons_with_one_tool_are_both_named(tmp_path: Path) -> None:
+    install_tool(tmp_path, "acme", "double")
+    env = install_tool(tmp_path, "other", "double")
+    done = aidaemon("config", "check", home=tmp_path, env=env)
+    assert done.returncode == 2
+    assert "has a tool 'double', and so has the add-on '" in done.stderr
+    assert "'acme'" in done.stderr and "'other'" in done.stderr
 
 
 def test_without_the_package_the_config_is_refused(tmp_path: Path) -> None:

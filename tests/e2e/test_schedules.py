@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -153,7 +152,7 @@ async def test_a_missed_run_that_lies_after_its_until_is_not_made_up_for(tmp_pat
     ],
     ids=["in spring", "in autumn"],
 )
-async def test_in_the_night_in_which_clocks_change_each_local_time_is_one_run(
+async def test_in_the_night_in_which_clocks_change_a_fixed_local_time_is_one_run(
     tmp_path: Path, begin: datetime, times: dict[str, list[str]]
 ) -> None:
     """The process goes through that night by quarters of an hour, and is started anew in each second one."""
@@ -178,6 +177,45 @@ async def test_in_the_night_in_which_clocks_change_each_local_time_is_one_run(
     found = {name: [key[11:16] for one, key in rows if one == name] for name in rules}
     assert found == times
     assert {name: it.asked(f"sum up {name}") for name in rules} == dict.fromkeys(rules, 1)
+
+
+async def test_in_the_autumn_night_a_rule_of_each_half_hour_goes_on_by_real_time(
+    tmp_path: Path,
+) -> None:
+    """The second hour from 2:00 to 3:00 is as long as the first one, and a start changes nothing."""
+    begin, half = datetime(2026, 10, 24, 23, 45, tzinfo=UTC), timedelta(minutes=30)
+    async with house(tmp_path, task("tick", "*/30 * * * *")) as it:
+        it.at(begin)
+        for number in range(1, 7):
+            async with it.up() as daemon:
+                it.at(begin + number * half)
+                await until(daemon, lambda lines, most=number: len(lines) == most)
+                await passed(daemon, begin + number * half)
+                [shown] = await daemon.listed("/v1/schedules")
+                assert shown["due"] == (begin + number * half + half / 2).isoformat()
+                await daemon.terminate()
+    with closing(sqlite3.connect(it.home / "journal.db")) as file:
+        keys = [key for (key,) in file.execute("SELECT key FROM occurrences ORDER BY due")]
+    assert keys == [(begin - half / 2 + number * half).isoformat() for number in range(1, 7)]
+
+
+async def test_a_due_time_that_the_rule_no_longer_names_does_not_end_the_schedule(
+    tmp_path: Path,
+) -> None:
+    """An earlier version planned "*/30 2" of the spring night for the end of the jump."""
+    begin = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
+    async with house(tmp_path, task("news", "*/30 2 * * *")) as it:
+        it.at(begin)
+        async with it.up() as daemon:
+            await daemon.terminate()
+        with closing(sqlite3.connect(it.home / "journal.db")) as file, file:
+            due = round((begin + timedelta(minutes=30)).timestamp() * 1_000_000)
+            assert file.execute("UPDATE schedules SET due = ?, fires_at = ?", (due, due)).rowcount
+        it.at(begin + timedelta(hours=1))
+        async with it.up() as daemon:
+            await passed(daemon, begin + timedelta(hours=1))
+            [shown] = await daemon.listed("/v1/schedules")
+            assert (shown["state"], shown["due"]) == ("active", "2026-03-30T00:00:00+00:00")
 
 
 async def passed(daemon: Daemon, now: datetime) -> None:
@@ -370,12 +408,8 @@ async def test_whenever_it_is_killed_each_occurrence_is_one_turn(tmp_path: Path)
         told = file.execute(
             "SELECT COUNT(*), COUNT(DISTINCT turn) FROM outbox WHERE body LIKE '[schedule tick]%'"
         ).fetchone()
-    assert keys == [wall(START + timedelta(minutes=n + 1)) for n in range(minutes)]
+    assert keys == [(START + timedelta(minutes=n + 1)).isoformat() for n in range(minutes)]
     assert begun == ended == told == (minutes, minutes)
-
-
-def wall(at: datetime) -> str:
-    return at.astimezone(ZoneInfo("Europe/Berlin")).strftime("%Y-%m-%dT%H:%M")
 
 
 async def test_all_times_that_are_shown_are_those_of_the_owners_zone(tmp_path: Path) -> None:

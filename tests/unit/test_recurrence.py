@@ -20,6 +20,7 @@ CRONS = (
     "59 23 1,15 * *",
     "0 8 * * mon-fri",
 )
+REPEATING = ("*/30 * * * *", "15 1-3 * * 0,6")  # these follow real time
 
 
 def runs(rule: str, zone: str, after: datetime, most: int) -> list[str]:
@@ -31,7 +32,7 @@ def runs(rule: str, zone: str, after: datetime, most: int) -> list[str]:
     ("rule", "zone", "after", "expected"),
     [
         ("30 2 * * *", "Europe/Berlin", "2026-03-28", ["03-28 02:30", "03-29 03:00", "03-30 02:30"]),
-        ("*/30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", ["03-29 03:00", "03-30 02:00", "03-30 02:30"]),
+        ("0,30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", ["03-29 03:00", "03-30 02:00", "03-30 02:30"]),
         ("30 2 * * *", "Europe/Berlin", "2026-10-24", ["10-24 02:30", "10-25 02:30", "10-26 02:30"]),
         ("0 8 * * 1-5", "America/New_York", "2026-03-28", ["03-30 08:00", "03-31 08:00", "04-01 08:00"]),
         ("0 0 13 * 5", "UTC", "2026-03-28", ["04-03 00:00", "04-10 00:00", "04-13 00:00"]),
@@ -50,11 +51,11 @@ def test_a_rule_is_due_when_the_clock_on_the_wall_says_so(
 
 
 @given(
-    st.sampled_from(CRONS),
+    st.sampled_from([words for words in CRONS if words not in REPEATING]),
     st.sampled_from(ZONES),
     st.datetimes(datetime(1996, 1, 1), datetime(2035, 1, 1), timezones=st.just(UTC)),
 )
-def test_each_time_on_the_wall_is_due_once_and_in_order(
+def test_a_fixed_local_time_is_due_once_and_in_order(
     words: str, zone: str, after: datetime
 ) -> None:
     rule, at, keys, instants = parse_rule(words, zone, after), after, list[str](), list[datetime]()
@@ -67,6 +68,46 @@ def test_each_time_on_the_wall_is_due_once_and_in_order(
         at = due.at
     assert len(set(keys)) == len(keys)
     assert all(a < b for a, b in pairwise(instants))
+
+
+@pytest.mark.parametrize(
+    ("zone", "begin"),
+    [
+        ("Europe/Berlin", "2026-03-28T20:00"),
+        ("Europe/Berlin", "2026-10-24T20:00"),
+        ("Europe/Dublin", "2026-10-24T20:00"),
+        ("Australia/Lord_Howe", "2026-04-04T06:00"),  # half an hour comes again
+        ("Antarctica/Troll", "2026-10-24T20:00"),  # two hours come again
+        ("Africa/Cairo", "2026-04-23T12:00"),  # clocks jump over midnight
+        ("Pacific/Apia", "2011-12-29T12:00"),  # a whole day is left out
+        ("UTC", "2026-10-24T20:00"),
+    ],
+)
+@pytest.mark.parametrize("words", ["*/5 * * * *", "0 * * * *", "7 1-3 * * *", "*/20 2 * * *"])
+def test_a_rule_with_a_wildcard_hour_or_minute_is_due_whenever_the_local_time_fits(
+    words: str, zone: str, begin: str
+) -> None:
+    now = datetime.fromisoformat(begin).replace(tzinfo=UTC)
+    minute, hour = words.split(" ")[:2]
+    minutes = range(0, 60, int(minute[2:])) if "/" in minute else [int(minute)]
+    hours = {"*": range(24), "1-3": range(1, 4), "2": [2]}[hour]
+    instants = (now + timedelta(minutes=n) for n in range(1, 60 * 30))
+    expected = [
+        at
+        for at in instants
+        if (local := at.astimezone(ZoneInfo(zone))).hour in hours and local.minute in minutes
+    ]
+    rule, dues = parse_rule(words, zone, now), []
+    for _ in expected:
+        dues.append(rule.next_due(dues[-1].at if dues else now))
+        assert dues[-1]
+    assert [due.at for due in dues] == expected
+    assert [due.key for due in dues] == [at.isoformat() for at in expected]
+
+
+def test_a_wildcard_rule_of_one_night_a_year_is_due_in_both_passes() -> None:
+    found = runs("*/30 2 25 10 *", "Europe/Berlin", datetime(2026, 1, 1, tzinfo=UTC), 5)
+    assert found == ["10-25 02:00", "10-25 02:30", "10-25 02:00", "10-25 02:30", "10-25 02:00"]
 
 
 @given(

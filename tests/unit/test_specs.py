@@ -188,7 +188,7 @@ def test_a_tool_that_there_is_not_is_warned_about_once_the_tools_are_known(
     write("coder", f"[iteration]\nmax_cycles = 3\n{ends}{tools}")
     specs = specs_of(tmp_path)
     assert specs.warnings_of("coder") == []
-    specs.set_tools(("shell", "read_file"))
+    specs.set_tools(lambda: ("shell", "read_file"))
     assert [line.split(": ")[0] for line in specs.warnings_of("coder")] == [
         "tools.enabled.1",
         "tools.critical.1",
@@ -207,7 +207,7 @@ def test_what_is_wrong_is_logged_when_the_daemon_opens_the_folder(
     write("coder", '[loop]\ncriterion = "regex"\nvalue = "("\n')
     write("critic", "[itration]\nmax_cycles = 1\n")
     specs = specs_of(tmp_path)
-    specs.set_tools(())
+    specs.set_tools(lambda: ())
     assert "coder.toml: loop.value: '(' is no regular expression" in caplog.text
     assert (
         f"critic.toml: itration: is a section that this version ({VERSION}) does not know"

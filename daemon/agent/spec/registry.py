@@ -3,7 +3,7 @@
 import logging
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -44,7 +44,7 @@ class AgentRegistry:
 
     folder: Path
     defaults: AgentConfig
-    tools: tuple[str, ...] = ()
+    list_tools: Callable[[], Sequence[str]] = tuple
     _cached: dict[str, tuple[tuple[int, int, int], Agent | str]] = field(default_factory=dict)
     _default: Agent = field(init=False)
 
@@ -93,11 +93,12 @@ class AgentRegistry:
 
     def warnings_of(self, name: str) -> list[str]:
         """Of one agent that can be used."""
-        spec = self.get(name)
+        spec, tools = self.get(name), self.list_tools()
+        exact = [one for one in tools if "*" not in one]
         return spec.loop.warnings() + [
-            f"{key}: there is no tool {tool!r}{suggest(tool, self.tools)}"
+            f"{key}: there is no tool {tool!r}{suggest(tool, exact)}"
             for key, tool in spec.tool_references()
-            if self.tools and not any(fnmatchcase(known, tool) for known in self.tools)
+            if tools and not any(fnmatchcase(one, tool) or fnmatchcase(tool, one) for one in tools)
         ]
 
     def set_defaults(self, defaults: AgentConfig) -> None:
@@ -106,11 +107,11 @@ class AgentRegistry:
         self._default = Agent.of(default_spec(defaults), defaults)
         self._cached.clear()
 
-    def set_tools(self, tools: Sequence[str]) -> None:
-        """These are the tools there are; who speaks of another one is warned about, now and
-        whenever that agent is chosen.
+    def set_tools(self, list_tools: Callable[[], Sequence[str]]) -> None:
+        """These are the tools there are, by name; `SERVER__*` stands for any. An agent that names
+        another one is warned about, now and whenever it is chosen.
         """
-        self.tools = tuple(tools)
+        self.list_tools = list_tools
         for line in self.warnings():
             log.warning("%s", line)
 

@@ -17,6 +17,7 @@ from daemon.core import value
 from daemon.store.journal import Store
 from daemon.tools.mcp.tools import (
     HIDDEN_CHARS,
+    RESOURCES,
     ServerTool,
     UnfitTool,
     make_spec,
@@ -71,6 +72,20 @@ class ServerPins:
             for name in self.waiting
             if not tools or name in tools or make_tool_name(server, name) in tools
         ]
+
+
+def list_pinned_names(servers: Iterable[str], pins: Mapping[str, ServerPins]) -> list[str]:
+    """The tools of these servers as models call them; `SERVER__*` for a server that was never met,
+    which may have any.
+    """
+    found: list[str] = []
+    for server in servers:
+        if (known := pins.get(server)) is None:
+            found.append(f"{server}__*")
+            continue
+        names = dict.fromkeys((*known.approved, *known.waiting, RESOURCES.name))
+        found += [make_tool_name(server, name) for name in names if name != PROGRAM]
+    return found
 
 
 @value

@@ -28,6 +28,7 @@ from daemon.tools.mcp.pins import (
     compare_program,
     compare_tools,
     escape_hidden,
+    list_pinned_names,
     render_change,
     render_left_out,
     sort_tools,
@@ -102,6 +103,7 @@ class ServerManager:
     redact: Callable[[str], str] = str
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     connect: Connect | None = None
+    _met: Mapping[str, ServerPins] = field(default_factory=dict)
     _servers: dict[str, "McpServer"] = field(default_factory=dict)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
@@ -137,6 +139,7 @@ class ServerManager:
 
     async def load(self) -> Connect:
         """How to connect to a server. Raises ConfigError."""
+        self._met = await self.pins.all()
         self.connect = self.connect or await asyncio.to_thread(load_client)
         return self.connect
 
@@ -159,6 +162,12 @@ class ServerManager:
     def problems(self) -> dict[str, str]:
         """Why a server's tools cannot be used now, by its name."""
         return {name: server.problem for name, server in self._servers.items() if server.problem}
+
+    def list_tool_names(self) -> list[str]:
+        """Of all servers, also of those that have not listed theirs yet: then as pinned."""
+        listed = {name: one.pins for name, one in self._servers.items() if one.pins}
+        found = list_pinned_names(self._servers, {**self._met, **listed})
+        return [name for name in found if self.registry.is_enabled(name)]
 
     def list_advice(self) -> dict[str, str]:
         """What to change for those that cannot be used now, in our own words only."""
@@ -209,6 +218,11 @@ class McpServer:
     _notified_at: float = -NOTIFY_EVERY_S
     _files: ServerFiles | None = None
     _open: dict[str, OpenCall] = field(default_factory=dict)
+
+    @property
+    def pins(self) -> ServerPins | None:
+        """As of its last list of tools; None before the first."""
+        return self._listing.pins if self._listing else None
 
     async def run(self, after: asyncio.Task[None] | None = None) -> None:
         """Connect, again and again, until cancelled; `after` the one that it replaces has ended."""
