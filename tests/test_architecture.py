@@ -41,7 +41,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "channels": 64_250,
     "daemon": 1_230,
     "daemon/access": 2_310,
-    "daemon/agent": 38_150,
+    "daemon/agent": 38_220,
     "daemon/app": 13_700,
     "daemon/cli": 33_330,
     "daemon/client": 12_100,
@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 10_860,
     "daemon/settings": 11_310,
     "daemon/store": 17_510,
-    "daemon/tools": 133_180,
+    "daemon/tools": 133_200,
     "daemon/triggers": 24_180,
     "memory": 14_570,
 }

@@ -97,6 +97,8 @@ async def test_a_channel_a_provider_and_a_tool_of_add_ons_answer_a_message(
     async with running_daemon(tmp_path / "home", config, python=python) as daemon:
         assert await answer_to(tmp_path, "good morning") == "Hello: good morning"
         assert await answer_to(tmp_path, "double 21") == "Hello: 42"
+        runs = await daemon.listed("/v1/runs")
+        assert [one["usd"] for one in runs] == [0.002, 0.001], "what the provider says it cost"
         assert await daemon.terminate() == 0
 
 

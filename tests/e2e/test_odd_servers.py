@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.fakes import responses
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
 from tests.fakes.openai import Exchange, FakeOpenAI, Step, fails, hangs, raw, says, tokens, trickles
+from tests.fakes.responses import FakeResponses
 
 Json = dict[str, Any]
 VALID_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -336,6 +338,22 @@ async def test_the_error_of_a_tool_is_marked_as_one_b7(tmp_path: Path) -> None:
         model.script(replies(asked, "tool_calls"), says("There is none."))
         assert await reply_of(daemon) == "There is none."
         assert results(model) and _is_marked(results(model))
+
+
+async def test_the_error_of_a_tool_is_marked_over_responses_too_b7(tmp_path: Path) -> None:
+    async with FakeResponses() as model:
+        config = scripted(model.base_url).replace("[provider]", '[provider]\napi = "responses"')
+        async with running_daemon(tmp_path, config) as daemon:
+            model.script(
+                responses.calls(("read_file", {"path": "none.txt"})), responses.says("There is none.")
+            )
+            assert await reply_of(daemon) == "There is none."
+        sent = [
+            one["output"]
+            for one in model.requests[-1].body["input"]
+            if one.get("type") == "function_call_output"
+        ]
+        assert sent and _is_marked(sent)
 
 
 TIMES = "[provider]\ntimeout_s = 0.5\ntotal_timeout_s = 1.5\n"

@@ -124,7 +124,7 @@ def check_loops(turn: Turn) -> Halt | None:
     if tool := find_repeated_call(recent):
         detail = f"{tool} was called {WINDOW} times running with the same outcome"
         coach = COACHING.format(tool=tool, times=WINDOW)
-    elif tool := find_repeated_call(ignore_arguments(recent)):
+    elif tool := find_repeated_result(recent):
         detail = f"{tool} gave the same result {WINDOW} times running, whatever it was asked"
         coach = SAME_RESULT.format(tool=tool, times=WINDOW)
     elif tools := find_ping_pong(recent):
@@ -164,7 +164,7 @@ def _may_loop(turn: Turn) -> bool:
             and (
                 one.text not in texts
                 or (
-                    one.effect not in (Effect.READ, Effect.FETCH)
+                    (one.effect not in (Effect.READ, Effect.FETCH) or one.tool in HOUSEKEEPING)
                     and (call.name, _normalize(call.arguments)) not in asked
                 )
             )
@@ -186,6 +186,18 @@ def find_repeated_call(recent: Outcomes) -> str:
         if not any(not new.failure and (new.changes or not step.failure) for new in news)
     ]
     return min(tools, default="")
+
+
+def find_repeated_result(recent: Outcomes) -> str:
+    """The tool that gave the same result in each of the last iterations, whatever it was asked
+    (D7); or "".
+    """
+    if len(recent) < WINDOW:
+        return ""
+    same = {one.outcome for one in recent[0]}
+    for done in recent[1:WINDOW]:
+        same &= {one.outcome for one in done}
+    return find_repeated_call(ignore_arguments(recent)) if same else ""
 
 
 def ignore_arguments(recent: Outcomes) -> Outcomes:

@@ -6,6 +6,7 @@ SAMPLE = 8192
 MOST_ODD = 0.1
 # What text has not: control characters, several NULs together, what is no UTF-8.
 ODD = re.compile("[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]|\0{2,}")
+ODD_BYTE = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f-\xff]")
 KINDS = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bzip2",
@@ -22,6 +23,8 @@ KINDS = {
 
 def is_binary(data: bytes | bytearray) -> bool:
     """More than a tenth of what it begins with is what text has not."""
+    if not ODD_BYTE.search(data, 0, SAMPLE):
+        return False  # mostly
     text = bytes(data[:SAMPLE]).decode("utf-8", "replace")
     odd = sum(len(found) for found in ODD.findall(text))
     return odd > MOST_ODD * len(text)

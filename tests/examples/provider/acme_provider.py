@@ -27,7 +27,7 @@ class Acme:
     ) -> ModelReply:
         last = request.messages[-1]
         word, _, number = last.text.partition(" ")
-        usage = Usage(1, 1, usd=0.0)
+        usage = Usage(1, 1, usd=0.001)
         if last.role is MessageRole.USER and word == "double":
             call = ToolCall("call_0", "double", f'{{"number": {int(number)}}}')
             return ModelReply("", (call,), usage=usage, provider=self.name, model=model)
