@@ -30,6 +30,10 @@ class ServiceUnavailable(RetryableToolError):
     """The service behind a tool fails (5xx)."""
 
 
+class TimedOut(ToolError):
+    """The tool did not return in time."""
+
+
 @value
 class PersonQuestion:
     """What a running call needs to know of a person, with answers to choose from."""
@@ -49,7 +53,7 @@ class ToolOutput:
     `records`: JSON of the owner's own records that it lists. `holds`: private sources that what it
     shows may hold, by way of a file. `images`: files of pictures that it shows. `question`: this is
     no result; the call goes on when `run` is called again with the answer. `error_class`: what kind
-    of failure it is.
+    of failure it is; `ServiceUnavailable` is retried as the error of this name is.
     """
 
     text: str
@@ -129,7 +133,7 @@ class ToolMeta:
 
     effect: Effect = Effect.DESTRUCTIVE
     parallel: bool = False
-    idempotent: bool = False
+    idempotent: bool | Callable[[Arguments], bool] = False
     retries: int = 0
     timeout_s: float = 60.0
     critical: tuple[str, ...] | None = None
@@ -156,10 +160,12 @@ class ToolMeta:
         """
         return ToolDefinition(function, self)
 
-    @property
-    def is_repeatable(self) -> bool:
+    def is_repeatable(self, arguments: Arguments) -> bool:
         """Running it twice does no harm: it only reads, or its author declared it so."""
-        return self.effect is Effect.READ or self.idempotent
+        declared = self.idempotent
+        return self.effect is Effect.READ or (
+            declared if isinstance(declared, bool) else declared(arguments)
+        )
 
 
 @value

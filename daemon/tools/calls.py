@@ -188,11 +188,20 @@ def _hash_call(name: str, arguments: str) -> str:
         return ""
 
 
-def retry_delay(meta: ToolMeta, attempt: int) -> float | None:
+def retry_delay(meta: ToolMeta, arguments: Arguments, attempt: int) -> float | None:
     """Seconds to wait after this attempt failed temporarily; None for no more retries."""
-    if attempt > meta.retries or not (meta.is_repeatable or meta.effect is Effect.FETCH):
+    is_harmless = meta.effect is Effect.FETCH or meta.is_repeatable(arguments)
+    if attempt > meta.retries or not is_harmless:
         return None
     return RETRY_DELAYS[min(attempt, len(RETRY_DELAYS)) - 1]
+
+
+def may_repeat(tool: Tool | None, state: CallState) -> bool:
+    """A call that was cut off may run again."""
+    try:
+        return tool is not None and tool.meta.is_repeatable(parse_arguments(state.call.arguments))
+    except BadArguments:
+        return False
 
 
 def to_printable(text: str) -> str:

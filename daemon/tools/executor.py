@@ -29,6 +29,8 @@ from daemon.settings.redaction import RedactedStream, Redactor
 from daemon.tools.base import (
     BoundContent,
     RetryableToolError,
+    ServiceUnavailable,
+    TimedOut,
     ToolContext,
     ToolError,
     ToolOutput,
@@ -38,6 +40,7 @@ from daemon.tools.calls import (
     CHANGED_NOTE,
     MAX_CHARS,
     MAX_PARALLEL,
+    SHOWN_CHARS,
     AdmittedCall,
     args_hash,
     as_user_question,
@@ -47,6 +50,7 @@ from daemon.tools.calls import (
     make_rejection,
     make_result,
     make_unknown,
+    may_repeat,
     parse_arguments,
     retry_delay,
     split_into_batches,
@@ -63,10 +67,6 @@ COMMIT_DELAY_S, MAX_QUESTIONS = 0.05, 3
 FROM_OUTSIDE = (Effect.FETCH, Effect.EGRESS)
 ARGUMENTS_CHANGED = "the call is not the one that was allowed; ask again"
 CONTENT_CHANGED = "a file that it runs has changed since this was allowed; ask again"
-
-
-class TimedOut(ToolError):
-    """The tool did not return in time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,7 +142,7 @@ class ToolExecutor:
             assert state.judged
             arguments = parse_arguments(state.call.arguments)
             return AdmittedCall(state, tool, arguments, state.judged.effect)
-        if state.starts and not (tool and tool.meta.is_repeatable):
+        if state.starts and not may_repeat(tool, state):
             event = make_unknown(state)
         elif tool is None:
             event = self._reject_unknown(turn, state, setting)
@@ -365,7 +365,7 @@ class _TurnRun:
             raise several.exceptions[0] from several
 
     async def _run_call(self, call: AdmittedCall) -> None:
-        executor, meta, error_class = self.executor, call.tool.meta, ""
+        executor, meta = self.executor, call.tool.meta
         async with self._pool:
             began = executor.clock.monotonic()
             try:
@@ -382,13 +382,12 @@ class _TurnRun:
                     text = "the tool gave up by itself (cancelled)"
                 outside = meta.returns_outside_text or call.effect in FROM_OUTSIDE
                 label = Label.UNTRUSTED if outside else Label.TRUSTED
-                output = ToolOutput(text, is_error=True, label=label)
-                error_class = type(error).__name__
+                output = ToolOutput(text, True, label=label, error_class=type(error).__name__)
             seconds = executor.clock.monotonic() - began
-        if output.is_error and not error_class:
+        if output.is_error and not output.error_class:
             exit_code = output.exit_code
             exited = "ToolError" if exit_code is None else f"exit_{exit_code}"
-            error_class = output.error_class or exited
+            output = replace(output, error_class=exited)
         if output.seconds is None:
             output = replace(output, seconds=seconds)
         kept: tuple[Picture, ...] = ()
@@ -400,7 +399,7 @@ class _TurnRun:
             await self._record_event(as_user_question(asked, output.question))
             return
         output = self._redact_output(call, output)
-        self._record_result(call, output, error_class, kept)
+        self._record_result(call, output, kept)
         if call.effect is Effect.READ:
             self._commit_soon()
         else:
@@ -414,11 +413,7 @@ class _TurnRun:
         return replace(output, text=text, records=redact(output.records))
 
     def _record_result(
-        self,
-        call: AdmittedCall,
-        output: ToolOutput,
-        error_class: str,
-        pictures: tuple[Picture, ...] = (),
+        self, call: AdmittedCall, output: ToolOutput, pictures: tuple[Picture, ...] = ()
     ) -> None:
         executor, public = self.executor, output.public
         result = ToolFinished(
@@ -430,7 +425,7 @@ class _TurnRun:
             score_importance(MessageRole.TOOL, output.text),
             label=output.label,
             exit_code=output.exit_code,
-            error_class=error_class,
+            error_class=output.error_class if output.is_error else "",
             offers=output.offers,
             seconds=output.seconds or 0.0,
             owned=output.from_owner,
@@ -479,18 +474,23 @@ class _TurnRun:
             attempt, scope = attempt + 1, asyncio.timeout(meta.timeout_s)
             try:
                 async with scope:
-                    return await call.tool.run(call.arguments, context)
+                    output = await call.tool.run(call.arguments, context)
+                is_down = output.error_class == ServiceUnavailable.__name__
+                if not (is_down and (wait := retry_delay(meta, call.arguments, attempt))):
+                    return output
+                text = output.text.partition("\n")[0]
             except TimeoutError as error:
                 if scope.expired():
                     raise TimedOut(f"timed out after {meta.timeout_s:g} s") from error
                 raise
             except RetryableToolError as error:
-                if not (wait := retry_delay(meta, attempt)):
+                if not (wait := retry_delay(meta, call.arguments, attempt)):
                     raise
-                text = executor.redactor.redact_text(to_printable(str(error)))
+                text = str(error)
             finally:
                 if rest := printed.flush():
                     executor.live.publish(turn.id, ToolOutputChunk(call_id, rest))
+            text = truncate_middle(executor.redactor.redact_text(to_printable(text)), SHOWN_CHARS)
             await self._record_event(ToolRetried(call_id, attempt, text, wait))
             await executor.sleep(wait)
 

@@ -1,5 +1,6 @@
 """Circles, repeated words, low confidence and errors that nothing helps, through the real house (A11, D3, D4, E1, E9)."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,13 @@ async def down(about: str = "") -> str:
     raise ServiceUnavailable("the service answered 503")
 
 
-PARTS = Overrides(tools=bind([left, right, broken, down], {}))
+@tool(effect=Effect.READ, timeout_s=0.01)
+async def slow(about: str = "") -> str:
+    """Ask a service that does not answer."""
+    return await asyncio.Future()
+
+
+PARTS = Overrides(tools=bind([left, right, broken, down, slow], {}))
 
 
 def asks(name: str, about: object = "", text: str | None = None) -> Step:
@@ -112,16 +119,16 @@ async def test_d4_when_nearly_nothing_works_the_user_is_told(
         assert (run.stop_reason, run.iterations, run.reply) == ("low_confidence", 1, LAST)
 
 
+@pytest.mark.parametrize("name", ["down", "slow"])
 async def test_d3_a_service_that_fails_three_times_running_ends_the_turn(
-    tmp_path: Path, model: FakeOpenAI
+    tmp_path: Path, model: FakeOpenAI, name: str
 ) -> None:
-    model.script(*(asks("down", n) for n in range(3)), says(LAST))
+    model.script(*(asks(name, n) for n in range(3)), says(LAST))
     async with living(tmp_path, model, CONFIG, PARTS) as it:
         run = await it.ask("ask the service")
         assert (run.stop_reason, run.iterations, run.reply) == ("failed", 3, LAST)
-        assert (
-            "dependency: down failed 3 times running" in model.requests[3].last("user")["content"]
-        )
+        told = str(model.requests[3].last("user")["content"])
+        assert f"dependency: {name} failed 3 times running" in told
 
 
 @pytest.mark.parametrize("on_stall", ["coach", "stop"])

@@ -103,6 +103,60 @@ async def test_A22_a_tool_that_says_it_only_reads_is_a_read_only_where_nothing_c
     assert look and look.meta.effect is effect and look.meta.critical is None
 
 
+BOTH = {"readOnlyHint": True, "idempotentHint": True}
+REPEATS = [
+    ({}, {"effects": {"look": "read"}}, 4),
+    ({"readOnlyHint": True}, {}, 1),
+    (BOTH, {}, 4),
+    (BOTH, {"effects": {"look": "fetch"}}, 1),
+    (BOTH, {"default_effect": "fetch"}, 1),
+    (BOTH, {"effects": {"look": "write"}}, 1),
+    ({"readOnlyHint": False, "idempotentHint": True}, {}, 1),
+    ({"idempotentHint": True}, {}, 1),
+]
+
+
+@pytest.mark.parametrize(("hints", "config", "tries"), REPEATS)
+async def test_E6_a_failing_server_is_asked_again_only_by_a_tool_that_changes_nothing(
+    tmp_path: Path, script: Script, hints: object, config: dict[str, object], tries: int
+) -> None:
+    failing = {"text": "Request failed with status code 503", "error": True}
+    script.write([{**LOOK, "annotations": hints}], {"look": [failing]})
+    bench = Bench(granted=("desk__look",))
+    async with keeping(tmp_path, {"desk": script.table(**config)}, bench) as kept:
+        told = await kept.one("desk__look", at="the roof")
+    assert (told.error_class, len(script.executed())) == ("ServiceUnavailable", tries)
+    assert len(bench.naps.taken) == tries - 1 and told.label is Label.UNTRUSTED
+
+
+FAILURES = [
+    ("Error: HTTP 500", True),
+    ("HTTP Error 502: Bad Gateway", True),
+    ("503 Server Error: Service Unavailable for url: https://x.example", True),
+    ('{"statusCode": 503, "message": "busy"}', True),
+    ("504 Gateway Timeout", True),
+    ("status: 404", False),
+    ("error 5001: no such row", False),
+    ("there are 500 birds at the roof", False),
+    ("not implemented for birds", False),
+    ("code 5.03", False),
+]
+
+
+@pytest.mark.parametrize(("text", "is_failing"), FAILURES)
+async def test_D3_an_error_that_tells_a_status_of_5xx_is_a_server_failing(
+    tmp_path: Path, script: Script, text: str, is_failing: bool
+) -> None:
+    """An error of a server's own; the same words in a result are none."""
+    outputs = [{"arguments": {"at": "x"}, "text": text, "error": True}, {"text": text}]
+    script.write([LOOK], {"look": outputs})
+    bench = Bench(granted=("desk__look",))
+    async with keeping(tmp_path, {"desk": script.table()}, bench) as kept:
+        wrong, fine = await kept.one("desk__look", at="x"), await kept.one("desk__look", at="y")
+    assert wrong.error_class == ("ServiceUnavailable" if is_failing else "ToolError")
+    assert (fine.outcome, fine.error_class) == (Outcome.OK, "")
+
+
 async def test_A22_a_path_among_a_servers_arguments_is_held_by_protected_paths(
     tmp_path: Path, script: Script
 ) -> None:

@@ -170,7 +170,7 @@ def test_a_protected_path_is_known_in_any_spelling(path: str, pattern: str, expe
 
 def test_only_what_does_no_harm_twice_is_tried_again() -> None:
     """E6."""
-    assert [retry_delay(ToolMeta(Effect.READ, retries=5), attempt) for attempt in range(1, 7)] == [
+    assert [retry_delay(ToolMeta(Effect.READ, retries=5), {}, attempt) for attempt in range(1, 7)] == [
         0.5,
         1,
         2,
@@ -178,7 +178,7 @@ def test_only_what_does_no_harm_twice_is_tried_again() -> None:
         2,
         None,
     ]
-    assert retry_delay(ToolMeta(Effect.FETCH, retries=1), 1) == 0.5
-    assert retry_delay(ToolMeta(Effect.WRITE, retries=1), 1) is None
-    assert retry_delay(ToolMeta(Effect.WRITE, idempotent=True, retries=1), 1) == 0.5
-    assert not ToolMeta(Effect.FETCH).is_repeatable
+    assert retry_delay(ToolMeta(Effect.FETCH, retries=1), {}, 1) == 0.5
+    assert retry_delay(ToolMeta(Effect.WRITE, retries=1), {}, 1) is None
+    assert retry_delay(ToolMeta(Effect.WRITE, idempotent=True, retries=1), {}, 1) == 0.5
+    assert not ToolMeta(Effect.FETCH).is_repeatable({})

@@ -38,7 +38,9 @@ DENIED = re.compile(
     r")?denied|\b(?:EACCES|EPERM)\b|\b403 forbidden",
     re.IGNORECASE,
 )
-SERVER_ERROR = re.compile(r"(?:Service)?Unavailable|(?:http|status)?[_ ]?5\d\d", re.IGNORECASE)
+SERVER_ERROR = re.compile(
+    r"(?:Service)?Unavailable|TimedOut|(?:http|status)?[_ ]?5\d\d", re.IGNORECASE
+)
 RAN = (Outcome.OK, Outcome.ERROR)
 NUDGE = """You made no tool call, and nothing that ends this run has happened yet. It ends when:
 {ends}

@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
+from http import HTTPStatus
 
 from daemon.core import value
 from daemon.core.errors import AidaemonError
@@ -16,6 +17,7 @@ from daemon.core.trust import Effect, Label
 from daemon.tools.base import (
     Arguments,
     RetryableToolError,
+    ServiceUnavailable,
     Tool,
     ToolContext,
     ToolError,
@@ -59,6 +61,16 @@ HINTS = {
 }
 KINDS = frozenset(("null", "boolean", "object", "array", "number", "string", "integer"))
 # An empty registry: a reference in a server's schema fetches nothing.
+# How programs tell the status of a server that failed: "HTTP 503", "status code: 502", "500
+# Internal Server Error".
+PHRASES = "|".join(re.escape(one.phrase) for one in HTTPStatus if one >= 500)
+SERVER_STATUS = re.compile(
+    r"\b(?:http(?:/[\d.]+)?|(?:status|error)(?:[ _]?code)?|code)\b[\"'\s:=(\[]{1,5}"
+    r"5(?:0\d|1[01]|2\d)\b"
+    rf"|\b5(?:0\d|1[01]|2\d)[\s:,-]{{1,3}}(?:{PHRASES}|server error)\b",
+    re.IGNORECASE,
+)
+STATUS_CHARS = 1000
 OnChanged = Callable[[], None]
 OnProgress = Callable[[str], None]
 OnStderrLine = Callable[[str], None]
@@ -242,6 +254,17 @@ def find_effect(config: McpConfig, tool: ServerTool) -> Effect:
     return Effect.READ if is_closed else Effect.FETCH
 
 
+def may_repeat_tool(config: McpConfig, tool: ServerTool) -> bool:
+    """It only reads; a fetch, where no word of the owner's is against it, if its server says that
+    it changes nothing, also when it runs twice.
+    """
+    effect, hints = find_effect(config, tool), json.loads(tool.annotations)
+    if effect is not Effect.FETCH or tool.name in config.effects or not isinstance(hints, dict):
+        return effect is Effect.READ
+    said = [hints.get(name) is True for name in ("readOnlyHint", "idempotentHint")]
+    return all(said) and "default_effect" not in config.model_fields_set
+
+
 def read_hints(tool: ServerTool) -> list[str]:
     """What it says of itself: nobody has checked it."""
     hints = json.loads(tool.annotations)
@@ -292,7 +315,7 @@ class McpTool:
         meta = ToolMeta(
             effect=effect,
             parallel=effect in READ_EFFECTS,
-            retries=RETRIES if effect is Effect.READ else 0,
+            retries=RETRIES if may_repeat_tool(self.config, self.definition) else 0,
             timeout_s=TIMEOUT_S,
             critical=None if critical is None else tuple(critical),
             volatile=True,
@@ -337,7 +360,7 @@ class McpTool:
                 " asked may have been done; it was not called again. Tell the user."
             ) from error
         except NoAnswer as error:
-            if find_effect(config, self.definition) is Effect.READ:
+            if may_repeat_tool(config, self.definition):
                 text = f"{name} gave no answer: {error}"
                 raise RetryableToolError(text) from error
             raise ToolError(
@@ -354,7 +377,9 @@ class McpTool:
         if misfit:
             line = sanitize_line(f"[It does not fit the tool's own outputSchema: {misfit}]", 300)
             text = f"{text}\n{line}"
-        return replace(answer, text=text, label=label, records=records)
+        failed = answer.is_error and SERVER_STATUS.search(text[:STATUS_CHARS])
+        kind = ServiceUnavailable.__name__ if failed else answer.error_class
+        return replace(answer, text=text, label=label, records=records, error_class=kind)
 
     async def _find_misfit(self, records: str) -> str | None:
         """What of the structured result is not as the server has declared it; "" for nothing, None

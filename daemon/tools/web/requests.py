@@ -20,7 +20,14 @@ from daemon.core import value
 from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.trust import Effect, Label
 from daemon.settings.secrets import SecretStore
-from daemon.tools.base import Arguments, Tool, ToolContext, ToolError, ToolOutput
+from daemon.tools.base import (
+    Arguments,
+    ServiceUnavailable,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+)
 from daemon.tools.shell.process import exchange
 from daemon.tools.shell.sandbox import Sandbox
 from daemon.tools.signature import bind, tool
@@ -226,9 +233,15 @@ def classify_request(arguments: Arguments) -> Effect:
     return Effect.EGRESS if sends or method not in FETCH_METHODS else Effect.FETCH
 
 
+def may_repeat_request(arguments: Arguments) -> bool:
+    """GET or HEAD, where nothing in it says another method."""
+    method = str(arguments.get("method") or "").upper()
+    return method in FETCH_METHODS and classify_request(arguments) is not Effect.DESTRUCTIVE
+
+
 @tool(
     effect=Effect.EGRESS, timeout_s=90, critical=("url",), max_chars=60_000,
-    classify=classify_request,
+    classify=classify_request, idempotent=may_repeat_request, retries=2,
 )  # fmt: skip
 async def http_request(
     outgoing: HttpRequests,
@@ -267,7 +280,8 @@ async def http_request(
             raise ToolError(f"Not sent: the value of the header {name} must be one line.")
     response = await outgoing.client.send(WebRequest(target, method, given, data))
     text = "\n".join(_format(response, outgoing))
-    return ToolOutput(text, is_error=response.status >= 400, label=Label.UNTRUSTED)
+    kind = ServiceUnavailable.__name__ if response.status >= 500 else ""
+    return ToolOutput(text, response.status >= 400, label=Label.UNTRUSTED, error_class=kind)
 
 
 def web_tools(reader: PageReader, outgoing: HttpRequests) -> list[Tool]:
