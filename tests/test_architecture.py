@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 10_860,
     "daemon/settings": 11_310,
     "daemon/store": 17_510,
-    "daemon/tools": 133_600,
+    "daemon/tools": 133_650,
     "daemon/triggers": 24_180,
     "memory": 14_570,
 }

@@ -257,6 +257,9 @@ async def test_e6_binary_output_is_told_by_size_and_kind(
         ("printf 'a\\000b\\000c'", "abc"),
         ("printf 'na\\357ve caf\\351s are open on Sundays, too'", "ve caf"),
         ("printf '\\033[31mred\\033[0m'", "red"),
+        ("printf 'sch\\366ne Gr\\374\\337e aus K\\366ln\\n%.0s' $(seq 300)", "ne Gr"),
+        ("printf '\\317\\360\\350\\342\\345\\362, \\354\\350\\360 (in cp1251)'", "(in cp1251)"),
+        ("printf 'plain words' | iconv -t UTF-16", "plain words"),
     ],
 )
 async def test_e6_text_with_a_few_odd_bytes_stays_text(
@@ -265,6 +268,13 @@ async def test_e6_text_with_a_few_odd_bytes_stays_text(
     result = await shell(terminal(workspace), command)
     assert said in result.text and "binary" not in result.text
     assert not any(ord(sign) < 32 and sign not in "\n\t" for sign in result.text)
+
+
+async def test_e6_binary_output_after_much_text_is_counted_and_not_shown(workspace: Path) -> None:
+    command = "seq 2000; head -c 200000 /dev/urandom"
+    result = await shell(terminal(workspace), command)
+    assert "\n20\n21\n" in result.text and result.text.isascii()
+    assert result.text.endswith(" bytes left out: binary output ...]")
 
 
 async def test_the_output_is_shown_while_the_command_runs(workspace: Path) -> None:

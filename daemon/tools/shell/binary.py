@@ -3,9 +3,10 @@
 import re
 
 SAMPLE = 8192
-MOST_ODD = 0.1
+MOST_ODD, MOST_CONTROLS = 0.1, 0.01
 # What text has not: control characters, several NULs together, what is no UTF-8.
 ODD = re.compile("[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]|\0{2,}")
+CONTROLS = re.compile(b"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f]|\0{2,}")
 ODD_BYTE = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f-\xff]")
 KINDS = {
     b"\x1f\x8b": "gzip",
@@ -22,12 +23,16 @@ KINDS = {
 
 
 def is_binary(data: bytes | bytearray) -> bool:
-    """More than a tenth of what it begins with is what text has not."""
+    """More than a tenth of what it begins with is what text has not. Text in a code page of old
+    has bytes that are no UTF-8, but no control characters.
+    """
     if not ODD_BYTE.search(data, 0, SAMPLE):
         return False  # mostly
-    text = bytes(data[:SAMPLE]).decode("utf-8", "replace")
+    head = bytes(data[:SAMPLE])
+    text = head.decode("utf-8", "replace")
     odd = sum(len(found) for found in ODD.findall(text))
-    return odd > MOST_ODD * len(text)
+    controls = sum(len(found) for found in CONTROLS.findall(head))
+    return odd > MOST_ODD * len(text) and controls > MOST_CONTROLS * len(head)
 
 
 def describe_binary(data: bytes | bytearray, total: int) -> str:

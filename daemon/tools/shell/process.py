@@ -90,6 +90,9 @@ class HeadTail:
             text = stream.feed(_decode(self._head + tail)) + (stream.flush() if ended else "")
             return truncate_middle(text, max_chars)
         mark = f"\n[... about {missing} bytes left out ...]\n"
+        if is_binary(tail):
+            missing += len(tail)
+            mark, tail = f"\n[... {missing:,} bytes left out: binary output ...]", bytearray()
         half = max((max_chars - len(mark)) // 2, 0)
         unsafe = stream.redactor.needles.longest + MAX_ESCAPE
         start = stream.feed(_decode(self._head)) + stream.flush()
