@@ -51,6 +51,7 @@ def family() -> dict[str, list[Step]]:
             calls(("todo", {"items": PLAN})),
             calls(("spawn_agent", {"task": "errand: make it"})),
             says("The helper has made it."),
+            says("The helper has made it."),  # once more: a step of its plan is open (E3)
         ],
         "errand": [touching("made"), says("Made, says the helper.")],
     }

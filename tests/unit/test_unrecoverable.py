@@ -69,7 +69,9 @@ def down(tool: str = "fetch", url: str = "", error: str = "Unavailable") -> Deed
     return Deed(tool, arguments, Outcome.ERROR, "the server answered 503", error)
 
 
-@pytest.mark.parametrize("error", ["Unavailable", "http_503", "HTTP 500", "http502", "504"])
+@pytest.mark.parametrize(
+    "error", ["Unavailable", "TimedOut", "http_503", "HTTP 500", "http502", "504"]
+)
 def test_d3_a_dependency_that_fails_three_times_running_ends_the_turn(error: str) -> None:
     check = under(check_unrecoverable, critical=())
     assert check(story(*[down(error=error)] * 2).turn) is None
@@ -82,7 +84,7 @@ def test_d3_a_dependency_that_fails_three_times_running_ends_the_turn(error: str
 
 @pytest.mark.parametrize(
     "error",
-    ["ToolError", "exit_503", "http_404", "TimedOut", "http_5", "http_5000", "Unavailables"],
+    ["ToolError", "exit_503", "http_404", "http_5", "http_5000", "Unavailables"],
 )
 def test_d3_other_errors_are_no_outage(error: str) -> None:
     assert under(check_unrecoverable, critical=())(story(*[down(error=error)] * 4).turn) is None
