@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 LOOP_USAGE = (
     "Use /loop start MESSAGE, /loop stop, /loop pause, /loop resume, or /loop for its state."
 )
-WEEK, MAX_TASK = timedelta(days=7), 80
+WEEK, MAX_TASK, MAX_LISTED = timedelta(days=7), 80, 5
 FAILING = "{}; nothing new is accepted"
 EFFORTS = ("low", "medium", "high", "max")
 
@@ -52,11 +52,17 @@ class SessionCommands:
     state: Callable[[], Awaitable[Sequence[str]]]
 
     async def stop(self, call: CommandCall) -> str:
-        """/stop interrupts a model call or a tool within a second."""
+        """/stop interrupts a model call or a tool within a second, and names what it overtook."""
+        waiting = await self.service.store.read(lambda tx: tx.list_waiting_inputs(call.session.id))
         count = len(await self.service.stop_session(call.session, BY_STOP, call.sender))
         if not count:
             return "Nothing is running here."
-        return f"Stopping {count} {'task' if count == 1 else 'tasks'}."
+        stopping = f"Stopping {count} {'task' if count == 1 else 'tasks'}."
+        own = [shorten_line(row.body, MAX_TASK) for row in waiting if row.sender == call.sender]
+        not_begun = [f"Not begun: {text}" for text in own[:MAX_LISTED]]
+        more = [f"and {len(own) - MAX_LISTED} more"] if len(own) > MAX_LISTED else []
+        again = ["Send again what you still want."] if own else []
+        return "\n".join([stopping, *not_begun, *more, *again])
 
     async def cancel(self, call: CommandCall) -> str:
         """/cancel [ID]; without an id it is /stop."""

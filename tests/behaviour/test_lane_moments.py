@@ -26,6 +26,7 @@ from tests.fakes.openai import FakeOpenAI, calls, gate, hangs, says
 
 T = TypeVar("T")
 SEND = ("send", {"text": "hello"})
+NOT_BEGUN = "Stopping 1 task.\nNot begun: {}\nSend again what you still want."
 
 
 @tool(effect=Effect.EGRESS)
@@ -59,7 +60,7 @@ async def test_stop_takes_a_text_with_it_that_was_on_its_way_into_the_turn(
         turn = await it.say("hang")
         await model.hanging.wait()
         assert await it.say("and do this, too") == turn
-        assert await it.command("/stop") == "Stopping 1 task."
+        assert await it.command("/stop") == NOT_BEGUN.format("and do this, too")
         assert (await it.settled(turn)).stop_reason == "cancelled"
         assert (await it.ask("next")).reply == "what comes next"
         assert len(model.requests) == 2

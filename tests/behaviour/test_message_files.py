@@ -200,7 +200,7 @@ async def test_E7_a_stop_does_not_wait_for_a_slow_file(tmp_path: Path, model: Fa
         connect(it, hangs)
         taken = await bring(it)
         await begun.wait()
-        assert await it.command("/stop") == "Stopping 1 task."
+        assert (await it.command("/stop")).startswith("Stopping 1 task.\nNot begun: ")
         async with asyncio.timeout(5):
             assert (await it.settled(taken.row.turn)).stop_reason == "cancelled"
         assert model.count == 0

@@ -139,6 +139,12 @@ async def test_e7_a_stop_is_told_once_whatever_waited_behind_what_ran(
         await settled(lambda: waiting(house, 2))
         await channel.say("/stop")
         await settled(lambda: ended(house, 3))
+        [answer] = [text for text in channel.texts() if text.startswith("Stopping")]
+        assert answer.replace("\\", "").split("\n")[1:] == [
+            "Not begun: two",
+            "Not begun: three",
+            "Send again what you still want.",
+        ]
         await channel.say("hello")
         await channel.until(lambda: channel.texts()[-1] == "ok")
         told = {text.split("\n")[0].replace("\\", "") for text in channel.texts()[:-1]}
@@ -229,7 +235,7 @@ async def test_e7_who_did_not_say_stop_is_told_that_theirs_was_stopped(
         assert (
             channel.host
             and await channel.host.run_command(channel.message("/stop", OWNER, "-7"))
-            == "Stopping 3 tasks."
+            == "Stopping 3 tasks.\nNot begun: two\nSend again what you still want."
         )
         await settled(lambda: ended(house, 3))
         await channel.say("hello", OWNER, "-7")
