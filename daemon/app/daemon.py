@@ -315,9 +315,9 @@ class Daemon(ToolOwner):
         """What people ask of it: services, commands, client."""
         store, clock, sessions, loops = self.store, self.clock, self.sessions, self.loops
         services = SessionService(store, sessions, loops, self.agents)
-        kept, always = SecretStore(self.paths.secrets), self.config.tools.approvals == "always"
+        kept, asked_by = SecretStore(self.paths.secrets), self.config.tools.approvals.build()
         approvals = self.approvals = ApprovalService(
-            store, sessions, clock, self.new_id, kept, always
+            store, sessions, clock, self.new_id, kept, asked_by
         )
         people = PeopleService(store, clock, sessions=sessions, config_roles=self.config_roles)
         self.trust = TrustCommands(self.effects)

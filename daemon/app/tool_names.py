@@ -1,13 +1,19 @@
 """The tools of a daemon by name, without starting one."""
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
+from fnmatch import filter as filter_names
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from daemon.addons import list_addons, load_class
 from daemon.app.config import Config, list_mailboxes
 from daemon.core.errors import ConfigError
 from daemon.core.turn import PLAN_TOOL
+from daemon.settings.dotted_keys import suggest
+from daemon.settings.load import config_error
+from daemon.settings.paths import Paths
 from daemon.tools.base import Tool
 from daemon.tools.builtin import BUILTIN_TOOLS
 from daemon.tools.mcp.pins import PINS, ServerPins, list_pinned_names
@@ -68,13 +74,32 @@ def load_tools(config: Config) -> list[Tool]:
     return found
 
 
-def list_tool_names(config: Config, journal: Path) -> list[str]:
+def check_tool_names(config: Config, path: Path, known: Sequence[str]) -> None:
+    """Each name and pattern in [tools] fits one of these tools, or those of an MCP server, which
+    may not be known yet. Raises ConfigError, with all that fit none.
+    """
+    tools, of_servers = config.tools, [f"{server}__*" for server in config.mcp]
+    asked = [name for name, _ in tools.approvals.lines]
+    named = {"enabled": tools.enabled, "disabled": tools.disabled, "approvals": asked}
+    faults = [
+        (f"tools.{key}", f"there is no tool {name!r}{suggest(name, known)}")
+        for key, names in named.items()
+        for name in names
+        if not filter_names([*known, *of_servers], name)
+        and not any(fnmatchcase(name, one) for one in of_servers)
+    ]
+    if faults:
+        raise config_error(path, faults)
+
+
+def list_tool_names(config: Config, paths: Paths) -> list[str]:
     """What can be called once a daemon runs with this config: our own tools, those of add-ons, and
-    those of MCP servers as they are pinned. Raises ConfigError.
+    those of MCP servers as they are pinned. Raises ConfigError, also for a name that no tool has.
     """
     tools = config.tools
     names = list_own_names(config) + [one.name for one in load_tools(config)]
-    names += list_pinned_names(config.mcp, read_pins(journal))
+    check_tool_names(config, paths.config, names)
+    names += list_pinned_names(config.mcp, read_pins(paths.journal))
     return [name for name in names if is_enabled(name, tools.enabled, tools.disabled)]
 
 

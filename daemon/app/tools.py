@@ -9,7 +9,7 @@ from pathlib import Path
 from daemon.app.adapters import OwnerNotifier, StoredGrants
 from daemon.app.config import Config, Loaded, list_mailboxes, make_redactor
 from daemon.app.runtime_config import RuntimeConfig
-from daemon.app.tool_names import load_tools
+from daemon.app.tool_names import check_tool_names, list_own_names, load_tools
 from daemon.core import value
 from daemon.core.clock import Clock, system_clock
 from daemon.core.errors import ConfigError
@@ -166,7 +166,7 @@ class ToolOwner:
             files=self.files,
             memories=memory,
             documents=DocumentReader(sandbox),
-            more=[*self._make_own_tools(), *load_tools(self.config), *more, *self.overrides.tools],
+            more=self._collect_tools(more),
         )
         self.rules = RuleSet(self.registry)
         for row in await self.store.read(lambda tx: tx.list_rules()):
@@ -199,7 +199,7 @@ class ToolOwner:
             registry=self.registry,
             grants=StoredGrants(self.store, self.clock, self.list_shared_names),
             rules=self.rules,
-            approvals=config.approvals,
+            approvals=config.approvals.build(),
             protected_paths=guarded,
             contacts=self._list_contacts,
             is_free=self.files.is_own_text,
@@ -219,6 +219,13 @@ class ToolOwner:
 
     def _list_contacts(self) -> Mapping[str, Sequence[str]]:
         return self.config.contacts
+
+    def _collect_tools(self, more: Sequence[Tool]) -> list[Tool]:
+        """All but the built-in ones. Raises ConfigError, also for a name that no tool has."""
+        others = [*load_tools(self.config), *more, *self.overrides.tools]
+        names = [*list_own_names(self.config), *(one.name for one in others)]
+        check_tool_names(self.config, self.paths.config, names)
+        return [*self._make_own_tools(), *others]
 
     def _make_own_tools(self) -> list[Tool]:
         config, redact = self.config.tools, self.redactor.redact_text

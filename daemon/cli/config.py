@@ -66,7 +66,7 @@ def _check(paths: Paths) -> None:
         config = _load(paths).config
         settings = config.agent
         resolve_workspace(paths, config.tools.workspace)
-        names = list_tool_names(config, paths.journal)
+        names = list_tool_names(config, paths)
     except ConfigError as error:
         faults.append(str(error))
     agents = AgentRegistry(paths.agents, settings)

@@ -182,7 +182,8 @@ class ApprovalCommands:
         if not done:
             return "That question has expired, was answered, or was asked anew."
         lines = [f"{'Denied' if given.answer is Answer.DENY else 'Approved'}: {_render_call(row)}"]
-        if isinstance(done, GrantRow) and self.service.asks_always:
+        asked_by = self.service.asked_by.find(row.tool)
+        if isinstance(done, GrantRow) and asked_by in ("always", "each"):
             lines.append(ASKED_AGAIN)
         elif isinstance(done, GrantRow):
             lines.append(f"The same needs no question {_render_bounds(done)} (/grants).")

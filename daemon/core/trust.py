@@ -1,6 +1,6 @@
 """What a text may be trusted for, and what a tool does to the world (glossary.md, trust.md).
 
-How things end: a turn, a call, a question to a person.
+How things end: a turn, a call, a question to a person. Which tools are asked about (B8).
 
 Who may do what (trust.md, C9): five roles, one table, and nothing that is not in it.
 """
@@ -8,6 +8,8 @@ Who may do what (trust.md, C9): five roles, one table, and nothing that is not i
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Literal
 
 from daemon.core import value
 
@@ -233,6 +235,37 @@ class NewCode:
     role: str
     channel: str
     expires: str
+
+
+ToolApproval = Literal["always", "protected_paths", "never"]
+Approval = Literal["", "risk", "always", "each", "never"]
+"""`always`: before every effect; `each`: before every call, reading too; "" says nothing."""
+LINES: dict[ToolApproval, Approval] = {
+    "always": "each",
+    "protected_paths": "risk",
+    "never": "never",
+}
+
+
+@value
+class ToolApprovals:
+    """`lines`: (name or pattern of a tool, when it is asked about); of several that fit, the
+    strictest counts.
+    """
+
+    default: Literal["", "risk", "always"] = "risk"
+    lines: tuple[tuple[str, ToolApproval], ...] = ()
+
+    def find(self, tool: str, *closer: "ToolApprovals") -> Approval:
+        """For calls of this tool. `closer`: what an agent's file says; it relaxes no "always"."""
+        found: list[Approval] = []
+        for one in (*closer, self):
+            said = {how for name, how in one.lines if name == tool or fnmatchcase(tool, name)}
+            found.append(next((does for how, does in LINES.items() if how in said), one.default))
+        for strict in ("each", "always"):
+            if strict in found:
+                return strict
+        return found[0] or found[-1]
 
 
 @value

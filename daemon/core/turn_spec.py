@@ -10,6 +10,7 @@ from re import _parser  # type: ignore[attr-defined]  # only reads; nothing publ
 from typing import Literal
 
 from daemon.core import value
+from daemon.core.trust import ToolApproval
 
 MAX_PATTERN_CHARS = 1000
 Strategy = Literal["rolling-window", "periodic-summary"]
@@ -109,7 +110,8 @@ class TurnSpec:
     """An agent's spec as far as a turn needs it. `cycles`: exactly max_iterations model calls, with
     tools in all of them (B3).
 
-    `tools` are patterns of names; empty: all. `critical`: a refusal of these ends the turn (D3).
+    `tools` are patterns of names; empty: all. `tool_approvals`: (name or pattern, when its calls
+    are asked about) (B8). `critical`: a refusal of these ends the turn (D3).
     `output_schema`: JSON schema that the answer must fit. `depth` counts how many agents are above
     this one (A17). `plan_first`: until a plan is approved it only reads.
     """
@@ -124,6 +126,7 @@ class TurnSpec:
     strategy: Strategy = "rolling-window"
     tools: tuple[str, ...] = ()
     approvals: Literal["", "risk", "always"] = ""
+    tool_approvals: tuple[tuple[str, ToolApproval], ...] = ()
     protected_paths: tuple[str, ...] = ()
     critical: tuple[str, ...] = ()
     checks: tuple[AnswerCheck, ...] = ()

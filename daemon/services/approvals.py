@@ -29,7 +29,7 @@ from daemon.core.rows import (
     is_call,
     may_answer_question,
 )
-from daemon.core.trust import ASK_TOOL, SECRET_TOOL, Label, Person
+from daemon.core.trust import ASK_TOOL, SECRET_TOOL, Label, Person, ToolApprovals
 from daemon.core.turn import PLAN_TOOL
 from daemon.sessions.manager import SessionManager
 from daemon.settings.secrets import SecretStore
@@ -50,8 +50,8 @@ ApprovalRef = tuple[str, str]
 
 @value
 class ApprovalService:
-    """Answers and permissions, for every channel and client. `asks_always`: the config lets no
-    permission spare a question. `secrets`: where those are kept that a question asks for.
+    """Answers and permissions, for every channel and client. `asked_by`: what the config says
+    about each tool. `secrets`: where those are kept that a question asks for.
     """
 
     store: Store
@@ -59,7 +59,7 @@ class ApprovalService:
     clock: Clock
     new_id: NewId
     secrets: SecretStore
-    asks_always: bool = False
+    asked_by: ToolApprovals = ToolApprovals()
     keeping: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
 
     async def keep_secret(self, turn: str, call_id: str, value: str, by: Person) -> bool:

@@ -28,6 +28,7 @@ from daemon.core.turn import Turn
 from daemon.core.turn_spec import PLAN_WORD, Intent, TurnSpec
 from daemon.store.journal import Tx
 from daemon.store.tables.messages import SettledRow
+from daemon.tools.policy.tool_approvals import inherit_approvals
 from daemon.tools.workspace.inbox_folder import attachments_from_json
 
 AGENT = "agent"
@@ -121,10 +122,11 @@ def takes_up_plan(session: SessionRow, said: UserSaid, history: History) -> bool
 
 def _inherit(spec: TurnSpec, parent: TurnSpec, depth: int) -> TurnSpec:
     """The approvals of its parent's author apply to a sub-agent, too (B8)."""
-    always = "always" in (parent.approvals, spec.approvals)
+    approvals = inherit_approvals(spec, parent)
     return replace(
         spec,
-        approvals="always" if always else spec.approvals,
+        approvals=approvals.default,
+        tool_approvals=approvals.lines,
         protected_paths=tuple(dict.fromkeys((*parent.protected_paths, *spec.protected_paths))),
         depth=depth,
         plan_first=parent.plan_first,

@@ -200,7 +200,8 @@ def set_value(document: tomlkit.TOMLDocument, steps: KeyPath, value: object) -> 
             else:
                 place[int(step)] = value
         elif not isinstance(place, TomlTable):
-            raise UsageError(f"there is no table at {step!r}")
+            above = format_key(steps[: position - 1])
+            raise UsageError(f"{above} is {place!r} there, and no table: set {above} itself")
         elif not is_last:
             place = place.setdefault(step, tomlkit.table())
         elif value is not None:

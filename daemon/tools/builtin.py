@@ -1,11 +1,7 @@
 """Assembles the built-in tools."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
-from fnmatch import filter as filter_names
 
-from daemon.core.errors import ConfigError
-from daemon.core.turn import PLAN_TOOL
 from daemon.tools.base import Tool
 from daemon.tools.basic import (
     ask_tool,
@@ -39,9 +35,8 @@ def build_tools(
     documents: DocumentReader,
     more: Sequence[Tool] = (),
 ) -> ToolRegistry:
-    """The built-in tools and `more`, as the config enables them.
-
-    Raises ConfigError for a name in the config that fits no tool, and for two tools of one name.
+    """The built-in tools and `more`, as the config enables them. Raises ConfigError for two tools
+    of one name.
     """
     scope = SearchScope(files, tuple(config.protected_paths))
     committer = Committer(files, terminal.sandbox, scope, terminal.protected)
@@ -58,13 +53,6 @@ def build_tools(
     offered = (*BUILTIN_TOOLS, git_commit) if committer.is_offered else BUILTIN_TOOLS
     commands = shell_tool(terminal), stop_tool(terminal.background)
     tools = [*bind(offered, parts), ask_tool(), *commands, *more]
-    known = [*(tool.name for tool in tools), find_tools.name, git_commit.name, PLAN_TOOL]
-    for key, names in (("enabled", config.enabled), ("disabled", config.disabled)):
-        for name in names:
-            if not filter_names(known, name):
-                close = get_close_matches(name, known, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                raise ConfigError(f"tools.{key}: there is no tool {name!r}{hint}")
     catalogue = ToolRegistry(tools, enabled=config.enabled, disabled=config.disabled)
     own = [*bind([find_tools], {ToolRegistry: catalogue}), plan_tool(files.store, catalogue)]
     catalogue.replace_source(find_tools.name, own)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from daemon.tools.policy.facts import Approvals
+from daemon.tools.policy.tool_approvals import ConfigApprovals
 from daemon.tools.shell.safe_commands import PROGRAMS, READ_ONLY
 from daemon.tools.shell.sandbox import SandboxChoice
 from daemon.tools.web.config import NetConfig, WebConfig
@@ -85,8 +85,9 @@ class ToolsConfig(BaseModel):
 
     enabled: list[str] = Field([], description="only these tools, by name or pattern; empty: all")
     disabled: list[str] = Field([], description="not these tools, by name or pattern")
-    approvals: Approvals = Field(
-        "risk", description='"risk": ask before risky calls; "always": before every effect'
+    approvals: ConfigApprovals = Field(
+        ConfigApprovals(),
+        description='"risk": ask before risky calls; "always": before every effect; or a table',
     )
     approval_minutes: float = Field(
         5, gt=0, le=60 * 24 * 30, description="how long a question stands"

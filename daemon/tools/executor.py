@@ -58,9 +58,8 @@ from daemon.tools.calls import (
     truncate_middle,
 )
 from daemon.tools.documents.pictures import PictureKeeper
-from daemon.tools.policy.gate import PolicyGate, make_grant_request
+from daemon.tools.policy.gate import PolicyGate, explain_question, make_grant_request
 from daemon.tools.policy.grants import covers, grantable_paths
-from daemon.tools.policy.judges import REASONS
 from daemon.tools.registry import ToolRegistry, is_allowed
 
 COMMIT_DELAY_S, MAX_QUESTIONS = 0.05, 3
@@ -213,8 +212,7 @@ class ToolExecutor:
             return make_rejection(state, crowd)
         lines = [call.tool.preview(call.arguments)] if call.tool.preview else []
         lines += await self._describe_content(turn, call, setting, former)
-        if judged.reason and judged.reason not in REASONS.values():  # not a generic one
-            lines.append(f"asked because {judged.reason}")
+        lines += explain_question(turn, judged.reason)
         return replace(
             self.make_question(call, setting),
             preview="\n".join(filter(None, lines)),

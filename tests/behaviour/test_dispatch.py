@@ -3,7 +3,7 @@
 import asyncio
 import json
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Literal, cast
 
 import pytest
 
@@ -21,11 +21,10 @@ from daemon.core.events import (
     ToolRetried,
     ToolStarted,
 )
-from daemon.core.trust import Decision, Effect, Label
+from daemon.core.trust import Decision, Effect, Label, ToolApprovals
 from daemon.tools.base import RetryableToolError, ToolContext, ToolError, ToolOutput
 from daemon.tools.basic import request_more_iterations
 from daemon.tools.calls import args_hash
-from daemon.tools.policy.facts import Approvals
 from daemon.tools.signature import ToolDefinition, tool
 from tests.fakes.tools import NOON, Bench, ListJournal
 
@@ -120,14 +119,14 @@ def bench(
     *,
     label: Label = Label.TRUSTED,
     session_label: Label = Label.TRUSTED,
-    approvals: Approvals = "risk",
+    approvals: Literal["risk", "always"] = "risk",
     granted: tuple[str, ...] = (),
     limits: Limits | None = None,
     max_output_chars: int = 4000,
 ) -> tuple[Bench, Diary]:
     diary = Diary()
     made = Bench(
-        ALL, {Diary: diary}, label=label, session_label=session_label, approvals=approvals, granted=granted,
+        ALL, {Diary: diary}, label=label, session_label=session_label, approvals=ToolApprovals(approvals), granted=granted,
         limits=limits or Limits(), max_output_chars=max_output_chars,
     )  # fmt: skip
     return made, diary

@@ -162,7 +162,7 @@ async def test_A22_a_path_among_a_servers_arguments_is_held_by_protected_paths(
 ) -> None:
     """Whatever the argument is called, and however deep it lies."""
     table = script.table(effects={"look": "read"})
-    bench = Bench(approvals="risk", protected=("*.env",))
+    bench = Bench(protected=("*.env",))
     async with keeping(tmp_path, {"desk": table}, bench) as kept:
         for sent in (
             '{"at": "conf/my.env"}',

@@ -96,6 +96,34 @@ def test_bad_config_11_a_section_of_a_later_version_is_refused_as_not_known_to_t
     assert "page: is a section that this version" in refused(home, "[page]\nport = 1\n")
 
 
+def test_b8_a_tool_in_tools_that_is_none_names_the_nearest_one(home: Path):
+    """Those of a configured MCP server are known before it has told them."""
+    server = '[mcp.git]\ncommand = "git-server"\n'
+    for key, table in (
+        ("approvals", '[tools.approvals]\nshel = "always"\n'),
+        ("enabled", '[tools]\nenabled = ["shel", "git__*"]\n'),
+        ("disabled", '[tools]\ndisabled = ["git__status", "shel"]\n'),
+    ):
+        told = refused(home, table + server)
+        assert f"tools.{key}: there is no tool 'shel'; did you mean 'shell'?" in told
+    told = refused(home, '[tools.approvals]\nshell = "sometimes"\n')
+    assert (
+        "tools.approvals.shell: found \"sometimes\", expected 'always', 'protected_paths' or 'never'"
+        in told
+    )
+
+
+def test_b8_one_line_for_a_tool_makes_a_table_and_one_word_replaces_it(home: Path):
+    for key, value, shown in (
+        ("tools.approvals.shell", "never", 'default = "risk"\nshell = "never"'),
+        ("tools.approvals", "always", 'default = "always"'),
+    ):
+        assert aidaemon("config", "set", key, value, home=home).returncode == 0
+        assert aidaemon("config", "get", "tools.approvals", home=home).stdout.strip() == shown
+    refusal = aidaemon("config", "set", "tools.approvals.shell", "never", home=home)
+    assert refusal.returncode == 2 and "set tools.approvals itself" in refusal.stderr
+
+
 def test_all_faults_are_told_at_once(home: Path):
     told = refused(
         home, '[http]\nport = -1\n[agent]\nmax_seconds = 0\n[budgte]\ndaily_usd = "${NOPE}"\n'

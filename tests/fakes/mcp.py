@@ -108,7 +108,7 @@ async def keeping(
     workspace = home / "workspace"
     workspace.mkdir(parents=True, exist_ok=True)
     store = await SqliteStore.open(home / "journal.db")
-    bench, told, pins = bench or Bench(approvals="risk"), [], PinStore(store)
+    bench, told, pins = bench or Bench(), [], PinStore(store)
     fence = sandbox or await Sandbox.open(workspace)
 
     async def tell(text: str) -> None:

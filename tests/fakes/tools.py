@@ -21,11 +21,10 @@ from daemon.core.events import (
 from daemon.core.messages import ToolCall, Usage
 from daemon.core.provenance import TrustContext
 from daemon.core.rows import Disclosure
-from daemon.core.trust import Label
+from daemon.core.trust import Label, ToolApprovals
 from daemon.core.turn import Turn
 from daemon.tools.base import Tool, ToolContext
 from daemon.tools.executor import ToolExecutor
-from daemon.tools.policy.facts import Approvals
 from daemon.tools.policy.gate import PolicyGate
 from daemon.tools.policy.grants import GrantRequest
 from daemon.tools.policy.rules import RuleSet
@@ -114,7 +113,7 @@ class Bench:
     parts: dict[type, object] = field(default_factory=dict)
     label: Label = Label.TRUSTED
     session_label: Label = Label.TRUSTED
-    approvals: Approvals = "risk"
+    approvals: ToolApprovals = field(default_factory=ToolApprovals)
     granted: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)

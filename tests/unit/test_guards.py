@@ -63,7 +63,7 @@ CASES = some.builds(
     has_grant=some.booleans(),
     safe=some.booleans(),
     is_protected=some.booleans(),
-    approvals=some.sampled_from(["risk", "always"]),
+    approvals=some.sampled_from(["risk", "always", "each", "never"]),
     askable=some.booleans(),
 )
 

@@ -5,15 +5,15 @@ from itertools import product
 
 import pytest
 
-from daemon.core.trust import Decision, Effect
-from daemon.tools.policy.facts import Approvals, PolicyInput, Provenance, Taint
+from daemon.core.trust import Approval, Decision, Effect
+from daemon.tools.policy.facts import PolicyInput, Provenance, Taint
 from daemon.tools.policy.judges import REASONS, judge
 from daemon.tools.policy.rules import Verdict
 
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
 SEVERITY = {ALLOW: 0, ASK: 1, DENY: 2}
 TAINTED, OUTSIDE = Taint.READ_OUTSIDE_TEXT, Taint.FROM_OUTSIDE
-APPROVALS: tuple[Approvals, ...] = ("risk", "always")
+APPROVALS: tuple[Approval, ...] = ("risk", "always", "each", "never")
 YES_NO = (True, False)
 STANDINGS = [
     Provenance(strange, unread)
@@ -125,10 +125,26 @@ def test_B8_approvals_always_asks_before_every_effect_and_not_before_reading() -
                 assert said(case) is ALLOW
 
 
+def test_b8_a_tool_that_asks_each_time_asks_before_reading_too_whatever_was_allowed_before() -> None:
+    for case in ALL:
+        if case.approvals == "each" and not case.ruling and case.askable:
+            assert said(case) is ASK
+
+
+def test_b8_a_tool_that_never_asks_does_so_only_where_no_stranger_has_a_say() -> None:
+    """And a rule, a protected path, a plan that is waited for hold as before."""
+    for case in ALL:
+        if case.approvals == "never":
+            usual = said(replace(case, approvals="risk"))
+            kept = case.taint in (TAINTED, OUTSIDE) or case.is_protected or case.ruling
+            assert said(case) is (usual if kept else ALLOW)
+
+
 def test_a_harmless_command_is_spared_only_where_nothing_of_a_strangers_was_read() -> None:
     for case in ALL:
         destructive = case.effect is Effect.DESTRUCTIVE
-        if destructive and not case.has_grant and said(case) is ALLOW:
+        spared = case.has_grant or case.approvals == "never"
+        if destructive and not spared and said(case) is ALLOW:
             assert case.safe
             assert case.taint in (Taint.NONE, Taint.READ_OWN)
 

@@ -69,7 +69,8 @@ class AgentSpec(Section):
             window=(cycles.context_window if cycles else None) or defaults.context_window,
             strategy=(cycles.summary_strategy if cycles else None) or defaults.summary_strategy,
             tools=tuple(tools.enabled),
-            approvals=tools.approvals,
+            approvals=tools.approvals.default,
+            tool_approvals=tools.approvals.lines,
             protected_paths=tuple(tools.protected_paths),
             critical=tuple(tools.critical),
             checks=tuple(map(build_check, usual if self.verify is None else self.verify)),
@@ -104,6 +105,7 @@ class AgentSpec(Section):
         """(key, name or pattern) of every tool that it speaks of."""
         named = [(f"tools.enabled.{n}", tool) for n, tool in enumerate(self.tools.enabled)]
         named += [(f"tools.critical.{n}", tool) for n, tool in enumerate(self.tools.critical)]
+        named += [(f"tools.approvals.{tool}", tool) for tool, _ in self.tools.approvals.lines]
         conditions = self.iteration.termination_conditions if self.iteration else []
         return named + [
             (f"iteration.termination_conditions.{n}.tool", part.tool)

@@ -28,6 +28,7 @@ from daemon.core.turn_spec import (
     ToolResult,
     check_pattern,
 )
+from daemon.tools.policy.tool_approvals import AgentApprovals
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 NAME_RULE = "expected letters, digits, '-', '_' and '.', at most 64 of them"
@@ -146,7 +147,7 @@ class ToolsSection(Section):
     """Which tools it has (names or patterns; empty: all), and what is asked about before."""
 
     enabled: list[Text] = []
-    approvals: Literal["", "risk", "always"] = ""
+    approvals: AgentApprovals = AgentApprovals()
     protected_paths: list[Text] = []
     critical: list[Text] = []
 

@@ -4,10 +4,9 @@ from enum import StrEnum
 from typing import Literal
 
 from daemon.core import value
-from daemon.core.trust import Effect
+from daemon.core.trust import Approval, Effect
 from daemon.tools.policy.rules import Verdict
 
-Approvals = Literal["risk", "always"]
 OTHERS_READ = "others in this chat would read the answer"
 
 
@@ -45,7 +44,7 @@ class PolicyInput:
     safe: bool = False
     has_grant: bool = False
     is_protected: bool = False
-    approvals: Approvals | Literal["unanswered"] = "risk"
+    approvals: Approval | Literal["unanswered"] = "risk"
     ruling: Verdict | None = None
     askable: bool = True
     unordered: str = ""

@@ -8,20 +8,22 @@ from urllib.parse import unquote
 
 from daemon.core import value
 from daemon.core.provenance import TrustContext
-from daemon.core.trust import Decision, Effect, Label, Role
+from daemon.core.trust import Decision, Effect, Label, Role, ToolApprovals
 from daemon.core.turn import PLAN_TOOL, Turn
 from daemon.tools.base import ToolError
 from daemon.tools.calls import (
     HEARTBEAT_FILE,
     READ_EFFECTS,
+    SHOWN_CHARS,
     AdmittedCall,
     args_hash,
     is_protected,
+    truncate_middle,
 )
 from daemon.tools.policy.addresses import iter_values
-from daemon.tools.policy.facts import OTHERS_READ, Approvals, PolicyInput, Taint
+from daemon.tools.policy.facts import OTHERS_READ, PolicyInput, Taint
 from daemon.tools.policy.grants import PLAN_SCOPE, GrantRequest, GrantStore, grantable_paths
-from daemon.tools.policy.judges import TABLE, Judge, judge, quote
+from daemon.tools.policy.judges import REASONS, TABLE, Judge, judge, quote
 from daemon.tools.policy.plans import MAX_ACTIONS, find_fault, read_actions
 from daemon.tools.policy.rules import STRICTNESS, RuleSet
 from daemon.tools.registry import ToolRegistry
@@ -88,7 +90,7 @@ class PolicyGate:
     registry: ToolRegistry
     grants: GrantStore
     rules: RuleSet
-    approvals: Approvals = "risk"
+    approvals: ToolApprovals = ToolApprovals()
     protected_paths: tuple[str, ...] = ()
     contacts: Callable[[], Mapping[str, Sequence[str]]] = dict
     is_free: Callable[[str, str], bool] = lambda path, session: False
@@ -143,7 +145,8 @@ class PolicyGate:
         is_clean, words = case.taint is Taint.NONE, ("if owned", "if read")
         weighs = shows = not (is_clean and turn.is_owners) and self._shows(call)
         if effect is not Effect.READ:
-            by_words = TABLE[case.taint][effect] in words or case.approvals != "risk"
+            asks = case.approvals not in ("risk", "never")
+            by_words = TABLE[case.taint][effect] in words or asks
             writes = effect is Effect.WRITE and not is_clean
             weighs = weighs or by_words or (writes and self.lasts(turn, call))
         if weighs:
@@ -154,7 +157,8 @@ class PolicyGate:
         granted = self.judge(replace(case, has_grant=True))
         if earlier:
             stricter = STRICTNESS.index(granted[0]) > STRICTNESS.index(earlier.decision)
-            return GateVerdict(*granted, earlier.owners) if stricter else None
+            owners = stricter and is_owners_to_answer(call, case)
+            return GateVerdict(*granted, owners) if stricter else None
         decision, reason = self.judge(case)
         if decision is not ALLOW and granted[0] is ALLOW:
             # The reply is on disk first: a call lost in a crash must not use up a grant (K7).
@@ -165,7 +169,7 @@ class PolicyGate:
                 return GateVerdict(*granted)
         if decision is ASK and tool.meta.warning:
             reason = f"{reason}; {tool.meta.warning}"
-        return GateVerdict(decision, reason, is_owners_to_answer(call, case))
+        return GateVerdict(decision, reason, decision is ASK and is_owners_to_answer(call, case))
 
     def list_carried(
         self, turn: Turn, call: AdmittedCall, setting: TrustContext
@@ -225,6 +229,10 @@ class PolicyGate:
             own = () if is_own else (HEARTBEAT_FILE,)
             protected = (*protected, GIT_FOLDER, *own)
         paths = _list_paths(call) if tool.meta.source else call.paths
+        said = ToolApprovals(spec.approvals, spec.tool_approvals)
+        approvals = self.approvals.find(tool.name, said)
+        if approvals == "never" and not turn.is_owners:
+            approvals = "risk"
         return PolicyInput(
             effect=call.effect,
             taint=taint,
@@ -236,14 +244,19 @@ class PolicyGate:
                 and tool.is_safe(arguments, self.rules.list_unreadable(turn.session, setting.root))
             ),
             is_protected=any(is_protected(path, protected) for path in paths),
-            approvals=(
-                "unanswered"
-                if turn.assumes
-                else "always"
-                if "always" in (self.approvals, spec.approvals)
-                else "risk"
-            ),
+            approvals="unanswered" if turn.assumes else approvals,
             ruling=self.rules.ruling(turn.session, setting.root, tool, arguments),
             askable=setting.can_ask,
             plan="proposed" if tool.name == PLAN_TOOL else turn.spec.plan_first,
         )
+
+
+def explain_question(turn: Turn, reason: str) -> list[str]:
+    """Why a call is asked about: in the model's own words, where no stranger's text may speak
+    through them, and by our rules, where they say more than what the call does (B8).
+    """
+    said = turn.reply.text.strip() if turn.reply and turn.label is Label.TRUSTED else ""
+    lines = [f"the assistant says: {truncate_middle(said, SHOWN_CHARS)}"] if said else []
+    if reason and reason not in REASONS.values():
+        lines.append(f"asked because {reason}")
+    return lines

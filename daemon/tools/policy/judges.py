@@ -55,14 +55,19 @@ def judge_by_table(case: PolicyInput) -> Verdict:
             decision, reason = ALLOW, "the command is one of those that need no approval"
     if decision is ASK and case.has_grant:
         decision, reason = ALLOW, "a standing permission allows this call"
+    is_clean = case.taint in (Taint.NONE, Taint.READ_OWN)
+    if decision is ASK and case.approvals == "never" and is_clean:
+        decision, reason = ALLOW, 'tools.approvals says "never" for this tool'
     return decision, reason
 
 
 def judge_by_approvals(case: PolicyInput) -> Verdict | None:
     """With `approvals = "always"`, and after a question that nobody answered (H1): all that does
-    something, or tells something private.
+    something, or tells something private; each call of a tool that stands there by its name (B8).
     """
-    if case.approvals == "risk":
+    if case.approvals == "each":
+        return ASK, 'every call of this tool needs an approval (tools.approvals says "always")'
+    if case.approvals in ("risk", "never"):
         return None
     tells = case.effect is Effect.FETCH and case.private
     if case.effect in READ_EFFECTS and not tells:
