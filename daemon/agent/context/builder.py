@@ -312,11 +312,13 @@ def _fit_earlier(earlier: HistoryWindow, room: int) -> HistoryWindow:
     summary = earlier.summary if earlier.summary and earlier.summary.tokens <= room else None
     taken = summary.tokens if summary else 0
     sizes = accumulate(group.tokens for group in reversed(earlier.groups))
-    groups = take_latest(earlier.groups, sum(size <= room // 2 - taken for size in sizes))
+    kept = sum(size <= room // 2 - taken for size in sizes)
+    groups, pins = take_latest(earlier.groups, kept, earlier.pins, room)
+    taken = HistoryWindow.of((), summary, pins).tokens
     if not groups and earlier.groups:
         cut = TurnMessages.of(shorten(earlier.groups[-1].messages, room - taken))
         groups = (cut,) if cut.tokens <= room - taken else ()
-    return HistoryWindow.of(groups, summary)
+    return HistoryWindow.of(groups, summary, pins)
 
 
 def _cut(message: Message, most: int) -> Message:

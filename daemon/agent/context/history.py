@@ -14,7 +14,7 @@ from itertools import chain, pairwise
 from operator import attrgetter
 
 from daemon.core import value
-from daemon.core.events import MemoryHit, RecordedEvent, Todo, TodosSet
+from daemon.core.events import MemoryHit, RecordedEvent, Steered, Todo, TodosSet, UserSaid
 from daemon.core.messages import PICTURE_TOKENS, Message, MessageRole, defuse
 from daemon.core.provenance import SourcedText, collect_texts
 from daemon.core.rows import GOAL_CHANNEL, GOAL_DONE, ChildRow, SessionRow
@@ -24,6 +24,7 @@ from daemon.core.turn_spec import TurnSpec
 from daemon.store.codec import UnreadableEvent
 from daemon.store.journal import Tx
 from daemon.store.tables.sessions import SHOWN_TURNS, is_cleared
+from daemon.tools.calls import truncate_middle
 
 log = logging.getLogger(__name__)
 CHARS_PER_TOKEN = 4
@@ -31,6 +32,8 @@ GET_PATH = attrgetter("path")
 AROUND_A_CALL, ENVELOPE = 32, 16
 DUE_PERCENT = 80
 REFLECTION = "reflection"
+SALIENT, PINNED_SHARE, PINNED_TURNS, MAX_PINNED_CHARS = 0.8, 8, 300, 1000
+PINNED = "<earlier>\nSaid earlier, and kept because it is important:\n{}\n</earlier>"
 STRIPPED = "[a tool call that was cut off]"
 ENCODING = ("utf-8", "surrogatepass")
 
@@ -127,44 +130,66 @@ def merge(history: Sequence[Message]) -> list[Message]:
 @value
 class TurnMessages:
     """One turn that ended, or the summary of turns that are left out: repaired, measured and
-    hashed once.
+    hashed once. `pins`: what of it stays when the turn is left out (A5).
     """
 
     messages: tuple[Message, ...]
     tokens: int
     digest: bytes
     label: Label
+    pins: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, messages: Sequence[Message]) -> "TurnMessages":
+    def of(cls, messages: Sequence[Message], pins: tuple[str, ...] = ()) -> "TurnMessages":
         """Of the messages as they were said."""
         sound = tuple(repair(messages))
         digest = feed_messages(blake2b(digest_size=12), sound).digest()
         label = join_all(message.label for message in sound)
-        return cls(sound, estimate_tokens(sound), digest, label)
+        return cls(sound, estimate_tokens(sound), digest, label, pins)
+
+
+def find_pins(important: Sequence[UserSaid | Steered]) -> tuple[str, ...]:
+    """What a person typed and nobody else may have written: it stays when its turn is left out
+    (A5).
+    """
+    return tuple(
+        truncate_middle(one.text, MAX_PINNED_CHARS)
+        for one in important
+        if one.label is Label.TRUSTED
+        and not (one.quoted or (isinstance(one, UserSaid) and one.composed))
+    )
 
 
 @value
 class HistoryWindow:
-    """All turns of a session that are shown, behind the summary of what was before them."""
+    """All turns of a session that are shown, behind the summary of what was before them, and behind
+    what is pinned of it (A5).
+    """
 
     groups: tuple[TurnMessages, ...] = ()
     summary: TurnMessages | None = None
     messages: tuple[Message, ...] = ()
     tokens: int = 0
     digest: bytes = b""
+    pins: tuple[str, ...] = ()
 
     @classmethod
     def of(
-        cls, groups: Sequence[TurnMessages], summary: TurnMessages | None = None
+        cls,
+        groups: Sequence[TurnMessages],
+        summary: TurnMessages | None = None,
+        pins: tuple[str, ...] = (),
     ) -> "HistoryWindow":
         """Of these, oldest first."""
-        shown = [group for group in (summary, *groups) if group and group.messages]
+        text = PINNED.format("\n".join(f"- {pin}" for pin in pins))
+        pinned = TurnMessages.of((Message(MessageRole.USER, text),)) if pins else None
+        shown = [group for group in (pinned, summary, *groups) if group and group.messages]
         messages = tuple(chain.from_iterable(group.messages for group in shown))
         if not all(meet_well(left.messages, right.messages) for left, right in pairwise(shown)):
             messages = tuple(repair(messages))
         digest = b"".join(group.digest for group in shown)
-        return cls(tuple(groups), summary, messages, sum(one.tokens for one in shown), digest)
+        tokens = sum(one.tokens for one in shown)
+        return cls(tuple(groups), summary, messages, tokens, digest, pins)
 
     def shows(self, text: str) -> bool:
         """It stands in what is shown."""
@@ -175,12 +200,24 @@ class HistoryWindow:
         if turn.kept_earlier is None and turn.summary is None:
             return self
         summary = TurnMessages.of((turn.summary,)) if turn.summary else self.summary
-        return HistoryWindow.of(take_latest(self.groups, turn.kept_earlier), summary)
+        groups, pins = take_latest(self.groups, turn.kept_earlier, self.pins, turn.spec.window)
+        return HistoryWindow.of(groups, summary, pins)
 
 
-def take_latest(groups: Sequence[TurnMessages], kept: int | None) -> tuple[TurnMessages, ...]:
-    """The last `kept` of them, or as many as there are; None is all."""
-    return tuple(groups) if kept is None else tuple(groups[max(0, len(groups) - kept) :])
+def take_latest(
+    groups: Sequence[TurnMessages], kept: int | None, pins: tuple[str, ...], window: int
+) -> tuple[tuple[TurnMessages, ...], tuple[str, ...]]:
+    """The last `kept` of them, or as many as there are, None is all; and what stays of all before
+    them: the latest pins that take an eighth of the window.
+    """
+    first = 0 if kept is None else max(0, len(groups) - kept)
+    stay, room = list[str](), window * CHARS_PER_TOKEN // PINNED_SHARE
+    for pin in reversed((*pins, *chain.from_iterable(one.pins for one in groups[:first]))):
+        room -= len(pin.encode(*ENCODING)) + ENVELOPE
+        if room < 0:
+            break
+        stay.insert(0, pin)
+    return tuple(groups[first:]), tuple(stay)
 
 
 def meet_well(left: Sequence[Message], right: Sequence[Message]) -> bool:
@@ -238,6 +275,7 @@ class History:
 
     groups: list[TurnMessages] = field(default_factory=list)
     summary: TurnMessages | None = None
+    pins: tuple[str, ...] = ()
     offers: dict[str, None] = field(default_factory=dict)
     reflection: MemoryHit | None = None
     texts_by_turn: list[tuple[SourcedText, ...]] = field(default_factory=list)
@@ -256,7 +294,7 @@ class History:
     def window(self) -> HistoryWindow:
         """As the next turn is shown it."""
         if self._window is None:
-            self._window = HistoryWindow.of(self.groups, self.summary)
+            self._window = HistoryWindow.of(self.groups, self.summary, self.pins)
         return self._window
 
     def add(self, turn: Turn) -> None:
@@ -265,14 +303,16 @@ class History:
         """
         self._window = None
         if turn.kept_earlier is not None:
-            self.groups[:] = take_latest(self.groups, turn.kept_earlier)
+            self._keep_latest(turn.kept_earlier, turn.spec.window)
         if turn.summary:
             self.summary = TurnMessages.of((turn.summary,))
         messages, end = list(turn.messages), turn.ended
         given = end.reply if end else ""
         if given and given != turn.answer and given != defuse(turn.answer):
             messages.append(Message(MessageRole.ASSISTANT, given, label=turn.label))
-        self.groups.append(TurnMessages.of(messages))
+        said = [one.event for one in turn.events if isinstance(one.event, UserSaid | Steered)]
+        important = [one for one in said if one.importance >= SALIENT]
+        self.groups.append(TurnMessages.of(messages, find_pins(important) if important else ()))
         self.label = join_all((self.label, turn.label))
         self.private = join_sources((self.private, turn.private))
         self.texts_by_turn.append(collect_texts(turn))
@@ -284,9 +324,13 @@ class History:
             if one.purpose == REFLECTION and one.text:
                 hit = MemoryHit(f"reflection:{turn.id}", one.text, turn.label, owned=False)
                 self.reflection = hit  # what the model thinks of it is nobody's word
-        for turns in (self.groups, self.texts_by_turn):
-            if len(turns) > 2 * SHOWN_TURNS:
-                del turns[:-SHOWN_TURNS]
+        if len(self.texts_by_turn) > 2 * SHOWN_TURNS:
+            del self.texts_by_turn[:-SHOWN_TURNS]
+        if len(self.groups) > 2 * SHOWN_TURNS:
+            self._keep_latest(SHOWN_TURNS, turn.spec.window)
+
+    def _keep_latest(self, kept: int, window: int) -> None:
+        self.groups[:], self.pins = take_latest(self.groups, kept, self.pins, window)
 
     def _take_plan(self, turn: Turn) -> None:
         wrote = any(isinstance(one.event, TodosSet) and one.event.call_id for one in turn.events)
@@ -297,21 +341,31 @@ class History:
 
 def load_history(tx: Tx, session: SessionRow) -> History:
     """The latest turns since the session was last cleared, in the order in which they ended;
-    unreadable ones are left out. A goal's knows the tool that ends it.
+    unreadable ones are left out; what is pinned of those before them. A goal's knows the tool that
+    ends it.
     """
     history = History(offers={GOAL_DONE: None} if session.channel == GOAL_CHANNEL else {})
+    latest = tx.list_turns(session.id, SHOWN_TURNS)
     rows = [
         row
-        for row in reversed(tx.list_turns(session.id, SHOWN_TURNS))
+        for row in reversed(latest)
         if row.state == "ended" and not is_cleared(row.started_at, session)
     ]
+    window = TurnSpec().window
+    if len(latest) == SHOWN_TURNS:
+        older = tx.list_salient(session, SALIENT, shown=SHOWN_TURNS, limit=PINNED_TURNS)
+        history.pins = find_pins(older)
     for row in sorted(rows, key=lambda row: row.ended_at or row.started_at):
         history.label = join_all((history.label, row.label))
         history.private = join_sources((history.private, row.private))
         try:
-            history.add(rebuild_turn(row.id, session.id, tx.list_events(row.id)))
+            turn = rebuild_turn(row.id, session.id, tx.list_events(row.id))
+            history.add(turn)
+            window = turn.spec.window
         except UnreadableEvent as error:
             log.warning("turn %s is left out of what the model is shown: %s", row.id, error)
+    if history.pins:
+        _, history.pins = take_latest((), None, history.pins, window)
     return history
 
 

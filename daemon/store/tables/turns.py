@@ -3,14 +3,15 @@ turns were stopped; what days cost: model calls that were settled, what people a
 limit, reservations of calls that were cut off.
 """
 
+from contextlib import suppress
 from datetime import datetime
 from itertools import takewhile
 
-from daemon.core.events import RecordedEvent
+from daemon.core.events import RecordedEvent, Steered, UserSaid
 from daemon.core.messages import Usage
-from daemon.core.rows import ChildRow, TurnRow, UsageRow
+from daemon.core.rows import ChildRow, SessionRow, TurnRow, UsageRow
 from daemon.core.trust import Stop
-from daemon.store.codec import decode
+from daemon.store.codec import UnreadableEvent, decode
 from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, from_db, to_db
 
 TURNS = RowMapper(TurnRow, "turns")
@@ -35,6 +36,11 @@ PRIVATE_EVENTS = """SELECT EXISTS (SELECT 1 FROM turns JOIN events ON events.tur
         WHEN 'UserSaid' THEN EXISTS (SELECT 1 FROM json_each(payload, '$.memories')
             WHERE value ->> '$.private' IS NOT 0)
             OR payload ->> '$.outcomes' <> '' END)"""
+SALIENT_EVENTS = """SELECT kind, version, payload FROM
+    (SELECT n, id FROM turns WHERE session = ? AND started_at > ?
+    ORDER BY n DESC LIMIT ? OFFSET ?) AS older JOIN events ON events.turn = older.id
+    WHERE kind IN ('UserSaid', 'Steered') AND json_valid(payload)
+    AND payload ->> '$.importance' >= ? ORDER BY n, seq"""
 COUNT_STOPS = """WITH RECURSIVE agents(agent) AS (
         SELECT MIN(agent) FROM turns WHERE stop_reason IS NOT NULL
         UNION ALL SELECT (SELECT MIN(t.agent) FROM turns AS t WHERE t.stop_reason IS NOT NULL AND
@@ -187,6 +193,18 @@ class TurnTables(Table):
         """The events of a turn with seq greater than `after`, in order."""
         found = self._do(EVENTS_AFTER, turn_id, after)
         return [RecordedEvent(seq, from_db(at), decode(*stored)) for seq, at, *stored in found]
+
+    def list_salient(
+        self, session: SessionRow, least: float, *, shown: int, limit: int
+    ) -> list[UserSaid | Steered]:
+        """What people said in so many turns before the shown ones, since the session was last
+        cleared, of at least this importance, oldest first; unreadable ones are left out.
+        """
+        since, said = to_db(session.cleared_at) if session.cleared_at else 0, []
+        for stored in self._do(SALIENT_EVENTS, session.id, since, limit, shown, least):
+            with suppress(UnreadableEvent):
+                said.append(decode(*stored))
+        return said
 
     get_child = Get[[str], ChildRow](CHILDREN, "WHERE turn = ?")
     """Whose child this turn is, begun or not; None for one that nobody set to work."""
