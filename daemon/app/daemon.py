@@ -85,7 +85,7 @@ from daemon.tools.web.client import WebClient
 from daemon.tools.workspace.inbox_folder import InboxFolder
 from daemon.triggers.conditions import ConditionChecker
 from daemon.triggers.events import EventTrigger
-from daemon.triggers.goals import GoalEngine, goal_done
+from daemon.triggers.goals import GoalEngine, goal_done, goal_tool
 from daemon.triggers.mail import MailTrigger
 from daemon.triggers.orders import list_tasks
 from daemon.triggers.schedule_tool import SessionSchedules, schedule_tool
@@ -208,7 +208,7 @@ class Daemon(ToolOwner):
         schedules = SessionSchedules(self.schedules, self.owner_sessions.is_own)
         parts = {SubagentManager: self.subagents, GoalEngine: self.goals}
         made = [*bind([spawn_agent, goal_done], parts), *config_tools(self.runtime)]
-        return [*made, schedule_tool(schedules, self.clock)]
+        return [*made, goal_tool(self.goals), schedule_tool(schedules, self.clock)]
 
     def _make_schedules(self) -> ScheduleEngine:
         """Without its conditions, for it has a tool, and they need the tools' parts."""

@@ -27,6 +27,7 @@ MADE_TOOLS = (
     "config_set",
     "find_tools",
     "git_commit",
+    "goal",
     "goal_done",
     "http_request",
     PLAN_TOOL,

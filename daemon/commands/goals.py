@@ -11,7 +11,7 @@ from daemon.core.trust import Label
 from daemon.core.turn import render_plan
 from daemon.services.approvals import make_lines_visible, make_visible
 from daemon.services.sessions import SessionService
-from daemon.triggers.goals import USUAL_USD, GoalEngine, GoalView
+from daemon.triggers.goals import USUAL_USD, GoalEngine, GoalView, read_every
 from daemon.triggers.orders import ScheduleOrder
 
 USAGE = (
@@ -40,12 +40,6 @@ def read_usd(text: str) -> float:
         return float(text.strip().lstrip("$"))
     except ValueError as error:
         raise UsageError(f"budget: found {text!r}, expected an amount such as 2.00") from error
-
-
-def read_every(text: str) -> str:
-    """A rule from "2h", "day 18:00" or a whole one."""
-    plain = len(text.split()) < 3 and not text.startswith(("every", "@"))
-    return f"every {text}" if text and plain else text
 
 
 @value

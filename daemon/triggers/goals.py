@@ -7,23 +7,29 @@ What it is, who is told, and both schedules are one transaction; so is every end
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
+from typing import Literal
 
 from daemon.agent.budgets import DailyUsage
 from daemon.agent.context.history import rebuild_turn
 from daemon.core import value
+from daemon.core.clock import show_time
 from daemon.core.errors import UsageError
+from daemon.core.events import UserSaid
+from daemon.core.provenance import is_owners_text
 from daemon.core.rows import GOAL_CHANNEL, GOAL_PREFIX, SessionRow
 from daemon.core.trust import Effect, Label
 from daemon.core.turn import Todo
 from daemon.store.journal import GOAL_SPENT, Tx
 from daemon.store.tables.schedules import GoalRow, ScheduleRow
-from daemon.tools.base import ToolContext, ToolError
-from daemon.tools.signature import tool
+from daemon.tools.base import Arguments, Tool, ToolContext, ToolError, ToolOutput
+from daemon.tools.signature import bind, tool
 from daemon.triggers.orders import ScheduleOrder, show_row
 from daemon.triggers.schedules import ScheduleEngine
 
 EVERY, WEEKLY, USUAL_USD = "0 9 * * *", "0 9 * * 1", 5.0
-SHOWN = 20
+SHOWN, MAX_LISTED_CHARS = 20, 200
+EFFECTS = {"list": Effect.READ, "stop": Effect.WRITE}
+NOT_AFTER_OUTSIDE = "no goal is set after text from outside was read; /goal TEXT sets one"
 REPORT = "-report"
 # no order in it that the owner has not given: these words count as theirs
 WORK_PROMPT = (
@@ -67,8 +73,7 @@ class GoalEngine:
         """A new goal, on disk when this returns, and its next runs in words; `rule` "" is once a
         day. Raises UsageError: nothing was made.
         """
-        if not 0 < usd < float("inf"):
-            raise UsageError(f"budget: found {usd:g}, expected an amount in USD, more than 0")
+        check_budget(usd)
         order = replace(order, rule=order.rule or EVERY, name=GOAL_CHANNEL)
         self.schedules.prepare(order)  # checked before anything is written
 
@@ -203,3 +208,100 @@ async def goal_done(goals: GoalEngine, context: ToolContext, result: str) -> str
     if not await goals.finish(context.session_id, context.turn.id, " ".join(result.split())):
         raise ToolError("this conversation works on no goal; nothing was changed")
     return "The goal is ended and its owner was told of the result."
+
+
+def check_budget(usd: float) -> None:
+    """Raises UsageError."""
+    if not 0 < usd < float("inf"):
+        raise UsageError(f"budget: found {usd:g}, expected an amount in USD, more than 0")
+
+
+def read_every(text: str) -> str:
+    """A rule from "2h", "day 18:00" or a whole one."""
+    plain = len(text.split()) < 3 and not text.startswith(("every", "@"))
+    return f"every {text}" if text and plain else text
+
+
+@tool(effect=Effect.DESTRUCTIVE, owner_only=True)
+async def goal(
+    goals: GoalEngine,
+    context: ToolContext,
+    text: str = "",
+    every: str = "",
+    budget: float = USUAL_USD,
+    action: Literal["set", "list", "stop"] = "set",
+    number: str = "",
+) -> ToolOutput | str:
+    """Set a goal for days or weeks: it is worked on at its times, by itself, and summed up each
+    week. text: what is to be reached. every: when, in the user's words ("day 18:00"). budget: USD
+    for all of it. number: which to stop.
+    """
+    begun = context.turn.events[0].event
+    try:
+        if action == "list":
+            found = await goals.list_all()
+            lines = [_describe(one) for one in found if one.goal.state in ("active", "paused")]
+            return "\n".join(lines) or "There is no goal."
+        if action == "stop":
+            await goals.change(number, "stop")
+            return f"Goal {number} is stopped: nothing begins for it any more."
+        if context.untrusted_source or not isinstance(begun, UserSaid):
+            raise ToolError(f"{NOT_AFTER_OUTSIDE}; nothing was set")
+        is_said = is_owners_text(context.turn, text) or context.turn.call(context.call_id).approved
+        order = ScheduleOrder(
+            rule=read_every(every),
+            prompt=text.strip(),
+            composed=not is_said,
+            session=await goals.schedules.find_root(context.session_id),
+            private=context.turn.private,
+            turn=context.turn.id,
+            sender=begun.sender,
+            role=begun.role,
+        )
+        made, runs = await goals.add(order, budget)
+        return ToolOutput(f"Goal {made.id} is set, with ${made.usd:g} for all of it. {runs}")
+    except UsageError as error:
+        raise ToolError(str(error)) from error
+
+
+def _describe(view: GoalView) -> str:
+    state = f"next {show_time(view.due, '%a %Y-%m-%d %H:%M')}" if view.due else view.goal.state
+    spent = f"${view.spent:.4f} of ${view.goal.usd:g}"
+    return f"goal {view.goal.id} ({state}, {spent}): {view.goal.text[:MAX_LISTED_CHARS]}"
+
+
+def goal_tool(goals: GoalEngine) -> Tool:
+    """With a check before anybody is asked, and its runs and costs in the question: the owner's yes
+    is what sets one.
+    """
+    [made] = bind([goal], {GoalEngine: goals})
+
+    def prepare(arguments: Arguments) -> str:
+        text, rule = str(arguments.get("text") or "").strip(), str(arguments.get("every") or "")
+        order = ScheduleOrder(read_every(rule) or EVERY, text, GOAL_CHANNEL, GOAL_CHANNEL)
+        check_budget(float(str(arguments.get("budget", USUAL_USD))))
+        return goals.schedules.describe(goals.schedules.prepare(order))
+
+    def check(arguments: Arguments) -> None:
+        if made.check:
+            made.check(arguments)
+        action = arguments.get("action", "set")
+        needed = {"set": "text", "stop": "number"}.get(str(action), "")
+        if needed and not arguments.get(needed):
+            raise ToolError(f"{needed}: missing, and needed to {action}; nothing was changed")
+        if action == "set":
+            try:
+                prepare(arguments)
+            except UsageError as error:
+                raise ToolError(f"{error}; nothing was set") from error
+
+    def preview(arguments: Arguments) -> str:
+        if arguments.get("action", "set") != "set":
+            return ""
+        usd = arguments.get("budget", USUAL_USD)
+        return f"At most ${usd} for all of it; a report each week. {prepare(arguments)}"
+
+    def classify(arguments: Arguments) -> Effect:
+        return EFFECTS.get(str(arguments.get("action", "set")), Effect.DESTRUCTIVE)
+
+    return replace(made, meta=replace(made.meta, classify=classify), check=check, preview=preview)

@@ -281,3 +281,44 @@ async def test_a_goal_made_of_pasted_text_is_not_trusted_and_asks_before_it_is_e
         await say(daemon, "/approve")
         await runs(daemon, lambda lines: len(lines) == 1)
         assert "goal 1 (done: bought;" in await say(daemon, "/goals")
+
+
+async def test_the_model_sets_a_goal_once_the_owner_says_yes_and_lists_and_stops_it(
+    tmp_path: Path,
+) -> None:
+    """The question shows its runs, what it may cost and what was meant; a no sets nothing."""
+    wanted = {"text": "find a bike", "every": "day 18:00", "budget": 2}
+    async with house(tmp_path, PRICED) as it, it.up() as daemon:
+        for answer, is_set in (("/deny not now", False), ("/approve", True)):
+            it.model.script(calls(("goal", wanted)), says("As you say."))
+            sent = asyncio.create_task(say(daemon, "make finding a bike a goal of yours"))
+            [asked] = await question(daemon, "goal")
+            assert "At most $2 for all of it; a report each week." in str(asked["preview"])
+            assert "Fri 2026-03-27 18:00 CET, Sat 2026-03-28 18:00 CET" in str(asked["preview"])
+            await say(daemon, answer)
+            assert await sent == "As you say."
+            assert ("goal 1 (active" in await say(daemon, "/goals")) is is_set
+        it.model.script(calls(("goal", {"action": "list"})), says("One goal."))
+        await say(daemon, "which goals are there?")
+        listed = it.model.requests[-1].raw.decode()
+        assert "goal 1 (next Fri 2026-03-27 18:00 CET, $0.0000 of $2): find a bike" in listed
+        it.model.script(calls(("goal", {"action": "stop", "number": "1"})), says("It is off."))
+        assert await say(daemon, "stop that") == "It is off."
+        assert "goal 1 (stopped" in await say(daemon, "/goals")
+        assert await daemon.listed("/v1/approvals") == []
+
+
+async def test_a_goal_that_cannot_be_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+    wrong = {
+        "text: missing": {},
+        "budget: found -1": {"text": "a", "budget": -1},
+        "nothing was set": {"text": "a", "every": "full moon"},
+        "number: missing": {"action": "stop"},
+        "There is no goal 7": {"action": "stop", "number": "7"},
+    }
+    async with house(tmp_path, BERLIN) as it, it.up() as daemon:
+        for why, given in wrong.items():
+            it.model.script(calls(("goal", given)), says("It cannot be."))
+            assert await say(daemon, "a goal") == "It cannot be."
+            assert why in it.model.requests[-1].raw.decode(), why
+        assert await daemon.listed("/v1/approvals") == []
