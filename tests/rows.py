@@ -96,7 +96,7 @@ class Rows:
         )
 
 
-def tests_in(path: Path) -> Iterator[str]:
+def list_tests(path: Path) -> Iterator[str]:
     """The tests of one file, as `e2e/test_chat.py::test_name`."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
@@ -105,7 +105,7 @@ def tests_in(path: Path) -> Iterator[str]:
 
 def read_rows() -> Rows:
     """As they stand today."""
-    tests = frozenset(name for path in HERE.rglob("test_*.py") for name in tests_in(path))
+    tests = frozenset(name for path in HERE.rglob("test_*.py") for name in list_tests(path))
     files = [tomllib.loads(path.read_text()) for path in sorted(CLAUSES.glob("*.toml"))]
     table: Table = {row: clauses for file in files for row, clauses in file.items()}
     return Rows(dict(ROW.findall(REQUIREMENTS.read_text())), table, tests)

@@ -1,6 +1,6 @@
 """Each clause of each required row has a test through the whole daemon, or comes later for a reason."""
 
-from tests.rows import Rows, Table, read_rows, tests_in
+from tests.rows import Rows, Table, read_rows, list_tests
 
 TEXTS = {"A1": "a message is kept; its sender is known", "B2": "an end that is declared"}
 TESTS = frozenset({"e2e/test_x.py::test_kept", "unit/test_y.py::test_known"})
@@ -48,5 +48,5 @@ def test_the_tests_of_a_file_are_found_by_name():
     from tests.rows import HERE
 
     assert "unit/test_rows.py::test_the_tests_of_a_file_are_found_by_name" in set(
-        tests_in(HERE / "unit" / "test_rows.py")
+        list_tests(HERE / "unit" / "test_rows.py")
     )
