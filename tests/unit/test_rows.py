@@ -1,25 +1,52 @@
-"""Every row of what was asked for has a test that names it."""
+"""Each clause of each required row has a test through the whole daemon, or comes later for a reason."""
 
-from tests.rows import HERE, ROWS, Shown, rows_in, rows_in_name, shown_in, table
+from tests.rows import Rows, Table, read_rows, list_tests
 
-
-def test_every_row_in_scope_has_a_test():
-    found = table(one for path in sorted(HERE.rglob("test_*.py")) for one in shown_in(path))
-    assert [row for row in ROWS if not found[row]] == []
-
-
-def test_rows_are_read_from_names_docstrings_and_spans():
-    assert rows_in_name("test_a17_b2_an_agent") == {"A17", "B2"}
-    assert rows_in_name("test_A14_a_file_is_sent") == {"A14"}
-    assert rows_in("the gap (A7, D1-D3), B5") == {"A7", "D1", "D2", "D3", "B5"}
-    assert rows_in("CA7 7A11") == frozenset()
+TEXTS = {"A1": "a message is kept; its sender is known", "B2": "an end that is declared"}
+TESTS = frozenset({"e2e/test_x.py::test_kept", "unit/test_y.py::test_known"})
+WHOLE: Table = {
+    "A1": {"a message is kept": ["e2e/test_x.py::test_kept"], "its sender is known": "with people"},
+    "B2": {"an end that is declared": ["e2e/test_x.py::test_kept"]},
+}
 
 
-def test_an_entry_of_the_table_of_failures_is_no_row():
-    assert rows_in("the gap (A7, K25)") == {"A7"}
-    assert rows_in_name("test_b5_25_a14_a_background_agent") == {"A14"}
+def rows(**clauses: dict[str, list[str] | str]) -> Rows:
+    return Rows(TEXTS, {**WHOLE, **clauses}, TESTS)
 
 
-def test_a_row_without_a_test_is_missed():
-    assert table([Shown("t", frozenset({"A1"}), frozenset({"A2"}))])["A2"] == ["t (by its file)"]
-    assert table([Shown("t", frozenset({"A1"}), frozenset())])["A2"] == []
+def test_each_clause_of_each_row_has_a_test_or_a_reason_why_it_comes_later():
+    found = read_rows()
+    assert found.faults == []
+    assert {row: missing for row in found.texts if (missing := found.missing(row))} == {}
+
+
+def test_a_row_is_done_when_each_of_its_clauses_has_a_test():
+    found = rows()
+    assert (found.is_done("A1"), found.is_done("B2"), found.faults) == (False, True, [])
+    assert found.later("A1") == ["its sender is known"]
+    assert rows(B2={"an end that is declared": []}).missing("B2") == ["an end that is declared"]
+
+
+def test_words_of_a_row_that_no_clause_has_are_a_fault_and_so_are_words_that_are_not_the_rows():
+    assert rows(B2={"an end": ["e2e/test_x.py::test_kept"]}).faults == ["B2: in no clause: that declared"]
+    assert rows(B2={"an end that is declared": "l", "in time": "l"}).faults == ["B2: no words of the row: in time"]
+
+
+def test_a_test_that_is_none_or_does_not_run_the_daemon_is_a_fault():
+    bad = ["e2e/test_x.py::test_gone", "unit/test_y.py::test_known"]
+    assert rows(B2={"an end that is declared": bad}).faults == [
+        "B2: there is no test e2e/test_x.py::test_gone",
+        "B2: not through the whole daemon: unit/test_y.py::test_known",
+    ]
+
+
+def test_a_row_that_is_not_required_is_a_fault():
+    assert rows(Z1={}).faults == ["Z1: there is no such row"]
+
+
+def test_the_tests_of_a_file_are_found_by_name():
+    from tests.rows import HERE
+
+    assert "unit/test_rows.py::test_the_tests_of_a_file_are_found_by_name" in set(
+        list_tests(HERE / "unit" / "test_rows.py")
+    )
