@@ -13,13 +13,16 @@ from daemon.agent.budgets import build_system_question
 from daemon.agent.claim_check import (
     BARE,
     DENIAL,
+    JUDGE,
+    LONGEST_REPLY,
     find_false_claims,
+    parse_claims,
     render_correction,
     render_note,
 )
 from daemon.agent.context.builder import TurnContext, render_message
 from daemon.agent.context.history import REFLECTION
-from daemon.agent.models import ModelCaller
+from daemon.agent.models import CLAIMS, EMBEDDED, ModelCaller
 from daemon.agent.request_ladder import describe_step
 from daemon.agent.system_questions import ANSWER_REVIEW_TOOL
 from daemon.agent.termination.conditions import check_confidence, clip, iterate_since_reply
@@ -41,14 +44,14 @@ from daemon.core.events import (
 )
 from daemon.core.messages import CUT_BY_LENGTH, UNFINISHED, Message, MessageRole, ToolCall
 from daemon.core.rows import GOAL_PREFIX
-from daemon.core.trust import Answer, Label, Stop
+from daemon.core.trust import Answer, Effect, Label, Stop
 from daemon.core.turn import Turn, render_plan
 from daemon.core.turn_spec import AnswerCheck, Intent
 from daemon.tools.calls import truncate_middle
 from daemon.tools.criteria_checks import CriteriaChecker, CriterionResult
-from daemon.tools.registry import is_allowed
+from daemon.tools.registry import ToolRegistry, is_allowed
 
-JUDGE_TOKENS = 1000
+JUDGE_TOKENS, CLAIMS_TOKENS = 1000, 500
 LONGEST, LONGEST_RESULT, MOST_RESULTS = 24_000, 600, 30
 RULES = """You check another assistant's work. You are given the user's request, a record of what \
 the assistant's tools really \
@@ -63,7 +66,7 @@ WANTED = "does it do what was asked, and does the record bear out what it says?"
 VERDICT = re.compile(r"\W*(PASS|FAIL)(?:ED|ES|S)?\b[\W_]*", re.IGNORECASE)
 UNJUDGED = "(The check by a model could not be made: {why}.)"
 UNMADE = '(The check "{check}" could not be made: {why}.)'
-CLAIMS, SCHEMA, VERIFY, RECALL = "claims", "schema", "verify", "recall"
+SCHEMA, VERIFY, RECALL = "schema", "verify", "recall"
 LEFT_OPEN = "left-open"
 GO_ON = (
     "Your todo list has open steps still:\n{left}\nDo them now; where you cannot, bring the list up"
@@ -147,6 +150,7 @@ class AnswerChecker:
     models: ModelCaller
     keep_reflection: Callable[[str, Turn], Awaitable[None]]
     may_find: Callable[[str, Turn], Awaitable[bool]]
+    tools: ToolRegistry
 
     async def check(
         self, turn: Turn, context: TurnContext, end: TurnEnded | None = None
@@ -166,6 +170,9 @@ class AnswerChecker:
         unfinished = turn.reply is not None and turn.reply.finish == UNFINISHED
         if not (end or events) and unfinished and UNFINISHED not in turn.coached:
             events = [Coached(UNFINISHED, DO_IT_NOW)]
+        choice = self.models.routing.choice
+        if not events and turn.reply and choice.fast not in ("", choice.primary.model):
+            await self._ask_for_claims(turn, context, text)
         if not (end or events or CLAIMS in turn.coached) and (claims := _find_claims(turn, text)):
             # one correction; a claim that remains gets a note (F6)
             correction = render_correction(claims)
@@ -215,6 +222,34 @@ class AnswerChecker:
         if turn.spec.output_schema and end.reason in (Stop.DONE, Stop.CONDITION):
             return replace(end, detail=" ".join((end.detail, *notes)).strip())
         return replace(end, reply="\n\n".join((end.reply, *notes))) if notes else end
+
+    async def _ask_for_claims(self, turn: Turn, context: TurnContext, text: str) -> None:
+        """One short question to the fast model, where there is one, about a turn that did something
+        or could have: it reads all languages (F6). Once for each reply.
+        """
+        asked = (one for one in iterate_since_reply(turn) if isinstance(one, Consulted))
+        may_do = turn.settled_calls or turn.intent is not Intent.TRIVIAL
+        wanted = turn.spec.check_claims and may_do and self._offers_effects(turn)
+        embedded = self.models.routing.choice.primary.provider.name == EMBEDDED
+        if not (text and wanted) or embedded or any(one.purpose == CLAIMS for one in asked):
+            return
+        record = "\n".join(map(_render_call, turn.settled_calls[-MOST_RESULTS:]))
+        parts = {
+            "record": record or "(no tool was used)",
+            "answer": truncate_middle(text, LONGEST_REPLY),
+        }
+        mark, shown = _fence(turn, parts)
+        prompt = [
+            Message(MessageRole.SYSTEM, JUDGE.format(mark=mark)),
+            Message(MessageRole.USER, shown, label=turn.label),
+        ]
+        await self.models.ask(turn, context, CLAIMS, prompt, max_tokens=CLAIMS_TOKENS)
+
+    def _offers_effects(self, turn: Turn) -> bool:
+        """It may use a tool that does more than read."""
+        names = self.tools.names() if turn.spec.tools else ()
+        may_use = (self.tools.get(name) for name in names if is_allowed(name, turn.spec.tools))
+        return not names or any(tool and tool.meta.effect is not Effect.READ for tool in may_use)
 
     async def _is_unsearched(self, turn: Turn) -> bool:
         """Where it denies to know something: it has not looked for what memory may have (H8)."""
@@ -277,20 +312,14 @@ class AnswerChecker:
     async def _ask_judge(
         self, name: str, check: AnswerCheck, turn: Turn, context: TurnContext, answer: str
     ) -> Verified:
-        """What cannot be read as a verdict is none. Nobody who wrote a part of the question can
-        have known the mark: it is made of all of them.
-        """
+        """What cannot be read as a verdict is none."""
         record = map(_render_call, turn.settled_calls[-MOST_RESULTS:])
         parts = {
             "request": truncate_middle("\n\n".join(_list_said(turn)), LONGEST),
             "record": "\n".join(record) or "(no tool was used)",
             "answer": truncate_middle(answer, LONGEST),
         }
-        whole = "\0".join((turn.id, *parts.values()))
-        mark = sha256(whole.encode("utf-8", "replace")).hexdigest()[:16]
-        shown = "\n".join(
-            f"{name} {mark}\n{text}\nend of {name} {mark}" for name, text in parts.items()
-        )
+        mark, shown = _fence(turn, parts)
         prompt = [
             Message(MessageRole.SYSTEM, RULES.format(mark=mark, wanted=check.value or WANTED)),
             Message(MessageRole.USER, f"{shown}\nPASS or FAIL?", label=turn.label),
@@ -358,6 +387,16 @@ class AnswerChecker:
             await self.keep_reflection(text, turn)
 
 
+def _fence(turn: Turn, parts: Mapping[str, str]) -> tuple[str, str]:
+    """A mark, and the parts between lines that hold it. Nobody who wrote one of them can have known
+    the mark: it is made of all of them.
+    """
+    whole = "\0".join((turn.id, *parts.values()))
+    mark = sha256(whole.encode("utf-8", "replace")).hexdigest()[:16]
+    lines = (f"{name} {mark}\n{text}\nend of {name} {mark}" for name, text in parts.items())
+    return mark, "\n".join(lines)
+
+
 def is_sent_back(turn: Turn) -> bool:
     """The latest reply failed a check, and the model has been told so."""
     return any(
@@ -378,8 +417,14 @@ def describe_heard(heard: str) -> str:
 
 
 def _find_claims(turn: Turn, text: str) -> Mapping[str, str]:
+    """By the fast model's word about this reply, where there is one, else by the English table."""
     if not turn.spec.check_claims:
         return {}
+    for event in iterate_since_reply(turn) if turn.consultations else ():
+        if isinstance(event, Consulted) and event.purpose == CLAIMS and not event.error:
+            found = parse_claims(event.text, text)
+            if found is not None:
+                return found
     # where the author has criteria, or a loop goes on until one holds, these tell what is done
     judged = turn.spec.checks or turn.session.startswith("loop:")
     is_bare = not judged and BARE.match(text)

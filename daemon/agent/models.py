@@ -44,8 +44,8 @@ WORK: Mapping[object, str] = {
 OUTPUT = 8_192
 THOUGHTS = {"low": 2_048, "medium": 8_192, "high": 24_000, "max": 24_000}
 LEAST_OUTPUT = 256
-INTENT = "intent"
-PATIENCE_S, INTENT_PATIENCE_S = 60.0, 10.0
+INTENT, CLAIMS = "intent", "claims"  # what the fast model is asked, whatever a chat has pinned
+PATIENCE_S, SHORT_PATIENCE_S = 60.0, 10.0
 SHORT_TOKENS = 1024  # a model that thinks first needs room for it
 EMBEDDED = "local"
 
@@ -409,10 +409,11 @@ class ModelCaller:
         """The model's words; None when nobody answered in time, or there is no budget for it: who
         asks does without, and nothing here ends a turn.
         """
-        clock, work, patience = self.clock, "primary", PATIENCE_S
-        if purpose == INTENT:
-            work, patience = "fast", INTENT_PATIENCE_S
-        route = self.routing.list_routes(context.model or turn.spec.model, work)[0]
+        clock, patience = self.clock, PATIENCE_S
+        if purpose in (INTENT, CLAIMS):
+            route, patience = self.routing.list_routes("", "fast")[0], SHORT_PATIENCE_S
+        else:
+            route = self.routing.list_routes(context.model or turn.spec.model, "primary")[0]
         sent = estimate_max_tokens(messages, estimate_tokens(messages))
         usd = self.routing.estimate_max_cost(route, sent, max_tokens)
         actual = held = Cost(sent, max_tokens, usd)

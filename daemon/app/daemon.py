@@ -292,7 +292,9 @@ class Daemon(ToolOwner):
             models=caller,
             tools=executor,
             budgets=self.budgets,
-            answer_checker=AnswerChecker(checks, caller, self.recall.keep, may_find),
+            answer_checker=AnswerChecker(
+                checks, caller, self.recall.keep, may_find, executor.registry
+            ),
             subagents=self.subagents,
             stop_stats=stops,
             clock=clock,

@@ -19,7 +19,11 @@ UNSURE = "The report, please: the usual one."
 SORTING = QUESTION_FOR_MODEL.splitlines()[0]
 
 
-def config(models: Mapping[str, str] | None = None, **more: object) -> dict[str, object]:
+def config(
+    models: Mapping[str, str] | None = None, agent: Mapping[str, object] | None = None, **more: object
+) -> dict[str, object]:
+    """The fast model sorts messages; it is not asked about claims (F6)."""
+    more["agent"] = {"check_claims": False, **(agent or {})}
     prices = {name: {"input": 1.0, "output": 10.0} for name in ("small", "middle", "big", "other")}
     return {"provider": {"models": dict(models or THREE), "prices": prices}, **more}
 
