@@ -17,7 +17,7 @@ from daemon.agent.context.history import rebuild_turn
 from daemon.agent.system_questions import EXTEND_TOOL
 from daemon.agent.termination.conditions import DAY, OTHERS
 from daemon.core import value
-from daemon.core.clock import Clock
+from daemon.core.clock import Clock, find_midnight
 from daemon.core.events import ApprovalAsked, BudgetRaised
 from daemon.core.messages import Usage
 from daemon.core.rows import GOAL_PREFIX
@@ -40,11 +40,6 @@ def build_system_question(
     """
     arguments, hashed = canonical_json(about), args_hash(what, about)
     return ApprovalAsked(name, what, arguments, hashed, effect, token_hex(32), expires)
-
-
-def utc_midnight(now: datetime) -> datetime:
-    """The beginning of this day, UTC."""
-    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 @value
@@ -77,7 +72,7 @@ TURN = "turn"
 
 @value
 class UsageToday:
-    """What the whole daemon has used up since midnight UTC, and what it may. `unpriced`: calls of
+    """What the whole daemon has used up since midnight, and what it may. `unpriced`: calls of
     unknown price come on top.
     """
 
@@ -112,7 +107,7 @@ class DailyUsage:
         as the others', for nobody knows any more whose it was.
         """
         self.roll_over()
-        day = self._day_ends - timedelta(days=1)
+        day = find_midnight(self.clock.now())
 
         def look(tx: Tx) -> tuple[list[tuple[str, Usage]], set[str], tuple[int, float], Cost]:
             rows, (tokens, usd) = tx.list_session_usage(day), tx.sum_unsettled(day)
@@ -161,11 +156,11 @@ class DailyUsage:
         self._cap()
 
     def roll_over(self) -> None:
-        """A new day (UTC) begins with nothing spent; what is held by running calls stays held."""
+        """The owner's next day begins with nothing spent; what running calls hold stays held."""
         now = self.clock.now()
         if now < self._day_ends:
             return
-        self._day_ends = utc_midnight(now) + timedelta(days=1)
+        self._day_ends = find_midnight(now, 1)
         self._known, self._unpriced, self._raised = 0.0, False, (0, 0.0)
         self.account.spent = self.others.spent = Cost()
         self._cap()

@@ -83,7 +83,7 @@ class AgentConfig(Section):
 
 
 class BudgetConfig(Section):
-    """[budget]: what the whole daemon may use up in a day (UTC)."""
+    """[budget]: what the whole daemon may use up in a day of the owner's (G5)."""
 
     daily_tokens: int = Field(0, ge=0, description="tokens in and out per day; 0: no limit")
     daily_usd: float = Field(0.0, ge=0, description="USD per day; 0: no limit")

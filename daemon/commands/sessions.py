@@ -11,13 +11,13 @@ from functools import partial
 from textwrap import indent
 
 from channels.markup.sanitize import shorten_line
-from daemon.agent.budgets import UsageToday, list_uses, utc_midnight
+from daemon.agent.budgets import UsageToday, list_uses
 from daemon.agent.context.history import load_history, rebuild_turn
 from daemon.agent.final_messages import BY_STOP
 from daemon.agent.models import ModelRouting
 from daemon.commands.registry import CommandCall
 from daemon.core import value
-from daemon.core.clock import Clock, show_time
+from daemon.core.clock import Clock, find_midnight, show_time
 from daemon.core.errors import CONFIG_FAULT, ConfigError, StoreUnavailable, UsageError
 from daemon.core.messages import FAILURES_SHOWN, describe_failures
 from daemon.core.provenance import find_taint
@@ -242,7 +242,7 @@ class SessionCommands:
 
         def look(tx: Tx) -> list[str]:
             spans = {
-                "Today": tx.sum_usage(utc_midnight(now)),
+                "Today": tx.sum_usage(find_midnight(now)),
                 "Seven days": tx.sum_usage(now - WEEK),
                 "This chat, seven days": tx.sum_usage(now - WEEK, session),
             }

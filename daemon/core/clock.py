@@ -7,7 +7,7 @@ import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from time import monotonic
@@ -17,6 +17,7 @@ from daemon.core.errors import ConfigError
 
 log = logging.getLogger(__name__)
 TEST_CLOCK = "AIDAEMON_TEST_CLOCK"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock(Protocol):
@@ -101,6 +102,17 @@ def show_time(instant: datetime, form: str = "%d %b %H:%M") -> str:
 def show_day(instant: datetime) -> str:
     """The day that it is here: "2026-11-23"."""
     return f"{instant.astimezone():%Y-%m-%d}"
+
+
+def find_midnight(instant: datetime, days: int = 0) -> datetime:
+    """When the owner's day began that it is then, or the one so many days later begins."""
+    day = instant.astimezone().date() + timedelta(days=days)
+    return datetime(day.year, day.month, day.day).astimezone()
+
+
+def number_day(instant: datetime) -> int:
+    """The number of the owner's day that it is then, since 1970."""
+    return instant.astimezone().toordinal() - EPOCH.toordinal() if instant > EPOCH else 0
 
 
 T = TypeVar("T")

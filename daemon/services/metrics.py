@@ -69,7 +69,7 @@ class Metrics:
             _states("channel_up", "1 while the channel answers.", "channel", self.channels()),
             _states("mcp_server_up", "1 while its tools can be used.", "server", self.servers()),
             Metric(
-                "day_used", "gauge", "Used up since midnight UTC.",
+                "day_used", "gauge", "Used up since midnight, the owner's.",
                 [({"of": name}, number) for name, number in used.items()],
             ),
             Metric(

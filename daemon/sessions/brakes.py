@@ -15,7 +15,7 @@ from math import ceil
 from pydantic import BaseModel, ConfigDict, Field
 
 from daemon.agent.config import AgentConfig
-from daemon.core.clock import Clock
+from daemon.core.clock import Clock, find_midnight, show_day
 from daemon.core.errors import AidaemonError
 from daemon.core.ids import is_mail_session
 from daemon.store.journal import Store, Tx
@@ -31,7 +31,7 @@ TOO_FAST = (
 )
 TOO_MUCH = (
     "{sender} has sent more than {most:g} MB today; this was not accepted, and nothing of it was"
-    " kept: send it again after midnight UTC, in {wait} s (mb_per_day in [limits])"
+    " kept: send it again after midnight, in {wait} s (mb_per_day in [limits])"
 )
 
 
@@ -51,7 +51,7 @@ class LimitsConfig(BaseModel):
     mb_per_day: float = Field(
         10.0,
         ge=0,
-        description="megabytes of text of one sender in a day (UTC), of each event at least 4 kB;"
+        description="megabytes of text of one sender in a day, of each event at least 4 kB;"
         " 0: no limit",
     )
 
@@ -90,7 +90,7 @@ class Intake:
 
         def look(tx: Tx) -> tuple[list[IntakeRow], list[tuple[str, str, str, datetime]]]:
             since = now - timedelta(seconds=MINUTE_S)
-            return tx.list_intake(now.date().isoformat()), tx.list_latest_inputs(LATEST, since, now)
+            return tx.list_intake(show_day(now)), tx.list_latest_inputs(LATEST, since, now)
 
         counted, latest = await store.read(look)
         for row in counted:
@@ -104,7 +104,7 @@ class Intake:
         return self._find(sender, self.clock.now()).count
 
     def _find(self, sender: str, now: datetime) -> _Sender:
-        known, day = self._senders.setdefault(sender, _Sender()), now.date().isoformat()
+        known, day = self._senders.setdefault(sender, _Sender()), f"{now.astimezone():%Y-%m-%d}"
         if known.day != day:
             known.day, known.size, known.count = day, 0, 0
         return known
@@ -136,7 +136,7 @@ class Intake:
             )
             raise self._refuse(known, text, wait)
         if most_mb and known.size + size > most_mb * 1_000_000:
-            wait = _seconds_to_midnight(today)
+            wait = (find_midnight(today, 1) - today).total_seconds()
             raise self._refuse(
                 known, TOO_MUCH.format(most=most_mb, sender=sender, wait=ceil(wait)), wait
             )
@@ -161,10 +161,6 @@ class Intake:
 def name_strangers(channel: str) -> str:
     """All strangers of a mailbox count as one sender."""
     return f"{channel}:strangers"
-
-
-def _seconds_to_midnight(now: datetime) -> float:
-    return 86_400 - (now.hour * 3600 + now.minute * 60 + now.second)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from daemon.core.clock import Commit
+from daemon.core.clock import Commit, number_day
 from daemon.core.errors import UNBILLED, UnknownTurn
 from daemon.core.events import (
     Alarm,
@@ -63,7 +63,6 @@ from daemon.store.tables.turns import (
     END_INPUT,
     INSERT_EVENT,
     TURNS,
-    to_day,
 )
 
 T = TypeVar("T")
@@ -234,7 +233,7 @@ class Tx(Posting, PeopleTables, ScheduleTables):
             case IterationRefunded():
                 self._run(REFUND, turn_id)
             case BudgetRaised(day_tokens=tokens, day_usd=usd) if tokens or usd:
-                self._run(ADD_RAISE, to_day(at), tokens, usd)
+                self._run(ADD_RAISE, number_day(at), tokens, usd)
             case ApprovalAsked():
                 self.open_approval(session, turn_id, event, at)
             case ApprovalAnswered(call_id, answer, by, reason):

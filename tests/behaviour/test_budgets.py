@@ -338,7 +338,7 @@ async def test_a19_the_day_is_asked_for_too_a_yes_holds_over_a_restart_and_midni
         turn = await it.say("five")
         assert (await question(it, turn))["limit"] == limit
         await it.command("/deny")
-        useful(await it.settled(turn), "today's", "until 0:00 UTC")
+        useful(await it.settled(turn), "today's", "until midnight")
 
 
 async def clock_is_read(it: Living) -> None:

@@ -133,7 +133,7 @@ def halt_over_budget(turn: Turn, short: Shortage) -> Halt:
         used = f"which may take {form.format(short.cap + short.missing, short.cap)}"
     elif short.used < short.cap:
         how = "nearly used up, and the next call could take more than is left"
-    until = ", until 0:00 UTC" if short.budget in (DAY, OTHERS) else ""
+    until = ", until midnight" if short.budget in (DAY, OTHERS) else ""
     kept = KEPT if short.budget == OTHERS else ""
     return Halt(Stop.OVER_BUDGET, f"{whose} {what} {how} ({used}{until}){kept}")
 

@@ -23,7 +23,7 @@ PUT_NAME = "INSERT OR REPLACE INTO display_names (person, name) VALUES (?, ?)"
 
 @value
 class IntakeRow:
-    """What a sender has brought in on a day (UTC): characters, and how many messages or events."""
+    """What a sender has brought in on a day: characters, and how many messages or events."""
 
     sender: str
     day: str

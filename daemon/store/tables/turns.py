@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import takewhile
 
+from daemon.core.clock import number_day
 from daemon.core.events import RecordedEvent, Steered, UserSaid
 from daemon.core.messages import Usage
 from daemon.core.rows import ChildRow, SessionRow, TurnRow, UsageRow
@@ -66,7 +67,6 @@ EVENTS_AFTER = (
 CHILDREN = RowMapper(ChildRow, "children")
 OF_AGENT = "WHERE turn = (SELECT id FROM turns WHERE session = ? ORDER BY n LIMIT 1)"
 END_INPUT = "UPDATE inbox SET state = ?, attempts = 0, progress = NULL WHERE turn = ?"
-DAY = 86_400_000_000
 ADD_USAGE = """INSERT INTO daily_usage VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT (day,
     session, provider, model) DO UPDATE SET calls = calls + 1, input_tokens = input_tokens +
     excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens, cached_tokens =
@@ -96,8 +96,8 @@ SUM_LOST = """SELECT COALESCE(SUM(tokens), 0), COALESCE(SUM(usd), 0.0) FROM (
 
 class TurnTables(Table):
     """The turns, cancels, events, children, daily_usage and daily_totals tables; attempts are
-    counted beside the message that began the turn. Days are UTC; a span counts from the beginning
-    of its first day.
+    counted beside the message that began the turn. Days are the owner's; a span counts from the
+    beginning of its first day.
     """
 
     get_turn = Get[[str], TurnRow](TURNS, "WHERE id = ?")
@@ -225,14 +225,14 @@ class TurnTables(Table):
 
     def list_session_usage(self, since: datetime) -> list[tuple[str, Usage]]:
         """What each session used since then."""
-        found = self._do(SESSION_USAGE, to_day(since))
+        found = self._do(SESSION_USAGE, number_day(since))
         return [(session, Usage(sent, got, usd=usd)) for session, sent, got, usd in found]
 
     def sum_usage(self, since: datetime, session: str | None = None) -> list[UsageRow]:
         """What was used since then, a row per provider and model; a sum with an unknown price in it
         is unknown. `session`: there, and by all that works for it.
         """
-        return [UsageRow(*found) for found in self._do(SUM_USAGE, to_day(since), session)]
+        return [UsageRow(*found) for found in self._do(SUM_USAGE, number_day(since), session)]
 
     def add_usage(
         self, session: str, provider: str, model: str, usage: Usage, at: datetime
@@ -240,24 +240,19 @@ class TurnTables(Table):
         """Count a model call, of a turn or of none."""
         tokens = usage.input_tokens, usage.output_tokens, usage.cached_tokens
         price = usage.usd or 0.0, usage.usd is None
-        self._run(ADD_USAGE, to_day(at), session, provider, model, *tokens, *price)
+        self._run(ADD_USAGE, number_day(at), session, provider, model, *tokens, *price)
 
     def sum_day_raises(self, since: datetime) -> tuple[int, float]:
         """Tokens and USD that people let the day cost beyond its limit since then (F2)."""
-        return self._do(SUM_RAISES, to_day(since)).fetchone()
+        return self._do(SUM_RAISES, number_day(since)).fetchone()
 
     def _add_lost(self, turn_id: str, at: datetime) -> None:
         """What is reserved for its open call is spent: for the day, and for the turn's goal."""
-        self._run(ADD_LOST, to_day(at), turn_id)
+        self._run(ADD_LOST, number_day(at), turn_id)
         self._run(KEEP_LOST, turn_id)
 
     def sum_unsettled(self, since: datetime) -> tuple[int, float]:
         """Tokens and USD reserved since then for model calls that were cut off: they count as spent
         (F2).
         """
-        return self._do(SUM_LOST, to_day(since)).fetchone()
-
-
-def to_day(at: datetime) -> int:
-    """The number of its UTC day."""
-    return to_db(at) // DAY
+        return self._do(SUM_LOST, number_day(since)).fetchone()
