@@ -260,6 +260,9 @@ class ToolApprovals:
         """For calls of this tool. `closer`: what an agent's file says; it relaxes no "always"."""
         found: list[Approval] = []
         for one in (*closer, self):
+            if not one.lines:
+                found.append(one.default)
+                continue
             said = {how for name, how in one.lines if name == tool or fnmatchcase(tool, name)}
             found.append(next((does for how, does in LINES.items() if how in said), one.default))
         for strict in ("each", "always"):

@@ -229,8 +229,9 @@ class PolicyGate:
             own = () if is_own else (HEARTBEAT_FILE,)
             protected = (*protected, GIT_FOLDER, *own)
         paths = _list_paths(call) if tool.meta.source else call.paths
-        said = ToolApprovals(spec.approvals, spec.tool_approvals)
-        approvals = self.approvals.find(tool.name, said)
+        speaks = spec.approvals or spec.tool_approvals
+        closer = (ToolApprovals(spec.approvals, spec.tool_approvals),) if speaks else ()
+        approvals = self.approvals.find(tool.name, *closer)
         if approvals == "never" and not turn.is_owners:
             approvals = "risk"
         return PolicyInput(
