@@ -178,7 +178,7 @@ async def test_e7_stop_ends_a_commands_children_and_theirs_too(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     """Also one in the background, and one that has left its process group."""
-    marks = [f"321{os.getpid()}.{number}" for number in range(4)]
+    marks = [f"76{os.getpid()}.{number}" for number in range(4)]
     sleeps = [f"sleep {mark}" for mark in marks]
     inner = f"setsid {sleeps[0]} & {sleeps[1]} & wait"
     model.script(calls(("shell", {"command": f"sh -c '{inner}' & {sleeps[2]} & {sleeps[3]}"})))

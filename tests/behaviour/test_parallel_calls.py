@@ -38,9 +38,9 @@ class Desk:
         self.running.remove(name)
         return f"{name} is done"
 
-    async def has(self, count: int) -> None:
+    async def has_had(self, count: int) -> None:
         async with asyncio.timeout(10), self.came:
-            await self.came.wait_for(lambda: len(self.running) >= count)
+            await self.came.wait_for(lambda: len(self.begun) >= count)
 
 
 def classify(arguments: Arguments) -> Effect:
@@ -80,8 +80,8 @@ async def working(tmp_path: Path, model: FakeOpenAI) -> AsyncIterator[tuple[Livi
 
 
 async def under_way(it: Living, desk: Desk, count: int) -> set[str]:
-    """What runs once so many do, and whatever else may run had its time to begin."""
-    await desk.has(count)
+    """What runs once so many have begun, and whatever else may run had its time to."""
+    await desk.has_had(count)
     await it.command("/status")
     return set(desk.running)
 
@@ -109,7 +109,7 @@ async def test_e5_a_call_whose_tool_is_not_parallel_runs_alone(
     together: list[set[str]] = []
     async with working(tmp_path, model) as (it, desk):
         turn = await it.say("look and weigh")
-        for count in (1, 1, 1, 2):
+        for count in (1, 2, 3, 5):
             together.append(await under_way(it, desk, count))
             desk.free.set()
             desk.free = asyncio.Event()
@@ -168,7 +168,7 @@ async def test_e5_a_call_that_destroys_something_is_told_from_a_harmless_one_and
     together: list[set[str]] = []
     async with working(tmp_path, model) as (it, desk):
         turn = await it.say("handle them")
-        for count in (2, 1, 1):
+        for count in (2, 3, 4):
             together.append(await under_way(it, desk, count))
             desk.free.set()
             desk.free = asyncio.Event()
