@@ -130,6 +130,32 @@ async def test_b4_a_long_conversation_rolls_and_its_prefix_stays_the_same_betwee
         )
 
 
+async def test_b4_what_a_compression_drops_are_the_oldest_pairs_and_whole_ones(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """A question goes with its answer; all that came later is there, in its order."""
+    model.otherwise(by(lambda body: says(f"answer to {body['messages'][-1]['content']} {LONG}")))
+    firsts: list[int] = []
+    async with living(tmp_path, model, settings()) as it:
+        for number in range(16):
+            run = await it.ask(f"question {number:02}")
+            [*earlier, last] = [(m["role"], m["content"]) for m in talk(model)[-1][1:]]
+            first = number - len(earlier) // 2
+            firsts.append(first)
+            pairs = [
+                pair
+                for n in range(first, number)
+                for pair in (
+                    ("user", f"question {n:02}"),
+                    ("assistant", f"answer to question {n:02} {LONG}"),
+                )
+            ]
+            assert (earlier, last) == (pairs, ("user", f"question {number:02}"))
+            dropped = number > 0 and first > firsts[-2]
+            assert bool(await compressions(it, run.turn)) == dropped
+    assert firsts == sorted(firsts) and firsts[-1] > 8
+
+
 async def test_b4_b5_a_long_turn_is_summed_up_three_times_and_then_rolls(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:

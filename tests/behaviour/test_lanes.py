@@ -1,6 +1,7 @@
 """Lanes: order, parallel sessions, steering, stop, pause, suspension (architecture.md; E7, D5)."""
 
 import asyncio
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -171,6 +172,24 @@ async def test_stop_acts_within_a_second_through_a_running_tool_and_kills_its_pr
         assert not running("sleep 321")
         assert run.reply and "unknown" in run.reply
         assert [call.is_error for call in run.calls] == [True, False]
+
+
+async def test_e7_stop_ends_a_commands_children_and_theirs_too(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """Also one in the background, and one that has left its process group."""
+    marks = [f"76{os.getpid()}.{number}" for number in range(4)]
+    sleeps = [f"sleep {mark}" for mark in marks]
+    inner = f"setsid {sleeps[0]} & {sleeps[1]} & wait"
+    model.script(calls(("shell", {"command": f"sh -c '{inner}' & {sleeps[2]} & {sleeps[3]}"})))
+    async with living(tmp_path, model) as it:
+        turn = await it.say("sleep")
+        assert await approve(it, turn)
+        for command in sleeps:
+            await until_running(command)
+        await it.command("/stop")
+        assert (await it.settled(turn)).stop_reason == "cancelled"
+        assert [command for command in sleeps if running(command)] == []
 
 
 async def test_stop_reaches_queued_and_suspended_turns_too(

@@ -66,6 +66,61 @@ async def test_a2_the_kind_of_work_chooses_the_model(
     assert asked(model) == [chosen]
 
 
+# What people say to an assistant in a week; each with the kind that a person would put it in.
+T, S, M, C = Intent.TRIVIAL, Intent.SIMPLE_QUERY, Intent.MULTI_STEP, Intent.COMPLEX
+ORDINARY = {
+    "good morning!": T,
+    "ok, thanks": T,
+    "thanks, that helped": T,
+    "I feel a bit tired today": T,
+    "yes please": S,
+    "go on": S,
+    "What is the capital of Australia?": S,
+    "How many grams are in an ounce?": S,
+    "Translate 'see you soon' into French": S,
+    "Where is Ljubljana?": S,
+    "what's on my calendar today?": S,
+    "Is it going to rain tomorrow?": S,
+    "Remind me to call mum at six": S,
+    "Did Anna reply to my mail?": S,
+    "Can you book a table for two on Friday?": S,
+    "Why is the build red?": S,
+    "What should I cook tonight?": S,
+    "The heating is making a strange noise": S,
+    "Which of these two laptops is better for video?": S,
+    "Summarise this thread for me": S,
+    "Make the second paragraph shorter": S,
+    "Delete the old backups": S,
+    "Write a birthday poem for Tom": S,
+    "Read the notes from Monday and send them to Ben": M,
+    "Find a cheap flight to Lisbon, then put it in the calendar": M,
+    "Download the bank statement and save it in taxes/2025": M,
+    "Every photo of the trip should go to Lea, but scaled down first": M,
+    "Refactor the parser so that it streams": C,
+    "Help me plan a week in Japan": C,
+    "Our shop needs an online presence; where do we begin?": C,
+}
+
+
+async def test_e3_about_a_third_of_ordinary_messages_is_sorted_without_the_fast_model(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """And rightly; for each of the others it is asked once."""
+    sorted_as(model, says("SIMPLE_QUERY"))
+    decided: dict[str, Intent | None] = {}
+    async with living(tmp_path, model, config()) as it:
+        for number, text in enumerate(ORDINARY):
+            before = sum(sorts(request.body) for request in model.requests)
+            run = await it.ask(text, f"web:{number}")
+            said = (await it.events(run.turn))[0]
+            asked_now = sum(sorts(request.body) for request in model.requests) - before
+            assert isinstance(said, UserSaid) and asked_now == (said.intent is None), text
+            if said.intent is not None:
+                decided[text] = said.intent
+    assert decided.items() <= ORDINARY.items()
+    assert len(ORDINARY) == 30 and 8 <= len(decided) <= 13
+
+
 @pytest.mark.parametrize(
     ("word", "chosen"),
     [

@@ -1,6 +1,7 @@
 """Agents at work for other agents, through the real house (A17, A13, trust.md)."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,25 @@ async def test_a17_a_sub_agent_that_takes_too_long_is_stopped_and_the_parent_tol
         run = await it.ask("parent, go")
         assert run.reply == "too slow, I did it myself"
         assert '"stop_reason": "deadline"' in str(run.calls[0].result) and run.calls[0].is_error
+
+
+async def test_d4_a_sub_agent_that_sees_no_way_on_says_so_to_who_set_it_to_work(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """It does not go on; its parent decides what is done."""
+    unsure = calls(("list_dir", {}), text="I'm not sure how to proceed.")
+    script = {
+        "parent": [spawn("child task"), says("I look at it myself, then.")],
+        "child": [unsure, says("This is how far I came."), says("I went on all the same.")],
+    }
+    model.otherwise(play(script))
+    async with living(tmp_path, model) as it:
+        run = await it.ask("parent, go")
+        child = await it.house.client.get_run((await child_of(it, run.turn)).child)
+    assert child and (child.stop_reason, child.iterations) == ("low_confidence", 1)
+    [told] = [json.loads(result)["error"] for result in results(model.requests[-1].body)]
+    assert '"stop_reason": "low_confidence"' in told and "This is how far I came." in told
+    assert (run.stop_reason, run.reply) == ("done", "I look at it myself, then.")
 
 
 async def test_a17_its_answer_is_cut_to_measure(tmp_path: Path, model: FakeOpenAI) -> None:

@@ -11,6 +11,7 @@ from daemon.app.daemon import Overrides
 from daemon.core.events import Coached, IterationRefunded, ModelAsked
 from daemon.core.trust import Effect
 from daemon.tools.signature import bind, tool
+from tests.behaviour.test_routing import sorts
 from tests.fakes.house import living
 from tests.fakes.openai import Asked, FakeOpenAI, Json, Step, by, calls, says
 from tests.fakes.wordy_model import Turnstile
@@ -65,6 +66,26 @@ async def test_e3_the_advice_to_plan_is_clear_at_first_fades_and_ends(
     assert advice(model) == [PLAN, "", "", REMIND, "", "", LAST, "", "", ""]
     assert kinds == ["todo"] * 3
     assert len(PLAN) > len(REMIND) > len(LAST)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Build a web app that tracks my plants, with a database and tests",
+        "The report, please: the usual one.",
+    ],
+    ids=["by the rules", "as the fast model says"],
+)
+async def test_e3_complex_work_gets_the_advice_too_and_the_same_way(
+    tmp_path: Path, model: FakeOpenAI, text: str
+) -> None:
+    steps = [*(sees(n) for n in range(7)), says("It is as you see.")]
+    model.otherwise(by(lambda body: says("COMPLEX") if sorts(body) else steps.pop(0)))
+    models = {"provider": {"models": {"primary": "middle", "fast": "small"}}}
+    async with living(tmp_path, model, models, PARTS) as it:
+        await it.ask(text)
+    model.requests = [asked for asked in model.requests if not sorts(asked.body)]
+    assert advice(model) == [PLAN, "", "", REMIND, "", "", LAST, ""]
 
 
 async def test_e3_who_has_a_plan_gets_no_more_advice(tmp_path: Path, model: FakeOpenAI) -> None:

@@ -164,6 +164,23 @@ def test_agents_in_order_are_named_and_warnings_go_to_stderr(home: Path):
     assert "'(' is no regular expression" in done.stderr
 
 
+@pytest.mark.parametrize("strategy", ["sequential", "parallel", "debate", "iterative"])
+def test_b11_an_agent_that_loops_and_is_a_composite_is_refused(home: Path, strategy: str):
+    """Each of the two alone is right."""
+    loops = "[iteration]\nmax_cycles = 3\n"
+    joins = f'[composite]\nstrategy = "{strategy}"\nagents = [{{ agent = "scout" }}, {{ agent = "scout" }}]\n'
+    (home / "agents").mkdir(parents=True)
+    (home / "config.toml").write_text(OPENAI)
+    (home / "agents" / "scout.toml").write_text('[identity]\nname = "scout"\n')
+    place = home / "agents" / "crew.toml"
+    for tables, code in ((loops, 0), (joins, 0), (loops + joins, 2), (joins + loops, 2)):
+        place.write_text(f'[identity]\nname = "crew"\n{tables}')
+        done = aidaemon("config", "check", home=home)
+        assert done.returncode == code, done.stderr
+        told = f"{place}: iteration: iteration and [composite] exclude each other"
+        assert (told in done.stderr) == (code == 2), done.stderr
+
+
 def test_a_last_good_config_does_not_make_a_broken_one_right(home: Path):
     """A8: `config check` always exits 2 on a fault."""
     home.mkdir()

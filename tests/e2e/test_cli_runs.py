@@ -148,6 +148,28 @@ async def test_show_draws_the_run_with_its_tools_and_lets_no_text_command_the_te
     assert "[bold]late" in shown and "\x1b" not in shown
 
 
+async def test_b9_show_tells_where_a_run_was_compressed(tmp_path: Path):
+    """Beside the daemon and after it; not of a run that was not."""
+    home = tmp_path / "home"
+    window = "[agent]\ncontext_window = 4000\n"
+    async with FakeOpenAI() as model, running_daemon(home, scripted(model.base_url, window)) as daemon:
+        model.otherwise(says("word " * 600))
+        turns: list[str] = []
+        found: list[dict[str, object]] = []
+        while not found:
+            turns.append(str((await daemon.ask("and the next one?", "long"))["turn"]))
+            lines = await daemon.listed(f"/v1/runs/{turns[-1]}/transcript")
+            found = [line for line in lines if line["kind"] == "HistoryCompressed"]
+        live = await asyncio.to_thread(aidaemon, "show", turns[-1], home=home)
+        assert await daemon.terminate() == 0
+    alone = aidaemon("show", turns[-1], home=home)
+    before, after = (f"{found[0][key]:,}" for key in ("tokens_before", "tokens_after"))
+    for shown in (live.stdout, alone.stdout):
+        [line] = [line for line in shown.splitlines() if "compressed" in line]
+        assert "compressed (rolling-window)" in line and before in line and after in line, shown
+    assert "compressed" not in aidaemon("show", turns[0], home=home).stdout
+
+
 async def test_show_jsonl_is_the_transcript(past: Past):
     alone = aidaemon("show", past.turn, "--jsonl", home=past.home)
     assert past.live["show", past.turn, "--jsonl"].stdout == alone.stdout

@@ -142,6 +142,26 @@ async def test_C9_an_editor_and_an_admin_start_and_stop_loops(daemon: Daemon, ro
 
 
 @pytest.mark.parametrize("role", [Role.EDITOR, Role.ADMIN])
+async def test_C9_an_editor_and_an_admin_say_yes_to_a_loops_review(
+    daemon: Daemon, role: Role
+) -> None:
+    """A viewer is refused, and it waits on."""
+    where = "/api/agents/default/loop"
+    asked, begun = await says_as(
+        daemon, role, f"{where}/start", message="again", criterion="manual", value=""
+    )
+    assert asked == 202, begun
+    status: Json = begun
+    while not status.get("review"):
+        async with daemon.http.get(f"{where}/status", headers=shows(role)) as response:
+            status = await response.json()
+    yes = {"loopId": begun["loopId"], "approved": True}
+    assert await kind_as(daemon, Role.VIEWER, f"{where}/approve", **yes) == REFUSED
+    done, loop = await says_as(daemon, role, f"{where}/approve", **yes)
+    assert (done, loop["status"], loop["error"]) == (200, "completed", None)
+
+
+@pytest.mark.parametrize("role", [Role.EDITOR, Role.ADMIN])
 async def test_C9_nobody_but_the_owner_brings_a_command_along_that_runs_unasked(
     daemon: Daemon, home: Path, role: Role
 ) -> None:
