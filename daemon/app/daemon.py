@@ -136,10 +136,10 @@ class Daemon(ToolOwner):
         self.schedules.add_note = goals.describe_costs
         finders = OwnersMemory(memory, self.conversations, self.owner_sessions.is_own)
         executor = await self.build_tools(finders, self._make_tools())
-        criteria, client = CriteriaChecker(self.sandbox, self.effects), WebClient(config.tools.http)
-        self.schedules.conditions = ConditionChecker(
-            criteria, client, self.files, list_mailboxes(config)
-        )
+        seconds, client = self.overrides.command_s, WebClient(config.tools.http)
+        self.criteria = CriteriaChecker(self.sandbox, self.effects, seconds)
+        boxes = list_mailboxes(config)
+        self.schedules.conditions = ConditionChecker(self.criteria, client, self.files, boxes)
         agents.set_tools(self.list_tool_names)
         sessions = self.sessions = SessionManager(
             store,
@@ -275,7 +275,6 @@ class Daemon(ToolOwner):
         beside = OutsideCaller(self.store, caller)
         self.rule_commands = RuleCommands(self.store, self.rules, beside)
         self.consolidator = self._make_consolidator(beside)
-        checks = CriteriaChecker(self.sandbox, self.effects)
         self.recall = MemoryRecall(
             self.memory,
             self.conversations,
@@ -293,7 +292,7 @@ class Daemon(ToolOwner):
             tools=executor,
             budgets=self.budgets,
             answer_checker=AnswerChecker(
-                checks, caller, self.recall.keep, may_find, executor.registry
+                self.criteria, caller, self.recall.keep, may_find, executor.registry
             ),
             subagents=self.subagents,
             stop_stats=stops,

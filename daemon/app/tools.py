@@ -26,6 +26,7 @@ from daemon.store.sqlite import SqliteStore
 from daemon.tools.base import Tool
 from daemon.tools.builtin import build_tools
 from daemon.tools.config import RESERVED_FOLDERS
+from daemon.tools.criteria_checks import COMMAND_S
 from daemon.tools.documents.pictures import PictureKeeper
 from daemon.tools.documents.reader import DocumentReader
 from daemon.tools.executor import ToolExecutor
@@ -85,6 +86,7 @@ class Overrides:
     new_id: NewId = new_id
     make_clock: Callable[[], Clock] = system_clock
     judge: Judge = judge
+    command_s: float = COMMAND_S
 
 
 class ToolOwner:
