@@ -155,7 +155,7 @@ class Daemon(ToolOwner):
             store,
             sessions,
             agents,
-            criteria,
+            self.criteria,
             clock,
             self.new_id,
             self.event_bus,
