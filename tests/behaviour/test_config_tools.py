@@ -3,9 +3,11 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from daemon.app.daemon import Overrides
-from daemon.core.events import ToolFinished
-from daemon.core.trust import Effect, Label
+from daemon.core.events import ApprovalAsked, ToolFinished
+from daemon.core.trust import Effect, Label, Person, Role
 from daemon.sessions.inbox import InboxMessage
 from daemon.tools.base import ToolOutput
 from daemon.tools.signature import bind, tool
@@ -100,6 +102,27 @@ async def test_A20_a_conversation_that_read_a_stranger_changes_no_guarded_key_wh
         await it.command("/approve")
         await it.settled(turn)
         assert 'effort = "low"' in it.paths.config.read_text()
+
+
+@pytest.mark.parametrize("role", [Role.ADMIN, Role.EDITOR])
+async def test_A20_a_guarded_key_is_changed_by_the_owner_and_by_nobody_else(
+    tmp_path: Path, model: FakeOpenAI, role: Role
+) -> None:
+    """Nobody is asked about what another person wants."""
+    async with living(tmp_path, model) as it:
+        before = it.paths.config.read_text()
+        model.script(sets("http.port", 0), says("It is as you see."))
+        other = Person("ed", role)
+        sent = await it.house.client.send("web:ed", "change it", stream=False, by=other)
+        run = await it.settled(sent.turn)
+        assert [call.is_error for call in run.calls] == [True]
+        assert "only the owner can use it" in (await result(it, run.turn)).text
+        assert not any(isinstance(one, ApprovalAsked) for one in await it.events(run.turn))
+        assert it.paths.config.read_text() == before
+        turn = await asked(it, sets("http.port", 0), says("It is as you see."))
+        await it.command("/approve")
+        assert (await it.settled(turn)).stop_reason == "done"
+        assert "[http]\nport = 0\n" in it.paths.config.read_text()
 
 
 async def test_A20_a_secret_is_neither_shown_nor_taken(tmp_path: Path, model: FakeOpenAI) -> None:

@@ -13,6 +13,7 @@ from daemon.core.trust import Answer, Role
 from daemon.sessions.inbox import InboxMessage
 from tests.fakes.house import SESSION, Living, living
 from tests.fakes.mcp import Script, until
+from tests.fakes.mcp_http import serving
 from tests.fakes.openai import FakeOpenAI, calls, says
 
 BIRDS = {"name": "look_up_bird", "description": "Look up a bird in the book of birds"}
@@ -62,6 +63,24 @@ async def test_A22_a_servers_tool_is_found_and_called_and_taints_the_turn(
     assert script.executed() == [("look_up_bird", {})]
     offered = [tool["function"]["name"] for tool in model.requests[0]["tools"]]
     assert not any(name.startswith("desk__") for name in offered), "many tools are found, not shown"
+
+
+async def test_A22_a_server_that_listens_somewhere_is_found_and_called_by_its_address(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.script(
+        calls(("find_tools", {"query": "look something up"})),
+        calls(("far__look", {"at": "the roof"})),
+        says("It is a bird."),
+    )
+    async with serving() as server:
+        table = {"url": server.url, "effects": {"look": "read"}}
+        async with living(tmp_path / "home", model, {"mcp": {"far": table}}) as alive:
+            await alive.house.wait_for_servers(20)
+            ended = await alive.ask("Which bird is on the roof?")
+    assert (ended.reply, ended.label) == ("It is a bird.", "untrusted")
+    assert (ended.calls[-1].tool, ended.calls[-1].result) == ("far__look", "a bird at the roof")
+    assert server.executed == ["the roof"]
 
 
 @pytest.mark.parametrize(("people", "used"), [("owner", 0), ("all", 1)])

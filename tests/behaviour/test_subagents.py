@@ -133,6 +133,32 @@ async def test_a17_iterations_and_time_of_a_sub_agent_are_its_own_and_limited(
         assert (await child_of(it, run.turn)).limits.max_seconds == 50
 
 
+async def test_a17_a_sub_agent_has_ten_iterations_and_300_seconds_unless_the_config_says_else(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """Whatever its parent may do."""
+
+    @tool(effect=Effect.READ)
+    async def count(number: int) -> str:
+        """Count."""
+        return f"counted {number}"
+
+    parts, own = Overrides(tools=bind([count], {})), {"max_iterations": 25, "max_seconds": 5000}
+
+    def choose(body: Json) -> Step:
+        if first(body).startswith("parent"):
+            return says("It is as you see.") if results(body) else spawn("child for ever")
+        return calls(("count", {"number": len(body["messages"])}))
+
+    model.otherwise(by(choose))
+    async with living(tmp_path, model, {"agent": own}, parts) as it:
+        run = await it.ask("parent, go")
+        spawned = await child_of(it, run.turn)
+        child = await it.house.client.get_run(spawned.child)
+    assert (spawned.limits.max_iterations, spawned.limits.max_seconds) == (10, 300)
+    assert child and (child.stop_reason, child.iterations) == ("max_iterations", 10)
+
+
 async def test_a17_a_sub_agent_that_takes_too_long_is_stopped_and_the_parent_told(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:

@@ -62,6 +62,26 @@ async def test_a15_the_owner_presses_and_it_is_done_once(
         assert "settled" in await channel.press(buttons["Always"])
 
 
+async def test_a15_what_was_pressed_always_then_runs_unasked_after_a_restart_too(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    """The same call; another is asked about."""
+    struck: list[str] = []
+    async with asked(tmp_path, model, channel, struck):
+        assert "Approved" in await channel.press((await channel.buttons())["Always"])
+        await channel.until(lambda: channel.texts()[-1] == "so it is")
+    async with at_home(tmp_path, model, channel, parts=hammer(struck)):
+        model.script(smash(), says("broken again"), smash("pans"))
+        await channel.say("/clear")
+        await channel.say("break it once more")
+        await channel.until(lambda: channel.texts()[-1] == "broken again")
+        assert struck == ["pots", "pots"]
+        assert sum("smash" in text for text in channel.texts()) == 1
+        await channel.say("break those")
+        await channel.until(lambda: "pans" in channel.texts()[-1])
+    assert struck == ["pots", "pots"]
+
+
 async def test_a15_nobody_else_answers_and_nothing_forged_does(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:

@@ -12,6 +12,7 @@ from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, fails, says
 
+VALUE = "sk-hunter2-9fQ2zz81"
 Done = subprocess.CompletedProcess[str]
 
 
@@ -56,6 +57,19 @@ async def test_a8_after_a_successful_call_the_running_text_is_kept_unexpanded(
 ):
     text = await worked_once(home, model)
     assert kept(home) == text and "${SERVER}" in text
+
+
+async def test_a8_the_name_of_a_secret_is_kept_and_not_its_value(home: Path, model: FakeOpenAI):
+    (home / "secrets.toml").touch(mode=0o600)
+    (home / "secrets.toml").write_text(f'model = "{VALUE}"\n')
+    key = f'base_url = "{model.base_url}"\napi_key = "secret:model"'
+    text = scripted(model.base_url).replace(f'base_url = "{model.base_url}"', key)
+    done = await chat(home, text)
+    assert done.returncode == 0, done.stderr
+    assert model.requests[0].headers["Authorization"] == f"Bearer {VALUE}"
+    assert kept(home) == text and 'api_key = "secret:model"' in text
+    holding = [one.name for one in home.rglob("*") if one.is_file() and VALUE in one.read_text("latin-1")]
+    assert holding == ["secrets.toml"]
 
 
 async def test_a8_a_file_that_does_not_load_is_answered_with_the_last_good_one_and_the_fault_is_named(

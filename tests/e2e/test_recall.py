@@ -57,6 +57,14 @@ async def test_what_the_conversation_shows_already_is_not_shown_twice(home: Home
     assert (await home.ask(ASKED)).count("Zahnlos") == 1
 
 
+async def test_a4_of_eight_sentences_that_fit_five_are_shown(home: Home) -> None:
+    for year in range(8):
+        await home.ask(f"In the year 201{year} {SAID}", f"year{year}")
+    await home.until_indexed(16)
+    assert (await home.ask(ASKED, "two")).count(SAID) == 5
+    assert (await command(home, "/memory search my dentist")).count(SAID) == 8
+
+
 async def test_what_was_said_before_a_clean_chat_is_found_again(home: Home) -> None:
     await home.ask(SAID)
     await home.until_indexed(2)
