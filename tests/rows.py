@@ -72,12 +72,12 @@ class Rows:
         if row not in self.table:
             yield f"{row}: no clauses yet"
             return
-        state = "done" if self.is_done(row) else "missing" if self.missing(row) else "in part later"
+        state = "done" if self.is_done(row) else "missing" if self.missing(row) else "in part later, or not of the daemon"
         yield f"{row}: {state}"
         for clause, shown in self.table[row].items():
             yield f"    {clause}"
             if isinstance(shown, str):
-                yield f"        later: {shown}"
+                yield f"        {shown}"
             yield from (f"        {test}" for test in (shown if isinstance(shown, list) else []))
             if not shown:
                 yield "        NO TEST"

@@ -46,7 +46,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/cli": 33_330,
     "daemon/client": 12_100,
     "daemon/commands": 16_330,
-    "daemon/core": 14_780,
+    "daemon/core": 14_800,
     "daemon/gateway": 7_020,
     "daemon/http": 8_190,
     "daemon/loops": 5_080,

@@ -216,6 +216,19 @@ async def test_a5_what_was_important_is_seen_in_every_iteration_however_long_ago
     assert begins_with(requests[-1], requests[-2])
 
 
+async def test_a4_the_last_ten_messages_of_a_conversation_are_seen_word_for_word(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.otherwise(by(lambda body: says(f"answer to {body['messages'][-1]['content']}")))
+    async with living(tmp_path, model) as it:
+        for number in range(12):
+            await it.ask(f"question {number:02} of many")
+    *before, _ = [str(message["content"]) for message in talk(model)[-1]]
+    for number in range(11):
+        asked = f"question {number:02} of many"
+        assert before[-22:][2 * number :][:2] == [asked, f"answer to {asked}"]
+
+
 async def test_a5_what_is_kept_is_bounded_and_the_latest_is_kept(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:

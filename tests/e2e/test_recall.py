@@ -303,6 +303,17 @@ async def test_what_is_pinned_is_shown_to_each_turn_of_the_owners_but_a_greeting
     assert "British" not in await home.ask(unrelated, "seven")
 
 
+async def test_a4_of_seven_pinned_facts_five_are_shown(home: Home) -> None:
+    things = ("tea", "rain", "cats", "jazz", "chess", "ferns", "maps")
+    for thing in things:
+        home.model.script(calls(("remember", {"fact": f"I am fond of {thing}"})), says("ok"))
+        await home.ask(f"Remember that I am fond of {thing}.", thing)
+    for fact in await home.daemon.listed("/v1/memories"):
+        await command(home, f"/memory pin {str(fact['id'])[:8]}")
+    shown = await home.ask("How many legs has a spider?", "last")
+    assert sum(f"fond of {thing}" in shown for thing in things) == 5
+
+
 async def test_what_was_said_elsewhere_makes_a_web_conversation_the_owners_alone(
     home: Home,
 ) -> None:

@@ -31,6 +31,7 @@ from daemon.tools.registry import ToolRegistry
 ALLOW, ASK, DENY = Decision
 GIT_FOLDER = ".git"  # only git writes there
 OWN_ROLES = {Role.OWNER, Role.GUEST}  # the sender of a mail or an event is no person here
+OTHER_TOOL = "it is another tool now than when this turn first called it; the next turn may"
 OWNER_ONLY = "only the owner can use it, in a chat of theirs"
 
 
@@ -133,6 +134,8 @@ class PolicyGate:
         if call.tool.narrow:
             call = replace(call, tool=call.tool.narrow(call.arguments, turn))
         tool, effect = call.tool, call.effect
+        if turn.tools.setdefault(tool.name, tool.spec) != tool.spec:
+            return GateVerdict(DENY, OTHER_TOOL)
         from_outside = setting.session_label is Label.UNTRUSTED or not turn.is_owners
         if (tool.meta.owner_only and from_outside) or (
             tool.meta.no_others and turn.roles - OWN_ROLES
