@@ -31,7 +31,14 @@ from daemon.core.messages import (
 from daemon.core.turn import Turn
 from daemon.core.turn_spec import Intent
 from daemon.providers.base import TextCallback
-from daemon.providers.chain import ModelRoute, PriceList, ProviderChain, RetryCallback
+from daemon.providers.chain import (
+    ACCOUNT_ERRORS,
+    NEXT_ROUTE,
+    ModelRoute,
+    PriceList,
+    ProviderChain,
+    RetryCallback,
+)
 from daemon.settings.redaction import RedactedStream, Redactor
 
 log = logging.getLogger(__name__)
@@ -63,7 +70,8 @@ class ModelChoice:
 @dataclass(slots=True)
 class ModelRouting:
     """The models of the running config. The callbacks tell the owner of the config how it went,
-    once each.
+    once each. `failures`: calls since one last was answered, the first of them at `failing_since`
+    (monotonic).
     """
 
     choice: ModelChoice
@@ -72,6 +80,9 @@ class ModelRouting:
     confirm_config: Callable[[], Awaitable[None]]
     load_last_good: Callable[[ErrorClass], Awaitable[tuple[ModelChoice, str] | None]]
     proven: bool = False
+    failures: int = 0
+    failing_since: float = 0.0
+    failing_why: str = ""
 
     def list_routes(self, chosen: str, work: Work | Intent | None = None) -> Sequence[ModelRoute]:
         """The chosen model first, else the one for this work (A2); then the primary, then the
@@ -109,6 +120,17 @@ class ModelRouting:
             return ""
         self.proven, (self.choice, notice) = True, found
         return notice
+
+    def add_failure(self, error: ProviderError, now: float) -> None:
+        """A call failed, with all fallbacks. What is wrong with the request says nothing of the
+        model.
+        """
+        if error.kind not in (*NEXT_ROUTE, *ACCOUNT_ERRORS):
+            return
+        if self.failures == 0:
+            self.failing_since = now
+        self.failures += 1
+        self.failing_why = str(error)
 
 
 @dataclass(slots=True)
@@ -225,6 +247,7 @@ class ModelCaller:
         except ProviderError as error:
             notice = await self.routing.on_failure(error.kind)
             if not notice:
+                self.routing.add_failure(error, self.clock.monotonic())
                 raise
             routes, was = self.routing.list_routes(chosen, turn.intent), turn.open_request
             first, (name, model) = routes[0], (was.provider, was.model) if was else ("", "")
@@ -317,7 +340,7 @@ class ModelCaller:
             raise
         finally:
             self.budgets.settle(context.account, held, held if actual is None else actual)
-        # a fallback that answered proves nothing about the config
+        self.routing.failures = 0  # but a fallback proves nothing about the config
         if (reply.provider, reply.model) == (asked.provider, asked.model):
             self.routing.proven = True
             await self.routing.confirm_config()

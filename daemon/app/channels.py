@@ -21,12 +21,15 @@ from daemon.outbox.channel_supervisor import (
     ChannelState,
     ChannelSupervisor,
 )
+from daemon.outbox.health_alarm import HealthAlarm, Outage
 from daemon.outbox.held import HeldMessages
 from daemon.outbox.journal_alarm import JournalAlarm
 from daemon.outbox.live_messages import ApprovalMessages, LiveDrafts
 from daemon.outbox.message import delete_stale_copies
 from daemon.outbox.sender import GIVE_UP_S, OutboxSender
 from daemon.tools.workspace.inbox_folder import InboxFolder
+
+MIN_FAILURES = 2  # calls of a model: one may be nothing
 
 
 @value
@@ -92,6 +95,7 @@ async def run_channels(
             group.create_task(held.run(), name="held messages"),
             group.create_task(supervisor.run(), name="channels"),
             group.create_task(JournalAlarm(store, states).run(), name="journal alarm"),
+            group.create_task(_make_alarm(daemon, times).run(), name="health alarm"),
         ]
         try:
             yield
@@ -104,6 +108,17 @@ async def run_channels(
             await asyncio.gather(
                 drafts.aclose(), approvals.aclose(), *(one.aclose() for one in hosts.values())
             )
+
+
+def _make_alarm(daemon: Daemon, times: ChannelTimeouts) -> HealthAlarm:
+    def find_outages() -> dict[str, Outage]:
+        servers = daemon.servers.list_outages()
+        found = {f"The MCP server {name}": Outage(why) for name, why in servers.items()}
+        if daemon.routes.failures >= MIN_FAILURES:
+            found["The model"] = Outage(daemon.routes.failing_why, daemon.routes.failing_since)
+        return found
+
+    return HealthAlarm(find_outages, daemon.notifier, daemon.clock, times.tell_after_s)
 
 
 async def _make_state(

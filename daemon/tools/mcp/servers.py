@@ -163,6 +163,12 @@ class ServerManager:
         """Why a server's tools cannot be used now, by its name."""
         return {name: server.problem for name, server in self._servers.items() if server.problem}
 
+    def list_outages(self) -> dict[str, str]:
+        """The problems that nobody has been told of: a server that waits for its owner's approval
+        has said so.
+        """
+        return {name: why for name, why in self.problems().items() if not self._servers[name].waits}
+
     def list_tool_names(self) -> list[str]:
         """Of all servers, also of those that have not listed theirs yet: then as pinned."""
         listed = {name: one.pins for name, one in self._servers.items() if one.pins}
@@ -207,6 +213,7 @@ class McpServer:
     config: McpConfig
     manager: ServerManager
     problem: str = "not started yet"
+    waits: bool = False
     advice: str = ""
     said: LastWords = field(default_factory=LastWords)
     tried: asyncio.Event = field(default_factory=asyncio.Event)
@@ -285,7 +292,9 @@ class McpServer:
             self.problem = f"its program has changed, so it is not started: /mcp {self.name}"
             await self._notify(changed, "its program. It is not started")
             self.tried.set()
+            self.waits = True
             await self._changed.wait()
+            self.waits = False
         return None
 
     def _open_network(self) -> AbstractAsyncContextManager[NetworkProxy | None]:
