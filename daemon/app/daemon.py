@@ -331,7 +331,7 @@ class Daemon(ToolOwner):
             AdminCommands(people, self.runtime.reload, PinStore(store), self.servers, inbox),
             self.rule_commands,
             UndoCommand(store, self.files),
-            ScheduleCommands(self.schedules),
+            ScheduleCommands(self.schedules, sessions),
             GoalCommands(self.goals, services),
             PlanCommand(inbox),
             MemoryCommands(

@@ -71,6 +71,11 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("tasks", "what is not finished", right=Right.READ),
         Command("cost", "tokens and money by model", right=Resource.COST),
         Command("whoami", "who you are here", right=Right.READ),
+        Command(
+            "timezone",
+            "your own time zone",
+            "/timezone Europe/Lisbon, or a city, sets it; /timezone owner is the owner's.",
+        ),
     ),
     "Work": (
         Command("stop", "stop everything here, or one task"),

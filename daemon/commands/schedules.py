@@ -9,6 +9,7 @@ from daemon.core.clock import show_time
 from daemon.core.errors import UsageError
 from daemon.core.trust import OWNER_NAME, Label, Right, has_right
 from daemon.services.approvals import make_visible
+from daemon.sessions.manager import SessionManager
 from daemon.store.tables.schedules import OccurrenceRow, ScheduleRow
 from daemon.triggers.changes import change_schedule
 from daemon.triggers.orders import ScheduleOrder
@@ -42,6 +43,7 @@ class ScheduleCommands:
     """For people who may set the assistant to work, in a chat that can be trusted."""
 
     schedules: ScheduleEngine
+    sessions: SessionManager
 
     async def schedule(self, call: CommandCall) -> str:
         """/schedule [WHEN: TASK|show|run|pause|resume|cancel NAME|change NAME WHEN: TASK]"""
@@ -76,6 +78,7 @@ class ScheduleCommands:
                 rule=when,
                 prompt=task,
                 session=call.session.root or call.session.id,
+                zone=self.sessions.zones.get(call.sender, ""),
                 sender=call.sender,
                 role=call.role.value,
                 remind=remind,

@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from textwrap import indent
+from zoneinfo import ZoneInfo
 
 from channels.markup.sanitize import shorten_line
 from daemon.agent.budgets import UsageToday, list_uses
@@ -22,12 +23,14 @@ from daemon.core.errors import CONFIG_FAULT, ConfigError, StoreUnavailable, Usag
 from daemon.core.messages import FAILURES_SHOWN, describe_failures
 from daemon.core.provenance import find_taint
 from daemon.core.rows import LoopOrder, LoopRow, LoopStage, OutboxRow, SessionRow, TurnRow, UsageRow
-from daemon.core.trust import Label, Role, Sources, join_sources
+from daemon.core.trust import OWNER_NAME, Label, Role, Sources, join_sources
 from daemon.core.turn import render_plan
 from daemon.loops.config import LoopNotEnabled, LoopNotStarted
 from daemon.services.sessions import SessionService
 from daemon.store.journal import Tx
 from daemon.store.tables.sessions import SHOWN_TURNS, is_cleared
+from daemon.tools.base import ToolError
+from daemon.tools.basic import find_zone
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +38,8 @@ LOOP_USAGE = (
     "Use /loop start MESSAGE, /loop stop, /loop pause, /loop resume, or /loop for its state."
 )
 WEEK, MAX_TASK, MAX_LISTED = timedelta(days=7), 80, 5
+OWNERS_ZONE = "On the machine, aidaemon config set general.timezone Europe/Lisbon sets your zone."
+ZONE_USAGE = "/timezone Europe/Lisbon, or a city, sets it; /timezone owner is the owner's."
 FAILING = "{}; nothing new is accepted"
 EFFORTS = ("low", "medium", "high", "max")
 
@@ -273,6 +278,22 @@ class SessionCommands:
 
         lines = await self.service.store.read(look)
         return "\n".join(filter(None, lines)) or "Nothing is running here."
+
+    async def timezone(self, call: CommandCall) -> str:
+        """/timezone [ZONE|owner]: of who gives it; the owner's is in the config (G5)."""
+        sessions, wanted = self.service.sessions, call.argument.strip()
+        if call.role is Role.OWNER:
+            return f"The time here is {show_time(self.clock.now(), '%H:%M')}. {OWNERS_ZONE}"
+        try:
+            zone = "" if wanted == OWNER_NAME else str(find_zone(wanted)) if wanted else None
+        except ToolError as error:
+            raise UsageError(f"{error}. Nothing was changed.") from error
+        if zone is not None:
+            await sessions.set_zone(call.sender, zone)
+        known = sessions.zones.get(call.sender, "")
+        now = self.clock.now().astimezone(ZoneInfo(known) if known else None)
+        whose = known or "the owner's"
+        return f"Your time zone is {whose}: it is {now:%H:%M} there now. {ZONE_USAGE}"
 
     async def whoami(self, call: CommandCall) -> str:
         """Who gives the command, with which role."""

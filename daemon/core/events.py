@@ -262,6 +262,7 @@ class UserSaid:
     named: bool = False
     pictures: tuple[Picture, ...] = ()
     heard: str = ""
+    zone: str = ""
 
     @property
     def full_text(self) -> str:
@@ -271,9 +272,7 @@ class UserSaid:
 
     @property
     def own_label(self) -> Label:
-        """The label of the message as it is shown: what was said, and what memory had to say about
-        it.
-        """
+        """The label of the message as it is shown, with what memory had to say about it."""
         said = Label.UNTRUSTED if self.quoted or self.named else self.label
         return join_all((said, *(hit.label for hit in self.memories)))
 

@@ -273,6 +273,12 @@ class Turn:
     _staged: list[RecordedEvent] = field(default_factory=list)
 
     @property
+    def zone(self) -> str:
+        """The time zone of who began it; "" for the owner's (G5)."""
+        begun = self.events[0].event if self.events else None
+        return begun.zone if isinstance(begun, UserSaid) else ""
+
+    @property
     def is_owners(self) -> bool:
         """Nobody but the owner has said what to do in it; of a sub-agent, in what it works for."""
         return self.roles <= {OWNER_NAME}

@@ -232,6 +232,7 @@ def _blank(tx: Tx, turns: Sequence[str], names: Collection[str], recalled: Colle
     for sender, _ in tx.list_senders() if names else ():
         if _fold(_get_id(sender)) in forgotten:
             tx.remove_display_name(sender)
+            tx.remove_zone(sender)
     for command in COMMANDS:
         tx.blank_commands(command)
     return found

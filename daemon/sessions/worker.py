@@ -285,18 +285,13 @@ class SessionWorker:
         said, error = await manager.preparer.first_event(
             self.session, row, history, files, child, spec, settled
         )
+        if zone := manager.zones.get(row.sender):
+            said = replace(said, zone=zone)
         now = manager.clock.now()
         self.opening = TurnRow(
-            row.turn,
-            self.session.id,
-            parent,
-            row.id,
-            "running",
-            find_label(said),
-            now,
-            agent=said.terms.agent,
-            private=find_private(said),
-        )
+            row.turn, self.session.id, parent, row.id, "running", find_label(said), now,
+            agent=said.terms.agent, private=find_private(said),
+        )  # fmt: skip
         turn = Turn(id=row.turn, session=self.session.id, sink=self, parent=parent)
         turn.record(said, now)
         if history.plan and takes_up_plan(self.session, said, history):

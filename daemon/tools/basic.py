@@ -27,7 +27,8 @@ MAX_QUESTION_CHARS, MAX_OPTIONS, MAX_OPTION_CHARS = 500, 4, 60
 @tool(effect=Effect.READ, parallel=True, volatile=True, public=True)
 async def current_time(context: ToolContext, zone: str = "") -> str:
     """The time now. zone: Europe/Lisbon."""
-    now, found = context.clock.now(), find_zone(zone) if zone.strip() else None
+    zone = zone.strip() or context.turn.zone
+    now, found = context.clock.now(), find_zone(zone) if zone else None
     local = now.astimezone(found)
     where = f" in {found}" if found else f"; UTC {now.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
     name = local.tzname() or "local"

@@ -210,12 +210,10 @@ class ToolExecutor:
             return make_rejection(state, CONTENT_CHANGED)
         if crowd := await self._explain_crowd(turn, setting):
             return make_rejection(state, crowd)
-        lines = [call.tool.preview(call.arguments)] if call.tool.preview else []
-        lines += await self._describe_content(turn, call, setting, former)
-        lines += explain_question(turn, judged.reason)
+        content = await self._describe_content(turn, call, setting, former)
         return replace(
             self.make_question(call, setting),
-            preview="\n".join(filter(None, lines)),
+            preview=explain_question(turn, call, content, judged.reason),
             paths=grantable_paths(call.tool.meta, call.arguments),
             binds=key,
             owners=judged.owners,

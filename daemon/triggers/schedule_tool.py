@@ -6,6 +6,7 @@ for the terminal.
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from daemon.core import value
@@ -14,6 +15,7 @@ from daemon.core.errors import UsageError
 from daemon.core.events import UserSaid
 from daemon.core.provenance import is_owners_text
 from daemon.core.trust import Effect, Label, TextLabel, join_all, join_sources
+from daemon.core.turn import Turn
 from daemon.store.tables.schedules import ScheduleRow
 from daemon.tools.base import Arguments, Tool, ToolContext, ToolError, ToolOutput
 from daemon.tools.signature import bind, tool
@@ -98,7 +100,7 @@ async def schedule(
                 rule=when,
                 prompt=prompt.strip(),
                 session=await engine.find_root(session),
-                zone=zone,
+                zone=zone or begun.zone,
                 remind=remind,
                 label=label.integrity,
                 origin="model",
@@ -148,15 +150,16 @@ def _lasts(arguments: Arguments) -> bool:
     return arguments.get("action") in LASTING
 
 
-def schedule_tool(schedules: SessionSchedules, clock: Clock) -> Tool:
+def schedule_tool(schedules: SessionSchedules, clock: Clock, home: str = "") -> Tool:
     """With a check before anybody is asked, and the next runs in the question. What runs once is an
-    ordinary write; what comes again and again is asked about.
+    ordinary write; what comes again and again is asked about. `home`: the zone of who asks for it,
+    where it is not the owner's.
     """
     [made] = bind([schedule], {SessionSchedules: schedules})
     engine = schedules.engine
 
     def read(arguments: Arguments) -> Recurrence:
-        zone = str(arguments.get("zone") or engine.zone)
+        zone = str(arguments.get("zone") or home or engine.zone)
         return parse_rule(str(arguments.get("when") or ""), zone, clock.now())
 
     def check(arguments: Arguments) -> None:
@@ -196,4 +199,12 @@ def schedule_tool(schedules: SessionSchedules, clock: Clock) -> Tool:
         return Effect.WRITE if once else Effect.DESTRUCTIVE
 
     meta = replace(made.meta, classify=classify, lasts=_lasts)
-    return replace(made, meta=meta, check=check, preview=preview)
+    whole = replace(made, meta=meta, check=check, preview=preview)
+    return whole if home else replace(whole, narrow=partial(_narrow, schedules, clock, whole))
+
+
+def _narrow(
+    schedules: SessionSchedules, clock: Clock, whole: Tool, arguments: Arguments, turn: Turn
+) -> Tool:
+    """Its times are those of who began the turn."""
+    return schedule_tool(schedules, clock, turn.zone) if turn.zone else whole

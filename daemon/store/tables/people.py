@@ -39,8 +39,8 @@ LATEST_INPUTS = """SELECT channel, session, sender, received_at FROM inbox WHERE
 
 
 class PeopleTables(Table):
-    """The people, pairing_codes, wrong_codes, strangers, owner_chats, display_names, untold and
-    intake tables."""
+    """The people, pairing_codes, wrong_codes, strangers, owner_chats, display_names, zones, untold
+    and intake tables."""
 
     get_person = Get[[str], PersonRow](PEOPLE, "WHERE name = ?")
     """Somebody who was let in by a code."""
@@ -90,6 +90,13 @@ class PeopleTables(Table):
 
     remove_display_name = Run[[str]]("DELETE FROM display_names WHERE person = ?")
     put_display_name = Run[[str, str]](PUT_NAME)
+
+    def list_zones(self) -> dict[str, str]:
+        """The time zones of people, by person."""
+        return dict(self._do("SELECT person, zone FROM zones").fetchall())
+
+    put_zone = Run[[str, str]]("INSERT OR REPLACE INTO zones (person, zone) VALUES (?, ?)")
+    remove_zone = Run[[str]]("DELETE FROM zones WHERE person = ?")
 
     def has_untold(self, name: str) -> bool:
         """The owner of a home of before has yet to be told this."""

@@ -255,12 +255,16 @@ class PolicyGate:
         )
 
 
-def explain_question(turn: Turn, reason: str) -> list[str]:
-    """Why a call is asked about: in the model's own words, where no stranger's text may speak
-    through them, and by our rules, where they say more than what the call does (B8).
+def explain_question(turn: Turn, call: AdmittedCall, content: Sequence[str], reason: str) -> str:
+    """What a person is shown beside the arguments: what the tool has to say, what runs, why in the
+    model's own words, where no stranger's text may speak through them, and why by our rules, where
+    they say more than what the call does (B8).
     """
-    said = turn.reply.text.strip() if turn.reply and turn.label is Label.TRUSTED else ""
-    lines = [f"the assistant says: {truncate_middle(said, SHOWN_CHARS)}"] if said else []
+    narrow, tool = call.tool.narrow, call.tool
+    preview = (narrow(call.arguments, turn) if narrow else tool).preview
+    lines = [preview(call.arguments) if preview else "", *content]
+    if turn.reply and turn.label is Label.TRUSTED and (said := turn.reply.text.strip()):
+        lines.append(f"the assistant says: {truncate_middle(said, SHOWN_CHARS)}")
     if reason and reason not in REASONS.values():
         lines.append(f"asked because {reason}")
-    return lines
+    return "\n".join(filter(None, lines))
