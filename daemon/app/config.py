@@ -64,6 +64,20 @@ class DeliveryConfig(StrictModel):
     )
 
 
+class TelemetryConfig(StrictModel):
+    """[telemetry]: where spans of what was done go, if anywhere."""
+
+    endpoint: str = Field(
+        "",
+        pattern="^(https?://.+)?$",
+        description="a collector of OpenTelemetry spans (OTLP over HTTP), such as"
+        ' "http://127.0.0.1:4318/v1/traces"; empty: none',
+    )
+    headers: dict[str, str] = Field(
+        {}, description='headers of these requests, such as { authorization = "secret:otel" }'
+    )
+
+
 class AddonChannels(StrictModel):
     """[channels.NAME]: channels of add-ons, each with the add-on's own keys."""
 
@@ -101,6 +115,9 @@ class Config(StrictModel):
     )
     tools: ToolsConfig = Field(
         ToolsConfig(), description="what the assistant may do, and when it asks"
+    )
+    telemetry: TelemetryConfig = Field(
+        TelemetryConfig(), description="spans of what was done, for an OpenTelemetry collector"
     )
     contacts: dict[str, list[str]] = Field(
         {},

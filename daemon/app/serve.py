@@ -18,6 +18,7 @@ from daemon.http.config import HttpConfig
 from daemon.http.resources import EventEndpoint
 from daemon.ops.snapshots import keep_snapshots
 from daemon.services.metrics import Metrics
+from daemon.services.tracing import trace_turns
 from daemon.settings.paths import Paths, write_private_file
 from daemon.settings.secrets import SecretStore, disable_core_dumps, redact_logs
 from daemon.store.journal import Tx
@@ -90,6 +91,9 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
                 from daemon.app.channels import run_channels  # lazy: only with channels, 60 ms
 
                 await stack.enter_async_context(run_channels(daemon))
+            spans = daemon.config.telemetry
+            tracing = trace_turns(spans.endpoint, spans.headers, daemon.store, daemon.event_bus)
+            await stack.enter_async_context(tracing)
             await daemon.sessions.recover()
             await daemon.loops.recover()
             await daemon.schedules.start()

@@ -133,6 +133,9 @@ class TurnTables(Table):
         found = "SELECT ended_n, id FROM turns WHERE ended_n > ? ORDER BY ended_n LIMIT ?"
         return self._do(found, after, limit).fetchall()
 
+    count_ended = Value[[], int]("SELECT COALESCE(MAX(ended_n), 0) FROM turns")
+    """The number of the turn that ended last, 0 for none."""
+
     find_ended = Value[[int], str]("SELECT COALESCE(MAX(id), '') FROM turns WHERE ended_n = ?")
     """The turn with this number; "" for none."""
 
