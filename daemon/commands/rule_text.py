@@ -59,7 +59,8 @@ FILLERS = word_set(
 DATES = "|".join(f"{name}s?" for name in (*calendar.day_name, *calendar.month_name) if name)
 CONDITIONS = re.compile(
     rf"(?i)(?<!\S)(?:(?:on|in) )?({DATES})(?!\S)"
-    r"|(?<!\S)(unless|over|above|except|but|if|when|while|until|after|before|because|without"
+    r"|(?<!\S)(unless|over|above|except|but|if|when|whenever|while|during|until|till|since|after"
+    r"|before|because|without"
     r"|where|who|which|than|per|times|today|tomorrow|weekends?|weekly|daily|nights?"
     r"|[$€£]?\d+(?:[.,]\d+)?k?)(?!\S)"
 )

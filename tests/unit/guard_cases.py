@@ -110,6 +110,8 @@ REFUSED: tuple[tuple[str, str], ...] = (
     ("\u4e0d\u8981\u5220\u9664\u90ae\u4ef6", "in English"),
     ("never frobnicate mail", "the action 'frobnicate'"),
     ("never delete mail except spam", "'except'"),
+    ("never post during lunch", "The nearest: deny effect=egress"),
+    ("never send mail since yesterday", "'since'"),
     ("never delete mail if it is old", "'if'"),
     ("never delete mail without asking unless it is spam", "exception"),
     ("never send mail on weekends", "'weekends'"),
