@@ -44,8 +44,8 @@ NOTHING_WAITS = (
     " code: /approve CODE."
 )
 ASKED_AGAIN = (
-    'The same will be asked again: tools.approvals = "always" asks about every effect. The'
-    " permission is kept (/grants) and counts once that setting is another."
+    "The same will be asked again: [tools] approvals in the config says so. The permission is kept"
+    " (/grants) and counts once that setting is another."
 )
 ANSWERS = {"once": Answer.ONCE, "session": Answer.SESSION, "always": Answer.ALWAYS}
 UNIT_SECONDS = {"min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400}

@@ -28,7 +28,7 @@ from daemon.core.turn_spec import Intent, Limits, TurnSpec
 
 @value
 class CallJudged:
-    """What the gate said, and why; `binds`: see BoundContent; `owners`: only they may say yes."""
+    """What the gate said, and why (BoundContent, Tool.identity); `owners`: only they may allow."""
 
     call_id: str
     tool: str
@@ -37,6 +37,7 @@ class CallJudged:
     reason: str
     binds: str = ""
     owners: bool = False
+    identity: str = ""
 
 
 @value

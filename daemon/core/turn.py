@@ -41,7 +41,7 @@ from daemon.core.events import (
     Verified,
 )
 from daemon.core.labels import LABELLED, find_label, find_private
-from daemon.core.messages import Message, MessageRole, RequestAdapted, ToolCall, ToolSpec, Usage
+from daemon.core.messages import Message, MessageRole, RequestAdapted, ToolCall, Usage
 from daemon.core.trust import (
     APPROVALS,
     ASK_TOOL,
@@ -222,7 +222,7 @@ class Turn:
     turn from outside. `label` joins all that the model was shown, the words about its tools
     included; `private` what of the owner's own it was shown, in earlier turns, too. `roles`: of all
     who have spoken in it. `assumes`: nobody answered its last question, and it goes on (H1).
-    `tools`: those it has called, as they were then: a name means one tool to its end (D7).
+    `tools`: identities of servers' tools that it called: a name means one tool to its end (D7).
     """
 
     id: str
@@ -261,7 +261,7 @@ class Turn:
     kept_earlier: int | None = None
     summary: Message | None = None
     offered_tools: list[str] = field(default_factory=list)
-    tools: dict[str, ToolSpec] = field(default_factory=dict)
+    tools: dict[str, str] = field(default_factory=dict)
     settled_calls: Done = field(default_factory=list)
     replies: list[tuple[ModelReplied, Done]] = field(default_factory=list)
     progress: int = 0
@@ -367,6 +367,8 @@ class Turn:
                 self.awaiting_verdict = not calls
             case CallJudged():
                 self.call(event.call_id).judged = event
+                if event.identity:
+                    self.tools.setdefault(event.tool, event.identity)
             case ToolStarted():
                 self.call(event.call_id).starts += 1
             case ToolFinished():

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
+from hashlib import sha256
 from typing import Literal, Protocol
 
 from daemon.core import value
@@ -216,6 +217,13 @@ class Tool:
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def identity(self) -> str:
+        """Of a server's tool: a hash of what it says of itself, and of its effect; "" for ours."""
+        meta = self.meta
+        said = (self.spec, meta.effect, meta.source)
+        return sha256(repr(said).encode("utf-8", "replace")).hexdigest()[:16] if meta.source else ""
 
     def effect_of(self, arguments: Arguments) -> Effect:
         """What a call with these arguments does to the world."""

@@ -147,7 +147,9 @@ class ToolExecutor:
             event = self._reject_unknown(turn, state, setting)
         else:
             try:
-                arguments, classify = parse_arguments(state.call.arguments), tool.meta.classify
+                arguments = parse_arguments(state.call.arguments)
+                tool = tool.narrow(arguments, turn) if tool.narrow else tool
+                classify = tool.meta.classify
                 effect = classify(arguments) if classify else tool.meta.effect
                 call = AdmittedCall(state, tool, arguments, effect)
                 if tool.check:
@@ -183,7 +185,8 @@ class ToolExecutor:
         judged, former, key = state.judged, None, call.content.key
         if verdict := await self.gate.decide(turn, call, setting):
             decision, reason, owners = verdict
-            judged = CallJudged(state.call_id, name, call.effect, decision, reason, key, owners)
+            parts = decision, reason, key, owners, call.tool.meta.source and call.tool.identity
+            judged = CallJudged(state.call_id, name, call.effect, *parts)
             turn.record(judged, now)
         assert judged
         if judged.decision is Decision.DENY:

@@ -172,7 +172,7 @@ async def test_d7_a_tool_that_becomes_another_one_under_its_name_is_not_called_i
         ready.set()
         first, second = (await alive.settled(turn)).calls
         assert (first.is_error, second.is_error) == (False, True)
-        assert "another tool now" in str(second.result) and len(script.executed()) == 1
+        assert "not the tool any more" in str(second.result) and len(script.executed()) == 1
         assert not (await alive.ask("And now?")).calls[0].is_error
         assert len(script.executed()) == 2
 

@@ -9,6 +9,7 @@ import pytest
 from daemon.app.daemon import Overrides
 from daemon.core.events import Answer
 from daemon.core.trust import Effect, Label
+from daemon.sessions.inbox import InboxMessage
 from daemon.tools.base import ToolOutput
 from daemon.tools.signature import bind, tool
 from tests.fakes.house import SESSION, Living, living
@@ -117,6 +118,32 @@ async def test_b8_never_is_no_word_for_what_a_stranger_wants_and_none_against_a_
         model.script(SMASH, says(TOLD))
         [call] = (await it.ask("again")).calls
         assert call.is_error and "rule" in str(call.result)
+
+
+async def test_b8_never_is_no_word_where_somebody_else_has_spoken_in_the_chat(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """In an earlier turn, too: what they said is still before the model."""
+    async with asking(tmp_path, model, {"smash": "never"}) as it:
+        model.otherwise(says(TOLD))
+        channel, chat = SESSION.split(":")
+        taken = await it.house.client.inbox.accept(
+            InboxMessage(channel, chat, SESSION, "bo", "k", "smash what you can", role="editor")
+        )
+        await it.settled(taken.row.turn)
+        assert await find_asked(it, model, SMASH) == ["smash"]
+
+
+async def test_b8_always_for_a_tool_outlasts_a_question_that_nobody_answered(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    asks = calls(("ask_user", {"question": "Which?", "options": ["red", "blue"], "default": "red"}))
+    model.script(asks, LOOK, says(TOLD))
+    tools = {"approvals": {"look": "always"}, "approval_minutes": 0.003}
+    parts = Overrides(tools=bind((look, smash, note, page), {}))
+    async with living(tmp_path, model, {"tools": tools}, parts) as it:
+        run = await it.ask("go on")
+        assert [one.decision for one in run.calls if one.tool == "look"] == ["ask"]
 
 
 @pytest.mark.parametrize("text", ["The pots are cracked, so they go.", ""])

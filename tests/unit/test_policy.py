@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from daemon.core.trust import Approval, Decision, Effect
-from daemon.tools.policy.facts import PolicyInput, Provenance, Taint
+from daemon.tools.policy.facts import OTHERS_READ, PolicyInput, Provenance, Taint
 from daemon.tools.policy.judges import REASONS, judge
 from daemon.tools.policy.rules import Verdict
 
@@ -138,6 +138,8 @@ def test_b8_a_tool_that_never_asks_does_so_only_where_no_stranger_has_a_say() ->
             usual = said(replace(case, approvals="risk"))
             kept = case.taint in (TAINTED, OUTSIDE) or case.is_protected or case.ruling
             assert said(case) is (usual if kept else ALLOW)
+            shared = replace(case, unordered=OTHERS_READ)
+            assert said(shared) is said(replace(shared, approvals="risk"))
 
 
 def test_a_harmless_command_is_spared_only_where_nothing_of_a_strangers_was_read() -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from daemon.core import value
-from daemon.core.provenance import TrustContext
+from daemon.core.provenance import Origin, TrustContext
 from daemon.core.trust import Decision, Effect, Label, Role, ToolApprovals
 from daemon.core.turn import PLAN_TOOL, Turn
 from daemon.tools.base import ToolError
@@ -18,7 +18,6 @@ from daemon.tools.calls import (
     AdmittedCall,
     args_hash,
     is_protected,
-    truncate_middle,
 )
 from daemon.tools.policy.addresses import iter_values
 from daemon.tools.policy.facts import OTHERS_READ, PolicyInput, Taint
@@ -31,8 +30,14 @@ from daemon.tools.registry import ToolRegistry
 ALLOW, ASK, DENY = Decision
 GIT_FOLDER = ".git"  # only git writes there
 OWN_ROLES = {Role.OWNER, Role.GUEST}  # the sender of a mail or an event is no person here
-OTHER_TOOL = "it is another tool now than when this turn first called it; the next turn may"
+OTHER_TOOL = "it is not the tool any more that this turn first called; a new message may call it"
 OWNER_ONLY = "only the owner can use it, in a chat of theirs"
+
+
+def _is_owners_talk(setting: TrustContext) -> bool:
+    """Nobody but the owner has said anything in what the conversation is shown."""
+    texts = (*setting.earlier, *setting.work)
+    return all(one.owned or one.origin is not Origin.OTHER for one in texts)
 
 
 def make_grant_request(turn: Turn, call: AdmittedCall, setting: TrustContext) -> GrantRequest:
@@ -131,10 +136,8 @@ class PolicyGate:
         None for a call judged before, unless the owner's rules and settings are stricter by now.
         What the turn has read since then does not count: the call was written before.
         """
-        if call.tool.narrow:
-            call = replace(call, tool=call.tool.narrow(call.arguments, turn))
         tool, effect = call.tool, call.effect
-        if turn.tools.setdefault(tool.name, tool.spec) != tool.spec:
+        if tool.meta.source and turn.tools.get(tool.name, tool.identity) != tool.identity:
             return GateVerdict(DENY, OTHER_TOOL)
         from_outside = setting.session_label is Label.UNTRUSTED or not turn.is_owners
         if (tool.meta.owner_only and from_outside) or (
@@ -235,7 +238,7 @@ class PolicyGate:
         speaks = spec.approvals or spec.tool_approvals
         closer = (ToolApprovals(spec.approvals, spec.tool_approvals),) if speaks else ()
         approvals = self.approvals.find(tool.name, *closer)
-        if approvals == "never" and not turn.is_owners:
+        if approvals == "never" and not (turn.is_owners and _is_owners_talk(setting)):
             approvals = "risk"
         return PolicyInput(
             effect=call.effect,
@@ -248,7 +251,7 @@ class PolicyGate:
                 and tool.is_safe(arguments, self.rules.list_unreadable(turn.session, setting.root))
             ),
             is_protected=any(is_protected(path, protected) for path in paths),
-            approvals="unanswered" if turn.assumes else approvals,
+            approvals="unanswered" if turn.assumes and approvals != "each" else approvals,
             ruling=self.rules.ruling(turn.session, setting.root, tool, arguments),
             askable=setting.can_ask,
             plan="proposed" if tool.name == PLAN_TOOL else turn.spec.plan_first,
@@ -257,14 +260,15 @@ class PolicyGate:
 
 def explain_question(turn: Turn, call: AdmittedCall, content: Sequence[str], reason: str) -> str:
     """What a person is shown beside the arguments: what the tool has to say, what runs, why in the
-    model's own words, where no stranger's text may speak through them, and why by our rules, where
-    they say more than what the call does (B8).
+    model's own words, where nobody else may speak through them, and why by our rules, where they
+    say more than what the call does (B8).
     """
-    narrow, tool = call.tool.narrow, call.tool
-    preview = (narrow(call.arguments, turn) if narrow else tool).preview
+    preview = call.tool.preview
     lines = [preview(call.arguments) if preview else "", *content]
-    if turn.reply and turn.label is Label.TRUSTED and (said := turn.reply.text.strip()):
-        lines.append(f"the assistant says: {truncate_middle(said, SHOWN_CHARS)}")
     if reason and reason not in REASONS.values():
         lines.append(f"asked because {reason}")
+    speaks = turn.reply and turn.is_owners and turn.label is Label.TRUSTED
+    if speaks and (said := " ".join(turn.reply.text.split()) if turn.reply else ""):
+        shown = said if len(said) <= SHOWN_CHARS else f"{said[: SHOWN_CHARS - 1]}…"
+        lines.append(f"the assistant says: {shown}")
     return "\n".join(filter(None, lines))

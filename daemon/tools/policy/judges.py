@@ -7,7 +7,7 @@ from typing import Literal
 
 from daemon.core.trust import Decision, Effect
 from daemon.tools.calls import READ_EFFECTS
-from daemon.tools.policy.facts import PolicyInput, Taint
+from daemon.tools.policy.facts import OTHERS_READ, PolicyInput, Taint
 from daemon.tools.policy.rules import EFFECT_TEXT, STRICTNESS, Verdict
 
 ALLOW, ASK, DENY = Decision
@@ -55,7 +55,7 @@ def judge_by_table(case: PolicyInput) -> Verdict:
             decision, reason = ALLOW, "the command is one of those that need no approval"
     if decision is ASK and case.has_grant:
         decision, reason = ALLOW, "a standing permission allows this call"
-    is_clean = case.taint in (Taint.NONE, Taint.READ_OWN)
+    is_clean = case.taint in (Taint.NONE, Taint.READ_OWN) and case.unordered != OTHERS_READ
     if decision is ASK and case.approvals == "never" and is_clean:
         decision, reason = ALLOW, 'tools.approvals says "never" for this tool'
     return decision, reason

@@ -11,12 +11,17 @@ from daemon.core.turn_spec import TurnSpec
 
 
 def inherit_approvals(spec: TurnSpec, parent: TurnSpec) -> ToolApprovals:
-    """Of a sub-agent: what its parent's author wants to be asked about is asked here, too."""
-    asked = tuple(line for line in parent.tool_approvals if line[1] == "always")
+    """Of a sub-agent: what either author wants to be asked about is asked."""
+    both = (*parent.tool_approvals, *spec.tool_approvals)
+    asked = tuple(dict.fromkeys(line for line in both if line[1] == "always"))
     if parent.approvals != "always":
         return ToolApprovals(spec.approvals, (*asked, *spec.tool_approvals))
-    own = tuple(line for line in spec.tool_approvals if line[1] == "always")
-    return ToolApprovals("always", (*parent.tool_approvals, *own))
+    relaxed = tuple(
+        line
+        for line in parent.tool_approvals
+        if spec.approvals != "always" or line in spec.tool_approvals
+    )
+    return ToolApprovals("always", (*asked, *relaxed))
 
 
 class ApprovalLines(BaseModel):
