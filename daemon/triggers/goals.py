@@ -18,7 +18,7 @@ from daemon.core.events import UserSaid
 from daemon.core.provenance import is_owners_text
 from daemon.core.rows import GOAL_CHANNEL, GOAL_PREFIX, SessionRow
 from daemon.core.trust import Effect, Label
-from daemon.core.turn import Todo
+from daemon.core.turn import Todo, Turn
 from daemon.store.journal import GOAL_SPENT, Tx
 from daemon.store.tables.schedules import GoalRow, ScheduleRow
 from daemon.tools.base import Arguments, Tool, ToolContext, ToolError, ToolOutput
@@ -245,8 +245,8 @@ async def goal(
         if action == "stop":
             await goals.change(number, "stop")
             return f"Goal {number} is stopped: nothing begins for it any more."
-        if context.untrusted_source or not isinstance(begun, UserSaid):
-            raise ToolError(f"{NOT_AFTER_OUTSIDE}; nothing was set")
+        if not isinstance(begun, UserSaid):
+            raise ToolError("nobody is known who wants this; nothing was set")
         is_said = is_owners_text(context.turn, text) or context.turn.call(context.call_id).approved
         order = ScheduleOrder(
             rule=read_every(every),
@@ -279,7 +279,10 @@ def goal_tool(goals: GoalEngine) -> Tool:
     def prepare(arguments: Arguments) -> str:
         text, rule = str(arguments.get("text") or "").strip(), str(arguments.get("every") or "")
         order = ScheduleOrder(read_every(rule) or EVERY, text, GOAL_CHANNEL, GOAL_CHANNEL)
-        check_budget(float(str(arguments.get("budget", USUAL_USD))))
+        usd = arguments.get("budget", USUAL_USD)
+        if isinstance(usd, bool) or not isinstance(usd, int | float):
+            raise UsageError(f"budget: found {usd!r}, expected an amount in USD, such as 2.5")
+        check_budget(usd)
         return goals.schedules.describe(goals.schedules.prepare(order))
 
     def check(arguments: Arguments) -> None:
@@ -287,7 +290,7 @@ def goal_tool(goals: GoalEngine) -> Tool:
             made.check(arguments)
         action = arguments.get("action", "set")
         needed = {"set": "text", "stop": "number"}.get(str(action), "")
-        if needed and not arguments.get(needed):
+        if needed and not str(arguments.get(needed) or "").strip():
             raise ToolError(f"{needed}: missing, and needed to {action}; nothing was changed")
         if action == "set":
             try:
@@ -304,4 +307,17 @@ def goal_tool(goals: GoalEngine) -> Tool:
     def classify(arguments: Arguments) -> Effect:
         return EFFECTS.get(str(arguments.get("action", "set")), Effect.DESTRUCTIVE)
 
-    return replace(made, meta=replace(made.meta, classify=classify), check=check, preview=preview)
+    def refuse(arguments: Arguments) -> None:
+        raise ToolError(f"{NOT_AFTER_OUTSIDE}; nothing was set")
+
+    def narrow(arguments: Arguments, turn: Turn) -> Tool:
+        sets = arguments.get("action", "set") == "set"
+        return replace(whole, check=refuse) if sets and turn.label is Label.UNTRUSTED else whole
+
+    meta = replace(made.meta, classify=classify, lasts=_stops)
+    whole = replace(made, meta=meta, check=check, preview=preview, narrow=narrow)
+    return whole
+
+
+def _stops(arguments: Arguments) -> bool:
+    return arguments.get("action") == "stop"

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Literal
 
 from daemon.core import value
-from daemon.core.clock import Clock, show_time
+from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
 from daemon.core.events import UserSaid
 from daemon.core.provenance import is_owners_text
@@ -21,7 +21,7 @@ from daemon.tools.base import Arguments, Tool, ToolContext, ToolError, ToolOutpu
 from daemon.tools.signature import bind, tool
 from daemon.triggers.changes import change_schedule
 from daemon.triggers.orders import CONFIG, ScheduleOrder
-from daemon.triggers.recurrence import Recurrence, describe_runs, parse_rule
+from daemon.triggers.recurrence import Recurrence, describe_runs, load_zone, parse_rule
 from daemon.triggers.schedules import ScheduleEngine
 
 LONGEST_TASK = 200
@@ -119,6 +119,7 @@ async def schedule(
             await engine.change(row.id, "remove")
             told = f"{row.name} is cancelled: {row.prompt[:LONGEST_TASK]}"
             return ToolOutput(told, label=row.label)
+        zone = zone or turn.zone
         row = await change_schedule(engine, row.id, when, prompt, zone, origin="model", label=label)
         state = "paused" if row.state == "paused" else "changed"
         told = f"{row.name} is {state}: {row.prompt[:LONGEST_TASK]}\n{engine.describe(row)}"
@@ -138,7 +139,8 @@ def render_list(rows: list[ScheduleRow]) -> str:
 
 
 def _describe_state(row: ScheduleRow) -> str:
-    return f"next {show_time(row.due, '%a %Y-%m-%d %H:%M')}" if row.due else row.state
+    due = row.due.astimezone(load_zone(row.zone)) if row.due else None
+    return f"next {due:%a %Y-%m-%d %H:%M} {due.tzname()}" if due else row.state
 
 
 def _sets_time(arguments: Arguments) -> bool:

@@ -24,15 +24,13 @@ async def list_goals(it: Living) -> list[GoalRow]:
     return await it.house.store.read(lambda tx: tx.list_goals(-1))
 
 
-async def test_g6_no_goal_is_set_after_a_strangers_text_whoever_says_yes(
+async def test_g6_no_goal_is_set_after_a_strangers_text_and_nobody_is_asked(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     model.script(calls(("page", {})), GOAL, says("As you see."))
     async with living(tmp_path, model, parts=Overrides(tools=bind([page], {}))) as it:
-        turn = await it.say("read the page")
-        await it.until(turn, "run.suspended")
-        await it.command("/approve")
-        run = await it.settled(turn)
+        run = await it.ask("read the page")
+        assert await it.house.client.list_approvals("pending") == []
         assert "/goal TEXT sets one" in str(run.calls[-1].result) and run.calls[-1].is_error
         assert await list_goals(it) == []
 

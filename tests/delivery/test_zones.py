@@ -1,13 +1,13 @@
 """Each person on a channel has a time zone of their own, if they like (G5)."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from daemon.app.daemon import Daemon
-from daemon.core.events import ToolFinished
+from daemon.core.events import Answer, ToolFinished
 from tests.delivery.stage import at_home
 from tests.delivery.test_left_undone import let_in
 from tests.fakes.channel import STRANGER, FakeChannel
@@ -96,6 +96,29 @@ async def test_g5_a_question_shows_the_times_of_who_asked_for_them(
         asked = channel.texts(STRANGER)[-1].replace("\\", "")
         assert f"09:00 {datetime.now(UTC).astimezone(ZoneInfo(LISBON)).tzname()}" in asked
         assert f"({LISBON})" in asked
+
+
+async def test_g5_a_time_of_theirs_that_has_passed_where_the_owner_is_can_be_set_and_changed(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    zone = "America/Los_Angeles"
+    soon = datetime.now(UTC).astimezone(ZoneInfo(zone)) + timedelta(hours=1)
+    at = {"when": f"{soon:%Y-%m-%d %H:%M}", "prompt": "stretch", "remind": True}
+    async with at_home(tmp_path, model, channel, more=HOME) as house:
+        await let_in(house, channel)
+        await told(channel, f"/timezone {zone}")
+        model.script(calls(("schedule", at)), says("I shall."))
+        await told(channel, "remind me in an hour to stretch")
+        assert await find_due(house) == [(zone, soon.hour)]
+        [row] = await house.schedules.list_all()
+        change = {"action": "change", "name": row.name, "when": "tomorrow at 9:00"}
+        model.script(calls(("schedule", change)), says("I shall."), says("So it is."))
+        await channel.say("make it tomorrow at nine", STRANGER)
+        await channel.until(lambda: len(channel.texts(STRANGER)) > 3)
+        for waiting in await house.client.list_approvals():
+            await house.client.answer_approval(waiting.turn, waiting.call_id, Answer.ONCE)
+        await channel.until(lambda: any("shall" in one for one in channel.texts(STRANGER)[3:]))
+        assert await find_due(house) == [(zone, 9)]
 
 
 @pytest.mark.parametrize("word", ["Atlantis", "Europe/Berlim", "../../etc/passwd"])

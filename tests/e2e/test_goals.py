@@ -310,9 +310,10 @@ async def test_the_model_sets_a_goal_once_the_owner_says_yes_and_lists_and_stops
 
 async def test_a_goal_that_cannot_be_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
     wrong = {
-        "text: missing": {},
         "budget: found -1": {"text": "a", "budget": -1},
         "nothing was set": {"text": "a", "every": "full moon"},
+        "found True, expected an amount": {"text": "a", "budget": True},
+        "text: missing": {"text": "  "},
         "number: missing": {"action": "stop"},
         "There is no goal 7": {"action": "stop", "number": "7"},
     }

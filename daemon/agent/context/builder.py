@@ -309,12 +309,15 @@ def _fit_earlier(earlier: HistoryWindow, room: int) -> HistoryWindow:
     """
     if earlier.tokens <= room:
         return earlier
-    summary = earlier.summary if earlier.summary and earlier.summary.tokens <= room else None
-    taken = summary.tokens if summary else 0
+    _, pins = take_latest(earlier.groups, 0, earlier.pins, room)
+    kept_free = HistoryWindow.of((), None, pins).tokens  # the most that pins can take
+    summary = earlier.summary
+    if summary and summary.tokens > room - kept_free:
+        summary = None
+    taken = kept_free + (summary.tokens if summary else 0)
     sizes = accumulate(group.tokens for group in reversed(earlier.groups))
     kept = sum(size <= room // 2 - taken for size in sizes)
     groups, pins = take_latest(earlier.groups, kept, earlier.pins, room)
-    taken = HistoryWindow.of((), summary, pins).tokens
     if not groups and earlier.groups:
         cut = TurnMessages.of(shorten(earlier.groups[-1].messages, room - taken))
         groups = (cut,) if cut.tokens <= room - taken else ()

@@ -18,11 +18,12 @@ from daemon.core.events import MemoryHit, RecordedEvent, Steered, Todo, TodosSet
 from daemon.core.messages import PICTURE_TOKENS, Message, MessageRole, defuse
 from daemon.core.provenance import SourcedText, collect_texts
 from daemon.core.rows import GOAL_CHANNEL, GOAL_DONE, ChildRow, SessionRow
-from daemon.core.trust import Label, Sources, join_all, join_sources
+from daemon.core.trust import OWNER_NAME, Label, Sources, join_all, join_sources
 from daemon.core.turn import EventSink, Turn
 from daemon.core.turn_spec import TurnSpec
 from daemon.store.codec import UnreadableEvent
 from daemon.store.journal import Tx
+from daemon.store.posting import begins_by_itself
 from daemon.store.tables.sessions import SHOWN_TURNS, is_cleared
 from daemon.tools.calls import truncate_middle
 
@@ -149,13 +150,14 @@ class TurnMessages:
 
 
 def find_pins(important: Sequence[UserSaid | Steered]) -> tuple[str, ...]:
-    """What a person typed and nobody else may have written: it stays when its turn is left out
+    """What the owner typed and nobody else may have written: it stays when its turn is left out
     (A5).
     """
     return tuple(
         truncate_middle(one.text, MAX_PINNED_CHARS)
         for one in important
         if one.label is Label.TRUSTED
+        and one.role == OWNER_NAME
         and not (one.quoted or (isinstance(one, UserSaid) and one.composed))
     )
 
@@ -213,6 +215,8 @@ def take_latest(
     first = 0 if kept is None else max(0, len(groups) - kept)
     stay, room = list[str](), window * CHARS_PER_TOKEN // PINNED_SHARE
     for pin in reversed((*pins, *chain.from_iterable(one.pins for one in groups[:first]))):
+        if pin in stay:
+            continue
         room -= len(pin.encode(*ENCODING)) + ENVELOPE
         if room < 0:
             break
@@ -311,7 +315,8 @@ class History:
         if given and given != turn.answer and given != defuse(turn.answer):
             messages.append(Message(MessageRole.ASSISTANT, given, label=turn.label))
         said = [one.event for one in turn.events if isinstance(one.event, UserSaid | Steered)]
-        important = [one for one in said if one.importance >= SALIENT]
+        typed = not begins_by_itself(turn.session)
+        important = [one for one in said if typed and one.importance >= SALIENT]
         self.groups.append(TurnMessages.of(messages, find_pins(important) if important else ()))
         self.label = join_all((self.label, turn.label))
         self.private = join_sources((self.private, turn.private))
@@ -354,7 +359,7 @@ def load_history(tx: Tx, session: SessionRow) -> History:
     window = TurnSpec().window
     if len(latest) == SHOWN_TURNS:
         older = tx.list_salient(session, SALIENT, shown=SHOWN_TURNS, limit=PINNED_TURNS)
-        history.pins = find_pins(older)
+        history.pins = () if begins_by_itself(session.id) else find_pins(older)
     for row in sorted(rows, key=lambda row: row.ended_at or row.started_at):
         history.label = join_all((history.label, row.label))
         history.private = join_sources((history.private, row.private))
