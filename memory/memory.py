@@ -70,7 +70,7 @@ class Memory:
     whose place this one is. `is_empty`: nothing was kept yet.
     """
 
-    on_waiting: Callable[[], Awaitable[None]] | None = None
+    on_waiting: Callable[[], Awaitable[object]] | None = None
 
     def __init__(self, database: Database, waiting: int, *, empty: bool) -> None:
         self.database = database

@@ -106,6 +106,7 @@ class Directory:
             for chat in tx.list_owner_chats():
                 if chat.person == name:
                     tx.remove_owner_chat(chat.channel)
+            tx.remove_zone(name)
             return tx.remove_person(name)
 
         return await self.store.write(work)

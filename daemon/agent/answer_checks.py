@@ -233,7 +233,11 @@ class AnswerChecker:
         embedded = self.models.routing.choice.primary.provider.name == EMBEDDED
         if not (text and wanted) or embedded or any(one.purpose == CLAIMS for one in asked):
             return
-        record = "\n".join(map(_render_call, turn.settled_calls[-MOST_RESULTS:]))
+        done = turn.settled_calls
+        heads = (
+            f'["{call.name}: {result.outcome.value}"]' for result, call in done[:-MOST_RESULTS]
+        )
+        record = "\n".join((*heads, *map(_render_call, done[-MOST_RESULTS:])))
         parts = {
             "record": record or "(no tool was used)",
             "answer": truncate_middle(text, LONGEST_REPLY),
@@ -417,19 +421,22 @@ def describe_heard(heard: str) -> str:
 
 
 def _find_claims(turn: Turn, text: str) -> Mapping[str, str]:
-    """By the fast model's word about this reply, where there is one, else by the English table."""
+    """By the fast model's word about this reply, where there is one, else by the English table; by
+    both where the model has read a stranger's words, who may have talked to it.
+    """
     if not turn.spec.check_claims:
         return {}
+    judged: Mapping[str, str] | None = None
     for event in iterate_since_reply(turn) if turn.consultations else ():
         if isinstance(event, Consulted) and event.purpose == CLAIMS and not event.error:
-            found = parse_claims(event.text, text)
-            if found is not None:
-                return found
+            judged = parse_claims(event.text, text)
+    if judged is not None and turn.label is Label.TRUSTED:
+        return judged
     # where the author has criteria, or a loop goes on until one holds, these tell what is done
-    judged = turn.spec.checks or turn.session.startswith("loop:")
-    is_bare = not judged and BARE.match(text)
+    has_criteria = turn.spec.checks or turn.session.startswith("loop:")
+    is_bare = not has_criteria and BARE.match(text)
     request = "\n".join(_list_said(turn)) if is_bare else None
-    return find_false_claims(text, turn.settled_calls, request)
+    return judged or find_false_claims(text, turn.settled_calls, request)
 
 
 def _list_said(turn: Turn) -> list[str]:

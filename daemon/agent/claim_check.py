@@ -129,9 +129,9 @@ itself, although no result in the record shows it? A failed or refused call show
 others did, what it read or found, what was done in earlier turns, offers, questions, drafts and \
 quotations are no such sentences.
 Answer NONE, or copy these sentences exactly, one a line."""
-NO_CLAIMS = re.compile(r"\W*NONE\b", re.IGNORECASE)
+NO_CLAIMS = re.compile(r"\W*NONE\b")  # as it was asked for: "None of ..." begins a sentence
 LIST_MARKS = " \t-*•>\"“”'"
-MOST_CLAIMS = 5
+ENDS, LEAST_PART, MOST_CLAIMS = ".!?… ", 20, 5
 
 
 def find_false_claims(
@@ -167,9 +167,13 @@ def parse_claims(told: str, reply: str) -> dict[str, str] | None:
     if NO_CLAIMS.match(told):
         return {}
     said, found = " ".join(reply.split()), dict[str, str]()
+    parts = (part for line in reply.splitlines() for part in SENTENCE.split(line))
+    sentences = {" ".join(part.split()).strip(LIST_MARKS + ENDS) for part in parts}
     for line in told.splitlines():
         words = " ".join(line.split()).strip(LIST_MARKS)
-        if words and words in said and len(found) < MOST_CLAIMS:
+        bare = words.strip(LIST_MARKS + ENDS)
+        whole = bare in sentences or (len(bare) >= LEAST_PART and bare in said)
+        if bare and whole and len(found) < MOST_CLAIMS:
             words = words if len(words) <= LONGEST_QUOTE else f"{words[: LONGEST_QUOTE - 1]}…"
             found[f"“{words}”"] = words
     return found or None

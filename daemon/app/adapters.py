@@ -54,10 +54,14 @@ class OwnerNotifier:
     new_id: NewId
     is_working: Callable[[str], bool]
 
-    async def __call__(self, text: str, not_on: str = "") -> None:
-        """On disk when this returns. `not_on` names the channel that it is about."""
-        if not await self.store.write(lambda tx: self.post_notice(tx, text, not_on)):
+    async def __call__(self, text: str, not_on: str = "") -> bool:
+        """On disk when this returns; False where there is nobody to tell yet. `not_on` names the
+        channel that it is about.
+        """
+        posted = await self.store.write(lambda tx: self.post_notice(tx, text, not_on))
+        if not posted:
             log.warning("nobody to tell yet: %s", text)
+        return posted
 
     async def insist(self, text: str) -> None:
         """Post it as soon as there is such a place."""

@@ -111,11 +111,15 @@ async def run_channels(
 
 
 def _make_alarm(daemon: Daemon, times: ChannelTimeouts) -> HealthAlarm:
-    def find_outages() -> dict[str, Outage]:
-        servers = daemon.servers.list_outages()
-        found = {f"The MCP server {name}": Outage(why) for name, why in servers.items()}
-        if daemon.routes.failures >= MIN_FAILURES:
-            found["The model"] = Outage(daemon.routes.failing_why, daemon.routes.failing_since)
+    def find_outages() -> dict[str, Outage | None]:
+        """Of a server nothing that it says itself: it must not talk to the owner like this."""
+        found: dict[str, Outage | None] = {
+            f"The MCP server {name}": Outage("/mcp says why") if is_out else None
+            for name, is_out in daemon.servers.list_states().items()
+        }
+        routes, name = daemon.routes, "The model"
+        is_out = routes.failures >= MIN_FAILURES
+        found[name] = Outage(routes.failing_why, routes.failing_since) if is_out else None
         return found
 
     return HealthAlarm(find_outages, daemon.notifier, daemon.clock, times.tell_after_s)

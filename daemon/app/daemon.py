@@ -240,6 +240,7 @@ class Daemon(ToolOwner):
         self.subagents.defaults, self.subagents.config = config.agent, config.subagents
         self.usage.set_config(config.budget)
         self.adaptations.clear()
+        self.routes.failures = 0
         self.servers.configure(config.mcp)
 
     async def _build_agent(self, executor: ToolExecutor) -> AgentLoop:
@@ -331,7 +332,7 @@ class Daemon(ToolOwner):
             AdminCommands(people, self.runtime.reload, PinStore(store), self.servers, inbox),
             self.rule_commands,
             UndoCommand(store, self.files),
-            ScheduleCommands(self.schedules, sessions),
+            ScheduleCommands(self.schedules),
             GoalCommands(self.goals, services),
             PlanCommand(inbox),
             MemoryCommands(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from daemon.addons import BUILTIN, load_class
 from daemon.agent.models import ModelChoice
 from daemon.app.config import Config, Loaded, load_home_config, make_parser
+from daemon.app.tool_names import list_tool_names
 from daemon.core.clock import Clock
 from daemon.core.errors import ConfigError, ErrorClass
 from daemon.providers.base import Provider
@@ -90,6 +91,7 @@ class RuntimeConfig:
         fresh = await asyncio.to_thread(load_home_config, self.paths)
         if self.loaded.text and not fresh.text:
             raise ConfigError(f"{self.paths.config}: is empty or absent; nothing was changed.")
+        await asyncio.to_thread(list_tool_names, fresh.config, self.paths)  # else no next start
         before = self.loaded.config
         old_table, new_table = (
             name_members(one.model_dump(mode="json")) for one in (before, fresh.config)

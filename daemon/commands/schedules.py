@@ -7,9 +7,8 @@ from daemon.commands.registry import CommandCall
 from daemon.core import value
 from daemon.core.clock import show_time
 from daemon.core.errors import UsageError
-from daemon.core.trust import OWNER_NAME, Label, Right, has_right
+from daemon.core.trust import OWNER_NAME, Label, Right, Role, has_right
 from daemon.services.approvals import make_visible
-from daemon.sessions.manager import SessionManager
 from daemon.store.tables.schedules import OccurrenceRow, ScheduleRow
 from daemon.triggers.changes import change_schedule
 from daemon.triggers.orders import ScheduleOrder
@@ -43,7 +42,6 @@ class ScheduleCommands:
     """For people who may set the assistant to work, in a chat that can be trusted."""
 
     schedules: ScheduleEngine
-    sessions: SessionManager
 
     async def schedule(self, call: CommandCall) -> str:
         """/schedule [WHEN: TASK|show|run|pause|resume|cancel NAME|change NAME WHEN: TASK]"""
@@ -73,12 +71,14 @@ class ScheduleCommands:
 
     async def _add(self, call: CommandCall, *, remind: bool = False) -> str:
         when, task = split_order(call.argument)
+        store, is_owner = self.schedules.store, call.role is Role.OWNER
+        zone = "" if is_owner else await store.read(lambda tx: tx.get_zone(call.sender))
         row = await self.schedules.add(
             ScheduleOrder(
                 rule=when,
                 prompt=task,
                 session=call.session.root or call.session.id,
-                zone=self.sessions.zones.get(call.sender, ""),
+                zone=zone,
                 sender=call.sender,
                 role=call.role.value,
                 remind=remind,

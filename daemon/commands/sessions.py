@@ -63,7 +63,8 @@ class SessionCommands:
         if not count:
             return "Nothing is running here."
         stopping = f"Stopping {count} {'task' if count == 1 else 'tasks'}."
-        own = [shorten_line(row.body, MAX_TASK) for row in waiting if row.sender == call.sender]
+        texts = [row.body or "(a file)" for row in waiting if row.sender == call.sender]
+        own = [shorten_line(text, MAX_TASK) for text in texts]
         not_begun = [f"Not begun: {text}" for text in own[:MAX_LISTED]]
         more = [f"and {len(own) - MAX_LISTED} more"] if len(own) > MAX_LISTED else []
         again = ["Send again what you still want."] if own else []
@@ -281,16 +282,18 @@ class SessionCommands:
 
     async def timezone(self, call: CommandCall) -> str:
         """/timezone [ZONE|owner]: of who gives it; the owner's is in the config (G5)."""
-        sessions, wanted = self.service.sessions, call.argument.strip()
+        store, wanted = self.service.store, call.argument.strip()
         if call.role is Role.OWNER:
             return f"The time here is {show_time(self.clock.now(), '%H:%M')}. {OWNERS_ZONE}"
         try:
             zone = "" if wanted == OWNER_NAME else str(find_zone(wanted)) if wanted else None
         except ToolError as error:
             raise UsageError(f"{error}. Nothing was changed.") from error
-        if zone is not None:
-            await sessions.set_zone(call.sender, zone)
-        known = sessions.zones.get(call.sender, "")
+        if zone:
+            await store.write(lambda tx: tx.put_zone(call.sender, zone))
+        elif zone is not None:
+            await store.write(lambda tx: tx.remove_zone(call.sender))
+        known = await store.read(lambda tx: tx.get_zone(call.sender))
         now = self.clock.now().astimezone(ZoneInfo(known) if known else None)
         whose = known or "the owner's"
         return f"Your time zone is {whose}: it is {now:%H:%M} there now. {ZONE_USAGE}"

@@ -56,7 +56,7 @@ async def keep_snapshots(
     paths: Paths,
     clock: Clock,
     get_most: Callable[[], int],
-    tell: Callable[[str], Awaitable[None]],
+    tell: Callable[[str], Awaitable[object]],
     first_s: float = FIRST_S,
 ) -> None:
     """Until cancelled. `get_most`: how many are kept, 0 for none at all; `tell` reaches the owner,

@@ -233,7 +233,7 @@ class ChannelSupervisor:
 
     channels: Mapping[str, ChannelState]
     hosts: Mapping[str, Host]
-    tell: Callable[[str, str], Awaitable[None]]
+    tell: Callable[[str, str], Awaitable[object]]
     look_s: float = LOOK_EVERY_S
     refused_pause_s: float = REFUSED_PAUSE
     _reported: set[str] = field(default_factory=set)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from daemon.agent.budgets import Budgets
@@ -57,7 +57,6 @@ class SessionManager:
     places: Places = field(init=False)
     _workers: dict[str, SessionWorker] = field(default_factory=dict)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    zones: Mapping[str, str] = field(default_factory=dict)
     _idle: dict[str, tuple[float, int]] = field(default_factory=dict)
     _idle_bytes: int = 0
     _stalled: set[str] = field(default_factory=set)
@@ -209,25 +208,12 @@ class SessionManager:
             self._drop(name)
         return awake - ready
 
-    async def set_zone(self, person: str, zone: str) -> None:
-        """Their time zone, from their next message on; "" for the owner's (G5)."""
-
-        def keep(tx: Tx) -> None:
-            if zone:
-                tx.put_zone(person, zone)
-            else:
-                tx.remove_zone(person)
-
-        await self.store.write(keep)
-        self.zones = {**self.zones, person: zone}
-
     async def recover(self, only: str | None = None, *, also: str = "") -> list[str]:
         """Resume what a former daemon left unfinished, in all sessions, or in one and those whose
         ids begin with `also`; returns the sessions.
         """
 
         def look(tx: Tx) -> tuple[list[SessionRow], int]:
-            self.zones = tx.list_zones()
             ids = tx.list_unfinished_sessions() if also or not only else []
             if only:
                 ids = [only, *(one for one in ids if one.startswith(also) and one != only)]

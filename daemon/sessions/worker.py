@@ -281,11 +281,13 @@ class SessionWorker:
         if row.channel == AGENT:
             child, spec = await manager.store.read(lambda tx: load_parent(tx, row.turn))
         history, parent = self.history, child.parent if child else ""
-        settled = await manager.store.read(lambda tx: tx.list_outcomes(self.session.id))
+        settled, zone = await manager.store.read(
+            lambda tx: (tx.list_outcomes(self.session.id), tx.get_zone(row.sender))
+        )
         said, error = await manager.preparer.first_event(
             self.session, row, history, files, child, spec, settled
         )
-        if zone := manager.zones.get(row.sender):
+        if zone and row.role != Role.OWNER:
             said = replace(said, zone=zone)
         now = manager.clock.now()
         self.opening = TurnRow(

@@ -33,7 +33,10 @@ def parse_key(key: str) -> KeyPath:
         name, found = next(iter(found.items()))
         steps.append(str(name))
     if not steps or found != 0:
-        raise UsageError(f"{key[:100]!r} is no key; expected something like agent.max_iterations")
+        raise UsageError(
+            f"{key[:100]!r} is no key; expected something like agent.max_iterations; a part with"
+            ' other signs stands in quotes: tools.approvals."mail_*"'
+        )
     return tuple(steps)
 
 

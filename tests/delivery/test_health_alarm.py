@@ -48,7 +48,8 @@ async def test_h6_an_mcp_server_that_is_gone_is_told_once_and_once_when_it_works
         await channel.say("hello")
         await channel.until(lambda: len(channel.texts()) == 2)
         told = next(text for text in channel.texts() if "desk" in text)
-        assert told.startswith("The MCP server desk does not work: ") and "doctor" in told
+        assert told.startswith("The MCP server desk does not work: /mcp says why")
+        assert "doctor" in told
         script.write([TOOL])
         await channel.until(lambda: any("desk works again" in one for one in channel.texts()))
         await house.wait_for_servers(20)
@@ -121,8 +122,9 @@ async def list_told(outages: dict[int, bool], seconds: int = 1200) -> list[tuple
     clock, told = SetClock(), list[tuple[int, str]]()
     at, out = [0], [False]
 
-    async def tell(text: str) -> None:
+    async def tell(text: str) -> bool:
         told.append((at[0], text.partition(":")[0]))
+        return True
 
     class Still:
         now = clock.now
@@ -131,7 +133,7 @@ async def list_told(outages: dict[int, bool], seconds: int = 1200) -> list[tuple
             return at[0]
 
     alarm = HealthAlarm(
-        lambda: {"It": Outage("gone")} if out[0] else {}, tell, Still(), TELL_AFTER_S
+        lambda: {"It": Outage("gone") if out[0] else None}, tell, Still(), TELL_AFTER_S
     )
     for second in range(1, seconds):
         at[0], out[0] = second, outages.get(second, out[0])
@@ -151,3 +153,25 @@ async def test_h6_what_works_for_a_moment_now_and_then_is_out_all_the_same() -> 
     flapping = {n: n % 40 == 20 for n in range(20, 1200, 20)}
     [(first, _)] = await list_told(flapping)
     assert first - 20 <= FIVE_MINUTES
+
+
+async def test_h6_what_is_removed_while_it_is_out_does_not_work_again(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    """A server whose section is gone after /reload."""
+    echo(model)
+    script = Script(tmp_path / "server")
+    script.write([TOOL], crash_at="list")
+    more = {"mcp": {"desk": script.table()}}
+    async with at_home(tmp_path / "home", model, channel, more=more, times=SOON) as house:
+        await channel.say("hello")
+        await channel.until(lambda: any("desk does not work" in one for one in channel.texts()))
+        house.servers.configure({})
+        await channel.say("and now?")
+        await channel.until(lambda: "re: and now?" in channel.texts())
+        script.write([TOOL])
+        house.servers.configure({"desk": house.config.mcp["desk"]})
+        await house.wait_for_servers(20)
+        await channel.say("again?")
+        await channel.until(lambda: "re: again?" in channel.texts())
+        assert not any("works again" in one for one in channel.texts())

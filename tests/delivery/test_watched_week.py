@@ -55,11 +55,12 @@ def plan_week(seed: int) -> Week:
 async def test_h6_a_week_of_a_server_and_a_model(seed: int) -> None:
     week = plan_week(seed)
 
-    async def tell(text: str) -> None:
+    async def tell(text: str) -> bool:
         (week.over if "works again" in text else week.told).append(week.at)
+        return True
 
-    def find_outages() -> dict[str, Outage]:
-        return {"The model": Outage("it does not answer")} if week.is_out() else {}
+    def find_outages() -> dict[str, Outage | None]:
+        return {"The model": Outage("it does not answer") if week.is_out() else None}
 
     alarm = HealthAlarm(find_outages, tell, week, TELL_AFTER_S, measure=lambda: week.at)
     for at in range(0, WEEK, int(LONGEST_LOOK_S)):
@@ -91,8 +92,9 @@ async def test_h6_in_a_week_a_clock_that_only_runs_a_little_wrong_is_told_to_nob
     """Half a second an hour is put right by the machine, as ever; summer time is no setting of it."""
     week, told = Week(()), list[str]()
 
-    async def tell(text: str) -> None:
+    async def tell(text: str) -> bool:
         told.append(text)
+        return True
 
     alarm = HealthAlarm(dict, tell, week, TELL_AFTER_S, measure=lambda: week.at * 1.00014)
     for at in range(0, WEEK, int(LONGEST_LOOK_S)):

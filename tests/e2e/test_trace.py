@@ -39,7 +39,7 @@ LONGEST_S = 60.0
 NOT_OF_THE_TURN = re.compile(
     r"channel\.py:\d+ _set_menu$|transport\.py:\d+ attempt$"
     r"|clock\.py:\d+ (run_to_completion|wait_to_end)$"
-    r"|health_alarm\.py|channels\.py:\d+ find_outages$|servers\.py:\d+ (list_outages|problems)$"
+    r"|health_alarm\.py|channels\.py:\d+ find_outages$|servers\.py:\d+ (list_states|problems)$"
     r"|^memory/|^daemon/recall/(indexer|utterances)\.py"
     r"|turns\.py:\d+ list_ended$|owner_sessions\.py:\d+ find_own$"
     r"|sqlite\.py:\d+ (_end_in_thread|_run_patiently|_is_too_long|_do_nothing)$"

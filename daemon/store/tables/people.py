@@ -91,9 +91,8 @@ class PeopleTables(Table):
     remove_display_name = Run[[str]]("DELETE FROM display_names WHERE person = ?")
     put_display_name = Run[[str, str]](PUT_NAME)
 
-    def list_zones(self) -> dict[str, str]:
-        """The time zones of people, by person."""
-        return dict(self._do("SELECT person, zone FROM zones").fetchall())
+    get_zone = Value[[str], str]("SELECT COALESCE(MAX(zone), '') FROM zones WHERE person = ?")
+    """The time zone of a person; "" for the owner's (G5)."""
 
     put_zone = Run[[str, str]]("INSERT OR REPLACE INTO zones (person, zone) VALUES (?, ?)")
     remove_zone = Run[[str]]("DELETE FROM zones WHERE person = ?")

@@ -96,7 +96,7 @@ class ServerManager:
     registry: ToolRegistry
     pins: PinStore
     sandbox: Sandbox
-    notify: Callable[[str], Awaitable[None]]
+    notify: Callable[[str], Awaitable[object]]
     clock: Clock
     folder: Path
     effects: CommandEffects | None = None
@@ -163,11 +163,12 @@ class ServerManager:
         """Why a server's tools cannot be used now, by its name."""
         return {name: server.problem for name, server in self._servers.items() if server.problem}
 
-    def list_outages(self) -> dict[str, str]:
-        """The problems that nobody has been told of: a server that waits for its owner's approval
-        has said so.
+    def list_states(self) -> dict[str, bool]:
+        """Whether each server is out, but those that wait for their owner's approval, who was told
+        so.
         """
-        return {name: why for name, why in self.problems().items() if not self._servers[name].waits}
+        found = self._servers.items()
+        return {name: bool(server.problem) for name, server in found if not server.waits}
 
     def list_tool_names(self) -> list[str]:
         """Of all servers, also of those that have not listed theirs yet: then as pinned."""
