@@ -69,6 +69,7 @@ class SessionService:
             found = find(tx)
             for _, turn, reason in found[0]:
                 tx.request_cancel(turn, reason)
+                tx.void_approvals(turn)
             return found
 
         try:

@@ -111,8 +111,6 @@ REFUND = "UPDATE turns SET iterations = iterations - 1 WHERE id = ?"
 SET_TURN_STATE = "UPDATE turns SET state = ? WHERE id = ?"
 CLOSE_APPROVAL = """UPDATE approvals SET state = ?, answer = ?, answered_by = ?, reason = ? WHERE
     turn = ? AND call_id = ?"""
-VOID_APPROVALS = """UPDATE approvals SET state = 'void' WHERE turn = ? AND state IN ('pending',
-    'waiting', 'answered')"""
 RELEASE_STEERING = f"""UPDATE inbox SET steers = '' WHERE {OPEN} AND state = 'new' AND session = ?
     AND steers = ?"""
 SETTLE_TYPED = "UPDATE inbox SET state = ?, steers = '' WHERE state = ?"
@@ -308,7 +306,7 @@ class Tx(Posting, PeopleTables, ScheduleTables):
         self._run(END, state, reason, detail, reply, at, turn_id)
         self._run(END_INPUT, settled, turn_id)
         self._run("DELETE FROM cancels WHERE turn = ?", turn_id)
-        self._run(VOID_APPROVALS, turn_id)
+        self.void_approvals(turn_id)
         self._run(RELEASE_STEERING, session, turn_id)
         # an answer that the turn has not taken in is a message of its own, but after a stop
         left = f"answered:{turn_id}" if reason is Stop.CANCELLED else "new"

@@ -35,6 +35,9 @@ ADD_RULE = """INSERT INTO rules (said, matcher, session, sender, confirmed) VALU
     RETURNING n"""
 PUT_PINS = "INSERT OR REPLACE INTO mcp_pins (server, pins) VALUES (?, ?)"
 
+VOID_APPROVALS = """UPDATE approvals SET state = 'void' WHERE turn = ? AND state IN ('pending',
+    'waiting', 'answered')"""
+
 
 class ApprovalTables(Table):
     """The approvals, grants, grant_uses, disclosures, rules and mcp_pins tables."""
@@ -88,6 +91,9 @@ class ApprovalTables(Table):
         self._run(
             "UPDATE approvals SET state = ? WHERE turn = ? AND call_id = ?", state, turn_id, call_id
         )
+
+    void_approvals = Run[[str]](VOID_APPROVALS)
+    """No question of the turn waits any more: it is over, or is to be."""
 
     list_grants = List[[str], GrantRow](GRANTS, "WHERE ?1 = '*' OR session IN ('', ?1) ORDER BY n")
     """Standing permissions that hold in this session: its own and those for everywhere; all of
