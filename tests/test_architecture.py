@@ -45,7 +45,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/app": 14_240,
     "daemon/cli": 33_330,
     "daemon/client": 12_100,
-    "daemon/commands": 16_480,
+    "daemon/commands": 16_490,
     "daemon/core": 14_840,
     "daemon/gateway": 7_020,
     "daemon/http": 8_190,
@@ -55,11 +55,11 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/providers": 26_520,
     "daemon/recall": 9_950,
     "daemon/services": 6_520,
-    "daemon/sessions": 10_960,
+    "daemon/sessions": 11_200,
     "daemon/settings": 11_320,
-    "daemon/store": 17_670,
+    "daemon/store": 17_930,
     "daemon/tools": 134_430,
-    "daemon/triggers": 25_010,
+    "daemon/triggers": 25_100,
     "memory": 14_570,
 }
 TOP_LEVEL = {
