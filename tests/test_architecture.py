@@ -55,11 +55,11 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/providers": 26_520,
     "daemon/recall": 9_950,
     "daemon/services": 6_530,
-    "daemon/sessions": 10_960,
+    "daemon/sessions": 11_110,
     "daemon/settings": 11_320,
-    "daemon/store": 17_670,
+    "daemon/store": 17_930,
     "daemon/tools": 134_430,
-    "daemon/triggers": 25_160,
+    "daemon/triggers": 25_250,
     "memory": 14_570,
 }
 TOP_LEVEL = {

@@ -234,12 +234,15 @@ class FollowUps:
     They are texts with a time: no model and no tool is at work when they are put.
 
     `count_per_day`: as many as the config allows; `is_own` says that nobody but the owner reads a
-    session.
+    session: when it is planned, and when it is due.
     """
 
     engine: ScheduleEngine
     is_own: Callable[[str], Awaitable[bool]]
     count_per_day: Callable[[], int]
+
+    def __post_init__(self) -> None:
+        self.engine.is_own = self.is_own
 
     @property
     def enabled(self) -> bool:
@@ -255,8 +258,9 @@ class FollowUps:
         fits = 0 < len(words) <= MAX_FOLLOW_UP and words.isprintable()
         if not (self.enabled and fits and today <= day <= today + MOST_AHEAD):
             return False
-        rows = [row for row in await engine.list_all() if row.origin == FOLLOW_UP]
-        that_day = sum(row.rule.startswith(day.isoformat()) for row in rows)
+        that_day = await engine.store.read(
+            lambda tx: tx.count_planned(FOLLOW_UP, day.isoformat())  # one removed keeps its place
+        )
         if that_day >= self.count_per_day() or not await self.is_own(session):
             return False
         key = f"{FOLLOW_UP}-{hashlib.sha256(source.encode()).hexdigest()[:12]}"

@@ -205,10 +205,8 @@ def _release(tx: Tx, now: datetime, latest: datetime) -> tuple[datetime, datetim
     notices = sorted(tx.list_held_notices(now), key=_get_chat)
     for _, group in groupby(notices, _get_chat):
         first, *others = group
-        for row in others:
-            tx.join_delivery(f"in the message of {first.turn}", row.turn, row.part)
         if others:
-            tx.set_body("\n\n".join(row.body for row in (first, *others)), first.turn, first.part)
+            tx.join_deliveries(first, others)
     tx.release_held(now)
     return tx.get_held_times()
 

@@ -38,7 +38,14 @@ UNCONFIRMED = "not confirmed as sent; the owner was told why"
 UNREAD = "not delivered, as far as is known: nobody may have read it"
 OUTCOMES = "[Since your turn before:\n{lines}]"
 
-SHOWN_TOLD, MOST_PLAN_AGE = 800, 5
+UNSURE = "on its way to them, perhaps not shown yet"
+WHY_NO_WORDS = {
+    False: "(it has read text from outside, so its words are not here)",
+    True: "(somebody else has set it, so its words are not here)",
+}
+BRACKETS = str.maketrans("[]［］", "()()")
+
+SHOWN_TOLD, MOST_SHOWN, MOST_PLAN_AGE = 800, 5, 5
 NO_FILES = FetchedFiles()
 
 
@@ -79,6 +86,7 @@ class TurnPreparer:
                 memories = tuple(await self.recall(row.body, session.id, history.window.shows))
         if history.reflection and intent is not Intent.TRIVIAL:
             memories = (history.reflection, *memories)
+        outcomes, told = describe_outcomes(settled, row.role) if settled else ("", ())
         event = UserSaid(
             row.body,
             row.sender,
@@ -94,11 +102,9 @@ class TurnPreparer:
             role=row.role,
             files=files.text,
             quoted=row.quoted,
-            outcomes=describe_outcomes(settled) if settled else "",
+            outcomes=outcomes,
             settled=tuple(f"{one.row.turn}/{one.row.part}" for one in settled),
-            private=join_sources(
-                (history.private, row.private, *(one.private for one in settled if _is_told(one)))
-            ),
+            private=join_sources((history.private, row.private, *(one.private for one in told))),
             pictures=files.pictures,
             heard=files.heard,
             named=files.says
@@ -161,36 +167,56 @@ def load_inherited_sources(
     return earlier, (*task, *texts), root
 
 
-def _is_told(one: SettledRow) -> bool:
-    """Its words are for this conversation's model."""
-    return one.row.kind == "notice" and one.is_trusted
+def _shows_words(one: SettledRow, role: str) -> bool:
+    """Its words are for this conversation's model. In a message of somebody else they would count
+    as theirs; only the owner's count as less in it.
+    """
+    return one.is_trusted and one.role in (OWNER_NAME, role)
 
 
-def _shorten(text: str) -> str:
-    return text if len(text) <= SHOWN_TOLD else f"{text[:SHOWN_TOLD]}…"
+def _keep_in_line(text: str) -> str:
+    """Nothing in it ends its line, or what it stands in."""
+    return " ".join(text.split()).translate(BRACKETS)
 
 
-def _show_head(text: str) -> str:
-    """Whose words they are: [event github]."""
-    return f"{text.partition(']')[0]}] (it has read text from outside, so its words are not here)"
+def _describe_shown(one: SettledRow, *, with_words: bool) -> str:
+    """[event github], and what it said."""
+    row, words = one.row, WHY_NO_WORDS[one.is_trusted]
+    head = f"[{one.source}] "
+    if with_words:
+        heads = (head, f"[{one.source} failed] ")
+        head = next((begin for begin in heads if row.body.startswith(begin)), "")
+        words = _keep_in_line(row.body.removeprefix(head))
+        words = words if len(words) <= SHOWN_TOLD else f"{words[:SHOWN_TOLD]}…"
+    when = f"shown to them at {show_time(one.shown_at)}" if row.state == "sent" else UNSURE
+    return f"- {when}: {head}{words}"
 
 
-def describe_outcomes(settled: Sequence[SettledRow]) -> str:
-    """What the model is told of the end of messages to others, of answers that failed, and of what
-    was shown in this chat by work that began by itself. What a stranger may have written is not
-    among it: the subject of other turns, the words of a server, what such work has read.
+def describe_outcomes(
+    settled: Sequence[SettledRow], role: str
+) -> tuple[str, tuple[SettledRow, ...]]:
+    """What the model is told of the end of messages to others, of answers that failed, and of the
+    last that was shown in this chat by work that began by itself; and those whose words are among
+    it. `role`: of the message that they stand beside. What a stranger may have written is not
+    there: the subject of other turns, the words of a server, what such work has read.
     """
     ends = {"sent": "sent", "withdrawn": "withdrawn by the user; it was not sent"}
-    lines = []
+    shown = [one for one in settled if one.row.kind == "notice"]
+    lines, told = list[str](), list[SettledRow]()
     for one in settled:
-        row, is_trusted = one.row, one.is_trusted
+        row, with_words = one.row, _shows_words(one, role)
+        if row.kind == "notice" and one not in shown[-MOST_SHOWN:]:
+            continue
+        if with_words and row.kind in ("notice", MAIL):
+            told.append(one)
         if row.kind == "notice":
-            shown = _shorten(row.body) if is_trusted else _show_head(row.body)
-            lines.append(f"- shown to them at {show_time(row.created_at)}: {shown}")
+            lines.append(_describe_shown(one, with_words=with_words))
             continue
         code = REFUSED.search(row.error)
         refused = f"refused ({code[1]}); it was not sent" if code else UNCONFIRMED
-        what = describe_message(row, with_subject=is_trusted)
+        what = _keep_in_line(describe_message(row, with_subject=with_words))
         refused = refused if row.kind == MAIL else UNREAD
         lines.append(f"- {what}: {ends.get(row.state, refused)}")
-    return OUTCOMES.format(lines="\n".join(lines))
+    if len(shown) > MOST_SHOWN:
+        lines.append(f"- before these, {len(shown) - MOST_SHOWN} more were shown to them")
+    return OUTCOMES.format(lines="\n".join(lines)), tuple(told)

@@ -52,7 +52,7 @@ from daemon.core.rows import (
 from daemon.core.trust import OWNER_NAME, Answer, Label, Outcome, Stop, join_all, join_sources
 from daemon.store.codec import encode
 from daemon.store.posting import Posting
-from daemon.store.tables.base import to_db
+from daemon.store.tables.base import Value, to_db
 from daemon.store.tables.messages import OPEN
 from daemon.store.tables.people import PeopleTables
 from daemon.store.tables.schedules import ScheduleTables
@@ -134,6 +134,11 @@ class Tx(Posting, PeopleTables, ScheduleTables):
     """One transaction over all tables, begun and ended outside (store/sqlite.py). On the
     reading connection its writing methods raise.
     """
+
+    count_planned = Value[[str, str], int](
+        "SELECT COUNT(*) FROM schedules WHERE origin = ? AND rule LIKE ? || '%'"
+    )
+    """Schedules of this origin whose rule begins so, removed ones included."""
 
     def begin_turn(self, row: TurnRow, epoch: int) -> None:
         """A new turn; its input becomes taken. Raises Fenced, Conflict."""

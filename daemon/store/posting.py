@@ -126,9 +126,10 @@ class Posting(SessionTables, MessageTables, TurnTables, ApprovalTables, FileTabl
                 if failed and woken and whose.startswith((SCHEDULE_CHANNEL, GOAL_CHANNEL)):
                     whose += " failed"
                 body = f"[{whose}] {body}"
-        self.post_delivery(OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at))
+        row = OutboxRow(turn_id, -1, told.id, told.channel, told.chat, kind, body, at)
+        part = self.post_delivery(row)
         if told is not own and kind == "notice":
-            self.tell_model(turn_id)
+            self.tell_model(told.id, turn_id, part)
 
     def _add_changes(self, turn_id: str, body: str, told: str, is_tainted: bool) -> str:
         """The answer, and what its turn changed: that is told though it has nothing else to say."""

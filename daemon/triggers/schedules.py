@@ -6,7 +6,7 @@ restarts or clock jumps happen, each occurrence begins one turn.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -99,24 +99,24 @@ def _waits_for_daemon(tx: Tx, row: ScheduleRow, now: datetime) -> bool:
 
 def _post_reminder(tx: Tx, row: ScheduleRow, due: Due, now: datetime, key: str) -> None:
     """Its time was chosen by a person: quiet hours do not hold it back; but a question that the
-    assistant asks by itself.
+    assistant asks by itself. What it read, or its person pasted, is no word of theirs.
     """
     if told := _find_told(tx, row, now):
         read = row.private or row.label is Label.UNTRUSTED
         text, where = defuse(row.prompt) if read else row.prompt, (told.id, told.channel, told.chat)
         body = text + describe_delay(row, due, now)
         at_once = None if row.origin == FOLLOW_UP else now
-        tx.post_delivery(OutboxRow(key, -1, *where, "notice", body, now, due=at_once))
-        if not read:
-            tx.tell_model(key)
+        part = tx.post_delivery(OutboxRow(key, -1, *where, "notice", body, now, due=at_once))
+        role = "" if read or find_quoted(row.prompt) else row.role
+        tx.tell_model(told.id, key, part, role)
 
 
 @dataclass(slots=True)
 class ScheduleEngine:
     """The one owner of what fires, once it is started. `chance` gives seconds of jitter below its
-    argument; `add_note` what a run in a lane is told of it; `set_zone` is the owner's, as the
-    config says; `usd_per_run` what a turn cost lately; `missing` what is missing for anything to
-    run, "" where the daemon serves.
+    argument; `add_note` what a run in a lane is told of it; `is_own` says that nobody but the owner
+    reads a session; `set_zone` is the owner's, as the config says; `usd_per_run` what a turn cost
+    lately; `missing` what is missing for anything to run, "" where the daemon serves.
     """
 
     store: Store
@@ -127,6 +127,7 @@ class ScheduleEngine:
     background: BackgroundTasks
     conditions: ConditionChecker = field(init=False)
     add_note: Callable[[Tx, ScheduleRow], str] = field(init=False)
+    is_own: Callable[[str], Awaitable[bool]] = field(init=False)
     set_zone: str = ""
     usd_per_run: float | None = None
     missing: str = NOT_RUNNING
@@ -175,7 +176,10 @@ class ScheduleEngine:
     async def _look_at(self, one: OccurrenceRow) -> None:
         """Look at the condition of an occurrence, and begin its turn if there is something new."""
         row = await self.store.read(lambda tx: tx.get_schedule(one.schedule))
-        found = await self.conditions.look(row.condition, row.seen) if row else Look(False)
+        if row and row.origin == FOLLOW_UP:
+            found = Look(await self.is_own(row.session))
+        else:
+            found = await self.conditions.look(row.condition, row.seen) if row else Look(False)
         with suppress(StoreUnavailable):  # it is looked at again at the next start
             begun = await self.store.write(lambda tx: self._settle(tx, one, found))
             if begun:
@@ -414,7 +418,7 @@ class ScheduleEngine:
                 skipped = OccurrenceRow(row.id, due.key, due.at, now, "skipped", detail=why)
                 if tx.add_occurrence(skipped) and why == STILL_AT_WORK and before != [why]:
                     self._tell(tx, row, f"It was left out: {why}.", now)  # once, until it has ended
-            elif row.condition:
+            elif row.condition or row.origin == FOLLOW_UP:
                 checking = OccurrenceRow(row.id, due.key, due.at, now, "checking")
                 if tx.add_occurrence(checking):
                     yield checking
@@ -443,7 +447,8 @@ class ScheduleEngine:
         condition was looked at.
         """
         if row.remind:
-            if tx.add_occurrence(OccurrenceRow(row.id, due.key, due.at, now, "told")):
+            if found or tx.add_occurrence(OccurrenceRow(row.id, due.key, due.at, now, "told")):
+                tx.set_occurrence("told", "", row.id, due.key)
                 _post_reminder(tx, row, due, now, f"{NOTICE}{self.new_id()}")
             return None
         turn, session = self.new_id(), row.lane or f"{SCHEDULE_CHANNEL}_{uuid4()}"

@@ -74,7 +74,7 @@ def raw(tmp_path: Path, store: SqliteStore) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-def post(name: str) -> Callable[[Tx], None]:
+def post(name: str) -> Callable[[Tx], int]:
     return lambda tx: tx.post_delivery(notice(name))
 
 

@@ -5,11 +5,18 @@ what channels need after a restart.
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from daemon.core import value
-from daemon.core.rows import UNSENT_STATES, InboxRow, OutboxRow
-from daemon.core.trust import Sources
+from daemon.core.rows import (
+    EVENT_CHANNEL,
+    GOAL_CHANNEL,
+    SCHEDULE_CHANNEL,
+    UNSENT_STATES,
+    InboxRow,
+    OutboxRow,
+)
+from daemon.core.trust import OWNER_NAME, Label, Sources
 from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, from_db
 
 INBOX = RowMapper(InboxRow, "inbox")
@@ -38,7 +45,8 @@ OF_CHAT = "channel = ?1 AND (chat = ?2 OR (chat >= ?2 || ':' AND chat < ?2 || ';
 DELIVERED_AS = f"""WHERE {OF_CHAT}
     AND instr(' ' || platform_message_id || ' ', ' ' || ?3 || ' ') ORDER BY n DESC LIMIT 1"""
 MARK = """UPDATE outbox SET state = ?1, attempts = attempts + (?1 = 'sending'), error = ?5,
-    platform_message_id = CASE WHEN ?2 = '' THEN platform_message_id ELSE ?2 END WHERE turn = ?3
+    platform_message_id = CASE WHEN ?2 = '' THEN platform_message_id ELSE ?2 END,
+    sent_at = CASE WHEN ?1 = 'sent' AND sent_at IS NULL THEN ?6 ELSE sent_at END WHERE turn = ?3
     AND part = ?4 AND state NOT IN ('held', 'withdrawn')"""
 OF_CONVERSATION = """EXISTS (SELECT 1 FROM sessions WHERE sessions.id = outbox.session
     AND ? IN (sessions.id, sessions.root))"""
@@ -48,13 +56,23 @@ OUTCOMES = """INDEXED BY outbox_outcomes WHERE noted = 0 AND due IS NOT NULL
     WHERE sessions.id = outbox.session AND root = ?1)) ORDER BY n LIMIT 20"""
 UNDELIVERED = """INDEXED BY outbox_untold WHERE state = 'failed' AND noted = 0 AND session = ?
     AND kind IN ('reply', 'file') ORDER BY n LIMIT 20"""
-TOLD = """INDEXED BY outbox_told WHERE noted = 2 AND session = ?
-    AND state IN ('sent', 'sending', 'uncertain') ORDER BY n DESC LIMIT 5"""
-NOTE_TOLD = """UPDATE outbox SET noted = 1 FROM
-    (SELECT session AS told, n AS latest FROM outbox WHERE turn = ?1 AND part = ?2)
-    WHERE noted = 2 AND session = told AND n <= latest
-    AND state IN ('sent', 'sending', 'uncertain')"""
-ORIGIN = "SELECT label = 'trusted', private FROM turns WHERE id = ?"
+TOLD = """INDEXED BY outbox_told WHERE noted = 2 AND session = ?1 AND EXISTS (SELECT 1
+    FROM outbox AS shown WHERE shown.n = COALESCE(outbox.joined_to, outbox.n)
+    AND shown.state IN ('sent', 'sending', 'uncertain')
+    AND COALESCE(shown.sent_at, shown.created_at) > COALESCE((SELECT cleared_at FROM sessions
+    WHERE id = ?1), 0)) ORDER BY n"""
+TELL = "UPDATE outbox SET noted = 2, role = ? WHERE turn = ? AND part = ?"
+KEEP_TOLD = """UPDATE outbox SET noted = 1 WHERE noted = 2 AND session = ?1 AND n NOT IN
+    (SELECT n FROM outbox WHERE noted = 2 AND session = ?1 ORDER BY n DESC LIMIT 20)"""
+ORIGIN = """SELECT own.role, (SELECT role FROM inbox WHERE turn = own.turn ORDER BY n LIMIT 1),
+    own.own_length, shown.state, COALESCE(shown.sent_at, shown.created_at), turns.label,
+    turns.private, sessions.channel, sessions.chat, sessions.label FROM outbox AS own
+    JOIN outbox AS shown ON shown.n = COALESCE(own.joined_to, own.n)
+    LEFT JOIN turns ON turns.id = own.turn LEFT JOIN sessions ON sessions.id = turns.session
+    WHERE own.turn = ? AND own.part = ?"""
+JOIN = """UPDATE outbox SET state = 'sent', error = 'in the message of ' || ?1, joined_to =
+    (SELECT n FROM outbox WHERE turn = ?1 AND part = ?2)
+    WHERE turn = ?3 AND part = ?4 AND state = 'held'"""
 HELD_TIMES = """SELECT MIN(due), MAX(created_at) FROM outbox WHERE state = 'held'
     AND due IS NOT NULL"""
 HOLD = "UPDATE outbox SET state = 'held', due = ? WHERE turn = ? AND part = ? AND state = 'new'"
@@ -84,12 +102,25 @@ ADD_REACTION = "INSERT INTO reactions (turn, sender, emoji) VALUES (?, ?, ?)"
 @value
 class SettledRow:
     """What became of a delivery, for the model of its conversation; whether the turn that it is
-    from was trusted, and what of the owner's that had read.
+    from was trusted, and what of the owner's that had read. `row` has the text that is its own,
+    and how far the message is that it went out in; `shown_at`: when that was sent. `source`: what
+    it came of ("schedule morning"); `role`: of the person behind it.
     """
 
     row: OutboxRow
     is_trusted: bool
     private: Sources
+    shown_at: datetime
+    source: str
+    role: str
+
+
+def _name_source(channel: str | None, chat: str, label: str) -> str:
+    """ "event github", without a name that a stranger may have chosen."""
+    if channel is None:
+        return "reminder"
+    is_ours = label == Label.TRUSTED and channel in (SCHEDULE_CHANNEL, GOAL_CHANNEL)
+    return f"{channel} {chat}" if is_ours or channel == EVENT_CHANNEL else channel
 
 
 class MessageTables(Table):
@@ -216,9 +247,9 @@ class MessageTables(Table):
             return None
         return self._one(OUTBOX, DELIVERED_AS, channel, chat, message_id)
 
-    def post_delivery(self, row: OutboxRow) -> None:
+    def post_delivery(self, row: OutboxRow) -> int:
         """Something to deliver that is not the outcome of an event; the part is chosen here when
-        negative.
+        negative. Gives the part.
         """
         unsent = row.channel == "web" or (row.channel, row.kind) == ("terminal", "approval")
         if row.state == "new" and unsent:  # web clients read the run, a terminal asks at its prompt
@@ -227,6 +258,7 @@ class MessageTables(Table):
             row = replace(row, part=self._value(NEXT_PART, row.turn))
         self._insert(OUTBOX, "", row)
         self.posted |= row.state in ("new", "held")
+        return row.part
 
     def mark_delivery(
         self, turn_id: str, part: int, state: str, platform_message_id: str = "", error: str = ""
@@ -234,7 +266,8 @@ class MessageTables(Table):
         """Set the state of a delivery; `error` says why. `sending` counts one more attempt. What is
         held or withdrawn stays so.
         """
-        self._run(MARK, state, platform_message_id, turn_id, part, error)
+        now = datetime.now(UTC)
+        self._run(MARK, state, platform_message_id, turn_id, part, error, now)
 
     list_outgoing = List[[str], OutboxRow](
         OUTBOX,
@@ -277,12 +310,13 @@ class MessageTables(Table):
         """It is new until now, and is told when it is due."""
         self.posted |= self._run(HOLD, due, turn_id, part)
 
-    join_delivery = Run[[str, str, int]](
-        "UPDATE outbox SET state = 'sent', error = ? WHERE turn = ? AND part = ? AND state = 'held'"
-    )
-    """It goes out within another one, as the text says."""
-
-    set_body = Run[[str, str, int]]("UPDATE outbox SET body = ? WHERE turn = ? AND part = ?")
+    def join_deliveries(self, first: OutboxRow, others: Sequence[OutboxRow]) -> None:
+        """They go out within the first, whose body has their texts, too."""
+        for row in others:
+            self._run(JOIN, first.turn, first.part, row.turn, row.part)
+        body = "\n\n".join(row.body for row in (first, *others))
+        query = "UPDATE outbox SET body = ?, own_length = ? WHERE turn = ? AND part = ?"
+        self._run(query, body, len(first.body), first.turn, first.part)
 
     withdraw = Run[[str, str, int]](
         "UPDATE outbox SET state = 'withdrawn', error = ? WHERE turn = ? AND part = ?"
@@ -293,24 +327,36 @@ class MessageTables(Table):
     def list_outcomes(self, session: str) -> list[SettledRow]:
         """What the session's model was not told yet: messages to others that have left or will not,
         those of its agents too; its own answers that were not delivered; what work that began by
-        itself has shown in its chat, the last five.
+        itself has shown in its chat since that was cleared.
         """
         rows = self._all(OUTBOX, OUTCOMES, session) + self._all(OUTBOX, UNDELIVERED, session)
-        rows += self._all(OUTBOX, TOLD, session)[::-1]
+        rows += self._all(OUTBOX, TOLD, session)
         return [self._find_origin(row) for row in rows]
 
     def _find_origin(self, row: OutboxRow) -> SettledRow:
-        trusted, private = self._do(ORIGIN, row.turn).fetchone() or (row.kind == "notice", "[]")
-        return SettledRow(row, bool(trusted), tuple(json.loads(private)))
+        """A reminder has no turn: it was told for a person, or may hold a stranger's words."""
+        found = self._do(ORIGIN, row.turn, row.part).fetchone()
+        role, begun_by, length, state, shown_at, label, private, *where = found
+        return SettledRow(
+            replace(row, body=row.body[:length], state=state),
+            bool(role) if label is None else label == Label.TRUSTED,
+            tuple(json.loads(private or "[]")),
+            from_db(shown_at),
+            _name_source(*where),
+            role or begun_by or OWNER_NAME,
+        )
 
     def note_outcomes(self, settled: Sequence[str]) -> None:
         """The model was told of these, named as TURN/PART."""
         for turn, _, part in (one.rpartition("/") for one in settled):
-            self._run(NOTE_TOLD, turn, int(part))
             self._run("UPDATE outbox SET noted = 1 WHERE turn = ? AND part = ?", turn, int(part))
 
-    tell_model = Run[[str]]("UPDATE outbox SET noted = 2 WHERE turn = ? AND kind = 'notice'")
-    """What this turn has shown in another chat, the model of that chat is told, too."""
+    def tell_model(self, session: str, turn: str, part: int, role: str | None = None) -> None:
+        """What is shown here, this chat's model is told, too, of the latest twenty. `role`: of the
+        person behind it, "" for what may be a stranger's words; None where its turn says it.
+        """
+        self._run(TELL, role, turn, part)
+        self._run(KEEP_TOLD, session)
 
     note_failure = Run[[datetime, str, int]](
         "UPDATE outbox SET failed_at = ? WHERE turn = ? AND part = ?"
