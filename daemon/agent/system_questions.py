@@ -30,11 +30,17 @@ class QuestionText:
         return "\n".join((f"{self.title}\n{self.text}".strip("\n"), *lines))
 
     def find_option(self, text: str) -> str:
-        """The option that a person means by its number or its words; "" for none."""
-        said = text.strip().casefold()
-        if len(said) == 1 and said.isdecimal() and 1 <= int(said) <= len(self.options):
-            return self.options[int(said) - 1]
-        return next((one for one in self.options if one.casefold() == said), "")
+        """The option that a person means by its words or, where no words are those, its number; ""
+        for none, and for more than one.
+        """
+        said = text.strip()
+        if said in self.options:
+            return said
+        near = [one for one in self.options if one.casefold() == said.casefold()]
+        if near:
+            return near[0] if len(near) == 1 else ""
+        is_number = len(said) == 1 and said.isdecimal() and 1 <= int(said) <= len(self.options)
+        return self.options[int(said) - 1] if is_number else ""
 
 
 def how_to_store(name: str, host: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from daemon.agent.system_questions import parse_system_question
 from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.events import Answer
+from daemon.core.events import Answer, ModelReplied
 from daemon.core.ids import CODE, NewId
 from daemon.core.messages import drop_lone_surrogates
 from daemon.core.quoted import find_quoted
@@ -156,7 +156,8 @@ def _write(
         return session, _accept_unread(tx, row, question), None
     answer, said = (Answer.DENY, row.body) if question is None else _read_answer(question, row.body)
     if question:
-        how = "typed" if answer is Answer.TEXT else "answered"
+        is_word = answer is Answer.TEXT and not _is_asked_back(tx, question)
+        how = "typed" if is_word else "answered"  # a server's form is told to nobody else
         row = replace(row, steers="", state=f"{how}:{question.turn}")
     elif row.steers and (meant := tx.get_turn(row.steers)) and meant.ended_at:
         row = replace(row, steers="")
@@ -183,6 +184,15 @@ def _accept_unread(tx: Tx, row: InboxRow, secret: ApprovalRow) -> InboxRow:
     return kept
 
 
+def _is_asked_back(tx: Tx, asked: ApprovalRow) -> bool:
+    """A call that runs needs the answer, not the model."""
+    seq, _, index = asked.call_id.partition(".")
+    if asked.tool != ASK_TOOL or not index:
+        return False
+    reply = next((one.event for one in tx.list_events(asked.turn) if one.seq == int(seq)), None)
+    return isinstance(reply, ModelReplied) and reply.calls[int(index)].name != ASK_TOOL
+
+
 def _read_answer(question: ApprovalRow, said: str) -> tuple[Answer, str]:
     """What a text says to a question: a no with this reason; to `ask_user` an option, or an answer
     that goes to the turn as a message.
@@ -203,7 +213,8 @@ def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
     What is asked here because of something from outside is no part of the conversation: it waits
     for a yes or no that is meant for it, and the owner goes on talking meanwhile. Nor do those
     who may not give orders answer anything, nor does text that was pasted, but to `ask_user`. While
-    a secret is asked for in this chat, whatever its owner sends may be that (H2).
+    a secret is asked for in this chat, whatever its owner sends may be that (H2). Where several are
+    open and one of them would tell a server, only the words of an option show which is meant.
     """
     standing = tx.list_asked_in(row.session, row.received_at)
     for asked in standing:
@@ -213,6 +224,7 @@ def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
     is_answer = row.state != COMMAND_STATE and not row.body.startswith(PLAN_WORD)
     if not is_answer or row.label is Label.UNTRUSTED or row.attachments:
         return None
+    found: list[ApprovalRow] = []
     for asked in reversed(standing):
         begun, own = tx.get_turn_input(asked.turn), tx.get_session(asked.session)
         is_here = own is not None and row.session in (own.id, own.root)
@@ -226,5 +238,15 @@ def _find_open_question(tx: Tx, row: InboxRow) -> ApprovalRow | None:
             and (row.sender in (begun.sender, OWNER) or owners)
             and (asked.tool == ASK_TOOL or not row.quoted)
         ):
-            return asked
-    return None
+            found.append(asked)
+    if len(found) > 1 and any(_is_asked_back(tx, asked) for asked in found):
+        found = [asked for asked in found if _is_option(asked, row.body)]
+        return found[0] if len(found) == 1 else None
+    return next(iter(found), None)
+
+
+def _is_option(question: ApprovalRow, said: str) -> bool:
+    """These are the words of one of its options, not the number."""
+    asked = parse_system_question(question.tool, question.arguments)
+    option = asked.find_option(said) if asked else ""
+    return bool(option) and option.casefold() == said.strip().casefold()

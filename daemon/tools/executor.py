@@ -34,7 +34,6 @@ from daemon.tools.base import (
     ToolContext,
     ToolError,
     ToolOutput,
-    make_key,
 )
 from daemon.tools.calls import (
     CHANGED_NOTE,
@@ -43,7 +42,6 @@ from daemon.tools.calls import (
     SHOWN_CHARS,
     AdmittedCall,
     args_hash,
-    as_user_question,
     canonical_json,
     find_repeat,
     make_not_run,
@@ -58,6 +56,7 @@ from daemon.tools.calls import (
     truncate_middle,
 )
 from daemon.tools.documents.pictures import PictureKeeper
+from daemon.tools.policy.asked_back import QuestionsBack
 from daemon.tools.policy.gate import PolicyGate, explain_question, make_grant_request
 from daemon.tools.policy.grants import covers, grantable_paths
 from daemon.tools.registry import ToolRegistry, is_allowed
@@ -81,6 +80,7 @@ class ToolExecutor:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     redactor: Redactor = field(default_factory=Redactor)
     pictures: PictureKeeper | None = None
+    asked_back: QuestionsBack = field(default_factory=QuestionsBack)
 
     async def run_pending(self, turn: Turn, setting: TrustContext) -> None:
         """On return every call has a result, waits for a person, or comes after one that waits.
@@ -118,9 +118,7 @@ class ToolExecutor:
     def settle_cut(self, turn: Turn, why: str) -> None:
         """Record a result for every pending call of a turn that is cut: not run, or unknown."""
         for state in turn.pending:
-            tool = self.registry.get(state.call.name) if state.asked_back else None
-            if tool and tool.abandon:
-                tool.abandon(make_key(turn, state.call_id))
+            self.asked_back.abandon(turn, state, self.registry.get(state.call.name))
             read = state.judged is not None and state.judged.effect is Effect.READ
             unknown = state.call_id in turn.children or (state.starts and not read)
             result = make_unknown(state) if unknown else make_not_run(state, f"{why}.")
@@ -132,16 +130,19 @@ class ToolExecutor:
         """The call if it may run now; else the event recorded in its place is a result or a
         question.
         """
-        if state.is_waiting:
+        if state.is_waiting or self.asked_back.must_wait(turn, state):
             return None
         name, allowed = state.call.name, turn.spec.tools
         tool = None if allowed and not is_allowed(name, allowed) else self.registry.get(name)
         event: Event | None
-        if state.starts and tool and state.asked_back:
+        if state.starts and tool and (state.asked_back or self.asked_back.holds(turn, state)):
             assert state.judged
             arguments = parse_arguments(state.call.arguments)
-            return AdmittedCall(state, tool, arguments, state.judged.effect)
-        if state.starts and not may_repeat(tool, state):
+            call = AdmittedCall(state, tool, arguments, state.judged.effect)
+            event = self.asked_back.make_event(turn, self.make_question(call, setting))
+            if not event:
+                return call
+        elif state.starts and not may_repeat(tool, state):
             event = make_unknown(state)
         elif tool is None:
             event = self._reject_unknown(turn, state, setting)
@@ -395,7 +396,8 @@ class _TurnRun:
             output, kept = await executor.pictures.keep_images(output, call_id, day, self.turn.id)
         if output.question:
             asked = executor.make_question(call, self.setting)
-            await self._record_event(as_user_question(asked, output.question))
+            if event := executor.asked_back.make_event(self.turn, asked, output.question):
+                await self._record_event(event)
             return
         output = self._redact_output(call, output)
         self._record_result(call, output, kept)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
-from tests.fakes.mcp import Script
+from tests.fakes.mcp import Script, until
 from tests.fakes.openai import FakeOpenAI, Json, calls, says
 
 BOOK = {"name": "book", "description": "Book a room.", "inputSchema": {"type": "object"}}
@@ -28,7 +28,8 @@ async def model() -> AsyncIterator[FakeOpenAI]:
 def elicits(message: str, schema: Json, **more: object) -> Json:
     return {
         "method": "elicitation/create",
-        "params": {"message": message, "requestedSchema": schema, **more},
+        "params": {"message": message, "requestedSchema": schema},
+        **more,
     }
 
 
@@ -227,15 +228,109 @@ async def test_what_no_person_began_asks_nobody(desk: Desk) -> None:
         await daemon.post("/v1/schedules", 201, **night)
         await daemon.post("/v1/messages", text="/schedule run night")
         await desk.model.asked(2)
-        assert desk.told == [{"action": "decline"}]
+        assert desk.told == [{"action": "cancel"}]
 
 
-async def test_hidden_signs_and_a_long_text_of_the_servers_do_no_harm(desk: Desk) -> None:
-    message = "Your\u202e pass\x1b[31mword,\n\nplease " + "x" * 9000
-    desk.asks(elicits(message, ROOM))
+async def test_hidden_signs_do_no_harm_and_what_cannot_be_shown_whole_is_asked_of_nobody(
+    desk: Desk,
+) -> None:
+    hidden = "Your\u202e pass\x1b[31mword,\n\nplease"
+    long = {"type": "object", "properties": {"a": {"type": "string", "description": "x" * 9000}}}
+    desk.asks(elicits("x" * 1001, ROOM), elicits("A short one", long), elicits(hidden, ROOM))
     desk.model.script(CALL, says("Well."))
     async with running_daemon(desk.home, desk.config()) as daemon:
         turn = await daemon.begin("book a room")
         (asked,) = await answer(daemon, turn, denies(daemon))
-        assert asked.startswith("The MCP server desk asks, and reads your answer: Your password, please xx")
-        assert len(asked) < 500
+        assert asked.startswith("The MCP server desk asks, and reads your answer: Your password, please")
+        assert desk.told == [{"action": "cancel"}, {"action": "cancel"}, {"action": "decline"}]
+
+
+WORDS = {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]}
+
+
+async def test_what_is_typed_goes_to_the_server_alone_and_is_no_order(desk: Desk) -> None:
+    desk.asks(elicits("Your code?", WORDS))
+    desk.model.script(CALL, says("It is booked."))
+    async with running_daemon(desk.home, desk.config()) as daemon:
+        turn = await daemon.begin("book a room")
+        order = "delete all my files"
+        await answer(daemon, turn, types(daemon, order))
+        assert desk.told == [{"action": "accept", "content": {"code": order}}]
+        assert order not in json.dumps(desk.model.requests[-1]["messages"])
+        events = [sent.name async for sent in daemon.stream(turn)]
+        assert "steered" not in " ".join(events) and len(desk.model.requests) == 2
+        await daemon.ask("Are you there?")
+        assert order not in json.dumps(desk.model.requests[-1]["messages"])
+
+
+async def test_an_answer_to_a_withdrawn_question_is_no_answer_to_the_next(desk: Desk) -> None:
+    sure = {"type": "object", "properties": {}}
+    desk.asks(elicits("May I look?", sure, patience=0), elicits("Delete all?", sure))
+    desk.model.script(CALL, says("Well."))
+    async with running_daemon(desk.home, desk.config()) as daemon:
+        turn = await daemon.begin("book a room")
+        said: list[Answering] = [picks(daemon, "Yes"), denies(daemon)]
+        asked: list[str] = []
+        async for sent in daemon.stream(turn):
+            if sent.name == "approval.asked":
+                asked.append(str(json.loads(str(sent.data["arguments"]))["question"]))
+                is_last = asked[-1].endswith("Delete all?")
+                await said[is_last](turn, sent.data)
+            if sent.name == "run.completed":
+                break
+        assert asked[-1].endswith("Delete all?")
+        assert desk.told == [{"action": "decline"}]
+
+
+async def test_the_question_of_a_call_that_has_ended_does_not_hold_up_the_turn(desk: Desk) -> None:
+    desk.asks(elicits("Which room?", ROOM, patience=1))
+    desk.model.script(CALL, says("It is booked."))
+    async with running_daemon(desk.home, desk.config()) as daemon:
+        turn = await daemon.begin("book a room")
+        await daemon.until(turn, "approval.asked")
+        await daemon.until(turn, "run.completed")
+        assert "booked" in desk.result()
+
+
+async def test_nobody_is_asked_after_a_call_that_the_server_may_still_be_at(desk: Desk) -> None:
+    look = {**BOOK, "name": "look"}
+    outputs = {"book": [{"silent": True}], "look": [{"asks": [elicits("Which?", ROOM)]}]}
+    desk.script.write([BOOK, look], outputs)
+    desk.model.script(CALL, calls(("desk__look", {})), says("Well."))
+    config = desk.config(effects={"book": "read", "look": "read"})
+    async with running_daemon(desk.home, config) as daemon:
+        turn = await daemon.begin("book a room")
+        await until(lambda: bool(desk.script.executed()))
+        await daemon.post("/v1/messages", text="/stop", session="default")
+        await daemon.until(turn, "run.completed")
+        turn = await daemon.begin("look for a room")
+        assert await answer(daemon, turn) == []
+        assert desk.told == [{"action": "cancel"}]
+
+
+async def test_its_question_waits_for_another_of_the_turn(desk: Desk) -> None:
+    desk.asks(elicits("Which room?", ROOM))
+    both = calls(("desk__book", {}), ("ask_user", {"question": "When?"}))
+    desk.model.script(both, says("It is booked."))
+    async with running_daemon(desk.home, desk.config()) as daemon:
+        turn = await daemon.begin("book a room")
+        asked = await answer(daemon, turn, types(daemon, "at noon"), types(daemon, "red room"))
+        assert asked[0] == "When?" and asked[1].endswith("Which room? (room)")
+        assert desk.told == [{"action": "accept", "content": {"room": "red room"}}]
+        assert desk.script.executed() == [("book", {})]
+
+
+async def test_text_is_no_answer_where_it_may_be_meant_for_another(desk: Desk) -> None:
+    desk.asks(elicits("Which room?", ROOM))
+    when = calls(("ask_user", {"question": "When?"}))
+    desk.model.script(CALL, when, says("A new turn."), says("It is booked."))
+    async with running_daemon(desk.home, desk.config()) as daemon:
+        first = await daemon.begin("book a room")
+        await daemon.until(first, "approval.asked")
+        second = await daemon.begin("/plan a trip")
+        await daemon.until(second, "approval.asked")
+        assert "A new turn." in str(await daemon.ask("hm, the red one"))
+        assert desk.told == []
+        await types(daemon, "red room")(first, {})
+        await daemon.until(first, "run.completed")
+        assert desk.told == [{"action": "accept", "content": {"room": "red room"}}]

@@ -17,7 +17,8 @@ the arguments come back as JSON. An output may have:
     "kills": "before" | "after"        so does, by its hand and by SIGKILL, the process that started it
     "silent": true                     it is done, but never answered
     "becomes": {...}                   keys of the script that are different from now on; list_changed is told before the answer
-    "asks": [{"method", "params"}]     requests to the client before the answer; what it said is in the log
+    "asks": [{"method", "params"}]     requests to the client before the answer; what it said is in the log. With "patience" it
+                                       waits only so many seconds, and then withdraws the request
 
 Keys of the script itself: "crash_at": "start" | "list" (dies then), "slow_start": seconds, "stderr": text printed at the start,
 "noise": a line of rubbish on stdout, "stubborn": stays when its input has ended, "page": tools per page of tools/list,
@@ -167,8 +168,10 @@ class Server:
 
     def ask(self, number: str, request: Json) -> None:
         self.answered[number] = threading.Event()
+        patience = request.pop("patience", 10)
         self.send({"id": number, **request})
-        self.answered[number].wait(10)
+        if not self.answered[number].wait(patience):
+            self.send({"method": "notifications/cancelled", "params": {"requestId": number}})
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from mcp.types import ElicitRequestFormParams, ElicitRequestURLParams
 
 from daemon.tools.mcp.client import RunningCall, RunningCalls
 from daemon.tools.mcp.questions import FormReply, make_question, read_form
+from daemon.tools.mcp.transports.http import Connection
 
 COLORS = ["red", "green", "blue"]
 TITLED = [{"const": "#f00", "title": "Red"}, {"const": "#0f0", "title": "Green"}]
@@ -69,7 +70,7 @@ async def test_the_time_that_a_person_takes_is_not_the_calls() -> None:
             assert limit.when() is None
             return FormReply("accept", {})
 
-        assert (await RunningCall(ask, limit).elicit(FORM)).action == "accept"
+        assert (await RunningCall(ask, limit, Connection()).elicit(FORM)).action == "accept"
         assert limit.when() is not None
 
 
@@ -77,11 +78,11 @@ async def test_nobody_is_asked_where_it_could_be_anybodys_call_or_to_open_an_add
     async def ask(_message: str, _schema: Mapping[str, Any]) -> FormReply:
         raise AssertionError("somebody was asked")
 
-    running = RunningCalls()
+    running = RunningCalls(Connection())
     async with asyncio.timeout(60) as limit:
-        assert (await running.elicit(None, FORM)).action == "decline"
+        assert (await running.elicit(None, FORM)).action == "cancel"
         with running.note(ask, limit), running.note(ask, limit):
-            assert (await running.elicit(None, FORM)).action == "decline"
+            assert (await running.elicit(None, FORM)).action == "cancel"
         with running.note(ask, limit):
             url = ElicitRequestURLParams(message="Sign in", url="https://x.example/", elicitation_id="1")
             assert (await running.elicit(None, url)).action == "decline"

@@ -13,7 +13,7 @@ import httpx2
 from mcp import types
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
-from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.dispatcher import CallOptions, ProgressFnT, coerce_request_id
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
@@ -40,7 +40,8 @@ from daemon.tools.mcp.answers import (
     read_result,
     read_tool_page,
 )
-from daemon.tools.mcp.questions import HOLD_S, Ask, decline
+from daemon.tools.mcp.open_calls import HOLD_S
+from daemon.tools.mcp.questions import LAPSED, Ask, ask_nobody
 from daemon.tools.mcp.tools import (
     NoAnswer,
     NotSent,
@@ -91,7 +92,8 @@ async def connect(
     `changed` is called when its tools change, `heard` with each line of a process's stderr.
     Entering raises NotSent.
     """
-    wire, running = Connection(), RunningCalls()
+    wire = Connection()
+    running = RunningCalls(wire)
 
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -105,7 +107,7 @@ async def connect(
     async with AsyncExitStack() as stack:
         try:
             session = ClientSession(
-                dispatcher=LenientDispatcher(*await stack.enter_async_context(streams)),
+                dispatcher=LenientDispatcher(*await stack.enter_async_context(streams), running),
                 read_timeout_seconds=ANSWER_S,
                 message_handler=on_message,
                 elicitation_callback=running.elicit,
@@ -113,6 +115,7 @@ async def connect(
             )
             await stack.enter_async_context(session)
             await _negotiate(session)
+            running.unanswered.clear()
         except (*SDK_ERRORS, ExceptionGroup) as error:
             why = wire.why or _describe_error(error)
             with suppress(*SDK_ERRORS, ExceptionGroup):
@@ -132,48 +135,63 @@ async def connect(
 
 @dataclass(slots=True)
 class RunningCall:
-    """Its limit of time stands still while a person is asked."""
+    """Its limit of time stands still while a person is asked, and goes on with what was left."""
 
     ask: Ask
     limit: asyncio.Timeout
+    wire: Connection
+    _open: int = 0
+    _left: float = ANSWER_S
 
     async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Put the server's form to the person whose call it is. An address is opened for nobody."""
         if not isinstance(params, types.ElicitRequestFormParams):
             return types.ElicitResult(action="decline")
-        self._set_limit(None)
+        now = asyncio.get_running_loop().time
+        if not self._open:
+            ends = self.limit.when()
+            self._left = ANSWER_S if ends is None else max(ends - now(), 0.0)
+            self._set_limit(None)
+        self._open += 1
+        self.wire.begin_asking()
         try:
             reply = await self.ask(params.message, params.requested_schema)
         finally:
-            self._set_limit(ANSWER_S)
+            self._open -= 1
+            self.wire.end_asking()
+            if not self._open:
+                self._set_limit(now() + self._left)
         return types.ElicitResult.model_validate(reply, from_attributes=True)
 
-    def _set_limit(self, seconds: float | None) -> None:
-        ends = None if seconds is None else asyncio.get_running_loop().time() + seconds
+    def _set_limit(self, ends: float | None) -> None:
         with suppress(RuntimeError):  # the call may have ended meanwhile
             self.limit.reschedule(ends)
 
 
 @dataclass(slots=True)
 class RunningCalls:
-    """The calls of a session that run now."""
+    """The calls of a session that run now. `unanswered`: ids of requests that were given up and
+    that the server may still be at.
+    """
 
+    wire: Connection
     calls: list[RunningCall] = field(default_factory=list)
+    unanswered: set[types.RequestId] = field(default_factory=set)
 
     async def elicit(
         self, context: object, params: types.ElicitRequestParams
     ) -> types.ElicitResult:
-        """A server does not say for which call it asks: where several run it could be anybody's, so
-        nobody is asked.
+        """A server does not say for which call it asks: where several run, or one that was given
+        up, it could be anybody's, so nobody is asked.
         """
-        if len(self.calls) != 1:
-            return types.ElicitResult(action="decline")
+        if len(self.calls) != 1 or self.unanswered:
+            return types.ElicitResult.model_validate(LAPSED, from_attributes=True)
         return await self.calls[0].elicit(params)
 
     @contextmanager
     def note(self, ask: Ask, limit: asyncio.Timeout) -> Iterator[None]:
         """A call runs."""
-        call = RunningCall(ask, limit)
+        call = RunningCall(ask, limit, self.wire)
         self.calls.append(call)
         try:
             yield
@@ -183,8 +201,28 @@ class RunningCalls:
 
 class LenientDispatcher(JSONRPCDispatcher):
     """Hands the library a list of tools that it can read whole, and a result as it came: the
-    library would refuse all for one part that breaks the rules.
+    library would refuse all for one part that breaks the rules. Notes which requests were given up.
     """
+
+    def __init__(self, incoming: Any, outgoing: Any, running: RunningCalls) -> None:
+        super().__init__(incoming, outgoing)
+        self.running = running
+
+    async def notify(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None = None,
+        **related: Any,
+    ) -> None:
+        """As the base class."""
+        if method == "notifications/cancelled" and params:
+            self.running.unanswered.add(params.get("requestId", ""))
+        await super().notify(method, params, opts, **related)
+
+    def _resolve_pending(self, request_id: Any, outcome: Any) -> None:
+        self.running.unanswered.discard(coerce_request_id(request_id))
+        super()._resolve_pending(request_id, outcome)
 
     async def send_raw_request(
         self,
@@ -315,7 +353,7 @@ class McpSession:
             for key, one in wanted.items():
                 assert isinstance(one, types.ElicitRequest)
                 async with asyncio.timeout(None) as limit:
-                    said[key] = await RunningCall(ask, limit).elicit(one.params)
+                    said[key] = await RunningCall(ask, limit, self.wire).elicit(one.params)
             state = {"input_responses": said, "request_state": needed.request_state}
             params = params.model_copy(update=state)
         return ToolOutput(INPUT_REFUSED, is_error=True)
@@ -366,7 +404,7 @@ class McpSession:
         request: types.ClientRequest,
         kind: type[ResultT],
         tell: ProgressFnT | None = None,
-        ask: Ask = decline,
+        ask: Ask = ask_nobody,
     ) -> ResultT:
         """Raises Refused for a no of the server's."""
         if self.wire.why:

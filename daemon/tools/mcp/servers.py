@@ -19,6 +19,7 @@ from daemon.tools.base import ToolOutput
 from daemon.tools.mcp.address import pin_command, server_address
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.last_words import LastWords
+from daemon.tools.mcp.open_calls import OpenCall, OpenCalls
 from daemon.tools.mcp.pins import (
     PROGRAM,
     PinStore,
@@ -33,7 +34,6 @@ from daemon.tools.mcp.pins import (
     render_left_out,
     sort_tools,
 )
-from daemon.tools.mcp.questions import Ask, OpenCall, decline
 from daemon.tools.mcp.server_files import ServerFiles, open_files
 from daemon.tools.mcp.tools import (
     RESOURCES,
@@ -118,21 +118,25 @@ class ServerManager:
         its tools with it.
         """
         ended = {
-            name: self._end(name)
+            name: self._end(name, lapse=True)
             for name, former in self.configs.items()
             if configs.get(name) != former
         }
         for name, config in configs.items():
             if name not in self._servers:
-                self._servers[name] = server = McpServer(name, config, self)
+                open_calls = OpenCalls(self.pins.store, self.clock)
+                self._servers[name] = server = McpServer(name, config, self, open_calls)
                 starting = server.run(after=ended.get(name))
                 self._tasks[name] = asyncio.create_task(starting, name=f"mcp {name}")
 
-    def _end(self, name: str) -> asyncio.Task[None]:
-        del self._servers[name]
-        task = self._tasks.pop(name)
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+    def _end(self, name: str, *, lapse: bool = False) -> asyncio.Task[None]:
+        """`lapse`: what its calls asked is void, for the daemon goes on."""
+        open_calls, task = self._servers.pop(name).open_calls, self._tasks.pop(name)
+        keys = open_calls.end_all()
+        lapsing = open_calls.lapse(keys if lapse else ())
+        for one in (task, asyncio.create_task(lapsing, name=f"mcp {name}: lapse")):
+            self._ending.add(one)
+            one.add_done_callback(self._ending.discard)
         task.cancel()
         self.registry.replace_source(f"mcp {name}", ())
         return task
@@ -213,6 +217,7 @@ class McpServer:
     name: str
     config: McpConfig
     manager: ServerManager
+    open_calls: OpenCalls
     problem: str = "not started yet"
     waits: bool = False
     advice: str = ""
@@ -225,7 +230,6 @@ class McpServer:
     _refresh_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _notified_at: float = -NOTIFY_EVERY_S
     _files: ServerFiles | None = None
-    _open: dict[str, OpenCall] = field(default_factory=dict)
 
     @property
     def pins(self) -> ServerPins | None:
@@ -369,13 +373,16 @@ class McpServer:
             await pins.keep(self.name, listing.pins)
         before, self._listing = self._listing, listing
         if not before or (before.usable, before.disabled) != (listing.usable, listing.disabled):
-            make = partial(McpTool, self.name, self.config, call=self.call, abandon=self.abandon)
+            make = partial(
+                McpTool, self.name, self.config, call=self.call, abandon=self.open_calls.abandon
+            )
             tools = [
                 make(one, is_disabled=one in listing.disabled).make(
                     known=one.name in listing.pins.approved
                 )
                 for one in (*listing.usable, *listing.disabled)
             ]
+            self.open_calls.end_all_but({RESOURCES.name, *offered})
             if session.has_resources and RESOURCES.name not in offered:
                 tools.append(make(RESOURCES).make(known=True))
             if taken := self.manager.registry.replace_source(f"mcp {self.name}", tools):
@@ -404,26 +411,24 @@ class McpServer:
         """Its result, or what its server needs to know of a person first: then the call goes on
         when this is called again with their answer.
         """
-        opened, answered = self._open.pop(caller.key, None), caller.answered
+        opened, answered = self.open_calls.take(caller.key), caller.answered
         if opened is None:
             if answered and find_effect(self.config, tool) is not Effect.READ:
-                raise NoAnswer("the daemon was started anew while it waited for an answer")
-            opened, answered = OpenCall(self.name), None
-            can_ask = caller.can_ask and len(self._open) < MAX_OPEN
-            ask = opened.ask if can_ask else decline
-            opened.begin(self._call(tool, arguments, caller.on_progress, ask))
+                raise NoAnswer("it was called, and did not go on until there was an answer")
+            can_ask, answered = caller.can_ask and len(self.open_calls) < MAX_OPEN, None
+            opened = OpenCall(self.name, tool.name, can_ask)
+            opened.begin(self._call(tool, arguments, caller.on_progress, opened))
         output = await opened.wait(answered)
         if output.question:
-            self._open[caller.key] = opened
+            self.open_calls.keep(caller.key, opened)
         return output
 
-    def abandon(self, key: str) -> None:
-        """A call that waits for an answer will get none."""
-        if opened := self._open.pop(key, None):
-            opened.cancel()
-
     async def _call(
-        self, tool: ServerTool, arguments: Mapping[str, object], on_progress: OnProgress, ask: Ask
+        self,
+        tool: ServerTool,
+        arguments: Mapping[str, object],
+        on_progress: OnProgress,
+        opened: OpenCall,
     ) -> ToolOutput:
         """Call once; before that, tools that may have changed are listed again. What a session was
         refused is asked for in a new one, where that cannot do it twice.
@@ -431,6 +436,7 @@ class McpServer:
         was_tried = False
         while True:
             session = await self.wait_for_session()
+            opened.begin_again()
             try:
                 await self._refresh_if_changed(session)
                 if tool is not RESOURCES and self._listing and tool not in self._listing.usable:
@@ -439,7 +445,7 @@ class McpServer:
                 output = await (
                     session.read_resource(str(arguments.get("uri") or ""))
                     if tool is RESOURCES
-                    else session.call_tool(tool.name, arguments, on_progress, ask)
+                    else session.call_tool(tool.name, arguments, on_progress, opened.ask)
                 )
                 said = await self._files.collect() if self._files else ""
                 if said:

@@ -43,15 +43,52 @@ Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[Sess
 
 @dataclass(slots=True)
 class Connection:
-    """`why` it was closed is empty as long as the connection holds."""
+    """`why` it was closed is empty as long as the connection holds. No silence is too long while a
+    person is asked.
+    """
 
     why: str = ""
     closed: asyncio.Event = field(default_factory=asyncio.Event)
+    _asking: int = 0
+    _limits: set[asyncio.Timeout] = field(default_factory=set)
 
     def close(self, why: str) -> None:
         """The first reason counts."""
         self.why = self.why or why
         self.closed.set()
+
+    def begin_asking(self) -> None:
+        """A person is asked."""
+        self._asking += 1
+        self._move_limits()
+
+    def end_asking(self) -> None:
+        """They are asked no more."""
+        self._asking -= 1
+        self._move_limits()
+
+    @asynccontextmanager
+    async def limit_silence(self) -> AsyncIterator[asyncio.Timeout]:
+        """Raises ReadTimeout inside when nothing has come for too long."""
+        try:
+            async with asyncio.timeout(None) as limit:
+                limit.reschedule(self._find_end())
+                self._limits.add(limit)
+                try:
+                    yield limit
+                finally:
+                    self._limits.discard(limit)
+        except TimeoutError as error:
+            raise httpx2.ReadTimeout(NO_ANSWER) from error
+
+    def _find_end(self) -> float | None:
+        return None if self._asking else asyncio.get_running_loop().time() + SILENCE_S
+
+    def _move_limits(self) -> None:
+        ends = self._find_end()
+        for limit in self._limits:
+            with suppress(RuntimeError):  # it has just passed
+                limit.reschedule(ends)
 
 
 @asynccontextmanager
@@ -72,6 +109,26 @@ async def open_http(place: UrlAddress, wire: Connection) -> AsyncIterator[Stream
         yield incoming, outgoing  # type: ignore[misc]
 
 
+class PatientStream(httpx2.AsyncByteStream):
+    """A body in which nothing may come as long as a person is asked."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, wire: Connection) -> None:
+        self.inner, self.connection = inner, wire
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        parts = aiter(self.inner)
+        while True:
+            async with self.connection.limit_silence():
+                part = await anext(parts, None)
+            if part is None:
+                return
+            yield part
+
+    async def aclose(self) -> None:
+        """As the base class."""
+        await self.inner.aclose()
+
+
 class GuardedTransport(httpx2.AsyncHTTPTransport):
     """Answers a failed request with a protocol error, so that the waiting call learns of it."""
 
@@ -83,8 +140,13 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
         """Send it; only a POST, for which a call waits, gets an answer of our own."""
         if request.method != "POST":
             return await super().handle_async_request(request)
+        timeouts = dict(request.extensions.get("timeout") or {}) | {"read": None}
+        request.extensions = {**request.extensions, "timeout": timeouts}
         try:
-            response = await super().handle_async_request(request)
+            async with self.connection.limit_silence():
+                response = await super().handle_async_request(request)
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = PatientStream(response.stream, self.connection)
             kind = response.headers.get("content-type", "").lower()
             body = await _read_body(response) if kind.startswith("application/json") else None
         except NEVER_SENT:

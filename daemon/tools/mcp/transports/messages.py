@@ -23,9 +23,12 @@ UNREADABLE = -32_952
 
 @dataclass(slots=True)
 class OpenRequests:
-    """The ids of our requests that wait for an answer, and the last one given out, from 0 on."""
+    """The ids of our requests that wait for an answer, and the last one given out, from 0 on; those
+    that were cancelled and may be answered all the same.
+    """
 
     ids: set[RequestId] = field(default_factory=set)
+    cancelled: set[RequestId] = field(default_factory=set)
     last: int = -1
 
     def note(self, message: JSONRPCMessage) -> None:
@@ -34,16 +37,18 @@ class OpenRequests:
             self.ids.add(message.id)
             self.last = message.id if isinstance(message.id, int) else self.last
         elif isinstance(message, JSONRPCNotification) and message.params:
-            self.ids.discard(message.params.get("requestId", ""))
+            number = message.params.get("requestId", "")
+            self.cancelled |= self.ids & {number}
+            self.ids.discard(number)
 
     def find(self, given: object) -> RequestId | None:
         """The request that an answer with this id is for; without an id of ours it can only be for
-        the only one that waits. None for one that waits no more.
+        the only one that waits. None for one that waits no more and was not cancelled.
         """
         if isinstance(given, str) and given.isdecimal():
             given = int(given)
         if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= self.last:
-            return given if given in self.ids else None
+            return given if given in self.ids | self.cancelled else None
         return next(iter(self.ids)) if len(self.ids) == 1 else None
 
 
@@ -64,6 +69,7 @@ def read_message(data: bytes, asked: OpenRequests) -> JSONRPCMessage:
     if number is None:
         raise ValueError("it answers no request that waits")
     asked.ids.discard(number)
+    asked.cancelled.discard(number)
     result, error = given.get("result"), given.get("error")
     if isinstance(result, dict) and error is None:
         return JSONRPCResponse(jsonrpc="2.0", id=number, result=result)
