@@ -84,7 +84,6 @@ class ToolExecutor:
 
     async def run_pending(self, turn: Turn, setting: TrustContext) -> None:
         """On return every call has a result, waits for a person, or comes after one that waits.
-
         A read or an approved call passes a waiting one (B8); another effect does not, because it
         may build on the waiting call. Raises StoreUnavailable and Fenced.
         """
@@ -127,19 +126,18 @@ class ToolExecutor:
     async def _admit(
         self, turn: Turn, state: CallState, setting: TrustContext
     ) -> AdmittedCall | None:
-        """The call if it may run now; else the event recorded in its place is a result or a
-        question.
-        """
-        if state.is_waiting or self.asked_back.must_wait(turn, state):
+        """The call if it may run now; else a result or a question is recorded in its place."""
+        back = self.asked_back
+        if state.is_waiting or (back.held and back.must_wait(turn, state)):
             return None
         name, allowed = state.call.name, turn.spec.tools
         tool = None if allowed and not is_allowed(name, allowed) else self.registry.get(name)
         event: Event | None
-        if state.starts and tool and (state.asked_back or self.asked_back.holds(turn, state)):
+        if state.starts and tool and (state.asked_back or back.holds(turn, state)):
             assert state.judged
             arguments = parse_arguments(state.call.arguments)
             call = AdmittedCall(state, tool, arguments, state.judged.effect)
-            event = self.asked_back.make_event(turn, self.make_question(call, setting))
+            event = back.make_event(turn, self.make_question(call, setting))
             if not event:
                 return call
         elif state.starts and not may_repeat(tool, state):

@@ -168,9 +168,7 @@ class ServerManager:
         return {name: server.problem for name, server in self._servers.items() if server.problem}
 
     def list_states(self) -> dict[str, bool]:
-        """Whether each server is out, but those that wait for their owner's approval, who was told
-        so.
-        """
+        """Whether each server is out; one that waits for its owner's approval has told them so."""
         found = self._servers.items()
         return {name: bool(server.problem) for name, server in found if not server.waits}
 

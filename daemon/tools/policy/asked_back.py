@@ -12,11 +12,11 @@ from daemon.tools.calls import as_user_question
 class QuestionsBack:
     """Those that wait for another question of their turn, by the key of their call."""
 
-    _held: dict[str, PersonQuestion] = field(default_factory=dict)
+    held: dict[str, PersonQuestion] = field(default_factory=dict)
 
     def holds(self, turn: Turn, state: CallState) -> bool:
         """The call has a question that nobody was asked yet."""
-        return make_key(turn, state.call_id) in self._held
+        return make_key(turn, state.call_id) in self.held
 
     def must_wait(self, turn: Turn, state: CallState) -> bool:
         """It is not its turn to be asked."""
@@ -28,14 +28,14 @@ class QuestionsBack:
         """The call's question, new or held; None for none, and where it has to wait."""
         key = make_key(turn, asked.call_id)
         if question and turn.waiting:
-            self._held[key] = question
+            self.held[key] = question
             return None
-        question = question or self._held.pop(key, None)
+        question = question or self.held.pop(key, None)
         return as_user_question(asked, question) if question else None
 
     def abandon(self, turn: Turn, state: CallState, tool: Tool | None) -> None:
         """Nobody will answer the call."""
         key = make_key(turn, state.call_id)
-        self._held.pop(key, None)
+        self.held.pop(key, None)
         if tool and tool.abandon and state.starts:
             tool.abandon(key)

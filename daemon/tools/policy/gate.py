@@ -235,9 +235,10 @@ class PolicyGate:
             own = () if is_own else (HEARTBEAT_FILE,)
             protected = (*protected, GIT_FOLDER, *own)
         paths = _list_paths(call) if tool.meta.source else call.paths
-        speaks = spec.approvals or spec.tool_approvals
-        closer = (ToolApprovals(spec.approvals, spec.tool_approvals),) if speaks else ()
-        approvals = self.approvals.find(tool.name, *closer)
+        speaks, approvals = spec.approvals or spec.tool_approvals, self.approvals.default
+        if speaks or self.approvals.lines:
+            closer = ToolApprovals(spec.approvals, spec.tool_approvals)
+            approvals = self.approvals.find(tool.name, closer)
         if approvals == "never" and not (turn.is_owners and _is_owners_talk(setting)):
             approvals = "risk"
         return PolicyInput(
