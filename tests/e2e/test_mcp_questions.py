@@ -327,10 +327,26 @@ async def test_text_is_no_answer_where_it_may_be_meant_for_another(desk: Desk) -
     async with running_daemon(desk.home, desk.config()) as daemon:
         first = await daemon.begin("book a room")
         await daemon.until(first, "approval.asked")
-        second = await daemon.begin("/plan a trip")
+        await daemon.post("/v1/messages", text="/plan a trip", session="default")
+        await desk.model.asked(2)
+        turns = await daemon.listed("/v1/sessions/web:default/turns")
+        (second,) = {str(one["turn"]) for one in turns} - {first}
         await daemon.until(second, "approval.asked")
         assert "A new turn." in str(await daemon.ask("hm, the red one"))
         assert desk.told == []
         await types(daemon, "red room")(first, {})
         await daemon.until(first, "run.completed")
         assert desk.told == [{"action": "accept", "content": {"room": "red room"}}]
+
+
+async def test_what_a_server_asked_is_void_when_it_is_taken_out_of_the_config(desk: Desk) -> None:
+    desk.asks(elicits("Which room?", ROOM))
+    desk.model.script(CALL, says("I do not know."))
+    async with running_daemon(desk.home, desk.config(effects={"book": "fetch"})) as daemon:
+        turn = await daemon.begin("book a room")
+        await daemon.until(turn, "approval.asked")
+        config = desk.home / "config.toml"
+        config.write_text(config.read_text().partition("[mcp.desk]")[0])
+        await daemon.post("/v1/messages", text="/reload", session="default")
+        await daemon.until(turn, "run.completed")
+        assert "may or may not have happened" in desk.result()
