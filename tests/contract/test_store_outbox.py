@@ -228,3 +228,35 @@ async def test_who_watches_sees_what_it_is_told_of_and_harms_nobody_when_it_fail
     assert await trouble.get() == "nobody foresaw this"
     await store.write(lambda tx: tx.post_delivery(notice("more")))
     await asyncio.gather(*looks)
+
+
+async def test_exactly_those_that_the_model_was_told_of_are_not_told_again(store: Store) -> None:
+    rows = [replace(notice(f"notice/{n}", part=1), session=HOME) for n in range(3)]
+
+    def work(tx: Tx) -> None:
+        for row in rows:
+            tx.post_delivery(row)
+            tx.tell_model(HOME, row.turn, 1, "owner")
+        tx.mark_delivery("notice/1", 1, "sending")
+        tx.mark_delivery("notice/2", 1, "sent")
+
+    await store.write(work)
+    listed = await store.read(lambda tx: tx.list_outcomes(HOME))
+    assert [one.row.turn for one in listed] == ["notice/1", "notice/2"]
+    assert listed[1].shown_at > NOW == listed[0].shown_at  # it was sent later than it was made
+    await store.write(lambda tx: tx.mark_delivery("notice/0", 1, "sent"))
+    await store.write(lambda tx: tx.note_outcomes([f"{one.row.turn}/1" for one in listed]))
+    left = await store.read(lambda tx: tx.list_outcomes(HOME))
+    assert [one.row.turn for one in left] == ["notice/0"]
+
+
+async def test_no_more_than_the_latest_twenty_wait_to_be_told(store: Store) -> None:
+    def work(tx: Tx) -> None:
+        for n in range(30):
+            tx.post_delivery(replace(notice(f"notice/{n}", part=1), session=HOME))
+            tx.mark_delivery(f"notice/{n}", 1, "sent")
+            tx.tell_model(HOME, f"notice/{n}", 1, "owner")
+
+    await store.write(work)
+    listed = await store.read(lambda tx: tx.list_outcomes(HOME))
+    assert [one.row.turn for one in listed] == [f"notice/{n}" for n in range(10, 30)]
