@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 11_360,
     "daemon/settings": 11_320,
     "daemon/store": 17_930,
-    "daemon/tools": 136_960,
+    "daemon/tools": 136_990,
     "daemon/triggers": 25_250,
     "memory": 14_570,
 }
