@@ -171,7 +171,7 @@ class RunningCall:
 @dataclass(slots=True)
 class RunningCalls:
     """The calls of a session that run now. `unanswered`: ids of requests that were given up and
-    that the server may still be at.
+    that the server may still be at; CUT_OFF for those to which no answer can come.
     """
 
     wire: Connection
@@ -428,6 +428,8 @@ class McpSession:
                 raise UnreadableAnswer(error.message) from error
             if code not in LOST_CODES:
                 raise Refused(f"{error.message} (code {code})") from error
+            if code != REQUEST_TIMEOUT:  # there it has been noted with its id
+                self.running.unanswered.add(CUT_OFF)
             why = f"{BROKE_OFF}: {self.wire.why}" if self.wire.why else BROKE_OFF
             raise NoAnswer(late if code == REQUEST_TIMEOUT else why) from error
         except SDK_ERRORS as error:
