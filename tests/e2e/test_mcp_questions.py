@@ -309,34 +309,39 @@ async def test_nobody_is_asked_after_a_call_that_the_server_may_still_be_at(desk
 
 
 async def test_its_question_waits_for_another_of_the_turn(desk: Desk) -> None:
-    desk.asks(elicits("Which room?", ROOM))
+    desk.asks(elicits("Your code?", WORDS))
     both = calls(("desk__book", {}), ("ask_user", {"question": "When?"}))
     desk.model.script(both, says("It is booked."))
     async with running_daemon(desk.home, desk.config()) as daemon:
         turn = await daemon.begin("book a room")
-        asked = await answer(daemon, turn, types(daemon, "at noon"), types(daemon, "red room"))
-        assert asked[0] == "When?" and asked[1].endswith("Which room? (room)")
-        assert desk.told == [{"action": "accept", "content": {"room": "red room"}}]
+        suspended = await daemon.until(turn, "run.suspended")
+        await types(daemon, "at noon")(turn, {})
+        asked = await answer(daemon, turn, types(daemon, "4711"), after=suspended.id)
+        assert asked[0].endswith("Your code? (code)")
+        assert desk.told == [{"action": "accept", "content": {"code": "4711"}}]
         assert desk.script.executed() == [("book", {})]
 
 
 async def test_text_is_no_answer_where_it_may_be_meant_for_another(desk: Desk) -> None:
-    desk.asks(elicits("Which room?", ROOM))
-    when = calls(("ask_user", {"question": "When?"}))
-    desk.model.script(CALL, when, says("A new turn."), says("It is booked."))
+    desk.asks(elicits("Your code?", WORDS))
+    when = calls(("ask_user", {"question": "When?", "options": ["at noon", "at one"]}))
+    desk.model.script(when, CALL, says("A new turn."), says("At noon."), says("It is booked."))
     async with running_daemon(desk.home, desk.config()) as daemon:
-        first = await daemon.begin("book a room")
-        await daemon.until(first, "approval.asked")
-        await daemon.post("/v1/messages", text="/plan a trip", session="default")
+        first = await daemon.begin("plan a trip")
+        await daemon.until(first, "run.suspended")
+        await daemon.post("/v1/messages", text="/plan a room", session="default")
         await desk.model.asked(2)
         turns = await daemon.listed("/v1/sessions/web:default/turns")
         (second,) = {str(one["turn"]) for one in turns} - {first}
-        await daemon.until(second, "approval.asked")
-        assert "A new turn." in str(await daemon.ask("hm, the red one"))
+        await daemon.until(second, "run.suspended")
+        assert "A new turn." in str(await daemon.ask("hm, when it is warm"))
         assert desk.told == []
-        await types(daemon, "red room")(first, {})
+        await types(daemon, "at noon")(first, {})
         await daemon.until(first, "run.completed")
-        assert desk.told == [{"action": "accept", "content": {"room": "red room"}}]
+        assert desk.told == []
+        await types(daemon, "4711")(second, {})
+        await daemon.until(second, "run.completed")
+        assert desk.told == [{"action": "accept", "content": {"code": "4711"}}]
 
 
 async def test_what_a_server_asked_is_void_when_it_is_taken_out_of_the_config(desk: Desk) -> None:
