@@ -17,7 +17,7 @@ MAX_CHARS, MAX_BITS, MAX_PLACES = 400, 12_000, 100
 MAX_DIGITS, SHOWN_DIGITS = 30, 15
 CONTEXT = Context(prec=800, Emin=-3_600, Emax=3_600)
 Number = Fraction | Decimal  # only a Fraction is exact
-SIGNS = str.maketrans({"×": "*", "·": "*", "÷": "/", ":": "/", "−": "-", "^": "**"})
+SIGNS = str.maketrans({"×": "*", "·": "*", "÷": "/", ":": "/", "−": "-", "^": "**", "\0": "?"})
 CONSTANTS = {"pi": Fraction(math.pi), "e": CONTEXT.exp(Decimal(1))}
 GROUPED = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)")
 HELP = (

@@ -57,7 +57,7 @@ BY_ARGUMENT = {
 # Plain and quoted words that a shell would not expand; no assignment before them.
 PLAIN_LINE = re.compile(
     r"(?![ \t]*\w+\+?=)"
-    r"""(?:(?:(?!~)(?:(?![:=]~)[\w./,:=@%+^~-])++|'[^'\n]*+'|"[^"\\$`\n]*+")++|[ \t]++)++"""
+    r"""(?!~)(?:(?<![ \t'"])~|[\w./,@%+^ \t-]|[:=](?!~)|'[^'\n]*'|"[^"\\$`\n]*")+"""
 )
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 COMMAND_NODES = (
