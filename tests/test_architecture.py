@@ -54,7 +54,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/outbox": 12_520,
     "daemon/providers": 26_520,
     "daemon/recall": 9_950,
-    "daemon/services": 6_530,
+    "daemon/services": 6_550,
     "daemon/sessions": 11_360,
     "daemon/settings": 11_320,
     "daemon/store": 17_930,

@@ -421,8 +421,8 @@ def describe_heard(heard: str) -> str:
 
 
 def _find_claims(turn: Turn, text: str) -> Mapping[str, str]:
-    """By the fast model's word about this reply, where there is one, else by the English table; by
-    both where the model has read a stranger's words, who may have talked to it.
+    """By the fast model's word about this reply, where there is one, else by the English table. A
+    model that has read a stranger's words may have been talked to: its "none" is not enough.
     """
     if not turn.spec.check_claims:
         return {}

@@ -18,7 +18,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from daemon.services.tracing import WorkSpan, make_id
+from daemon.services.spans import WorkSpan, make_id
 
 TRACE_BYTES, SPAN_BYTES = 16, 8
 

@@ -1,6 +1,8 @@
 """The owner is told of a server, a model or a clock that does not work while the daemon runs (H6)."""
 
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from daemon.app.channels import ChannelTimeouts
-from daemon.app.daemon import Overrides
+from daemon.app.daemon import Daemon, Overrides
 from daemon.outbox.channel_supervisor import TELL_AFTER_S
 from daemon.outbox.health_alarm import LONGEST_LOOK_S, HealthAlarm, Outage
 from tests.delivery.scripts import echo
@@ -37,14 +39,27 @@ class SetClock:
         return time.monotonic() + self.stopwatch
 
 
+@asynccontextmanager
+async def with_broken_server(
+    tmp_path: Path,
+    model: FakeOpenAI,
+    channel: FakeChannel,
+    times: ChannelTimeouts | None = None,
+    parts: Overrides | None = None,
+) -> AsyncIterator[tuple[Daemon, Script]]:
+    """A daemon whose only MCP server dies whenever its tools are listed."""
+    echo(model)
+    script, home = Script(tmp_path / "server"), tmp_path / "home"
+    script.write([TOOL], crash_at="list")
+    more = {"mcp": {"desk": script.table()}}
+    async with at_home(home, model, channel, more=more, times=times, parts=parts) as house:
+        yield house, script
+
+
 async def test_h6_an_mcp_server_that_is_gone_is_told_once_and_once_when_it_works_again(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
-    echo(model)
-    script = Script(tmp_path / "server")
-    script.write([TOOL], crash_at="list")
-    more = {"mcp": {"desk": script.table()}}
-    async with at_home(tmp_path / "home", model, channel, more=more, times=SOON) as house:
+    async with with_broken_server(tmp_path, model, channel, times=SOON) as (house, script):
         await channel.say("hello")
         await channel.until(lambda: len(channel.texts()) == 2)
         told = next(text for text in channel.texts() if "desk" in text)
@@ -104,12 +119,8 @@ async def test_h6_with_the_usual_times_it_is_told_within_five_minutes(
 ) -> None:
     """By the daemon's own clock; not before half of that has gone by."""
     clock = SetClock()
-    echo(model)
-    script = Script(tmp_path / "server")
-    script.write([TOOL], crash_at="start")
-    more = {"mcp": {"desk": script.table()}}
     parts = Overrides(make_clock=lambda: clock)
-    async with at_home(tmp_path / "home", model, channel, more=more, parts=parts) as house:
+    async with with_broken_server(tmp_path, model, channel, parts=parts) as (house, _):
         await channel.say("hello")
         await channel.until(lambda: len(channel.texts()) == 1)
         await house.wait_for_servers(20)
@@ -159,11 +170,7 @@ async def test_h6_what_is_removed_while_it_is_out_does_not_work_again(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     """A server whose section is gone after /reload."""
-    echo(model)
-    script = Script(tmp_path / "server")
-    script.write([TOOL], crash_at="list")
-    more = {"mcp": {"desk": script.table()}}
-    async with at_home(tmp_path / "home", model, channel, more=more, times=SOON) as house:
+    async with with_broken_server(tmp_path, model, channel, times=SOON) as (house, script):
         await channel.say("hello")
         await channel.until(lambda: any("desk does not work" in one for one in channel.texts()))
         house.servers.configure({})

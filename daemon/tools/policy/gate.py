@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from channels.markup.sanitize import shorten_line
 from daemon.core import value
 from daemon.core.provenance import Origin, TrustContext
 from daemon.core.trust import Decision, Effect, Label, Role, ToolApprovals
@@ -268,8 +269,7 @@ def explain_question(turn: Turn, call: AdmittedCall, content: Sequence[str], rea
     lines = [preview(call.arguments) if preview else "", *content]
     if reason and reason not in REASONS.values():
         lines.append(f"asked because {reason}")
-    speaks = turn.reply and turn.is_owners and turn.label is Label.TRUSTED
-    if speaks and (said := " ".join(turn.reply.text.split()) if turn.reply else ""):
-        shown = said if len(said) <= SHOWN_CHARS else f"{said[: SHOWN_CHARS - 1]}…"
-        lines.append(f"the assistant says: {shown}")
+    speaks = turn.is_owners and turn.label is Label.TRUSTED
+    if speaks and turn.reply and (said := shorten_line(turn.reply.text, SHOWN_CHARS)):
+        lines.append(f"the assistant says: {said}")
     return "\n".join(filter(None, lines))
