@@ -44,7 +44,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/agent": 39_670,
     "daemon/app": 14_290,
     "daemon/cli": 33_330,
-    "daemon/client": 12_100,
+    "daemon/client": 12_110,
     "daemon/commands": 16_550,
     "daemon/core": 14_870,
     "daemon/gateway": 7_020,

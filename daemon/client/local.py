@@ -319,7 +319,8 @@ class LocalClient(JournalReader, DaemonClient):
         return bool(await self.schedules.change(name, "remove"))
 
     async def mark_delivered(self, turn: str, part: int) -> None:
-        await self.store.write(lambda tx: tx.mark_delivery(turn, part, "sent"))
+        at = self.inbox.clock.now()
+        await self.store.write(lambda tx: tx.mark_delivery(turn, part, "sent", at=at))
 
     async def invite(self, role: Role, channel: str = "") -> NewCode:
         return await self.people.invite(role, channel)

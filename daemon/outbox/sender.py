@@ -351,7 +351,8 @@ class OutboxSender:
             return
 
         def work(tx: Tx) -> None:
-            tx.mark_delivery(row.turn, row.part, state, " ".join(delivery.ids), error)
+            at = self.clock.now()
+            tx.mark_delivery(row.turn, row.part, state, " ".join(delivery.ids), error, at)
             if delivery.copy and state == SENDING and not delivery.written[0]:
                 tx.post_delivery(delivery.copy)
             if row.kind == REPLY and (delivery.ids or state == FAILED):

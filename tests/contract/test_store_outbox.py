@@ -238,12 +238,12 @@ async def test_exactly_those_that_the_model_was_told_of_are_not_told_again(store
             tx.post_delivery(row)
             tx.tell_model(HOME, row.turn, 1, "owner")
         tx.mark_delivery("notice/1", 1, "sending")
-        tx.mark_delivery("notice/2", 1, "sent")
+        tx.mark_delivery("notice/2", 1, "sent", at=after(30))
 
     await store.write(work)
     listed = await store.read(lambda tx: tx.list_outcomes(HOME))
     assert [one.row.turn for one in listed] == ["notice/1", "notice/2"]
-    assert listed[1].shown_at > NOW == listed[0].shown_at  # it was sent later than it was made
+    assert listed[1].shown_at == after(30) > NOW == listed[0].shown_at
     await store.write(lambda tx: tx.mark_delivery("notice/0", 1, "sent"))
     await store.write(lambda tx: tx.note_outcomes([f"{one.row.turn}/1" for one in listed]))
     left = await store.read(lambda tx: tx.list_outcomes(HOME))

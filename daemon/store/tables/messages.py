@@ -5,7 +5,7 @@ what channels need after a restart.
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from daemon.core import value
 from daemon.core.rows import (
@@ -261,13 +261,18 @@ class MessageTables(Table):
         return row.part
 
     def mark_delivery(
-        self, turn_id: str, part: int, state: str, platform_message_id: str = "", error: str = ""
+        self,
+        turn_id: str,
+        part: int,
+        state: str,
+        platform_message_id: str = "",
+        error: str = "",
+        at: datetime | None = None,
     ) -> None:
         """Set the state of a delivery; `error` says why. `sending` counts one more attempt. What is
-        held or withdrawn stays so.
+        held or withdrawn stays so. `at`: when it was sent; None for when it was posted.
         """
-        now = datetime.now(UTC)
-        self._run(MARK, state, platform_message_id, turn_id, part, error, now)
+        self._run(MARK, state, platform_message_id, turn_id, part, error, at)
 
     list_outgoing = List[[str], OutboxRow](
         OUTBOX,
