@@ -3,8 +3,10 @@ cards, polls, files, and what it points at.
 """
 
 import mimetypes
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from itertools import chain
 
 from channels import value
@@ -13,8 +15,11 @@ from channels.message import Attachment, Reference
 MAX_CARD, MAX_CONTENT = 10_000, 60_000
 UNREADABLE_PART = "[something that cannot be shown here: {kind}]"
 UNREADABLE_REFERENCE = "[it could not be read: {why}]"
+DESCRIPTION = "[description of {name}: {text}]"
 NO_WORDS = "[a mention without words]"
 WORDLESS = UNREADABLE_PART.format(kind="a message without words")
+EPOCH, MAX_SECONDS, PLACE = datetime(1970, 1, 1), 10**10, re.compile(r"\{(?:(time)|)[^{}]*\}")
+STRUCK = "~~"
 CUT = "\n[{count:,} more characters are left out here]"
 
 
@@ -116,6 +121,16 @@ def name_file(kind: str, number: object, mime: str) -> str:
     return f"{kind}_{number}{ending}"
 
 
+def show_moment(seconds: int, form: str = "{date} {time}") -> str:
+    """A moment that each person sees in their own zone. What of `form` begins with "time" in braces
+    becomes the time, all else in braces the day.
+    """
+    moment = EPOCH + timedelta(seconds=max(-MAX_SECONDS, min(MAX_SECONDS, seconds)))
+    return PLACE.sub(
+        lambda found: f"{moment:%H:%M UTC}" if found[1] else f"{moment:%Y-%m-%d}", form
+    )
+
+
 def describe_file(file: Attachment) -> str:
     """Its kind, name and size."""
     size = f", {max(1, file.size // 1000):,} kB" if file.size else ""
@@ -124,7 +139,8 @@ def describe_file(file: Attachment) -> str:
 
 def show_links(text: str, links: Sequence[tuple[int, int, str]]) -> tuple[str, tuple[str, ...]]:
     """The text with the address behind each part that has one, and those addresses: nobody has read
-    them. `links`: (start, end, address) in characters.
+    them. `links`: (start, end, address) in characters; STRUCK in place of an address: of words that
+    are struck out.
     """
     shown, at, hidden = list[str](), 0, list[str]()
     for start, end, address in sorted(links):
@@ -135,6 +151,10 @@ def show_links(text: str, links: Sequence[tuple[int, int, str]]) -> tuple[str, t
             or not label.strip()
             or address in (label, f"http://{label}")
         ):
+            continue
+        if address == STRUCK:
+            shown += (text[at:start], f"{STRUCK}{label}{STRUCK}")
+            at = end
             continue
         shown += (text[at:start], f"[{label}]({address})")
         hidden.append(address)

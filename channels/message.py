@@ -104,7 +104,8 @@ class InboundMail(InboundMessage):
     `proven`: our own mail server vouches that the sender wrote it, or not, by `why`. `shown_from`
     is what it claims, word for word. `automatic`: why nobody is to answer it, "" for a person's
     mail. `list_id`: of a mailing list. `notes`: what of it was not read. `people`: the addresses in
-    To and Cc, in small letters.
+    To and Cc, in small letters. `returned`: it reports that a mail with this id did not arrive at
+    the addresses `missed`, by this `status` of a mail server.
     """
 
     subject: str = ""
@@ -116,6 +117,9 @@ class InboundMail(InboundMessage):
     history: str = ""
     notes: str = ""
     people: tuple[str, ...] = ()
+    returned: str = ""
+    missed: tuple[str, ...] = ()
+    status: str = ""
 
 
 class ButtonPress(NamedTuple):

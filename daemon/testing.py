@@ -31,6 +31,16 @@ def calls(name: str, arguments: str = "{}", call_id: str = "call_0") -> ModelRep
     return ModelReply("", (ToolCall(call_id, name, arguments),))
 
 
+def replay_recorded(record: str) -> str:
+    """What the loop would do otherwise on a turn that `aidaemon replay` wrote as a test; "" for
+    nothing.
+    """
+    from daemon.ops.replay.export import read_record  # lazy: brings the whole loop
+    from daemon.ops.replay.replay import replay  # lazy: as above
+
+    return asyncio.run(replay(read_record(record))).told
+
+
 @dataclass(slots=True)
 class ScriptedModel:
     """A provider that gives these replies in turn and records what it was asked."""

@@ -15,7 +15,6 @@ from memory.search import (
     OTHER_WORDS,
     OWN_WORDS,
     SITTING_WORDS,
-    SOURCE,
     UTTERANCE,
     Found,
     Scope,
@@ -26,7 +25,7 @@ from memory.search import (
     write_time,
 )
 from memory.vectors import VectorIndex, VectorQuery
-from memory.words import MONTHS, list_pairs
+from memory.words import MONTHS, write_forms
 
 if TYPE_CHECKING:
     from memory.embedder import Vectors
@@ -44,17 +43,19 @@ OPEN = """
 SELECT id, ended, size FROM sittings INDEXED BY sittings_open WHERE session = ? AND closed = 0
 """
 IDLE = "SELECT id FROM sittings INDEXED BY sittings_open WHERE closed = 0 AND ended < ?"
+ADD_SPEAKER = "INSERT OR IGNORE INTO speakers (name, role, label, own) VALUES (?, ?, ?, ?)"
 ADD = """
-INSERT INTO said (
-    id, key, sitting, place, speaker, role, label, own, private, at, asks, dated, text, pairs, marks
+INSERT INTO spans (
+    id, key, sitting, place, speaker, own, private, at, asks, dated, text, pairs
 )
-VALUES (
-    1 + max(
-        coalesce((SELECT max(id) FROM said), 0),
+SELECT 1 + max(
+        coalesce((SELECT max(id) FROM spans), 0),
         coalesce((SELECT CAST(value AS INTEGER) FROM state WHERE name = 'last_row'), 0)
-    ), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
-)
+    ), ?, ?, ?, id, own, ?, ?, ?, ?, ?, ?
+FROM speakers WHERE (name, role, label, own) = (?, ?, ?, ?)
 """
+UNFORMED = "SELECT sitting FROM unformed LIMIT 5"
+ROWS_OF_SITTING = "SELECT id, own, text, pairs, marks FROM said WHERE sitting = ?"
 WORDS_OF_SITTING = """
 SELECT group_concat(text, ' '), group_concat(pairs, ' '), group_concat(DISTINCT marks) FROM
     (SELECT text, pairs, marks FROM said WHERE sitting = ? ORDER BY place)
@@ -62,7 +63,8 @@ SELECT group_concat(text, ' '), group_concat(pairs, ' '), group_concat(DISTINCT 
 UNEMBEDDED = """
 SELECT id, speaker, text FROM unembedded JOIN said USING (id) ORDER BY id LIMIT ?
 """
-AFTER = f"SELECT said.id, {UTTERANCE} FROM {SOURCE} WHERE said.id > ? ORDER BY said.id LIMIT ?"
+AFTER = f"SELECT id, {UTTERANCE} FROM said WHERE id > ? ORDER BY id LIMIT ?"
+SILENT = "DELETE FROM speakers WHERE id NOT IN (SELECT speaker FROM spans)"
 COUNT_REMOVAL = """
 INSERT INTO state VALUES ('removals', '1')
 ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1
@@ -70,14 +72,14 @@ ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1
 # The number of a row that is gone is given to no other: who is at work on it would mistake it.
 KEEP_NUMBERS = """
 INSERT OR REPLACE INTO state SELECT 'last_row', CAST(max(
-    coalesce((SELECT max(id) FROM said), 0),
+    coalesce((SELECT max(id) FROM spans), 0),
     coalesce((SELECT CAST(value AS INTEGER) FROM state WHERE name = 'last_row'), 0)
 ) AS TEXT)
 """
 KNOWN = "SELECT id, sitting, label FROM said WHERE key = ?"
 GONE = "SELECT 1 FROM forgotten WHERE turn = ?"
 TRUSTED = "trusted"
-OF_TURN = "SELECT id, sitting FROM said WHERE key >= ?1 || ':' AND key < ?1 || ';'"
+OF_TURN = "SELECT id, sitting FROM spans WHERE key >= ?1 || ':' AND key < ?1 || ';'"
 
 
 class Conversations:
@@ -93,7 +95,7 @@ class Conversations:
     @classmethod
     async def open(cls, database: Database) -> "Conversations":
         """Of this file."""
-        query = "SELECT 1 FROM said LIMIT 1"
+        query = "SELECT 1 FROM spans LIMIT 1"
         empty = await database.run(lambda file: file.execute(query).fetchone() is None)
         return cls(database, empty=empty)
 
@@ -119,8 +121,12 @@ class Conversations:
 
     async def count(self) -> int:
         """How many rows there are."""
-        query = "SELECT count(*) FROM said"
+        query = "SELECT count(*) FROM spans"
         return await self._database.run(lambda file: file.execute(query).fetchone()[0])
+
+    async def renew_forms(self) -> bool:
+        """The forms of words in some sittings of before there were such; False: all have them."""
+        return await self._database.run(_renew_forms)
 
     async def close_idle(self, now: datetime | None = None) -> None:
         """The words of a sitting count once it is over; without `now`, all are."""
@@ -132,15 +138,19 @@ class Conversations:
 
         await self._database.run(work)
 
-    async def search(self, query: str, scope: Scope, limit: int) -> list[Found]:
-        """The best first, by a weighted sum of signals. Of a long query its beginning counts."""
+    async def search(
+        self, query: str, scope: Scope, limit: int, *, automatic: bool = False
+    ) -> list[Found]:
+        """The best first, by a weighted sum of signals. Of a long query its beginning counts.
+        `automatic`: nobody asked for it; see search.search.
+        """
         vectors, query = self._vectors, query[:MAX_QUERY]
         question = await self._embed(query, vectors.embedder) if vectors and limit > 0 else None
 
         def work(file: sqlite3.Connection) -> list[Found]:
             known = vectors and question is not None
             asked = VectorQuery(vectors, file, question) if known else None
-            return search(file, query, scope, limit, asked)
+            return search(file, query, scope, limit, asked, automatic=automatic)
 
         return await self._database.run(work)
 
@@ -214,11 +224,10 @@ def _add(file: sqlite3.Connection, one: Utterance) -> bool:
         return False
     sitting, place = _find_sitting(file, one.session, at)
     asks, dated = text.endswith(("?", "？")), bool(RELATIVE.search(text))
-    row = (
-        one.key, sitting, place, one.speaker, one.role, one.label, one.own, one.private, at, asks,
-        dated, text, " ".join(list_pairs(text)), mark_session(one.session),
-    )  # fmt: skip
-    file.execute(ADD, row)
+    speaker, pairs = (one.speaker, one.role, one.label, one.own), write_forms(text)
+    file.execute(ADD_SPEAKER, speaker)
+    row = (one.key, sitting, place, one.private, at, asks, dated, text, pairs)
+    file.execute(ADD, (*row, *speaker))
     return True
 
 
@@ -230,8 +239,36 @@ def _find_sitting(file: sqlite3.Connection, session: str, at: int) -> tuple[int,
             file.execute(changed, (at, sitting))
             return sitting, size
         _close(file, sitting)
-    fresh = "INSERT INTO sittings (session, ended, size) VALUES (?, ?, 1)"
-    return int(file.execute(fresh, (session, at)).lastrowid or 0), 0
+    fresh = "INSERT INTO sittings (session, ended, size, marks) VALUES (?, ?, 1, ?)"
+    return int(file.execute(fresh, (session, at, mark_session(session))).lastrowid or 0), 0
+
+
+def _renew_forms(file: sqlite3.Connection) -> bool:
+    sittings = file.execute(UNFORMED).fetchall()
+    for (sitting,) in sittings:
+        rows = [(*row, write_forms(row[2])) for row in file.execute(ROWS_OF_SITTING, (sitting,))]
+        changed = [row for row in rows if row[3] != row[-1]]
+        is_closed = bool(changed) and _is_closed(file, sitting)
+        if is_closed:
+            _open_again(file, sitting)
+        for row, own, text, pairs, marks, forms in changed:
+            table = OWN_WORDS if own else OTHER_WORDS
+            gone = f"INSERT INTO {table} ({table}, rowid, text, pairs, marks)"
+            file.execute(f"{gone} VALUES ('delete', ?, ?, ?, ?)", (row, text, pairs, marks))
+            file.execute("UPDATE spans SET pairs = ? WHERE id = ?", (forms, row))
+            added = f"INSERT INTO {table} (rowid, text, pairs, marks) VALUES (?, ?, ?, ?)"
+            file.execute(added, (row, text, forms, marks))
+        if is_closed:
+            _close(file, sitting)
+    file.executemany("DELETE FROM unformed WHERE sitting = ?", sittings)
+    return bool(sittings)
+
+
+def _open_again(file: sqlite3.Connection, sitting: int) -> None:
+    """Its words are taken out as they were put in."""
+    words = file.execute(WORDS_OF_SITTING, (sitting,)).fetchone()
+    gone = "INSERT INTO sitting_words (sitting_words, rowid, text, pairs, marks)"
+    file.execute(f"{gone} VALUES ('delete', ?, ?, ?, ?)", (sitting, *words))
 
 
 def _close(file: sqlite3.Connection, sitting: int) -> None:
@@ -249,17 +286,16 @@ def remove_rows(file: sqlite3.Connection, rows: Sequence[tuple[int, int]]) -> in
     sittings = {sitting for _, sitting in rows}
     closed = {one for one in sittings if _is_closed(file, one)}
     for one in closed:
-        words = file.execute(WORDS_OF_SITTING, (one,)).fetchone()
-        gone = "INSERT INTO sitting_words (sitting_words, rowid, text, pairs, marks)"
-        file.execute(f"{gone} VALUES ('delete', ?, ?, ?, ?)", (one, *words))
+        _open_again(file, one)
     file.execute(KEEP_NUMBERS)
-    file.executemany("DELETE FROM said WHERE id = ?", [(row,) for row, _ in rows])
+    file.executemany("DELETE FROM spans WHERE id = ?", [(row,) for row, _ in rows])
     for one in sittings:
-        left = file.execute("SELECT 1 FROM said WHERE sitting = ? LIMIT 1", (one,)).fetchone()
+        left = file.execute("SELECT 1 FROM spans WHERE sitting = ? LIMIT 1", (one,)).fetchone()
         if not left:
             file.execute("DELETE FROM sittings WHERE id = ?", (one,))
         elif one in closed:
             _close(file, one)
+    file.execute(SILENT)
     if rows:  # until they are merged the indexes only mark words as deleted
         file.execute(COUNT_REMOVAL)
         for table in (OWN_WORDS, OTHER_WORDS, SITTING_WORDS):

@@ -11,12 +11,15 @@ from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
+from memory.words import write_forms
+
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 CHECKED_UP_TO = 64 * 2**20  # bytes; the check reads the whole file, and a start must stay quick
+PAGE_SIZE = 8192  # bytes; vectors leave a part of each page empty, the smaller the more
 CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
-PARTS, NEWEST = ("schema", "said", "vectors", "pins", "keys", "forgotten"), 8
+PARTS, NEWEST = ("schema", "said", "vectors", "pins", "keys", "forgotten", "spans", "forms"), 10
 ADD_OWNED = "ALTER TABLE facts ADD COLUMN owned INTEGER NOT NULL DEFAULT 1;"
 PUT_AWAY = """
 DROP TRIGGER facts_added; DROP TRIGGER facts_removed; DROP TRIGGER IF EXISTS facts_approved;
@@ -100,6 +103,7 @@ def _open(path: Path) -> sqlite3.Connection:
     path.touch(mode=0o600)  # what is remembered is for its owner alone
     file = sqlite3.connect(path)
     try:
+        file.execute(f"PRAGMA page_size = {PAGE_SIZE}")  # of a new file
         file.execute("PRAGMA journal_mode = WAL")
         file.execute("PRAGMA synchronous = FULL")
         file.execute("PRAGMA secure_delete = ON")
@@ -127,6 +131,7 @@ def _migrate(file: sqlite3.Connection) -> None:
     if 0 < version < 3:
         steps = [ADD_OWNED if version == 1 else "", PUT_AWAY, facts, TAKE_OVER]
     steps = steps if version < 3 else []
+    file.create_function("forms_of", 1, write_forms, deterministic=True)
     steps += [part for after, part in enumerate(later, 4) if version < after]
     file.executescript(f"BEGIN; {' '.join(steps)} COMMIT;")
 

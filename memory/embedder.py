@@ -104,6 +104,8 @@ class ColBert:
         self._session = onnxruntime.InferenceSession(
             data[:onnx_size], options, providers=["CPUExecutionProvider"]
         )
+        self._session.disable_fallback()
+        vars(self._session).pop("_model_bytes", None)  # for a fallback it keeps the file in memory
         self._inputs = {one.name for one in self._session.get_inputs()}
         self._tokenizer = tokenizers.Tokenizer.from_str(data[onnx_size:].decode())
         self._tokenizer.no_padding()

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 from uuid import uuid4
 
-from memory.words import WORD, list_telling, match_words
+from memory.words import WORD, list_pairs, list_telling, match_words, write_forms, write_terms
 
 ACTIVE, PENDING, REJECTED = "active", "pending", "rejected"
 
@@ -85,7 +85,7 @@ USER = "user"
 
 def build_query(words: str) -> str:
     """Any of the words that carry meaning, quoted; empty when there is none at all."""
-    return match_words(list_telling(words))
+    return match_words(write_terms(words, [*list_telling(words), *list_pairs(words)]))
 
 
 def read_key(key: str, text: str) -> str:
@@ -114,10 +114,11 @@ KNOWN = "state = 'active' AND label = 'trusted'"
 CURRENT = f"{KNOWN} AND valid_to IS NULL"
 ADD = """
 INSERT INTO facts (
-    id, text, sameness, at, source, label, owned, turn, session, tainted_by, category, key, state
+    id, text, forms, sameness, at, source, label, owned, turn, session, tainted_by, category, key,
+    state
 ) VALUES (
-    :id, :text, :sameness, :at, :source, :label, :owned, :turn, :session, :tainted_by, :category,
-    :key, :state
+    :id, :text, :forms, :sameness, :at, :source, :label, :owned, :turn, :session, :tainted_by,
+    :category, :key, :state
 )
 ON CONFLICT (sameness, state) WHERE valid_to IS NULL DO UPDATE SET
     at = max(at, excluded.at),
@@ -217,7 +218,7 @@ UPDATE facts SET state = 'active', label = 'trusted', owned = 1, sameness = :sam
 WHERE id = :id RETURNING key
 """
 REJECT = """
-UPDATE facts SET state = 'rejected', text = '', tainted_by = '', sameness = :sameness,
+UPDATE facts SET state = 'rejected', text = '', forms = '', tainted_by = '', sameness = :sameness,
     approved_by = :by, approved_at = :at
 WHERE id = :id
 """
@@ -244,6 +245,7 @@ def make_row(
     return {
         "id": uuid4().hex,
         "text": text,
+        "forms": write_forms(text),
         "sameness": normalize(text) if is_trusted else text,
         "at": stamp(at),
         "source": source,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory.conversations import find_turn, list_of_turns, remove_rows
-from memory.search import SOURCE, UTTERANCE, WORD_COLUMNS, Utterance, read_fields
-from memory.words import list_pairs, list_words, match_words
+from memory.search import UTTERANCE, WORD_COLUMNS, Utterance, read_fields
+from memory.words import list_pairs, list_words, match_words, write_terms
 
 FORGET = """
 DELETE FROM facts WHERE id IN (
@@ -29,22 +29,19 @@ MERGE = "INSERT INTO words (words) VALUES ('optimize')"
 LEAST_PHRASE = 8  # characters; a shorter one may stand anywhere
 RECALLED_CHARS = 36  # of what was shown to other turns so many are there at least
 PHRASE, NAME, RECALLED = 0, 1, 2
-TEXTS = "SELECT text FROM said WHERE id IN (SELECT value FROM json_each(?))"
-HOLDING = "SELECT id, sitting FROM said WHERE instr(lower(text), lower(?))"
+TEXTS = "SELECT text FROM spans WHERE id IN (SELECT value FROM json_each(?))"
+HOLDING = "SELECT id, sitting FROM spans WHERE instr(lower(text), lower(?))"
 WITH_WORDS = f"""
-SELECT said.id, {UTTERANCE} FROM {SOURCE} WHERE said.id IN (
+SELECT id, {UTTERANCE} FROM said WHERE id IN (
     SELECT rowid FROM own_words WHERE own_words MATCH ?1
     UNION ALL SELECT rowid FROM other_words WHERE other_words MATCH ?1
-) ORDER BY said.id DESC LIMIT ?2
+) ORDER BY id DESC LIMIT ?2
 """
 OF_FACTS = """
 SELECT CASE turn WHEN '' THEN source ELSE turn END, id, text, text, key, session, source, tainted_by
 FROM facts
 """
-OF_ROWS = """
-SELECT said.id, sitting, said.text, speaker, session FROM said
-JOIN sittings ON sittings.id = sitting
-"""
+OF_ROWS = "SELECT id, sitting, text, speaker, session FROM said"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +130,15 @@ def count_others(
 
 def list_said(file: sqlite3.Connection, words: str, limit: int) -> list[tuple[int, Utterance]]:
     """What was said with all these words, by its row, the newest first."""
-    query = match_words([*list_pairs(words), *list_words(words)], WORD_COLUMNS, "AND")
+    terms = write_terms(words, [*list_pairs(words), *list_words(words)])
+    query = match_words(terms, WORD_COLUMNS, "AND")
     found = file.execute(WITH_WORDS, (query, limit)).fetchall() if query else []
     return [(row, Utterance(*read_fields(one))) for row, *one in found]
 
 
 def forget_said(file: sqlite3.Connection, row: int, ends: str) -> bool:
     """This row, with all of its turn; False when there is none. `ends`: see `delete`."""
-    found = file.execute("SELECT id, sitting, key FROM said WHERE id = ?", (row,)).fetchone()
+    found = file.execute("SELECT id, sitting, key FROM spans WHERE id = ?", (row,)).fetchone()
     if not found:
         return False
     if turn := find_turn(found[2]):

@@ -56,7 +56,7 @@ from memory.forgetting import (
 )
 from memory.search import Utterance
 from memory.statements import FactChoice, StatementPage, keep_chosen, list_statements
-from memory.words import WORD, match_words
+from memory.words import WORD, list_pairs, list_words, match_words, write_terms
 
 T = TypeVar("T")
 
@@ -140,7 +140,8 @@ class Memory:
         wanted = normalize(words).split()
         if not wanted or not WORD.search(words):
             return []
-        query = match_words(wanted, joint="AND")
+        terms = write_terms(words, [*list_words(words), *list_pairs(words)])
+        query = match_words(terms, joint="AND")
         waiting = [
             fact for fact in await self.pending() if {*wanted} <= {*normalize(fact.text).split()}
         ]

@@ -3,8 +3,9 @@
 import json
 import re
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from math import log
@@ -12,7 +13,15 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from memory.vectors import VectorQuery
-from memory.words import MAX_WORDS, MONTHS, list_pairs, list_telling, list_words, match_words
+from memory.words import (
+    MAX_WORDS,
+    MONTHS,
+    list_pairs,
+    list_telling,
+    list_words,
+    match_words,
+    write_terms,
+)
 
 WEIGHTS = {
     "words": 0.6, "beside": 0.3, "sitting": 0.4, "speaker": 0.3, "date": 0.5, "asks": 0.1,
@@ -24,39 +33,41 @@ WITH_MODEL = {
 }  # fmt: skip
 FIRST, WHOLE = 200, 1000
 GATE = 0.5  # of what the question's words are worth
+ASSUMED = 300  # rows at least: of a few rows nothing tells how rare a word is
+COMMON = 0.25
+LEAST_BEGIN, MOST_CUT = 5, 2  # letters by which words of a begin are found, and that may differ
 YEAR = re.compile(r"20\d\d")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 LAST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
-CANDIDATE = "said.id, said.sitting, said.place, said.speaker, said.at, said.asks, said.dated"
-SOURCE = "said JOIN sittings ON sittings.id = said.sitting"
-UTTERANCE = "said.key, session, speaker, role, label, own, said.at, said.text, private"
-SHOWN = f"SELECT {UTTERANCE} FROM {SOURCE} WHERE said.id = ?"
+CANDIDATE = "spans.id, spans.sitting, spans.place, name, spans.at, spans.asks, spans.dated"
+SOURCE = "spans CROSS JOIN speakers ON speakers.id = spans.speaker"
+UTTERANCE = "key, session, speaker, role, label, own, at, text, private"
+SHOWN = f"SELECT id, {UTTERANCE} FROM said WHERE id IN (SELECT value FROM json_each(?))"
+OF_SESSION = "spans.sitting IN (SELECT id FROM sittings WHERE session = ?)"
+OWN = "spans.speaker IN (SELECT id FROM speakers WHERE own = 1)"
 WORD_COLUMNS = "{text pairs}"
 MATCHING = """
 SELECT {0}.rowid, -bm25({0}, 1.0, 1.0, 0.0) FROM {0}{1} WHERE {0} MATCH ? ORDER BY 2 DESC LIMIT ?
 """
-MATCHING_MORE = " CROSS JOIN said ON said.id = {0}.rowid AND {1}"
+MATCHING_MORE = " CROSS JOIN spans ON spans.id = {0}.rowid AND {1}"
 OF_SITTINGS = """
 SELECT rowid, -bm25(sitting_words, 1.0, 1.0, 0.0) FROM sitting_words
 WHERE sitting_words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))
 """
-SPEAKERS = """
-WITH RECURSIVE names (name) AS (
-    SELECT min(speaker) FROM said INDEXED BY {0}
-    UNION ALL SELECT (SELECT min(speaker) FROM said INDEXED BY {0} AND speaker > name) FROM names
-    WHERE name IS NOT NULL
-)
-SELECT name FROM names WHERE name IS NOT NULL
-"""
 BESIDE = f"""
-SELECT DISTINCT {CANDIDATE} FROM json_each(?) AS hit
-    CROSS JOIN said AS found ON found.id = hit.value
-    CROSS JOIN said ON said.sitting = found.sitting
-    AND said.place BETWEEN found.place - 1 AND found.place + 1
-    CROSS JOIN sittings ON sittings.id = said.sitting
+SELECT {CANDIDATE} FROM json_each(?) AS hit
+    CROSS JOIN spans AS found ON found.id = hit.value
+    CROSS JOIN spans ON spans.sitting = found.sitting
+    AND spans.place BETWEEN found.place - 1 AND found.place + 1
+    CROSS JOIN speakers ON speakers.id = spans.speaker
 """
-NEAR = "SELECT id FROM said WHERE sitting = ?1 AND place BETWEEN ?2 - 1 AND ?2 + 1"
+NEAR = """
+SELECT found.id, spans.id FROM json_each(?) AS hit
+    CROSS JOIN spans AS found ON found.id = hit.value
+    CROSS JOIN spans ON spans.sitting = found.sitting
+    AND spans.place BETWEEN found.place - 1 AND found.place + 1
+"""
 COUNT_MATCHES = """
 SELECT count(*), json_group_array(rowid) FILTER (WHERE +rowid IN (SELECT value FROM json_each(?)))
 FROM {0} WHERE {0} MATCH ?
@@ -106,14 +117,15 @@ class Filter(NamedTuple):
     def read(cls, file: sqlite3.Connection, scope: Scope) -> "Filter":
         more: dict[str, str | int] = {}
         if scope.since:
-            more["said.at >= ?"] = write_time(scope.since)
+            more["spans.at >= ?"] = write_time(scope.since)
         if scope.until:
-            more["said.at < ?"] = write_time(scope.until)
+            more["spans.at < ?"] = write_time(scope.until)
         if scope.speaker:
-            known = [one for one in list_speakers(file, scope) if scope.is_by(one)]
-            more["said.speaker IN (SELECT value FROM json_each(?))"] = json.dumps(known)
-        of_session = {"session = ?": scope.session} if scope.session else {}
-        terms = [*more, *of_session, *(["said.own = 1"] if scope.own else [])]
+            known = [one for one, name in list_speakers(file, scope) if scope.is_by(name)]
+            more["spans.speaker IN (SELECT value FROM json_each(?))"] = json.dumps(known)
+        of_session = {OF_SESSION: scope.session} if scope.session else {}
+        own = f"+{OWN}" if of_session else OWN  # the index of sittings finds less
+        terms = [*more, *of_session, *([own] if scope.own else [])]
         values = (*more.values(), *of_session.values())
         return cls(" AND ".join(terms) or "1", values, " AND ".join(more))
 
@@ -163,7 +175,9 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a query asks for: words, people who are named, months and years, a date."""
+    """What a query asks for: words (as terms of FTS5), people who are named, months and years, a
+    date.
+    """
 
     words: tuple[str, ...]
     named: frozenset[str]
@@ -178,7 +192,7 @@ class Question:
         names = {word for one in speakers for word in list_words(one)}
         telling = dict.fromkeys([*list_telling(query, names), *list_pairs(query)])
         return cls(
-            tuple(telling)[:MAX_WORDS],
+            tuple(write_terms(query, [*telling][:MAX_WORDS])),
             frozenset(one for one in said if one in names),
             frozenset(MONTHS.index(one) + 1 for one in said if one in MONTHS and one != "may"),
             frozenset(int(one) for one in said if YEAR.fullmatch(one)),
@@ -192,12 +206,17 @@ def search(
     scope: Scope,
     limit: int,
     asked: VectorQuery | None = None,
+    *,
+    automatic: bool = False,
 ) -> list[Found]:
     """The best first. What has no word of the question nor one beside it is no answer, but where
-    its vectors are near.
+    its vectors are near. `automatic`: none at all where much of what was said has each word, as
+    what a schedule says each hour does, and much of it all of them: any row fits as well.
     """
     question = read_question(file, query, scope)
     if not (question.words and limit > 0):
+        return []
+    if automatic and not asked and _tells_nothing(file, question, scope):
         return []
     rows, words = choose_rows(file, question, scope, limit, asked)
     if not rows:
@@ -221,19 +240,21 @@ def search(
         or (question.named and signals["speaker"][place])
     ]
     best = sorted(related, key=lambda place: -sums[place])[:limit]
-    fitting = find_fitting(file, question, scope, [rows[one] for one in best])
+    ids = json.dumps([rows[one].id for one in best])
+    fitting = find_fitting(file, question, scope, ids)
     if asked:
         least = median(alone or [0.0]) + asked.index.embedder.nearer
         fitting |= {rows[one].id for one in best if alone[one] >= least}
+    shown = {row: read_fields(fields) for row, *fields in file.execute(SHOWN, (ids,))}
     return [
-        _show(
-            file,
-            rows[one].id,
-            sums[one],
-            {name: parts[one] for name, parts in weighted.items()},
-            fits=rows[one].id in fitting,
+        Found(
+            *shown[rows[one].id],
+            round(sums[one], 4),
+            {name: round(parts[one], 4) for name, parts in weighted.items() if parts[one]},
+            rows[one].id in fitting,
         )
         for one in best
+        if rows[one].id in shown
     ]
 
 
@@ -241,13 +262,31 @@ def read_question(file: sqlite3.Connection, query: str, scope: Scope) -> Questio
     """Its names are of those whose words may be found: a stranger's name takes no word out of the
     owner's question.
     """
-    return Question.read(query, list_speakers(file, scope))
+    question = Question.read(query, [name for _, name in list_speakers(file, scope)])
+    return replace(question, words=tuple(_widen(file, one, scope) for one in question.words))
 
 
-def list_speakers(file: sqlite3.Connection, scope: Scope) -> list[str]:
-    """All who have said something that may be found."""
-    among = "said_own_speaker WHERE own = 1" if scope.own else "said_speaker WHERE 1"
-    return [name for (name,) in file.execute(SPEAKERS.format(among))]
+def _widen(file: sqlite3.Connection, term: str, scope: Scope) -> str:
+    """A term that nobody said finds words that begin so, but for its last letters: other forms of
+    it, and what it is a part of.
+    """
+    word = term.rpartition('"')[0].rpartition('"')[2]
+    if len(word) < LEAST_BEGIN or _is_said(file, term, scope):
+        return term
+    begins = (word[: len(word) - cut] for cut in range(MOST_CUT + 1))
+    wider = (f'{term} OR "{one}"*' for one in begins if len(one) >= LEAST_BEGIN)
+    return next((one for one in wider if _is_said(file, one, scope)), term)
+
+
+def _is_said(file: sqlite3.Connection, term: str, scope: Scope) -> bool:
+    query = match_words([term], WORD_COLUMNS)
+    said = "SELECT 1 FROM {0} WHERE {0} MATCH ? LIMIT 1"
+    return any(file.execute(said.format(one), (query,)).fetchone() for one in scope.tables)
+
+
+def list_speakers(file: sqlite3.Connection, scope: Scope) -> list[tuple[int, str]]:
+    """The numbers and names of all who have said something that may be found."""
+    return file.execute("SELECT id, name FROM speakers WHERE own >= ?", (scope.own,)).fetchall()
 
 
 def choose_rows(
@@ -268,31 +307,27 @@ def choose_rows(
     if asked:
         among = None
         if chosen.values:
-            ids = f"SELECT said.id FROM {SOURCE} WHERE {chosen.where}"
+            ids = f"SELECT spans.id FROM spans WHERE {chosen.where}"
             among = [row for (row,) in file.execute(ids, chosen.values)]
         near = asked.find_nearest(among, own=scope.own)
         rows += _list_rows(file, {*near} - {row.id for row in rows})
     return rows, words
 
 
-def find_fitting(
-    file: sqlite3.Connection, question: Question, scope: Scope, best: Sequence[Row]
-) -> set[int]:
-    """Those that have, with what was said beside them, half of what the question's words are
-    worth. A rare word is worth more, and one that nobody has ever said the most.
+def find_fitting(file: sqlite3.Connection, question: Question, scope: Scope, best: str) -> set[int]:
+    """Those of the ids in `best` (JSON) that have, with what was said beside them, half of what the
+    question's words are worth. A rare word is worth more; one that nobody has ever said, such as
+    "now" or "still" often is, as much as one said once.
     """
-    count = file.execute("SELECT max(id) FROM said").fetchone()[0]
-    beside = {
-        row.id: [one for (one,) in file.execute(NEAR, (row.sitting, row.place))] for row in best
-    }
+    count = _count_all(file)
+    beside = defaultdict[int, list[int]](list)
+    for row, one in file.execute(NEAR, (best,)):
+        beside[row].append(one)
     near = json.dumps(sorted({one for ids in beside.values() for one in ids}))
     values, found = list[float](), list[set[int]]()
     for word in question.words:
-        query, said, among = match_words([word], WORD_COLUMNS), 0, set[int]()
-        for table in scope.tables:
-            [(count_of_word, ids)] = file.execute(COUNT_MATCHES.format(table), (near, query))
-            said += count_of_word
-            among.update(json.loads(ids))
+        said, among = _count_matches(file, [word], scope, near)
+        said = max(said, 1)
         values.append(log(1 + (count - said + 0.5) / (said + 0.5)))
         found.append(among)
     return {
@@ -382,20 +417,52 @@ def _make_query(question: Question, scope: Scope) -> str:
     return f"{query} AND marks : {mark_session(scope.session)}" if scope.session else query
 
 
+def _count_all(file: sqlite3.Connection) -> int:
+    return max(ASSUMED, file.execute("SELECT coalesce(max(id), 0) FROM spans").fetchone()[0])
+
+
+def _tells_nothing(file: sqlite3.Connection, question: Question, scope: Scope) -> bool:
+    """A quarter of all that was said has each of its words that anybody said, and all of them; it
+    names neither who nor when.
+    """
+    if question.named or question.months or question.years:
+        return False
+    most, said = COMMON * _count_all(file), list[str]()
+    for word in question.words:
+        count, _ = _count_matches(file, [word], scope)
+        if 0 < count < most:
+            return False
+        said += [word] * bool(count)
+    return bool(said) and _count_matches(file, said, scope)[0] >= most
+
+
+def _count_matches(
+    file: sqlite3.Connection, words: Sequence[str], scope: Scope, near: str = "[]"
+) -> tuple[int, set[int]]:
+    """How many rows have all of these words, and which of the ids in `near` (JSON)."""
+    query, total, among = match_words(words, WORD_COLUMNS, "AND"), 0, set[int]()
+    for table in scope.tables:
+        [(count, ids)] = file.execute(COUNT_MATCHES.format(table), (near, query))
+        total += count
+        among.update(json.loads(ids))
+    return total, among
+
+
 def _is_small(file: sqlite3.Connection, chosen: Filter) -> bool:
     """All that may be seen is so few that each row is looked at."""
-    counted = f"SELECT count(*) FROM (SELECT 1 FROM {SOURCE} WHERE {chosen.where} LIMIT ?)"
+    counted = f"SELECT count(*) FROM (SELECT 1 FROM spans WHERE {chosen.where} LIMIT ?)"
     return file.execute(counted, (*chosen.values, WHOLE + 1)).fetchone()[0] <= WHOLE
 
 
 def _list_candidates(file: sqlite3.Connection, chosen: Filter, found: Iterable[int]) -> list[Row]:
     """What was found, with what was said beside it."""
     query = f"{BESIDE} WHERE {chosen.where}"
-    return [*map(Row._make, file.execute(query, (json.dumps([*found]), *chosen.values)))]
+    rows = file.execute(query, (json.dumps([*found]), *chosen.values))
+    return [*map(Row._make, dict.fromkeys(rows))]
 
 
 def _list_rows(file: sqlite3.Connection, ids: Iterable[int]) -> list[Row]:
-    query = f"SELECT {CANDIDATE} FROM said WHERE id IN (SELECT value FROM json_each(?))"
+    query = f"SELECT {CANDIDATE} FROM {SOURCE} WHERE spans.id IN (SELECT value FROM json_each(?))"
     return [*map(Row._make, file.execute(query, (json.dumps([*ids]),)))]
 
 
@@ -421,11 +488,3 @@ def read_fields(
     key, session, speaker, role, label, own, at, text, private = row
     when = read_time(at)
     return key, session, speaker, role, label, bool(own), when, text, bool(private)
-
-
-def _show(
-    file: sqlite3.Connection, row: int, total: float, why: Mapping[str, float], *, fits: bool
-) -> Found:
-    said = read_fields(file.execute(SHOWN, (row,)).fetchone())
-    parts = {name: round(value, 4) for name, value in why.items() if value}
-    return Found(*said, round(total, 4), parts, fits)

@@ -8,20 +8,20 @@ from datetime import datetime
 
 from memory.conversations import find_turn
 from memory.facts import CURRENT, FactSource, add, end_former, make_row, read_key
-from memory.search import SOURCE, read_time
+from memory.search import read_time
 
 MAX_TEXT, MAX_STATEMENT, MAX_PIECES, MOST_OLD = 2000, 300, 6, 2000
 SENTENCE_END = re.compile(r"\n+|(?<=[.!?…])\s+|(?<=[。！？])")
 CATEGORY = re.compile(r"\w[\w -]{0,39}")
 # Not of turns that something was remembered in: what they hold is kept already.
 SAID = f"""
-SELECT said.id, said.key, session, said.at, said.text FROM {SOURCE}
-WHERE own = 1 AND role = ? AND label = 'trusted' AND asks = 0 AND said.id > ?
-    AND length(said.text) <= {MAX_TEXT} AND NOT EXISTS (
+SELECT id, said.key, session, at, text FROM said
+WHERE own = 1 AND role = ? AND label = 'trusted' AND asks = 0 AND id > ?
+    AND length(text) <= {MAX_TEXT} AND NOT EXISTS (
         SELECT 1 FROM facts
         WHERE turn <> '' AND turn = substr(said.key, 1, instr(said.key, ':') - 1)
     )
-ORDER BY said.id LIMIT ?
+ORDER BY id LIMIT ?
 """
 FACTS = f"""
 SELECT rowid, id, session, at, text FROM facts
@@ -34,9 +34,13 @@ UPDATE facts SET key = ?, category = ? WHERE id = ? AND state = 'active' AND key
 # Numbers of rows that are gone are given to new ones.
 ADVANCE = """
 INSERT OR REPLACE INTO state
-SELECT :name, CAST(min(:row, (SELECT coalesce(max({id}), 0) FROM {table})) AS TEXT)
+SELECT :name, CAST(min(:row, ({last})) AS TEXT)
 """
 CURSORS = {"said": "read_said", "facts": "read_facts"}
+LAST = {
+    "said": "SELECT coalesce(max(id), 0) FROM spans",
+    "facts": "SELECT coalesce(max(rowid), 0) FROM facts",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +94,8 @@ def keep_chosen(file: sqlite3.Connection, page: StatementPage, chosen: Iterable[
     """
     count = sum([_keep(file, one) for one in chosen])
     for table, name in CURSORS.items():
-        column = "id" if table == "said" else "rowid"
         row = {"name": name, "row": page.ends[table]}
-        file.execute(ADVANCE.format(id=column, table=table), row)
+        file.execute(ADVANCE.format(last=LAST[table]), row)
     return count
 
 
@@ -103,8 +106,7 @@ def read_cursor(file: sqlite3.Connection, table: str, name: str) -> int:
     found = file.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
     if found:
         return int(found[0])
-    last = file.execute(f"SELECT coalesce(max(rowid), 0) FROM {table}").fetchone()[0]
-    return max(0, last - MOST_OLD)
+    return max(0, file.execute(LAST[table]).fetchone()[0] - MOST_OLD)
 
 
 def _split(text: str) -> Iterator[str]:
@@ -125,7 +127,7 @@ def _keep(file: sqlite3.Connection, choice: FactChoice) -> bool:
         changed = file.execute(NAME, (key, category, one.key)).rowcount
         end_former(file, key)
         return bool(changed)
-    if not file.execute("SELECT 1 FROM said WHERE key = ?", (one.key,)).fetchone():
+    if not file.execute("SELECT 1 FROM spans WHERE key = ?", (one.key,)).fetchone():
         return False
     turn = find_turn(one.key)
     where, source = FactSource(turn, one.session, "", category, key), f"{one.session} {turn}"

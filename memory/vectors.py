@@ -2,9 +2,9 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from memory.embedder import WIDTH, Embedder, TextVectors, unpack
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 ROUGH, NEAREST, PAGE = 1000, 300, 8192
 CACHED = 2048  # so many pairs, unpacked, stay in the processor's cache
-ADD = """
-INSERT OR REPLACE INTO vectors SELECT id, own, ?2, ?3 FROM said WHERE id = ?1
-RETURNING id, own, pooled
+ADD = "INSERT OR REPLACE INTO vectors SELECT id, ?2 FROM spans WHERE id = ?1"
+ADD_POOLED = """
+INSERT OR REPLACE INTO pooled SELECT id, own, ?2 FROM spans WHERE id = ?1 RETURNING id, own, signs
 """
-POOLED = "SELECT id, own, pooled FROM vectors INDEXED BY vectors_pooled"
+POOLED = "SELECT id, own, signs FROM pooled"
 PAIRS = "SELECT id, pairs FROM vectors WHERE id IN (SELECT value FROM json_each(?))"
 
 
@@ -44,9 +44,7 @@ class VectorIndex:
 
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
-        self._ids: NDArray[int64] | None = None
-        self._own: NDArray[bool_] | None = None
-        self._pooled: NDArray[uint64] | None = None
+        self._pooled: _Pooled | None = None
         self._fresh: list[tuple[int, int, bytes]] = []
         self._removals = ""
 
@@ -54,8 +52,9 @@ class VectorIndex:
         """What another model has made is of no use; what this one has made is read."""
         known = file.execute("SELECT value FROM state WHERE name = 'model'").fetchone()
         if known != (self.embedder.name,):
+            file.execute("DELETE FROM pooled")
             file.execute("DELETE FROM vectors")
-            file.execute("INSERT OR IGNORE INTO unembedded SELECT id FROM said")
+            file.execute("INSERT OR IGNORE INTO unembedded SELECT id FROM spans")
             file.execute("INSERT OR REPLACE INTO state VALUES ('model', ?)", (self.embedder.name,))
         self._refresh(file)
 
@@ -65,8 +64,9 @@ class VectorIndex:
         """Of rows that are still there; None: the model can make none of it."""
         for row, made in vectors:
             if made:
-                added = file.execute(ADD, (row, made.pooled, made.pairs)).fetchall()
-                self._fresh += added if self._ids is not None else []
+                file.execute(ADD, (row, made.pairs))
+                added = file.execute(ADD_POOLED, (row, made.pooled)).fetchall()
+                self._fresh += added if self._pooled else []
             file.execute("DELETE FROM unembedded WHERE id = ?", (row,))
 
     def find_nearest(
@@ -80,54 +80,66 @@ class VectorIndex:
         """See VectorQuery."""
         import numpy as np  # lazy: the extra memory
 
-        self._refresh(file)
-        assert self._ids is not None and self._own is not None and self._pooled is not None
-        hidden = ~self._own if own else np.zeros(len(self._ids), bool)
+        pooled = self._refresh(file)
+        hidden = ~pooled.own if own else np.zeros(len(pooled.ids), bool)
         if among is not None:
-            hidden |= ~np.isin(self._ids, np.array(among, np.int64))
-        pooled = question[:, :WIDTH].mean(0)
-        apart = np.zeros(len(self._ids), np.uint16)
-        for column, sign in zip(self._pooled, np.packbits(pooled > 0).view(np.uint64), strict=True):
+            hidden |= ~np.isin(pooled.ids, np.array(among, np.int64))
+        mean = question[:, :WIDTH].mean(0)
+        apart = np.zeros(len(pooled.ids), np.uint16)
+        for column, sign in zip(pooled.signs, np.packbits(mean > 0).view(np.uint64), strict=True):
             apart += np.bitwise_count(column ^ sign)
         apart[hidden] = WIDTH + 1
-        places = (
-            np.argpartition(apart, ROUGH)[:ROUGH] if len(apart) > ROUGH else np.arange(len(apart))
-        )
-        places = places[apart[places] <= WIDTH]
-        fit = unpack(self._pooled[:, places].T.tobytes(), WIDTH) @ pooled
-        return self._ids[places[np.argsort(-fit)[:NEAREST]]].tolist()
+        most = np.searchsorted(np.bincount(apart).cumsum(), ROUGH)
+        places = np.flatnonzero(apart <= min(most, WIDTH))
+        places = places[np.argsort(apart[places], kind="stable")[:ROUGH]]  # many may be the same
+        fit = unpack(pooled.signs[:, places].T.tobytes(), WIDTH) @ mean
+        return pooled.ids[places[np.argsort(-fit)[:NEAREST]]].tolist()
 
-    def _refresh(self, file: sqlite3.Connection) -> None:
+    def _refresh(self, file: sqlite3.Connection) -> "_Pooled":
         """All that is in the file, after a removal, too; or what came since."""
         query = "SELECT value FROM state WHERE name = 'removals'"
         (removals,) = file.execute(query).fetchone() or ("",)
-        parts = [(self._ids, self._own, self._pooled)]
-        if self._ids is None or removals != self._removals:
+        if self._pooled is None or removals != self._removals:
             self._removals, self._fresh = removals, []
+            (count,) = file.execute("SELECT count(*) FROM pooled").fetchone()
             found = file.execute(POOLED)
-            parts = [_to_arrays(page) for page in iter(lambda: found.fetchmany(PAGE), [])]
-            parts = parts or [_to_arrays([])]
+            self._pooled = _Pooled.read(count, iter(lambda: found.fetchmany(PAGE), []))
         elif self._fresh:
-            parts += [_to_arrays(self._fresh)]
+            self._pooled = _Pooled.read(len(self._fresh), [self._fresh], self._pooled)
             self._fresh = []
-        if len(parts) > 1 or self._ids is not parts[0][0]:
-            self._ids, self._own, self._pooled = _join(parts)
+        return self._pooled
 
 
-def _to_arrays(rows: Sequence[tuple[int, int, bytes]]) -> tuple[Any, Any, Any]:
+@dataclass(frozen=True, slots=True)
+class _Pooled:
     """Ids, whose they are, and the signs: a column a row of the text."""
-    import numpy as np  # lazy: the extra memory
 
-    signs = np.frombuffer(b"".join(pooled for _, _, pooled in rows), np.uint64)
-    ids = np.array([row for row, _, _ in rows], np.int64)
-    own = np.array([own for _, own, _ in rows], bool)
-    return ids, own, signs.reshape(-1, WIDTH // 64).T
+    ids: "NDArray[int64]"
+    own: "NDArray[bool_]"
+    signs: "NDArray[uint64]"
 
+    @classmethod
+    def read(
+        cls,
+        count: int,
+        pages: Iterable[Sequence[tuple[int, int, bytes]]],
+        known: "_Pooled | None" = None,
+    ) -> "_Pooled":
+        """So many rows, after those that are known: they are in memory once, however many."""
+        import numpy as np  # lazy: the extra memory
 
-def _join(parts: Sequence[tuple[Any, Any, Any]]) -> Iterator[Any]:
-    import numpy as np  # lazy: the extra memory
-
-    return (np.concatenate(one, axis=-1) for one in zip(*parts, strict=True))
+        at = len(known.ids) if known else 0
+        ids, own = np.empty(at + count, np.int64), np.empty(at + count, bool)
+        signs = np.empty((WIDTH // 64, at + count), np.uint64)
+        if known:
+            ids[:at], own[:at], signs[:, :at] = known.ids, known.own, known.signs
+        for page in pages:
+            place, at = slice(at, at + len(page)), at + len(page)
+            ids[place] = [row for row, _, _ in page]
+            own[place] = [whose for _, whose, _ in page]
+            bits = np.frombuffer(b"".join(one for _, _, one in page), np.uint64)
+            signs[:, place] = bits.reshape(len(page), -1).T
+        return cls(ids, own, signs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +189,11 @@ def _find_best(kept: "Vectors", texts: Sequence[bytes]) -> "Vectors":
     starts = np.cumsum([0, *sizes[:-1]])
     packed = np.frombuffer(b"".join(texts), np.uint8).reshape(-1, width // 8)
     fits = np.empty((len(packed), len(kept)), np.float32)
+    bits = np.empty((CACHED, width), np.float32)
     for at in range(0, len(packed), CACHED):
-        bits = np.unpackbits(packed[at : at + CACHED], axis=1).astype(np.float32)
-        np.matmul(bits, kept.T, out=fits[at : at + CACHED])
+        page = packed[at : at + CACHED]
+        bits[: len(page)] = np.unpackbits(page, axis=1)
+        np.matmul(bits[: len(page)], kept.T, out=fits[at : at + CACHED])
     best = np.maximum.reduceat(fits, starts, axis=0)
     return best * 2 - kept.sum(1)  # as if each 0 were -1
 

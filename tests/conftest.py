@@ -6,11 +6,14 @@ import os
 import sys
 import time
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 os.environ["AIDAEMON_FROZEN_VALUES"] = "1"  # before anything of ours is imported
+# What whoever runs the tests has pulled is not used; what the tests pull is kept for the next run.
+os.environ["AIDAEMON_MODELS"] = str(Path("~/.cache/aidaemon-tests/models").expanduser())
 
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=60)
 settings.register_profile("explore", deadline=None, max_examples=1000)

@@ -3,27 +3,42 @@ the messages that it passes on.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 from markdown_it import MarkdownIt
 
-from channels.content import UNREADABLE_PART, WORDLESS, Card, Content, Poll, name_file
+from channels.content import (
+    DESCRIPTION,
+    UNREADABLE_PART,
+    WORDLESS,
+    Card,
+    Content,
+    Poll,
+    name_file,
+    show_moment,
+)
 from channels.json_access import Json, find_number, find_object, find_objects, find_text
 from channels.message import MEDIA_KINDS, Attachment, Reference
 
 VOICE_FLAG, MAX_DEPTH, MAX_MARKDOWN = 1 << 13, 12, 16_000
 BUTTON, SEPARATOR, FILE = 2, 14, 13
 FORWARD = 1
+TIME = re.compile(r"<t:(-?\d{1,10})(?::[A-Za-z])?>")
+NAMED = re.compile(r"<a?(:\w{1,32}:)\d+>|<(/[\w -]{1,100}):\d+>")
+"""Emoji of a guild, and commands."""
+MARK = re.compile(r"<(?:#|@&)\d+>")
+Names = Mapping[str, str]
+"""What people see for the mark of a channel or role."""
 TEXT_KEYS = ("label", "content", "description", "placeholder")
 CHILD_KEYS = ("components", "items", "options")
 
 
-def read_content(message: Json, bot: str, roles: Iterable[str] = ()) -> Content:
+def read_content(message: Json, bot: str, names: Names, roles: Iterable[str] = ()) -> Content:
     """All of it but the messages that it passes on. Mentions of the bot and its roles are left out,
     others are by their names.
     """
-    text = _read_text(message, bot, roles)
+    text = _read_text(message, bot, names, roles)
     files = _list_files(message)
     cards = [_read_embed(embed) for embed in find_objects(message, "embeds")]
     rows = (_read_component(one, MAX_DEPTH) for one in find_objects(message, "components"))
@@ -36,27 +51,28 @@ def read_content(message: Json, bot: str, roles: Iterable[str] = ()) -> Content:
         notes=(
             *(f"[sticker: {find_text(one, 'name')}]" for one in stickers),
             *(UNREADABLE_PART.format(kind=one.name) for one in files if not one.ref),
+            *_list_descriptions(message),
         ),
         files=tuple(one for one in files if one.ref),
     )
 
 
-def read_whole(message: Json, bot: str) -> str:
+def read_whole(message: Json, bot: str, names: Names) -> str:
     """All that a person sees, as text."""
-    passed = (Card(text=one.text).render() for one in list_passed(message, bot))
-    content = read_content(message, bot)
+    passed = (Card(text=one.text).render() for one in list_passed(message, bot, names))
+    content = read_content(message, bot, names)
     parts = filter(None, (content.render(with_files=True), *passed))
     return "\n\n".join(parts) or WORDLESS
 
 
-def list_passed(message: Json, bot: str) -> Iterator[Reference]:
+def list_passed(message: Json, bot: str, names: Names) -> Iterator[Reference]:
     """The messages that this one passes on; Discord does not say who wrote them."""
     origin = find_object(message, "message_reference")
     if origin.get("type", FORWARD) != FORWARD:
         return
     number = find_text(origin, "message_id")
     snapshots = find_objects(message, "message_snapshots")
-    texts = [read_whole(find_object(one, "message"), bot) for one in snapshots]
+    texts = [read_whole(find_object(one, "message"), bot, names) for one in snapshots]
     if "type" in origin and not snapshots:
         texts = [UNREADABLE_PART.format(kind="a message passed on")]
     for text in texts:
@@ -70,21 +86,27 @@ def list_passed_files(message: Json) -> list[Attachment]:
     return [file for file in files if file.ref]
 
 
+def as_word(name: str) -> str:
+    """People choose their names, and these stand among the sender's own words."""
+    return "_".join(re.findall(r"[\w-]+", name))
+
+
 def name_of(user: Json) -> str:
     """As people see it."""
     return find_text(user, "global_name") or find_text(user, "username")
 
 
-def _read_text(message: Json, bot: str, roles: Iterable[str]) -> str:
+def _read_text(message: Json, bot: str, names: Names, roles: Iterable[str]) -> str:
     text = find_text(message, "content")
     for user in find_objects(message, "mentions"):
         if (number := find_text(user, "id")) not in ("", bot):
-            # one word: people choose their names, and these stand among the sender's own words
-            name = "@" + "_".join(re.findall(r"\w+", name_of(user)))
+            name = f"@{as_word(name_of(user))}"
             text = text.replace(f"<@{number}>", name).replace(f"<@!{number}>", name)
+    text = NAMED.sub(r"\1\2", TIME.sub(lambda found: show_moment(int(found[1])), text))
     ours = "|".join([f"<@!?{re.escape(bot)}>", *(f"<@&{re.escape(role)}>" for role in roles)])
     text = re.sub(rf" (?:{ours})(?= )", "", text)
-    return re.sub(rf" ?(?:{ours}) ?", "", text).strip()
+    text = re.sub(rf" ?(?:{ours}) ?", "", text).strip()
+    return MARK.sub(lambda found: names.get(found[0], found[0]), text)
 
 
 @cache
@@ -162,6 +184,20 @@ def _read_component(component: Json, depth: int) -> str:
     return shown or UNREADABLE_PART.format(kind=f"component {kind}")
 
 
+def _name_of_file(file: Json) -> str:
+    """As it was sent: of a name with letters that Discord does not take, the title is left."""
+    name, title = find_text(file, "filename") or "file", find_text(file, "title")
+    ending = name[name.rindex(".") :] if "." in name else ""
+    return title.removesuffix(ending) + ending if title else name
+
+
+def _list_descriptions(message: Json) -> Iterator[str]:
+    """What the sender says of each picture, for who cannot see it."""
+    for file in find_objects(message, "attachments"):
+        if text := find_text(file, "description"):
+            yield DESCRIPTION.format(name=_name_of_file(file), text=text)
+
+
 def _list_files(message: Json) -> list[Attachment]:
     """Without a `ref` where Discord does not say where it is."""
     is_voice, files = find_number(message, "flags") & VOICE_FLAG, []
@@ -169,7 +205,7 @@ def _list_files(message: Json) -> list[Attachment]:
         mime = find_text(file, "content_type") or "application/octet-stream"
         mime = mime.partition(";")[0].strip()
         kind = "voice" if is_voice else MEDIA_KINDS.get(mime.partition("/")[0], "document")
-        name, size = find_text(file, "filename") or "file", find_number(file, "size")
+        name, size = _name_of_file(file), find_number(file, "size")
         if is_voice:
             name = name_file(kind, find_text(message, "id"), mime)
         url = find_text(file, "url")

@@ -15,6 +15,7 @@ from channels.base import Host, Rejected
 from channels.content import NO_WORDS, WORDLESS, put_passed_first
 from channels.discord.api import DiscordRest, parse_snowflake
 from channels.discord.content import (
+    as_word,
     list_passed,
     list_passed_files,
     name_of,
@@ -69,7 +70,7 @@ class ChannelInfo:
 class ChannelDirectory:
     """`channel`: our name for the account; `only`: the one guild to listen in, or ""; `bot_roles`:
     those that stand for the bot alone; `pending`: guilds that are away; `joined`: channels and
-    threads in which the bot takes part.
+    threads in which the bot takes part; `names`: of channels and roles, by their marks.
     """
 
     channel: str
@@ -79,6 +80,7 @@ class ChannelDirectory:
     pending: set[str] = field(default_factory=set)
     joined: set[str] = field(default_factory=set)
     channels: dict[str, ChannelInfo] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def on_ready(self, payload: Json) -> None:
         """A new session: its guilds come one by one, later on."""
@@ -89,7 +91,7 @@ class ChannelDirectory:
     def on_event(self, event: str, payload: Json) -> None:
         """A channel or thread that was created, changed or deleted."""
         match event:
-            case "CHANNEL_CREATE" | "THREAD_CREATE" | "THREAD_UPDATE":
+            case "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE":
                 self.update(payload)
             case "CHANNEL_DELETE" | "THREAD_DELETE":
                 self.channels.pop(str(payload["id"]), None)
@@ -123,6 +125,7 @@ class ChannelDirectory:
         if self.is_foreign(guild):
             return
         for role in payload.get("roles") or ():
+            self.names[f"<@&{role['id']}>"] = f"@{as_word(find_text(role, 'name')).lstrip('@')}"
             if str((role.get("tags") or {}).get("bot_id", "")) == self.bot_id:
                 self.bot_roles.add(str(role["id"]))
         for channel in (*(payload.get("channels") or ()), *(payload.get("threads") or ())):
@@ -145,6 +148,8 @@ class ChannelDirectory:
         channel, guild = str(payload["id"]), str(payload.get("guild_id") or guild)
         if self.is_foreign(guild):
             return None
+        if name := find_text(payload, "name"):
+            self.names[f"<#{channel}>"] = f"#{as_word(name)}"
         is_thread = payload.get("type") in THREAD_TYPES
         if is_thread and (payload.get("member") or str(payload.get("owner_id")) == self.bot_id):
             self.joined.add(channel)
@@ -209,8 +214,8 @@ def _parse_message(payload: Json, known: ChannelDirectory, edited_at: str) -> In
     replied_to = find_text(payload, "referenced_message", "author", "id")
     is_addressed = is_private or is_asked or replied_to == bot or known.is_joined_thread(chat)
     get_text(payload, "content", "")
-    content = read_content(payload, bot, known.bot_roles)
-    passed = tuple(list_passed(payload, bot))
+    content = read_content(payload, bot, known.names, known.bot_roles)
+    passed = tuple(list_passed(payload, bot, known.names))
     text, writer, is_forwarded, passed = put_passed_first(content.render(), passed)
     files = (*content.files, *list_passed_files(payload))
     if is_addressed and not (text or files):
@@ -252,10 +257,10 @@ def parse_reference(kind: str, message: Json, sender: str, known: ChannelDirecto
     """A message that `sender` points at."""
     writer, bot = find_object(message, "author"), known.bot_id
     named = name_of(writer), find_text(message, "id")
-    if writer.get("id") == sender != bot and not any(list_passed(message, bot)):
-        return read_content(message, bot).refer(kind, "sender", *named)
+    if writer.get("id") == sender != bot and not any(list_passed(message, bot, known.names)):
+        return read_content(message, bot, known.names).refer(kind, "sender", *named)
     by = "assistant" if writer.get("id") == bot else "other"
-    return Reference(kind, read_whole(message, bot), by, *named)
+    return Reference(kind, read_whole(message, bot, known.names), by, *named)
 
 
 def _sender_of(user: Json, member: Json) -> Sender:

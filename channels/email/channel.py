@@ -286,6 +286,7 @@ def make_inbound(channel: str, read: ReadMail, mail: RawMail, ref: str) -> Inbou
     if read.date:
         sent_at = datetime.fromisoformat(read.date)
         sent_at = sent_at if sent_at.tzinfo else None
+    returned = read.returned
     return InboundMail(
         Address(channel, sender, thread),
         Sender(sender, read.name),
@@ -313,4 +314,7 @@ def make_inbound(channel: str, read: ReadMail, mail: RawMail, ref: str) -> Inbou
         list_id=read.list,
         history=read.history,
         notes=". ".join(notes),
+        returned=returned.id if returned else "",
+        missed=tuple(returned.people) if returned else (),
+        status=returned.status if returned else "",
     )

@@ -2,11 +2,11 @@
 little time, for a mail may be made to cost much.
 """
 
-import codecs
 import re
 import signal
-from base64 import b64decode
-from collections.abc import Callable
+from base64 import b64decode, b64encode
+from binascii import a2b_qp
+from collections.abc import Callable, Sequence
 from email import errors
 from email.message import EmailMessage
 from email.parser import BytesFeedParser
@@ -14,24 +14,24 @@ from email.policy import EmailPolicy
 from time import process_time
 from typing import TypeVar
 
+from channels.email.charsets import CODECS, find_codec, list_codecs
+
 T = TypeVar("T")
 PIECE_S, LAST_S = 1.5, 0.05
 CHUNK, MAX_LONG_VALUE, MAX_VALUE, MAX_HEADER, MAX_PARTS = 8_192, 20_000, 4_000, 900, 200
 MAX_BYTES = 4_000_000
 LONG_HEADERS = frozenset(("references", "in-reply-to", "to", "cc"))
-CODECS = {
-    "gb2312": "gb18030", "gbk": "gb18030", "iso8859-1": "cp1252", "iso8859-9": "cp1254",
-    "iso8859-11": "cp874", "tis-620": "cp874", "euc_kr": "cp949", "shift_jis": "cp932",
-    "big5": "big5hkscs", "iso2022_jp": "iso2022_jp_ext",
-    "x-gbk": "gbk", "gb_2312-80": "gbk", "iso-8859-8-i": "iso8859-8", "windows-874": "cp874",
-    "dos-874": "cp874", "x-sjis": "cp932", "windows-31j": "cp932", "ms_kanji": "cp932",
-    "windows-949": "cp949", "ks_c_5601-1989": "cp949", "korean": "cp949", "x-x-big5": "big5",
-    "cn-big5": "big5", "x-euc-jp": "euc_jp", "koi8-ru": "koi8-u", "x-mac-roman": "mac_roman",
-    "x-mac-cyrillic": "mac_cyrillic", "unicode-1-1-utf-8": "utf-8", "macintosh": "mac_roman",
-}  # fmt: skip
-"""By Python's name of a charset, or one that mails bear and Python does not know, the codec that
-reads all that is sent under this name, as the Encoding Standard of the web has it.
-"""
+ENCODING, WORD = "content-transfer-encoding", re.compile(r"[\w-]+")
+NAMING = ("content-type", "content-disposition")
+UNQUOTED = re.compile(
+    r'"(?:[^"\\]|\\.)*"|(;\s*(?:file)?name\s*=\s*)([^\s;="][^;="]*)', re.IGNORECASE | re.DOTALL
+)
+"""A quoted text, or the name of a file without quotes."""
+SPLIT = re.compile(
+    r"=\?(?!utf-8\?)([\w.:-]{1,40})\?([bq])\?[^?\s]*\?=(?:\s+=\?\1\?\2\?[^?\s]*\?=)+",
+    re.IGNORECASE,
+)
+"""Encoded words in a row: some programs cut a text between the bytes of one letter."""
 NAMED = re.compile(
     r"(=\?)([\w.:-]{1,40})(?=(?:\*[\w-]{0,20})?\?[bBqQ]\?)|(\*=\s*)([\w.:-]{1,40})(?=')"
 )
@@ -71,20 +71,31 @@ class Work:
             return otherwise
 
 
-def find_codec(charset: str) -> str:
-    """The codec that reads what is sent under this name, "" where none is known."""
-    name = charset.casefold()
-    try:
-        known = codecs.lookup(CODECS.get(name, name)).name
-    except (LookupError, ValueError):
-        return ""
-    return CODECS.get(known, known)
+def _quote_name(found: re.Match[str]) -> str:
+    """A file name of several words, which programs leave without quotes."""
+    if not found[1]:
+        return found[0]
+    words = found[2].split()
+    return found[1] + (f'"{" ".join(words)}"' if len(words) > 1 else found[2])
 
 
 def _name_codec(found: re.Match[str]) -> str:
     lead, charset = found[1] or found[3], found[2] or found[4]
     codec = find_codec(charset)
     return lead + (codec if codec in CODECS.values() else charset)
+
+
+def _join_words(found: re.Match[str]) -> str:
+    """Encoded words in a row, as one."""
+    pieces = [word.split("?")[3] for word in found[0].split()]
+    is_quoted = found[2] in "qQ"
+    try:
+        data = b"".join(
+            a2b_qp(one, header=True) if is_quoted else b64decode(one + "===") for one in pieces
+        )
+    except ValueError:
+        return found[0]
+    return f"=?{found[1]}?B?{b64encode(data).decode()}?="
 
 
 class Careful(EmailPolicy):
@@ -95,10 +106,14 @@ class Careful(EmailPolicy):
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         """A header as it came."""
         name, text = super().header_source_parse(sourcelines)
+        if name.casefold() == ENCODING and (word := WORD.search(text)):
+            return name, word[0]
+        if name.casefold() in NAMING:
+            text = UNQUOTED.sub(_quote_name, text)
         is_long = name.casefold() in LONG_HEADERS
         raw = text[: MAX_LONG_VALUE if is_long else MAX_VALUE].encode("ascii", "surrogateescape")
         try:
-            return name, NAMED.sub(_name_codec, raw.decode())
+            return name, SPLIT.sub(_join_words, NAMED.sub(_name_codec, raw.decode()))
         except UnicodeError:
             return name, raw.decode("cp1252", "replace")
 
@@ -143,8 +158,9 @@ def read_text(part: EmailMessage) -> str:
     if any(isinstance(one, errors.InvalidBase64LengthDefect) for one in part.defects):
         letters = re.sub(rb"[^A-Za-z0-9+/]", b"", raw)
         raw = b64decode(letters[: len(letters) // 4 * 4])  # it breaks off
-    codec = Work.attempt(lambda: find_codec(str(part.get_content_charset("") or "utf-8")), "")
-    text = _decode(raw, codec).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+    charset = Work.attempt(lambda: str(part.get_content_charset("")), "")
+    known = list_codecs(raw, charset, is_html="html" in part.get_content_subtype())
+    text = _decode(raw, known).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
     if part.get_content_type() == "text/plain":
         named = Work.attempt(lambda: dict(part["Content-Type"].params), {})
         if str(named.get("format", "")).casefold() == "flowed":
@@ -152,16 +168,71 @@ def read_text(part: EmailMessage) -> str:
     return text
 
 
-def _decode(raw: bytes, codec: str) -> str:
-    for one in (codec, "utf-8"):
-        for missing in range(4 if one else 0):  # a letter at its end may be cut in two
+SIGNED = bytes.fromhex("2a864886f70d010702")
+"""The name of signed data in CMS (RFC 5652)."""
+TNEF, TITLE, BODY = bytes.fromhex("789f3e22"), 0x18010, 0x2800C
+Element = tuple[int, "bytes | list[Element]"]
+
+
+def open_signed(data: bytes) -> bytes:
+    """What is signed in it. Raises ValueError for what is not signed, encrypted perhaps, and
+    LookupError for what breaks off.
+    """
+    match _read_element(data, 0)[0]:
+        case (_, [(6, name), (_, [(_, [_, _, (_, [_, (_, [content])]), *_])])]) if name == SIGNED:
+            return _join_octets(content)
+    raise ValueError("it is not signed")
+
+
+def _read_element(data: bytes, at: int) -> tuple[Element, int]:
+    """An element of BER, and where it ends."""
+    tag, length, at = data[at], data[at + 1], at + 2
+    is_open = length == 0x80  # it goes on until two zeros
+    if length > 0x80:
+        length, at = int.from_bytes(data[at : at + length - 0x80]), at + length - 0x80
+    end = len(data) if is_open else at + length
+    if end > len(data):
+        raise IndexError("it breaks off")
+    if not tag & 0x20:
+        return (tag, data[at:end]), end
+    inner = list[Element]()
+    while at < end and not (is_open and data[at : at + 2] == b"\0\0"):
+        element, at = _read_element(data, at)
+        inner.append(element)
+    return (tag, inner), at + 2 * is_open
+
+
+def _join_octets(element: Element) -> bytes:
+    held = element[1]
+    return held if isinstance(held, bytes) else b"".join(map(_join_octets, held))
+
+
+def read_package(data: bytes) -> tuple[str, list[str]]:
+    """The text of Outlook's winmail.dat, and the names of the files in it."""
+    if not data.startswith(TNEF):
+        raise ValueError("it is no package")
+    at, text, names = 6, "", list[str]()
+    while at + 9 <= len(data):
+        kind, size = (int.from_bytes(data[n : n + 4], "little") for n in (at + 1, at + 5))
+        held = data[at + 9 : at + 9 + size]
+        at += 9 + size + 2
+        if kind in (TITLE, BODY):
+            shown = _decode(held.split(b"\0")[0], ["utf-8"]).strip()
+            text, names = (shown, names) if kind == BODY else (text, [*names, shown])
+    return text, names
+
+
+def _decode(raw: bytes, known: Sequence[str]) -> str:
+    """By the first that reads all of it; a letter at its end may be cut in two."""
+    for codec in known:
+        for missing in range(4):
             data = raw[: len(raw) - missing]
-            text = Work.attempt(lambda one=one, data=data: data.decode(one), None)
+            text = Work.attempt(lambda codec=codec, data=data: data.decode(codec), None)
             if text is not None:
                 return text
-    if codec in ("", "ascii", "utf-8"):
-        return raw.decode("cp1252", "replace")
-    text = Work.attempt(lambda: raw.decode(codec, "replace"), None)
+    text = None
+    if known[0] not in ("ascii", "utf-8"):
+        text = Work.attempt(lambda: raw.decode(known[0], "replace"), None)
     return raw.decode("cp1252", "replace") if text is None else text
 
 

@@ -16,8 +16,9 @@ from contextlib import suppress
 from datetime import UTC
 from email import errors
 from email.headerregistry import AddressHeader
-from email.message import EmailMessage
+from email.message import EmailMessage, Message
 from email.utils import getaddresses, parsedate_to_datetime
+from itertools import islice, takewhile
 from pathlib import Path
 from time import process_time
 
@@ -26,7 +27,7 @@ import authres
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))  # python -I knows only what is installed
 
-from channels.email.mime import BROKEN, MAX_VALUE, Work, header, parse
+from channels.email.mime import BROKEN, MAX_PARTS, MAX_VALUE, Work, header, parse, read_text
 from channels.email.parts import Content, list_content, list_files
 from channels.email.quotes import cut_reply, list_quotes
 
@@ -43,6 +44,11 @@ TWO_WAYS = (
     errors.FirstHeaderLineIsContinuationDefect, errors.MisplacedEnvelopeHeaderDefect,
     errors.MissingHeaderBodySeparatorDefect,
 )  # fmt: skip
+STATUS, MAX_PEOPLE = re.compile(r"[45]\.\d{1,3}\.\d{1,3}"), 20
+TOLD_STATUS = re.compile(rf"(?<![\d.]){STATUS.pattern}(?!\.?\d)")
+RECIPIENT = re.compile(rf"rfc822\s*;\s*<?({PLAIN_ADDRESS.pattern})>?", re.IGNORECASE)
+QMAIL, FAILED = "Hi. This is the", re.compile(rf"<({PLAIN_ADDRESS.pattern})>:")
+ID_LINE = re.compile(rf"^Message-ID:\s*({MESSAGE_ID.pattern})", re.IGNORECASE | re.MULTILINE)
 BY_ITS_SENDER = frozenset(("from", "to", "cc", "subject", "date", "message-id", "mime-version"))
 
 
@@ -170,12 +176,71 @@ def find_automatic(message: EmailMessage) -> str:
     precedence = header(message, "Precedence").casefold()
     if precedence in ("bulk", "junk", "list", "auto_reply"):
         return f"Precedence: {precedence}"
-    for name in ("List-Id", "List-Unsubscribe", "X-Autoreply", "X-Autorespond", "Feedback-ID"):
+    for name in ("List-Id", "List-Unsubscribe", "X-Autoreply", "X-Autorespond"):
         if header(message, name):
             return name
     if header(message, "Return-Path").replace(" ", "") == "<>":
         return "it has no return path"
     return "it is a delivery report" * (message.get_content_type() == "multipart/report")
+
+
+def find_returned(mail: EmailMessage) -> dict[str, object] | None:
+    """Of a report that a mail of ours did not arrive (RFC 3464): its id, for whom, and the status.
+    None for any other mail, and for a report of a delay.
+    """
+    if mail.get_content_type() != "multipart/report":
+        return _find_plain_return(mail)
+    known, people, status = "", dict[str, object](), ""
+    for part in islice(mail.walk(), MAX_PARTS):
+        if part.get_content_type() == "message/delivery-status":
+            for group in _list_groups(part):
+                if header(group, "Action").casefold() == "failed":
+                    if code := STATUS.search(header(group, "Status")):
+                        status = code[0]
+                    for name in ("Original-Recipient", "Final-Recipient"):
+                        if one := RECIPIENT.search(header(group, name)):
+                            people |= dict.fromkeys((one[1], one[1].casefold()))
+        elif not known and part.get_content_type() in ("message/rfc822", "text/rfc822-headers"):
+            known = _read_id(part)
+    found: dict[str, object] = {"id": known, "people": list(people)[:MAX_PEOPLE], "status": status}
+    return found if known and people else None
+
+
+def _find_plain_return(mail: EmailMessage) -> dict[str, object] | None:
+    """Of a report in one text, as qmail writes it (QSBMF), or Exim, which names the receivers in
+    its head.
+    """
+    if mail.get_content_type() != "text/plain":
+        return None
+    text = told = read_text(mail)
+    if text.startswith(QMAIL):
+        paragraphs = list(takewhile(lambda one: not one.startswith("-"), text.split("\n\n")))
+        people = [one[1] for paragraph in paragraphs if (one := FAILED.match(paragraph))]
+        told = "\n\n".join(paragraphs)
+    else:
+        failed = header(mail, "X-Failed-Recipients")
+        people = [one for _, one in getaddresses([failed]) if PLAIN_ADDRESS.fullmatch(one)]
+    copy, status = ID_LINE.search(text), TOLD_STATUS.search(told)
+    people = list(dict.fromkeys(form for one in people for form in (one, one.casefold())))
+    if not (copy and people):
+        return None
+    return {"id": copy[1], "people": people[:MAX_PEOPLE], "status": status[0] if status else ""}
+
+
+def _list_groups(part: Message) -> list[EmailMessage]:
+    """Of a report the fields of each recipient, behind those of the report; else a mail in it."""
+    groups = part.get_payload()
+    groups = groups if isinstance(groups, list) else []
+    return [one for one in groups if isinstance(one, EmailMessage)]
+
+
+def _read_id(part: Message) -> str:
+    if whole := _list_groups(part):
+        return header(whole[0], "Message-ID")
+    data = part.get_payload(decode=True)
+    head = data[:MAX_HEAD].decode("latin-1") if isinstance(data, bytes) else ""
+    found = ID_LINE.search(head)
+    return found[1] if found else ""
 
 
 def read_ids(message: EmailMessage, name: str) -> list[str]:
@@ -220,6 +285,7 @@ def read_mail(raw: bytes, server: str, structure: str = "") -> dict[str, object]
         "automatic": find_automatic(message), "list": header(message, "List-Id"),
         "to": header(message, "To"), "people": people, "text": text, "quoted": quoted,
         "history": reply.history[:MAX_TEXT], "cut": is_cut, "files": files,
+        "returned": Work.attempt(lambda: find_returned(message), None),
     }  # fmt: skip
 
 

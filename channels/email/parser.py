@@ -34,6 +34,16 @@ class MailFile(BaseModel):
     encoding: str
 
 
+class ReturnedMail(BaseModel):
+    """A report says that the mail with this id did not arrive, for whom, and by which status."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    people: Sequence[str]
+    status: str
+
+
 class ReadMail(BaseModel):
     """What stands in a mail. `sender`: the one address that it claims to be from, "" where that is
     not plain; `proven`, by `why`, that it wrote it. `text` is what is new, `quoted` its parts that
@@ -61,6 +71,7 @@ class ReadMail(BaseModel):
     history: str
     cut: bool
     files: Sequence[MailFile]
+    returned: ReturnedMail | None
 
 
 class MailParser:

@@ -6,17 +6,26 @@ invitation) is told apart from the words of the sender.
 """
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from functools import partial
-from html.parser import HTMLParser
 from itertools import islice, pairwise, takewhile
 
+from channels.email.html_text import STRUCK, read_html
 from channels.email.invitation import UNREADABLE, render_calendar
-from channels.email.mime import MAX_PARTS, Work, header, parse, read_text
+from channels.email.mime import (
+    MAX_PARTS,
+    Work,
+    header,
+    open_signed,
+    parse,
+    read_package,
+    read_text,
+)
 
-MAX_FILES, MAX_COMPARED = 20, 100_000
+MAX_FILES, MAX_NAMES, MAX_COMPARED = 20, 2_000, 100_000
 COVERED, MUCH_MORE, MAX_STUB = 0.8, 8, 60
 CALENDARS = ("text/calendar", "application/ics")
 ADDRESSES = re.compile(r"\b(?:https?://|mailto:)[^\s<>)\]]+")
@@ -27,6 +36,10 @@ WORD = re.compile(rf"[{WHOLE_WORDS}]|[^\W_{WHOLE_WORDS}]+")
 """A word; in scripts that put no spaces between words, a letter."""
 TOKEN, ESCAPED = re.compile(r'[()]|"((?:[^"\\]|\\.)*)"|[^\s()"]+', re.DOTALL), re.compile(r"\\(.)")
 PASSED_ON = "[A mail that came with it]"
+ENCRYPTED = "[It is encrypted, and cannot be read here]"
+SIGNED_KINDS = ("application/pkcs7-mime", "application/x-pkcs7-mime")
+PACKAGE_KINDS = ("application/ms-tnef", "application/vnd.ms-tnef")
+PACKED = "[Files in {name}: {files}]"
 
 
 @dataclass(slots=True)
@@ -55,31 +68,35 @@ def _add(texts: list[str], text: str) -> None:
 def list_content(message: EmailMessage) -> Content:
     """The text that a person reads, and the files."""
     found = Content()
-    _try(message, "", found)
+    _try(message, "", found, is_body=True)
     del found.files[MAX_FILES:]
     return found
 
 
-def _try(part: EmailMessage, number: str, into: Content) -> None:
+def _try(part: EmailMessage, number: str, into: Content, *, is_body: bool = False) -> None:
     """Read a part; one that breaks the reading takes nothing from the others."""
-    is_broken = Work.attempt(lambda: _read(part, number, into), True)
+    is_broken = Work.attempt(lambda: _read(part, number, into, is_body), True)
     into.is_cut = into.is_cut or bool(is_broken)
 
 
-def _read(part: EmailMessage, number: str, into: Content) -> None:
-    """A part under the number by which IMAP fetches it."""
+def _read(part: EmailMessage, number: str, into: Content, is_body: bool) -> None:
+    """A part under the number by which IMAP fetches it. `is_body`: it stands where a mail has its
+    text, which some programs give a file name.
+    """
     kind, is_tree = part.get_content_type(), part.get_content_maintype() == "multipart"
     children = [one for one in part.iter_parts() if isinstance(one, EmailMessage)]
     named = {f"{number}.{n}".strip("."): child for n, child in enumerate(children, 1)}
+    if kind == "multipart/encrypted":
+        _add(into.foreign, ENCRYPTED)
     if kind == "multipart/alternative" and children:
         _choose(named, into)
     elif is_tree and children:
         for name, child in named.items():
             _try(child, name, into)
-    elif is_tree or is_text(part):  # a multipart without a boundary is one text
+    elif is_tree or is_text(part, is_body=is_body):  # a multipart without a boundary is one text
         text = read_text(part)
         text = read_html(text) if "html" in part.get_content_subtype() else text
-        if kind != "text/html" or not covers(into.text, text):
+        if not (kind == "text/html" and into.texts and covers(into.text, text)):
             _add(into.texts, text)
     else:
         _read_other(part, number or "1", children, into)
@@ -97,15 +114,61 @@ def _read_other(
         if not is_named(part):
             return
     if kind == "message/rfc822" and mails:
-        _pass_on(mails[0], into)
+        _pass_on(_decode_mail(part, mails[0]), into)
+    elif kind in SIGNED_KINDS:
+        _open_signed(part, into)
+    elif kind in PACKAGE_KINDS:
+        _open_package(part, into)
     data = "" if mails else Work.attempt(lambda: str(part.get_payload()), "")
     into.files.append(describe(number, part, len("".join(data.split()).rstrip("="))))
+
+
+def _decode_mail(part: EmailMessage, mail: EmailMessage) -> EmailMessage:
+    """The mail in a part, which some servers encode against RFC 2046."""
+    if header(part, "Content-Transfer-Encoding").casefold() != "base64":
+        return mail
+    return Work.attempt(lambda: parse(b64decode(str(mail.get_payload())))[0], mail)
+
+
+def _open_signed(part: EmailMessage, into: Content) -> None:
+    """The mail inside of a signature. Its files cannot be fetched one by one."""
+    raw = Work.attempt(lambda: open_signed(_bytes_of(part)), b"")
+    mail = parse(raw)[0]
+    if not raw:
+        _add(into.foreign, ENCRYPTED)
+    elif "Content-Type" in mail:  # else a file was signed, not a mail
+        said = Content()
+        _try(mail, "", said, is_body=True)
+        for text in said.texts:
+            _add(into.texts, text)
+        for text in said.foreign:
+            _add(into.foreign, text)
+        _name_packed(part, [str(one["name"]) for one in said.files], into)
+
+
+def _open_package(part: EmailMessage, into: Content) -> None:
+    """The package in which Outlook hides files and formatted text from others."""
+    text, names = Work.attempt(lambda: read_package(_bytes_of(part)), ("", []))
+    if not covers(into.text, text):
+        _add(into.texts, text)
+    _name_packed(part, names, into)
+
+
+def _name_packed(part: EmailMessage, names: Sequence[str], into: Content) -> None:
+    named = ", ".join(filter(None, names[:MAX_FILES]))
+    if named:
+        _add(into.foreign, PACKED.format(name=_file_name(part) or "it", files=named[:MAX_NAMES]))
+
+
+def _bytes_of(part: EmailMessage) -> bytes:
+    data = part.get_payload(decode=True)
+    return data if isinstance(data, bytes) else b""
 
 
 def _pass_on(mail: EmailMessage, into: Content) -> None:
     """A mail that came in a mail, with its head; its files belong to it."""
     said = Content()
-    _try(mail, "", said)
+    _try(mail, "", said, is_body=True)
     names = ("From", "To", "Date", "Subject")
     head = [f"{name}: {found}" for name in names if (found := header(mail, name))]
     words = "\n\n".join((*said.texts, *said.foreign))
@@ -121,7 +184,7 @@ def _choose(alternatives: Mapping[str, EmailMessage], into: Content) -> None:
     plain, rich, others = list[Content](), list[Content](), list[Content]()
     for name, child in alternatives.items():
         found, kind = Content(), child.get_content_subtype()
-        _try(child, name, found)
+        _try(child, name, found, is_body=True)
         into.files += found.files
         into.is_cut = into.is_cut or found.is_cut
         for text in found.foreign:
@@ -132,7 +195,7 @@ def _choose(alternatives: Mapping[str, EmailMessage], into: Content) -> None:
     best: list[str] = []
     for one in [*plain, *rich] or others:
         said = "\n\n".join(best)
-        if not best or not covers(said, one.text):
+        if not best or STRUCK in one.text or not covers(said, one.text):
             words = len(WORD.findall(one.text))
             is_small = len(WORD.findall(said)) > max(MUCH_MORE * words, MAX_STUB)
             best = [*(best if is_small else ()), *one.texts]
@@ -150,7 +213,9 @@ def covers(text: str, other: str) -> bool:
 
     def compare() -> bool:
         theirs = _pairs(other)
-        return not theirs or len(theirs & _pairs(text)) >= COVERED * len(theirs)
+        if not theirs:  # addresses or signs alone
+            return other.strip() in text
+        return len(theirs & _pairs(text)) >= COVERED * len(theirs)
 
     return Work.attempt(compare, False)
 
@@ -165,10 +230,11 @@ def is_named(part: EmailMessage) -> bool:
     return part.get_content_disposition() == "attachment" or bool(_file_name(part))
 
 
-def is_text(part: EmailMessage) -> bool:
+def is_text(part: EmailMessage, *, is_body: bool = False) -> bool:
     """It is words of the mail."""
-    kind = part.get_content_type()
-    return part.get_content_maintype() == "text" and kind not in CALENDARS and not is_named(part)
+    if part.get_content_maintype() != "text" or part.get_content_type() in CALENDARS:
+        return False
+    return part.get_content_disposition() != "attachment" if is_body else not is_named(part)
 
 
 def _file_name(part: EmailMessage) -> str:
@@ -235,84 +301,3 @@ def list_files(structure: str) -> list[dict[str, object]]:
     parts = islice(list_described(entry), MAX_PARTS)
     found = (describe(n, part, size * 76 // 78) for n, part, size in parts if not is_text(part))
     return list(islice(found, MAX_FILES))
-
-
-MAX_HTML, MAX_DEPTH = 1_000_000, 10
-HIDDEN_TAGS = frozenset(("script", "style", "head", "template", "noscript", "svg", "title"))
-VOID_TAGS = frozenset(("br", "hr", "img", "meta", "link", "input", "area", "base", "col", "wbr"))
-BLOCK_TAGS = frozenset(
-    ("p", "div", "br", "li", "tr", "table", "blockquote", "h1", "h2", "h3", "h4", "pre", "ul", "ol")
-)
-HIDDEN_STYLE = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])|opacity\s*:\s*0(?![.\d])",
-    re.IGNORECASE,
-)
-BLANKS, LINES = re.compile(r"[^\S\n]+"), re.compile(r"\n[ \n]*\n")
-
-
-class TextOfHtml(HTMLParser):
-    """What a person sees of an HTML mail, as plain text: links with their addresses, quotes behind
-    ">".
-    """
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self._lines: list[tuple[int, list[str]]] = [(0, [])]
-        self._hidden: list[str] = []
-        self._href, self._depth = "", 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element begins; what is hidden counts the elements inside it."""
-        named = dict(attrs)
-        is_hidden = tag in HIDDEN_TAGS or "hidden" in named
-        is_hidden = is_hidden or bool(HIDDEN_STYLE.search(named.get("style") or ""))
-        if tag not in VOID_TAGS and (self._hidden or is_hidden):
-            self._hidden.append(tag)
-        if self._hidden:
-            return
-        if tag == "blockquote":
-            self._depth += 1
-        if tag in BLOCK_TAGS:
-            self._lines.append((self._depth, ["- "] if tag == "li" else []))
-        if tag == "a":
-            self._href = (named.get("href") or "").strip()
-
-    def handle_endtag(self, tag: str) -> None:
-        """An element ends; one that was never begun ends nothing."""
-        if tag in self._hidden:
-            while self._hidden.pop() != tag:
-                pass
-            return
-        if tag == "a" and self._href.startswith(("http", "mailto:")):
-            name = "".join(self._lines[-1][1][-1:]).strip()
-            self._lines[-1][1].extend([f" ({self._href})"] if name != self._href else [])
-        self._href = "" if tag == "a" else self._href
-        if tag == "blockquote" and not self._hidden:
-            self._depth = max(0, self._depth - 1)
-        if tag in BLOCK_TAGS:
-            self._lines.append((self._depth, []))
-
-    def handle_data(self, data: str) -> None:
-        """Text."""
-        if self._hidden:
-            return
-        first, *others = data.split("\n")
-        self._lines[-1][1].append(first)
-        self._lines += [(self._depth, [line]) for line in others]
-
-    def render(self) -> str:
-        """The text."""
-        shown: list[str] = []
-        for depth, words in self._lines:
-            line = BLANKS.sub(" ", "".join(words)).strip()
-            marks = ">" * min(depth, MAX_DEPTH)
-            shown.append(f"{marks} {line}" if marks and line else line)
-        return LINES.sub("\n\n", "\n".join(shown)).strip()
-
-
-def read_html(html: str) -> str:
-    """The text of an HTML mail."""
-    reader = TextOfHtml()
-    Work.attempt(lambda: reader.feed(html[:MAX_HTML]), None)
-    Work.attempt(reader.close, None)
-    return Work.attempt(reader.render, "")

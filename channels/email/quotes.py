@@ -23,6 +23,7 @@ RULED = re.compile(r"\s*[-_=*]{2,}[^-_=*]{0,60}[-_=*]{2,}\s*")
 SIGNATURE = re.compile(r"-- ?|_{5,}")
 LABELLED = re.compile(r"[ \t*]{0,4}\w[^:：\n]{0,30}[:：](.*)")
 DATED = re.compile(r"\d.*@|@.*\d|\d{1,2}:\d\d|\d{4}")
+WRITTEN = re.compile(rf"\S@\S|{DATED.pattern}")
 FORWARDED = re.compile(r"\s*(fwd?|wg|tr|rv|i|enc|doorst)\s*:", re.IGNORECASE)
 MARKS = re.compile(r"(?:\w{1,8}(?:\[\d+\])?\s*[:：]\s*)+")
 
@@ -84,7 +85,8 @@ def _find_old(lines: Sequence[str], about: str) -> int:
 
 def _find_head(lines: Sequence[str], at: int, about: str) -> tuple[int, int] | None:
     """(first line, line after it) of the head of an earlier mail, of which line `at` is the end, or
-    the first with a label: by what it says, or because it names the mail's subject.
+    the first with a label: by what it says, or because it names the mail's subject. It has a date
+    or an address, as programs write it; people write "On Monday Ann wrote:" in their own words.
     """
     labelled = list(takewhile(LABELLED.match, islice(lines, at, at + 12)))
     first, last = at, at + max(1, len(labelled))
@@ -100,6 +102,8 @@ def _find_head(lines: Sequence[str], at: int, about: str) -> tuple[int, int] | N
             return None
         skipped = len(found[0]) - len(found[0].lstrip())
         first = last - window.count("\n", found.start() + skipped) - 1
+    if not any(map(WRITTEN.search, lines[first:last])):
+        return None
     above = next((n for n in range(first - 1, max(-1, first - 3), -1) if lines[n].strip()), -1)
     return (above if above >= 0 and RULED.fullmatch(lines[above]) else first), last
 

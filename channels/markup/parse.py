@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
+from unicodedata import east_asian_width
 
 from markdown_it import MarkdownIt
 from markdown_it.parser_block import ParserBlock
@@ -19,6 +20,7 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_block.table import escapedSplit, getLine, table
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.state_inline import Scanned
 from markdown_it.token import Token
 
 from channels.markup.blocks import BOLD, NO_MARKS, Block, Span
@@ -67,6 +69,26 @@ class _Blocks(ParserBlock):
         state.line = endLine
 
 
+class _InlineState(StateInline):
+    def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:
+        """Whether marks may open or close something. In scripts without spaces those beside
+        punctuation count as elsewhere between words: **「A」**は, **注意：**这是.
+        """
+        found = super().scanDelims(start, canSplitWord)
+        end = start + found.length
+        before = self.src[max(0, start - 1) : start]
+        after = self.src[end : min(end + 1, self.posMax)]
+        opens, closes = canSplitWord and _is_wide(before), canSplitWord and _is_wide(after)
+        return found._replace(
+            can_open=found.can_open or bool(opens and after.strip()),
+            can_close=found.can_close or bool(closes and before.strip()),
+        )
+
+
+def _is_wide(sign: str) -> bool:
+    return bool(sign) and east_asian_width(sign) in "WF"
+
+
 def _parse_inline(state: StateCore) -> None:
     for token in state.tokens:
         if token.type != "inline":
@@ -75,7 +97,10 @@ def _parse_inline(state: StateCore) -> None:
         if len(content) > MAX_PARAGRAPH or content.count("[") > MAX_BRACKETS:
             token.children.append(Token("text", "", 0, content=ESCAPE.sub(_unescape, content)))
             continue
-        state.md.inline.parse(content, state.md, state.env, token.children)
+        inline = _InlineState(content, state.md, state.env, token.children)
+        state.md.inline.tokenize(inline)
+        for rule in state.md.inline.ruler2.getRules(""):
+            rule(inline)
         for child in token.children:
             if child.type == "text_special" and child.content in ("<", "|"):
                 child.content += ESCAPED

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import count
 
-from channels.content import UNREADABLE_PART, Card, Content, name_file
+from channels.content import (
+    DESCRIPTION,
+    UNREADABLE_PART,
+    Card,
+    Content,
+    name_file,
+    show_moment,
+)
 from channels.json_access import Json, find_number, find_object, find_objects, find_text, get_text
 from channels.message import MEDIA_KINDS, Attachment, Reference
 
@@ -16,7 +23,10 @@ ENTITY = re.compile(r"<([^<>\n]+)>")
 ADDRESS = re.compile(r"@|\w\.[^\W\d]{2}|\d\.\d+\.\d|^\S*\.\S*$")  # where a link says it leads
 SCHEME = re.compile(r"^(?:https?://|mailto:|tel:)")
 BACKTICKS = re.compile("`+")
-SHOWN_KEYS = ("text", "title", "alt_text", "description", "caption", "name")
+SHOWN_KEYS = (
+    *("text", "title", "alt_text", "description", "caption", "name", "initial_value"),
+    *("url", "join_url", "title_url"),
+)
 HIDDEN_KEYS = ("confirm", "icon")
 MARKS = {
     "user": ("<@{}>", "user_id"), "channel": ("<#{}>", "channel_id"), "color": ("{}", "value"),
@@ -31,6 +41,24 @@ RICH = (
 )
 MAY_BE_EMPTY = ("divider", "text", *RICH)
 """Kinds that are not missed where nothing stands in them."""
+READ_KEYS = frozenset(
+    (
+        *(
+            "blocks",
+            "message_blocks",
+            "fields",
+            "files",
+            "text",
+            "title",
+            "pretext",
+            "footer",
+            "type",
+        ),
+        *("author_name", "name", "alt_text", "description", "caption", "url", "metadata"),
+    )
+)
+"""Keys of an attachment that are read by name, or hold nothing that is seen."""
+SHOWN_FILES = ("email", "snippet")
 GONE_FILES = {"tombstone": "a file that was deleted", "hidden_by_limit": "a file that is too old"}
 BESIDE_PASSED = ("pretext", "title", "title_link", "fields", "image_url", "actions")
 """What a message that is passed on has beside its words."""
@@ -47,12 +75,17 @@ def read_content(message: Json, bot: str = "") -> Content:
         words = ""  # blocks are shown in place of the text
     attachments = find_objects(message, "attachments")
     cards = (_read_attachment(row) for row in attachments if not is_passed(row))
-    files = [_attachment_of(file) for file in find_objects(message, "files")]
+    rows = find_objects(message, "files")
+    files = list(map(_attachment_of, rows))
+    described = ((find_text(row, "name"), find_text(row, "alt_txt")) for row in rows)
     return Content(
         to_plain(strip_mention(words, bot)) if bot else to_plain(words).strip(),
         data=list_unseen(words),
-        cards=tuple(filter(Card.render, (Card(text=program), *cards))),
-        notes=tuple(UNREADABLE_PART.format(kind=one.name) for one in files if not one.ref),
+        cards=tuple(filter(Card.render, (Card(text=program), *cards, *map(_read_file, rows)))),
+        notes=(
+            *(UNREADABLE_PART.format(kind=one.name) for one in files if not one.ref),
+            *(DESCRIPTION.format(name=name, text=text) for name, text in described if text),
+        ),
         files=tuple(one for one in files if one.ref),
     )
 
@@ -106,7 +139,7 @@ def _read_attachment(row: Json) -> Card:
     beside = [
         ("image", plain.get("image_url") or plain.get("thumb_url", "")),
         *(("file", find_text(file, "name")) for file in find_objects(row, "files")),
-        ("", to_plain(_read(row.get("actions")))),
+        ("", to_plain(_read({key: row[key] for key in row if key not in READ_KEYS}))),
     ]
     card = Card(
         plain.get("title", ""),
@@ -120,6 +153,16 @@ def _read_attachment(row: Json) -> Card:
         plain.get("footer", ""),
     )
     return card if card.render() else Card(text=plain.get("fallback", ""))
+
+
+def _read_file(row: Json) -> Card:
+    """What Slack shows of a mail or a snippet."""
+    if find_text(row, "mode") not in SHOWN_FILES:
+        return Card()
+    keys = ("plain_text", "preview_plain_text", "preview")
+    text = next(filter(None, (find_text(row, key) for key in keys)), "")
+    writers = (find_text(one, "original") for one in find_objects(row, "from"))
+    return Card(find_text(row, "subject"), text, author=", ".join(filter(None, writers)))
 
 
 def _split_blocks(message: Json) -> tuple[list[Json], list[Json]]:
@@ -159,15 +202,14 @@ def _read(part: object, depth: int = MAX_DEPTH) -> str:
     match kind:
         case "mrkdwn":
             return text
-        case "text" if find_object(part, "style").get("code") and text:
-            return f"`{escape(text)}`"
+        case "text" if text and (signs := _list_signs(part)):
+            return f"{signs}{escape(text)}{signs[::-1]}"
         case "link" if url:
             label = " ".join(escape(text).split())
             url = url.replace("<", "%3C").replace(">", "%3E").replace("|", "%7C")
             return f"<{url}|{label}>" if label and text != url else f"<{url}>"
         case "date" | "raw_number":
-            told = (part.get(key) for key in ("text", "fallback", "value", "timestamp"))
-            return escape(str(next((one for one in told if one not in (None, "")), "")))
+            return escape(_read_value(part, kind))
         case "image" | "video":
             name = _read(part.get("title"), depth - 1) or escape(find_text(part, "alt_text"))
             shown = _link(f"{kind}: {name}", find_text(part, f"{kind}_url"))
@@ -185,6 +227,20 @@ def _read(part: object, depth: int = MAX_DEPTH) -> str:
             lines.append(_read(inner, depth - 1))
     shown = "\n".join(filter(None, lines))
     return shown.replace("\n", " ") if kind.startswith("context") else shown
+
+
+def _list_signs(part: Json) -> str:
+    """Of styles that change what is said."""
+    style = find_object(part, "style")
+    return "~" * bool(style.get("strike")) + "`" * bool(style.get("code"))
+
+
+def _read_value(part: Json, kind: str) -> str:
+    """A number, or a moment."""
+    told = (part.get(key) for key in ("text", "fallback", "value", "timestamp"))
+    shown = str(next((one for one in told if one not in (None, "")), ""))
+    is_moment = kind == "date" and shown == str(part.get("timestamp"))
+    return _show_command(kind, shown, find_text(part, "format")) if is_moment else shown
 
 
 def _link(label: str, url: str) -> str:
@@ -255,11 +311,19 @@ def _replace_entity(match: re.Match[str]) -> str:
     if kind in ("@", "#"):
         return kind + (label.removeprefix(kind) or name)
     if kind == "!":
-        return label or "@" + name.partition("^")[0]
+        return label or _show_command(*name.split("^"))
     bare = SCHEME.sub("", target)
     if not label or label in (target, bare):
         return bare if target.startswith(("mailto:", "tel:")) else target
     return f"[{label}]({target})"
+
+
+def _show_command(kind: str, *given: str) -> str:
+    """A moment, or whom Slack notifies."""
+    seconds, form = (*given, "", "")[:2]
+    if kind == "date" and seconds.removeprefix("-").isdecimal():
+        return show_moment(int(seconds[:12]), form or "{date} {time}")
+    return f"@{kind}"
 
 
 def list_unseen(text: str) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ import time
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
@@ -27,6 +27,7 @@ from channels.base import (
     RetryLater,
     Unsupported,
 )
+from channels.content import describe_file
 from channels.json_access import find_number, find_text
 from channels.markup.split import truncate, utf16_length
 from channels.markup.telegram import LIMIT, render_parts
@@ -38,6 +39,7 @@ from channels.message import (
     InboundMessage,
     MessagePart,
     OutboundMessage,
+    Reference,
 )
 from channels.telegram.api import PollConflict, TelegramApi
 from channels.telegram.config import TelegramAccount
@@ -62,6 +64,7 @@ MENU_S = 10.0
 MAX_CHATS, MAX_CAPTION, MAX_COMMANDS, BUTTONS_PER_ROW = 1000, 1024, 100, 2
 COMMAND_NAME = re.compile(r"[a-z0-9_]{1,32}")
 DRAFT, THREAD = "sendMessageDraft", "message_thread_id"
+SENDS = ("sendMessage", "sendDocument")
 NO_TEXT = MessagePart("", "")
 EXTRA_S = 10.0
 MAX_UPDATES = 100
@@ -72,6 +75,42 @@ CONFLICT = (
     "or get a new token from @BotFather ({error})"
 )
 Params = dict[str, Any]
+Item = tuple[str, Arrival | None]
+
+
+def join_passed(items: Sequence[Item]) -> list[Item]:
+    """What somebody passes on belongs to what they say with it: the app sends the words, and each
+    message that is passed on, as messages of their own within a second.
+    """
+    joined, latest = list[Item](), dict[tuple[Address, str], tuple[int, datetime]]()
+    for query, item in items:
+        if isinstance(item, InboundMessage) and item.sent_at and not item.edits:
+            whose = item.address, item.sender.id
+            at, before = latest.get(whose, (len(joined), item.sent_at))
+            first = joined[at][1] if at < len(joined) else None
+            is_soon = timedelta() <= item.sent_at - before <= timedelta(seconds=1)
+            if isinstance(first, InboundMessage) and item.author and is_soon:
+                joined[at] = joined[at][0], _pass_with(first, item)
+                latest[whose] = at, item.sent_at
+                continue
+            latest[whose] = len(joined), item.sent_at
+            if item.text.startswith("/"):
+                del latest[whose]  # a command stands alone
+        joined.append((query, item))
+    return joined
+
+
+def _pass_with(first: InboundMessage, passed: InboundMessage) -> InboundMessage:
+    """The id tells what came with it: if only the first came before a crash, the whole is new."""
+    text = passed.text or "\n".join(map(describe_file, passed.attachments))
+    return replace(
+        first,
+        external_id=f"{first.external_id}+{passed.message_id}",
+        addressed=first.addressed or passed.addressed,
+        references=(*first.references, Reference("passed", text, author=passed.author)),
+        attachments=(*first.attachments, *passed.attachments),
+    )
+
 
 log = logging.getLogger(__name__)
 
@@ -228,7 +267,9 @@ class Telegram:
         return sent
 
     async def _send_styled(self, method: str, part: MessagePart, params: Params) -> object:
-        """With its markup; without where Telegram cannot parse that."""
+        """With its markup; without where Telegram refuses it so, for whatever reason. An edit is
+        refused where it changes nothing, too.
+        """
         field = "caption" if "file" in params else "text"
         if field == "text" and method != DRAFT:
             params["link_preview_options"] = {"is_disabled": True}
@@ -237,8 +278,10 @@ class Telegram:
                 styled = params | {field: part.text, "parse_mode": "HTML"}
                 return await self._api.call(method, styled)
             except Rejected as error:
-                if "parse entities" not in str(error):
+                is_final = isinstance(error, Gone | Unsupported) or method not in SENDS
+                if is_final and "parse entities" not in str(error):
                     raise
+                log.info("%s: sent without markup: %s", self.name, error)
         return await self._api.call(method, params | ({field: part.plain} if part.plain else {}))
 
     async def _get_me(self) -> TelegramIdentity:
@@ -362,7 +405,7 @@ class Poller:
         batch: list[Arrival] = []
         texts: dict[str, int] = {}
         try:
-            for query, item in self._parse(updates, texts):
+            for query, item in join_passed(self._parse(updates, texts)):
                 if item is not None and not isinstance(item, ButtonPress):
                     batch.append(item)
                     continue
@@ -389,15 +432,13 @@ class Poller:
             self._unnumbered = updates
         return bool(latest) or not updates
 
-    def _parse(
-        self, updates: Sequence[object], texts: dict[str, int]
-    ) -> list[tuple[str, Arrival | None]]:
+    def _parse(self, updates: Sequence[object], texts: dict[str, int]) -> list[Item]:
         """(query to answer, what came); each album, and each text that the app has split, as one
         message in place of its first part.
 
         Edits that change nothing are left out: Telegram sends them for previews and reactions.
         """
-        items: list[tuple[str, Arrival | None]] = []
+        items: list[Item] = []
         albums: dict[tuple[Address, str, str], tuple[int, list[InboundMessage]]] = {}
         latest: dict[int, tuple[object, int, list[InboundMessage]]] = {}  # by chat
         for raw in updates:

@@ -9,9 +9,20 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from telegram import Message
 from telegram.constants import UpdateType
 
-from channels.content import UNREADABLE_PART, Content, Poll, name_file, show_links
+from channels.content import (
+    STRUCK,
+    UNREADABLE_PART,
+    WORDLESS,
+    Card,
+    Content,
+    Poll,
+    name_file,
+    shorten,
+    show_links,
+)
 from channels.json_access import (
     Json,
     UnreadablePayload,
@@ -42,9 +53,18 @@ UPDATE_KINDS = ("message", "edited_message", "callback_query", "message_reaction
 IGNORED_KINDS = frozenset(UpdateType)
 DATA_ENTITIES = ("blockquote", "expandable_blockquote", "pre")
 MOVES = frozenset(("migrate_to_chat_id", "migrate_from_chat_id"))
-UNSHOWN = ("story", "game", "invoice", "giveaway", "paid_media", "gift", "unique_gift")
+UNSHOWN = ("story", "game", "invoice", "paid_media", "gift", "unique_gift")
+UNSHOWN += ("giveaway", "giveaway_winners")
+NAMES = ("title", "text", "prize_description")
+OLD = "forward_from forward_from_chat user_shared new_chat_member new_chat_participant"
+KNOWN = frozenset(Message.__slots__).union(
+    f"message_id date chat from origin left_chat_participant {OLD}".split()
+)
+"""Fields of a message, with those that are sent for old programs alone."""
+POINTERS = ("reply_to_message", "external_reply", "reply_to_story")
 BY_OTHERS = ("forward_origin", "forward_date", "via_bot")
 LONG_TEXT, MOST_TEXT = 3_000, 4_096  # what the app may have cut; UTF-16 units of one message
+MAX_VCARD = 2_000
 LATEST = 1 << 37
 """No date is later."""
 COMMAND = re.compile(r"(/[A-Za-z0-9_]+)@([A-Za-z0-9_]+)")
@@ -58,6 +78,7 @@ FILE_KINDS = (
     ("video", "video", "video/mp4"),
     ("video_note", "video", "video/mp4"),
     ("animation", "video", "video/mp4"),
+    ("live_photo", "video", "video/mp4"),
 )
 ENTITIES = frozenset(("entities", "caption_entities"))
 FILES, POLLS = frozenset(kind[0] for kind in FILE_KINDS), frozenset(("poll", "checklist"))
@@ -123,7 +144,7 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
     is_addressed = False
     if "@" in text or text.startswith("/"):
         text, is_addressed = strip_mention(text, me.username)
-    points = any(map(message.get, ("reply_to_message", "external_reply")))
+    points = any(map(message.get, POINTERS))
     references = _read_references(message, me) if points else ()
     replied = find_object(message, "reply_to_message")
     named = _list_named(message) if ENTITIES & message.keys() else ()
@@ -175,6 +196,8 @@ def _list_references(message: Json, me: TelegramIdentity) -> Iterator[Reference]
     if _opens_topic(replied):
         replied = {}  # in a topic, all that replies to nothing else replies to its opening
     whole = replied or external
+    if find_object(message, "reply_to_story"):
+        yield Reference("reply", UNREADABLE_PART.format(kind="a story"))
     if not whole:
         return
     author, sender = find_object(replied, "from"), find_object(message, "from")
@@ -187,10 +210,26 @@ def _list_references(message: Json, me: TelegramIdentity) -> Iterator[Reference]
     named = _origin(find_object(whole, "forward_origin") or find_object(external, "origin"))
     named = named or _name(author) or find_text(find_object(replied, "sender_chat"), "title")
     number = str(find_number(whole, "message_id") or "")
-    if marked := find_text(find_object(message, "quote"), "text"):
+    marked = find_text(message, "quote", "text") or _find_answered_line(message, whole)
+    if marked:
         yield Reference("part", marked, "other" if by == "sender" else by, named, number)
-    elif content.render(with_files=True):
-        yield content.refer("reply", by, named, number)
+    else:
+        link = find_text(whole, "link_preview_options", "url")
+        found = content.refer("reply", by, named, number)
+        yield replace(found, text=link) if link and found.text == WORDLESS else found
+
+
+def _find_answered_line(message: Json, whole: Json) -> str:
+    """The task of a list, or the option of a poll, that is answered, below what it belongs to."""
+    task = find_number(message, "reply_to_checklist_task_id")
+    for row in find_objects(whole, "checklist", "tasks"):
+        if task and find_number(row, "id") == task:
+            return f"{find_text(whole, 'checklist', 'title')}: {find_text(row, 'text')}"
+    option = find_text(message, "reply_to_poll_option_id")
+    for row in find_objects(whole, "poll", "options"):
+        if option and find_text(row, "persistent_id") == option:
+            return f"{find_text(whole, 'poll', 'question')}: {find_text(row, 'text')}"
+    return ""
 
 
 def _opens_topic(replied: Json) -> bool:
@@ -212,13 +251,18 @@ def _read_content(message: Json) -> Content:
     text, data = get_text(message, "text", "") or get_text(message, "caption", ""), ()
     if ENTITIES & message.keys():
         text, data = _read_entities(message, text)
-    return Content(
+    content = Content(
         text,
         data=data,
+        cards=tuple(_list_buttons(message)) if "reply_markup" in message else (),
         polls=tuple(_list_polls(message)) if POLLS & message.keys() else (),
-        notes=() if text else tuple(filter(None, _describe_shared(message))),
+        notes=tuple(filter(None, _describe_shared(message))),
         files=_attachments(message) if FILES & message.keys() else (),
     )
+    if content.files or content.render():
+        return content
+    unknown = (key for key, value in message.items() if isinstance(value, dict | list))
+    return replace(content, notes=tuple(_name_kind(key) for key in unknown if key not in KNOWN))
 
 
 def _read_entities(message: Json, whole: str) -> tuple[str, tuple[str, ...]]:
@@ -231,7 +275,8 @@ def _read_entities(message: Json, whole: str) -> tuple[str, tuple[str, ...]]:
             len(units[: 2 * place].decode("utf-16-le", "replace"))
             for place in (first, first + length)
         )
-        if address := find_text(entity, "url"):
+        is_struck = entity.get("type") == "strikethrough"
+        if address := STRUCK if is_struck else find_text(entity, "url"):
             links.append((start, end, address))
         elif entity.get("type") in DATA_ENTITIES:
             blocks.append((start, end))
@@ -243,10 +288,24 @@ def _read_entities(message: Json, whole: str) -> tuple[str, tuple[str, ...]]:
     return text, (*(shown.strip() for shown, _ in quotations), *hidden)
 
 
+def _list_buttons(message: Json) -> Iterator[Card]:
+    """Those that a program has put under its message, with where they lead."""
+    rows = find_object(message, "reply_markup").get("inline_keyboard")
+    rows = rows if isinstance(rows, list) else ()
+    found = (one for row in rows for one in find_objects(row))
+    labels = ((find_text(one, "text"), find_text(one, "url")) for one in found)
+    shown = [f"[{label}]({url})".removesuffix("()") for label, url in labels if label]
+    if shown:
+        yield Card(text="\n".join(shown))
+
+
 def _list_polls(message: Json) -> Iterator[Poll]:
-    """A poll, or a list to tick off."""
+    """A poll, with the votes where there are any, or a list to tick off."""
     if poll := find_object(message, "poll"):
-        options = (find_text(one, "text") for one in find_objects(poll, "options"))
+        options = []
+        for one in find_objects(poll, "options"):
+            text, count = find_text(one, "text"), find_number(one, "voter_count")
+            options.append(f"{text} ({count})" if count else text)
         yield Poll(find_text(poll, "question"), tuple(options))
     if checklist := find_object(message, "checklist"):
         tasks = find_objects(checklist, "tasks")
@@ -286,14 +345,22 @@ def _describe_shared(message: Json) -> Iterator[str]:
     elif place:
         yield f"[location: {where.strip()}]"
     if contact:
-        yield f"[contact: {_name(contact)}, {find_text(contact, 'phone_number')}]"
+        card = shorten(find_text(contact, "vcard").strip(), MAX_VCARD)
+        named = f"[contact: {_name(contact)}, {find_text(contact, 'phone_number')}]"
+        yield f"{named}\n{card}".strip()
+    audio = find_object(message, "audio")
+    if tune := " - ".join(filter(None, (find_text(audio, key) for key in ("performer", "title")))):
+        yield f"[audio: {tune}]"
     if dice := find_object(message, "dice"):
         yield f"{find_text(dice, 'emoji')} {find_number(dice, 'value')}"
     for key in UNSHOWN:
         if found := find_object(message, key):
-            name = find_text(found, "title")
-            yield UNREADABLE_PART.format(kind=f"{key.replace('_', ' ')} {name}".strip())
+            yield _name_kind(key, next(filter(None, (find_text(found, one) for one in NAMES)), ""))
     yield find_text(find_object(message, "sticker"), "emoji")
+
+
+def _name_kind(key: str, name: str = "") -> str:
+    return UNREADABLE_PART.format(kind=f"{key.replace('_', ' ')} {name}".strip())
 
 
 def _attachments(message: Json) -> tuple[Attachment, ...]:
@@ -357,8 +424,11 @@ def without_last_album(updates: Sequence[object]) -> list[object]:
 
 
 def is_unfinished(raw: object) -> bool:
-    """More of it may follow at once: of an album, or of a text that the app has split."""
-    return bool(album_of(raw)) or _is_long(find_object(raw, "message"))
+    """More of it may follow at once: of an album, of a text that the app has split, or of what is
+    passed on.
+    """
+    message = find_object(raw, "message")
+    return bool(album_of(raw)) or _is_long(message) or "forward_origin" in message
 
 
 def _is_long(message: Json) -> bool:

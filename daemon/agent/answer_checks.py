@@ -42,7 +42,7 @@ from daemon.core.events import (
     UserSaid,
     Verified,
 )
-from daemon.core.messages import CUT_BY_LENGTH, UNFINISHED, Message, MessageRole, ToolCall
+from daemon.core.messages import UNFINISHED, Message, MessageRole, ToolCall, is_cut, is_filtered
 from daemon.core.rows import GOAL_PREFIX
 from daemon.core.trust import Answer, Effect, Label, Stop
 from daemon.core.turn import Turn, render_plan
@@ -88,6 +88,7 @@ MISFIT = "(This answer does not have the form that it must have: {faults})"
 UNCHECKED = "(It ended before this could be checked: {checks})"
 REPEATED_NOTE = '(One passage is repeated over and over here: "{passage}".)'
 CUT_NOTE = "(This answer was cut off at its limit of tokens. Say 'go on' for the rest.)"
+FILTER_NOTE = "(A filter of the model's service broke this answer off. Ask in other words.)"
 NOBODY = "nobody looked at the answer in time"
 NOT_CONTENT = "The user is not content with it."
 REFLECTION_TOKENS, LONGEST_STEP = 400, 2_000
@@ -207,8 +208,10 @@ class AnswerChecker:
             if isinstance(event, Verified):
                 found.setdefault(event.check, event)
         notes = [one.note for one in reversed(found.values())]
-        if turn.reply and turn.reply.finish in CUT_BY_LENGTH:
+        if turn.reply and is_cut(turn.reply.finish):
             notes.insert(0, CUT_NOTE)
+        elif turn.reply and turn.reply.finish != "stop" and is_filtered(turn.reply.finish):
+            notes.insert(0, FILTER_NOTE)
         notes += describe_step(turn.adapted) if turn.adapted else ()
         notes += [describe_heard(turn.heard)] if turn.heard else ()
         if claims := _find_claims(turn, text):
@@ -242,7 +245,7 @@ class AnswerChecker:
             "record": record or "(no tool was used)",
             "answer": truncate_middle(text, LONGEST_REPLY),
         }
-        mark, shown = _fence(turn, parts)
+        mark, shown = fence(turn.id, parts)
         prompt = [
             Message(MessageRole.SYSTEM, JUDGE.format(mark=mark)),
             Message(MessageRole.USER, shown, label=turn.label),
@@ -323,7 +326,7 @@ class AnswerChecker:
             "record": "\n".join(record) or "(no tool was used)",
             "answer": truncate_middle(answer, LONGEST),
         }
-        mark, shown = _fence(turn, parts)
+        mark, shown = fence(turn.id, parts)
         prompt = [
             Message(MessageRole.SYSTEM, RULES.format(mark=mark, wanted=check.value or WANTED)),
             Message(MessageRole.USER, f"{shown}\nPASS or FAIL?", label=turn.label),
@@ -391,11 +394,11 @@ class AnswerChecker:
             await self.keep_reflection(text, turn)
 
 
-def _fence(turn: Turn, parts: Mapping[str, str]) -> tuple[str, str]:
+def fence(about: str, parts: Mapping[str, str]) -> tuple[str, str]:
     """A mark, and the parts between lines that hold it. Nobody who wrote one of them can have known
-    the mark: it is made of all of them.
+    the mark: it is made of all of them, and of what they are asked about.
     """
-    whole = "\0".join((turn.id, *parts.values()))
+    whole = "\0".join((about, *parts.values()))
     mark = sha256(whole.encode("utf-8", "replace")).hexdigest()[:16]
     lines = (f"{name} {mark}\n{text}\nend of {name} {mark}" for name, text in parts.items())
     return mark, "\n".join(lines)

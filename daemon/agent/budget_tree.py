@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from daemon.core import value
+from daemon.core.errors import Shortage
 
 KINDS = ("sent", "tokens", "usd")
 CAPS_OF = attrgetter("input_tokens", "tokens", "usd")
@@ -42,21 +43,6 @@ class Caps:
     input_tokens: int | None = None
     tokens: int | None = None
     usd: float | None = None
-
-
-@value
-class Shortage:
-    """Which account stands in the way, of what kind, and what it has used up of how much; `missing`
-    is what there would have to be on top, for the call that was meant. `reservations`: how many
-    calls may still give something back.
-    """
-
-    budget: str
-    kind: str
-    used: float
-    cap: float
-    missing: float = 0.0
-    reservations: int = 0
 
 
 @dataclass(slots=True, eq=False)

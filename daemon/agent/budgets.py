@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from secrets import token_hex
 
-from daemon.agent.budget_tree import Budget, Caps, Cost, Shortage
+from daemon.agent.budget_tree import Budget, Caps, Cost
 from daemon.agent.config import BudgetConfig
 from daemon.agent.context.builder import TurnContext
 from daemon.agent.context.history import rebuild_turn
@@ -18,6 +18,7 @@ from daemon.agent.system_questions import EXTEND_TOOL
 from daemon.agent.termination.conditions import DAY, OTHERS
 from daemon.core import value
 from daemon.core.clock import Clock, find_midnight
+from daemon.core.errors import BudgetExceeded, Shortage
 from daemon.core.events import ApprovalAsked, BudgetRaised
 from daemon.core.messages import Usage
 from daemon.core.rows import GOAL_PREFIX
@@ -178,14 +179,6 @@ class DailyUsage:
         )
 
 
-class BudgetExceeded(Exception):
-    """The next model call could cost more than what is left."""
-
-    def __init__(self, shortage: Shortage) -> None:
-        super().__init__(shortage.kind)
-        self.shortage = shortage
-
-
 @dataclass(slots=True)
 class Budgets:
     """The only owner of accounts: each turn's under its parent's, all under the day's (F2), but for
@@ -220,14 +213,16 @@ class Budgets:
                 turn, below = await self.store.read(
                     lambda tx: (turn or _load_turn(tx, turn_id), _sum_children(tx, turn_id))
                 )
-            above = await (self._load(turn.parent) if turn.parent else self._load_top(turn.session))
+            above = await (
+                self._load(turn.parent) if turn.parent else self.load_account(turn.session)
+            )
             if turn_id not in self._accounts:
                 caps, spent = compute_caps(turn.limits), compute_spent(turn) + below
                 self._accounts[turn_id] = Budget(turn_id, caps, above, spent)
                 self._ended.add(turn_id)  # until it is opened itself
         return self._accounts[turn_id]
 
-    async def _load_top(self, session: str) -> Budget:
+    async def load_account(self, session: str) -> Budget:
         """The account of the session's goal (G6), where it has one; else the day's for the owner's
         own chats, and that of the others.
         """
@@ -268,9 +263,9 @@ class Budgets:
                 self._ended.discard(one)
                 self._accounts.pop(one, None)
 
-    async def hold(self, account: Budget, cost: Cost) -> None:
+    async def hold(self, account: Budget, cost: Cost, *, waits: bool = True) -> None:
         """Set aside what a call may cost. Raises BudgetExceeded when it is not there, and no other
-        call may give it back.
+        call may give it back; without `waits` also where one may.
         """
         while True:
             self.daily.roll_over()
@@ -278,7 +273,7 @@ class Budgets:
             if short is None:
                 account.reserve(cost)
                 return
-            if not short.reservations:
+            if not (waits and short.reservations):
                 raise BudgetExceeded(short)
             self._settled.clear()
             await self._settled.wait()

@@ -5,8 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from daemon.agent.answer_checks import AnswerChecker, is_sent_back
-from daemon.agent.budget_tree import Shortage
-from daemon.agent.budgets import BudgetExceeded, Budgets
+from daemon.agent.budgets import Budgets
 from daemon.agent.context.builder import CLOSING, SHRINK, ContextBuilder, TurnContext
 from daemon.agent.final_messages import (
     BY_STOP,
@@ -32,7 +31,7 @@ from daemon.agent.termination.loop_detection import HOUSEKEEPING, find_halt
 from daemon.agent.turn_control import TurnControl
 from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.errors import ErrorClass, ProviderError
+from daemon.core.errors import BudgetExceeded, ErrorClass, ProviderError, Shortage
 from daemon.core.events import (
     ChildSpawned,
     Coached,

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from daemon.agent.budget_tree import Cost
-from daemon.agent.budgets import BudgetExceeded, Budgets, DailyUsage
+from daemon.agent.budgets import Budgets, DailyUsage
 from daemon.agent.context.builder import Prompt, TurnContext
 from daemon.agent.context.history import estimate_max_tokens, estimate_tokens
 from daemon.agent.request_ladder import Adaptations, adapt, find_step
 from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.errors import UNBILLED, ErrorClass, ProviderError
+from daemon.core.errors import UNBILLED, BudgetExceeded, ErrorClass, ProviderError
 from daemon.core.event_bus import DraftDropped, EventBus, TextDelta
 from daemon.core.events import Consulted, Consulting, ModelAsked, ModelReplied, ModelRetried
 from daemon.core.messages import (

@@ -4,7 +4,7 @@ for a filter, the credit, a key or a model that is not there.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from daemon.agent.context.builder import Prompt, hash_tools
@@ -25,7 +25,8 @@ from daemon.core.turn import Turn
 from daemon.providers.rules import GO_ON
 
 MOST_STEPS = 3
-REFUSED = (400, 422)
+REFUSED = (400, 422, 500, None)
+"""None: an error that came in place of an answer."""
 REMEMBERED_S = 24 * 3600.0
 MAX_REMEMBERED = 1000
 TOOLS = "tools"
@@ -40,6 +41,11 @@ LEFT_OUT = "(The model's server does not take {what}; I go on without it.)"
 BLIND = "(The model does not see pictures; it knows only their names.)"
 BLIND_STATUS = (404, 415, 500, 501)  # so some servers say it
 SEES_NOT = re.compile(r"image|vision|picture|multi-?modal|modalit|mmproj", re.IGNORECASE)
+CALLS_NOT = re.compile(r"\b(?:tools?|function|tool_use)\b", re.IGNORECASE)
+NOT_FOUND = 404  # "No endpoints found that support tool use"
+SYSTEM = "system"
+HEARS_NOT = re.compile(r"\b(?:system|developer)\b", re.IGNORECASE)
+ORDERS = "a system prompt"
 PLAIN = "(The model's server did not take this conversation as it was; I sent it as plain text.)"
 LAST = (
     "(The model's server did not take this conversation; it has seen your latest message only."
@@ -58,7 +64,8 @@ def find_step(
     is_refused = error.kind is ErrorClass.BAD_REQUEST and error.status in REFUSED
     said = words.replace(model, "").replace(provider.partition(":")[2], "")
     is_blind = has_pictures and SEES_NOT.search(said) and error.status in (*REFUSED, *BLIND_STATUS)
-    if not (is_refused or is_blind):
+    is_missing = request.tools and error.status == NOT_FOUND and CALLS_NOT.search(said)
+    if not (is_refused or is_blind or is_missing):
         return None
     steps = [one.event for one in turn.events if isinstance(one.event, RequestAdapted)]
     own = [event for event in iterate_since_reply(turn) if isinstance(event, RequestAdapted)]
@@ -79,7 +86,8 @@ def find_step(
     if is_blind and UNSEEN not in known:
         return replace(step, parameters=(*step.parameters, UNSEEN))
     if not is_refused:
-        return None
+        fits = is_missing and TOOLS not in known
+        return replace(step, parameters=(*step.parameters, TOOLS)) if fits else None
     if len(own) < MOST_STEPS - 1 and not any(one.history for one in tried):
         if named:
             return replace(step, parameters=(*step.parameters, named[0]))
@@ -92,10 +100,25 @@ def find_step(
     plain = _write_plainly(request.messages, last=False)
     if "plain" not in known and plain != request.messages:
         return replace(step, history="plain")
+    if name := _find_unknown(said, request, known):
+        return replace(step, parameters=(*step.parameters, name))
     if _write_plainly(request.messages, last=True) == plain:
         return None
     is_last = any(one.history == "last" for one in tried)
     return None if is_last else replace(step, history="last")
+
+
+def _find_unknown(said: str, request: ModelRequest, known: Collection[str]) -> str:
+    """Tools, or a system prompt: some models know neither, and their servers say so in any words.
+    Asked last, as a history is refused in the same words.
+    """
+    roles = {one.role for one in request.messages}
+    found = (
+        (TOOLS, CALLS_NOT, bool(request.tools)),
+        (SYSTEM, HEARS_NOT, MessageRole.SYSTEM in roles),
+    )
+    names = (name for name, words, is_sent in found if is_sent and words.search(said))
+    return next((name for name in names if name not in known), "")
 
 
 def _find_refuser(turn: Turn) -> tuple[str, str]:
@@ -135,6 +158,11 @@ def adapt(prompt: Prompt, step: RequestAdapted) -> Prompt:
         )
     if step.history or not has_tools:
         messages = _write_plainly(messages, last=step.history == "last")
+    if SYSTEM in step.parameters:
+        role = MessageRole.SYSTEM
+        messages = tuple(
+            merge([replace(m, role=MessageRole.USER) if m.role is role else m for m in messages])
+        )
     adapted = replace(
         request, messages=messages, tools=tools, without=frozenset((*step.parameters,))
     )
@@ -174,7 +202,11 @@ def _write_plainly(messages: Sequence[Message], *, last: bool) -> tuple[Message,
 
 def describe_step(step: RequestAdapted) -> list[str]:
     """What is told of it, in the turn in which it helped."""
-    left = [f"the parameter {name}" for name in step.parameters if name != UNSEEN]
+    left = [
+        ORDERS if name == SYSTEM else f"the parameter {name}"
+        for name in step.parameters
+        if name != UNSEEN
+    ]
     left += [f"the tool {name}" for name in step.tools]
     notes = [BLIND] if UNSEEN in step.parameters else []
     notes += [LEFT_OUT.format(what=" and ".join(left))] if left else []

@@ -8,6 +8,8 @@ from dataclasses import field, replace
 from datetime import date, timedelta
 
 from daemon.access.chat_ids import NOTICE
+from daemon.agent.outside_turns import OutsideCaller
+from daemon.app.runtime_config import RuntimeConfig
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import UsageError
@@ -22,12 +24,14 @@ from daemon.core.rows import (
 )
 from daemon.core.trust import Label
 from daemon.core.turn import Turn
+from daemon.recall.consolidation import Consolidator
 from daemon.store.journal import Store, Tx
 from daemon.store.posting import WOKEN_CHANNELS
 from daemon.tools.policy.grants import GrantRequest, explain_excess, matching_grants
 from daemon.triggers.orders import FOLLOW_UP, ScheduleOrder
 from daemon.triggers.recurrence import load_zone
 from daemon.triggers.schedules import ScheduleEngine
+from memory.memory import Memory
 
 log = logging.getLogger(__name__)
 TERMINAL_CHANNEL, TERMINAL_SESSION = "terminal", "terminal:main"
@@ -273,3 +277,20 @@ class FollowUps:
         except UsageError:  # the evening has begun
             return False
         return True
+
+
+def make_consolidator(
+    memory: Memory,
+    caller: OutsideCaller,
+    clock: Clock,
+    schedules: ScheduleEngine,
+    is_own: Callable[[str], Awaitable[bool]],
+    runtime: RuntimeConfig,
+) -> Consolidator:
+    """What chooses what to remember, and what to ask later; by the running config."""
+    follow_ups = FollowUps(schedules, is_own, lambda: runtime.loaded.config.memory.follow_ups)
+
+    def count_hours() -> float:
+        return runtime.loaded.config.memory.consolidation_hours
+
+    return Consolidator(memory, caller, clock, count_hours, follow_ups)

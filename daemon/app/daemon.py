@@ -29,7 +29,7 @@ from daemon.agent.request_ladder import Adaptations
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.manager import SubagentManager, spawn_agent
 from daemon.agent.termination.conditions import StopStats
-from daemon.app.adapters import MEMORY_SET_ASIDE, FollowUps, OwnerNotifier
+from daemon.app.adapters import MEMORY_SET_ASIDE, OwnerNotifier, make_consolidator
 from daemon.app.config import Config, Loaded, list_mailboxes
 from daemon.app.runtime_config import build_choice
 from daemon.app.tools import Overrides, ToolOwner, make_transcriber
@@ -53,14 +53,16 @@ from daemon.core.turn import Turn
 from daemon.gateway.downloads import AttachmentDownloader
 from daemon.loops.engine import LoopEngine
 from daemon.providers.chain import PriceList, ProviderChain
-from daemon.recall.consolidation import Consolidator
 from daemon.recall.embedding import EmbeddingWorker, ThreadedEmbedder
 from daemon.recall.endpoint import EndpointConsent, EndpointEmbedder
 from daemon.recall.forgetting import Forgetter
 from daemon.recall.indexer import ConversationIndexer
 from daemon.recall.recall import MemoryRecall
 from daemon.services.admin import PeopleService
+from daemon.services.agent_settings import AgentSettings
 from daemon.services.approvals import ApprovalService
+from daemon.services.forks import ForkService
+from daemon.services.overview import Overview
 from daemon.services.sessions import SessionService
 from daemon.sessions.brakes import Intake
 from daemon.sessions.inbox import Inbox
@@ -273,9 +275,11 @@ class Daemon(ToolOwner):
             lambda: secrets.randbits(31),
             self.adaptations,
         )
-        beside = OutsideCaller(self.store, caller)
+        beside = self.beside = OutsideCaller(self.store, caller)
         self.rule_commands = RuleCommands(self.store, self.rules, beside)
-        self.consolidator = self._make_consolidator(beside)
+        self.consolidator = make_consolidator(
+            self.memory, beside, clock, self.schedules, self.owner_sessions.is_own, self.runtime
+        )
         self.recall = MemoryRecall(
             self.memory,
             self.conversations,
@@ -300,19 +304,6 @@ class Daemon(ToolOwner):
             clock=clock,
         )
 
-    def _make_consolidator(self, caller: OutsideCaller) -> Consolidator:
-        runtime = self.runtime
-        follow_ups = FollowUps(
-            self.schedules,
-            self.owner_sessions.is_own,
-            lambda: runtime.loaded.config.memory.follow_ups,
-        )
-
-        def count_hours() -> float:
-            return runtime.loaded.config.memory.consolidation_hours
-
-        return Consolidator(self.memory, caller, self.clock, count_hours, follow_ups)
-
     def _connect(self) -> None:
         """What people ask of it: services, commands, client."""
         store, clock, sessions, loops = self.store, self.clock, self.sessions, self.loops
@@ -323,7 +314,7 @@ class Daemon(ToolOwner):
         )
         people = PeopleService(store, clock, sessions=sessions, config_roles=self.config_roles)
         self.trust = TrustCommands(self.effects)
-        intake = Intake(self.config.limits, clock)
+        intake = self.intake = Intake(self.config.limits, clock)
         inbox = self.inbox = Inbox(store, sessions, clock, self.new_id, self.redactor, intake)
         forgetter = self.forgetter = self._make_forgetter()
         groups = (
@@ -363,14 +354,21 @@ class Daemon(ToolOwner):
             self.owner_sessions,
             self.uploads,
             self.event_bus,
-            self._list_problems,
-            self._list_notes,
+            self.rule_commands,
+            ForkService(store, sessions, clock, self.new_id),
+            AgentSettings(self.agents, self.runtime, self.runtime.reload),
+            self._make_overview(),
+            self.beside,
             self.config.agent.context_window,
         )
-        self.intake = intake
         self.triggers = EventTrigger(
             self.config.events, store, sessions, clock, self.new_id, self.redactor, intake
         )
+
+    def _make_overview(self) -> Overview:
+        today, models, folder = self.usage.today, self.routes.list_models, self.paths.backups
+        parts, told = (self.channel_states, self.servers), (self._list_problems, self._list_notes)
+        return Overview(self.store, self.clock, today, *parts, models, folder, *told)
 
     def _make_forgetter(self) -> Forgetter:
         inbox, reload = InboxFolder(self.paths.inbox), self.sessions.reload_histories
@@ -423,7 +421,7 @@ class Daemon(ToolOwner):
             inbox,
             DocumentReader(self.sandbox),
             self.pictures,
-            make_transcriber(self.config.voice, self.sandbox, self.clock),
+            make_transcriber(self.config.voice, self.sandbox, self.clock, self.beside.reserve),
             self.redactor.redact_text,
         )
         most = min(MAX_FILE_CHARS, self.config.agent.context_window)
@@ -452,13 +450,16 @@ class Daemon(ToolOwner):
         """What is not as it should be, while it serves all the same; anybody may read it."""
         advice = self.servers.list_advice()
         lines = [f"MCP server {name} is not there{why}" for name, why in advice.items()]
-        return [self.runtime.loaded.notice, *lines]
+        return [*filter(None, (self.runtime.loaded.notice, *lines))]
 
     async def _load_embedder(self) -> Embedder | None:
         if self.consent.config is None:
             return await ThreadedEmbedder.load(_load_model)
         await self.consent.wait()
-        embedder = EndpointEmbedder(self.consent.config, self.redactor.redact_text, self.clock)
+        reserve = partial(self.beside.reserve, waits=False)
+        embedder = EndpointEmbedder(
+            self.consent.config, self.redactor.redact_text, self.clock, reserve
+        )
         try:
             await embedder.open()
         except EmbedderError:

@@ -11,11 +11,15 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 
+from aiohttp import web
+
 from daemon.app.config import list_accounts, load_or_last_good, make_redactor
 from daemon.app.daemon import Daemon, Overrides, open_daemon
 from daemon.http.app import HttpServer, build_app
 from daemon.http.config import HttpConfig
+from daemon.http.live import LiveEndpoint
 from daemon.http.resources import EventEndpoint
+from daemon.loops.teardown import LoopTeardown
 from daemon.ops.snapshots import keep_snapshots
 from daemon.services.metrics import Metrics
 from daemon.services.tracing import trace_turns
@@ -25,9 +29,9 @@ from daemon.store.journal import Tx
 from daemon.store.lock import lock_home
 
 log = logging.getLogger(__name__)
-TOKEN = "http_token"
+TOKEN, PAGE_SECRET = "http_token", "page_secret"
 MAX_OPEN_FILES = 65_536
-SERVERS_TIMEOUT_S = 5.0
+SERVERS_TIMEOUT_S = 15.0
 FIRST_CONFIG = """\
 # config.toml.example shows every key.
 [budget]
@@ -55,6 +59,8 @@ async def serve(
     if loaded.notice:
         tell(redactor.redact_text(loaded.notice))
     with lock_home(paths.home):
+        make_secrets(paths, loaded.config.http)
+        redactor.redact_text("the secrets are read, once")
         async with open_daemon(paths, loaded, overrides) as daemon:
             await _run_until_signal(paths, daemon, tell)
     return 0
@@ -66,14 +72,9 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, stop)
     config = daemon.config.http
-    token = get_http_token(config, SecretStore(paths.secrets))
-    senders = daemon.config.events
-    events = (
-        EventEndpoint(daemon.triggers, senders.tokens, senders.signed) if senders.enabled else None
-    )
-    metrics = make_metrics(daemon).render
-    app = build_app(daemon.client, token, users=config.users, events=events, metrics=metrics)
-    server = HttpServer(config, app)
+    kept = SecretStore(paths.secrets)
+    token, teardown = get_http_token(config, kept), LoopTeardown(daemon.loops, daemon.config.loops)
+    server = HttpServer(config, make_app(daemon, kept, token, teardown))
     url = await server.start()
     try:
         write_private_file(
@@ -96,13 +97,14 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
             await stack.enter_async_context(tracing)
             await daemon.sessions.recover()
             await daemon.loops.recover()
+            await teardown.start()
             await daemon.schedules.start()
             if "daily_usd" not in daemon.config.budget.model_fields_set:
                 await daemon.store.write(partial(tell_of_no_limit, daemon.notifier.post_notice))
             for fault in daemon.faults_of_home:
                 tell(fault)
                 daemon.background.start(daemon.notifier.insist(fault), "notice of HOME")
-            tell(f"ready {url}")
+            tell(daemon.redactor.redact_text(f"ready {url}"))  # reads the secrets, once
             daemon.ready.set()
             if notice := daemon.runtime.loaded.notice:
                 await daemon.notifier(notice)
@@ -110,6 +112,7 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
             log.info(
                 "stopping: running turns get %g s to finish", daemon.config.agent.drain_seconds
             )
+            await teardown.aclose()
             await daemon.loops.aclose()
             await daemon.sessions.aclose(daemon.config.agent.drain_seconds)
     finally:
@@ -118,24 +121,33 @@ async def _run_until_signal(paths: Paths, daemon: Daemon, tell: Callable[[str], 
         await server.aclose()
 
 
+def make_app(
+    daemon: Daemon, kept: SecretStore, token: str, teardown: LoopTeardown
+) -> web.Application:
+    """The HTTP application of this daemon."""
+    senders = daemon.config.events
+    endpoint = EventEndpoint(daemon.triggers, senders.tokens, senders.signed)
+    return build_app(
+        daemon.client,
+        token,
+        users=daemon.config.http.users,
+        events=endpoint if senders.enabled else None,
+        metrics=make_metrics(daemon).render,
+        live=LiveEndpoint(daemon.loops.hub, teardown),
+        page_secret=get_secret(kept, PAGE_SECRET),
+    )
+
+
 def make_metrics(daemon: Daemon) -> Metrics:
     """Of what this daemon has."""
-
-    def list_channels() -> dict[str, bool]:
-        states = daemon.channel_states.values()
-        return {state.name: state.up.is_set() and not state.is_deaf for state in states}
-
-    def list_servers() -> dict[str, bool]:
-        problems = daemon.servers.problems()
-        return {name: name not in problems for name in daemon.servers.configs}
-
+    overview = daemon.client.overview
     return Metrics(
         daemon.store,
         daemon.clock,
         daemon.usage.today,
-        list_channels,
-        list_servers,
-        daemon.client.problems,
+        overview.list_channels,
+        overview.list_servers,
+        overview.problems,
     )
 
 
@@ -162,14 +174,23 @@ def _on_signal(stop: asyncio.Event) -> None:
 
 def get_http_token(config: HttpConfig, secrets: SecretStore) -> str:
     """The configured token, else one that is made once and kept among the secrets."""
-    if config.token:
-        return config.token
-    known = secrets.read_values().get(TOKEN)
-    if known:
+    return config.token or get_secret(secrets, TOKEN)
+
+
+def make_secrets(paths: Paths, config: HttpConfig) -> None:
+    """The daemon's own, before the secrets are read: what changes later is read anew in a turn."""
+    kept = SecretStore(paths.secrets)
+    get_http_token(config, kept)
+    get_secret(kept, PAGE_SECRET)
+
+
+def get_secret(secrets: SecretStore, name: str) -> str:
+    """A secret of the daemon's own, made once."""
+    if known := secrets.read_values().get(name):
         return known
-    token = chance.token_urlsafe(32)
-    secrets.put(TOKEN, token)
-    return token
+    made = chance.token_urlsafe(32)
+    secrets.put(name, made)
+    return made
 
 
 def raise_file_limit() -> None:

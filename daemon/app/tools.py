@@ -15,6 +15,7 @@ from daemon.core.clock import Clock, system_clock
 from daemon.core.errors import ConfigError
 from daemon.core.event_bus import EventBus
 from daemon.core.ids import NewId, new_id
+from daemon.core.messages import Reserve
 from daemon.core.trust import AnswerTimes
 from daemon.gateway.voice import Transcribe, VoiceConfig, hear_nothing, make_remote
 from daemon.ops.voice_model import make_speech_reader
@@ -262,9 +263,12 @@ class ToolOwner:
         return state.channel.capabilities.max_upload if state else MAX_SEND_BYTES
 
 
-def make_transcriber(config: VoiceConfig, sandbox: Sandbox, clock: Clock) -> Transcribe:
+def make_transcriber(
+    config: VoiceConfig, sandbox: Sandbox, clock: Clock, reserve: Reserve
+) -> Transcribe:
     """Who writes down voice messages, as the config says."""
     if config.transcriber == "local":
-        return make_speech_reader(sandbox, config.language).transcribe
+        local = make_speech_reader(sandbox, config.language)
+        return lambda data, name, _: local.transcribe(data, name)
     asked = config.endpoint
-    return make_remote(config, asked, clock) if asked else hear_nothing
+    return make_remote(config, asked, clock, reserve) if asked else hear_nothing

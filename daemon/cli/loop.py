@@ -24,7 +24,8 @@ from daemon.cli.terminal.plain import (
 )
 from daemon.client.loop_view import LoopAction, LoopView, find_loop, loop_to_json
 from daemon.core.errors import AidaemonError
-from daemon.core.rows import Criterion, LoopOrder
+from daemon.core.requests import LoopOrder
+from daemon.core.rows import Criterion
 from daemon.settings.paths import Paths
 
 JSON = {"--json": "print the loop as a JSON object"}

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 COMMANDS = {
     "chat": "a conversation in the terminal",
     "run": "the daemon: answers over HTTP on this machine until it is stopped",
+    "open": "sign in to the page in a browser: prints a link, and opens it",
     "runs": "list runs, newest first: what was asked, how it ended, what it cost",
     "show": "show one run, step by step: last, its id or the begin of it",
+    "replay": "run the rules of the loop again on a recorded run, and say what differs",
     "sessions": "list conversations, the last used first",
     "loop": "repeat one task until it is done: start|stop|pause|resume|status|approve|reject",
     "schedule": "do tasks at their time: list|add|show|run|pause|resume|change|cancel",
+    "eval": "run the prompts of a file against an agent, and judge what comes of them",
     "doctor": "check the installation and the config, and say what to do",
     "config": "check the config and the agents, show or change a value, restore a backup",
     "secret": "keep, list and delete passwords and keys: the model never sees them",
@@ -37,7 +40,14 @@ COMMANDS = {
     "model": "list, add, download and remove the models that run on this machine",
     "backup": "create, verify or restore a backup of all your data",
 }
-MODULES = {"trust": "terminal.trust", "sessions": "terminal.sessions"}
+MODULES = {
+    "trust": "terminal.trust",
+    "sessions": "terminal.sessions",
+    "runs": "review.runs",
+    "show": "review.show",
+    "replay": "review.replay",
+    "eval": "evaluation.command",
+}
 TERMINAL = "terminal:main"
 NOT_YET = {
     "init": 'write config.toml by hand, a few lines: README tells how ("Models")',

@@ -16,15 +16,8 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from urllib.parse import quote, urlencode, urlsplit
 
 from daemon.client.loop_view import LoopAction, LoopView
-from daemon.client.protocol import (
-    COMPLETED,
-    DaemonClient,
-    Endpoint,
-    HealthView,
-    LiveEvent,
-    RunView,
-    SendResult,
-)
+from daemon.client.protocol import COMPLETED, DaemonClient, Endpoint
+from daemon.client.view_types import HealthView, LiveEvent, RunView, SendResult
 from daemon.core import value
 from daemon.core.errors import AidaemonError, UsageError
 from daemon.core.trust import OWNER, Answer, Person
@@ -32,7 +25,8 @@ from daemon.settings.paths import Paths
 from daemon.store.lock import LOCK_FILE, is_locked
 
 if TYPE_CHECKING:
-    from daemon.core.rows import GrantBounds, LoopOrder
+    from daemon.core.requests import LoopOrder
+    from daemon.core.rows import GrantBounds
     from daemon.triggers.orders import ScheduleOrder
 
 SEND = {
@@ -46,11 +40,6 @@ ANSWER = Endpoint("POST", "/v1/runs/{turn}/{verb}", missing="question")
 START_LOOP = Endpoint("POST", "/api/agents/{agent}/loop/start", LoopView)
 CHANGE_LOOP = Endpoint("POST", "/api/agents/{agent}/loop/{verb}", LoopView, missing="loop")
 ADD_SCHEDULE = Endpoint("POST", "/v1/schedules", str, "said")
-SCHEDULE_KEYS = (
-    *("rule", "prompt", "session", "name", "zone", "misfire", "oneshot", "jitter_s", "until"),
-    "agent",
-    "remind",
-)
 REQUEST_S, SILENCE_S = 30.0, 45.0
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 RECONNECT_DELAYS = (0.1, 0.3, 1.0, 2.0)
@@ -219,12 +208,10 @@ class HttpClient(DaemonClient):
         return await self.request(ANSWER, given) is not None
 
     async def start_loop(self, order: "LoopOrder") -> LoopView:
-        names = ("agent", "message", "session", "criterion", "value", "max_iterations")
-        return await self.request(START_LOOP, {name: getattr(order, name) for name in names})
+        return await self.request(START_LOOP, order.requested)
 
     async def add_schedule(self, order: "ScheduleOrder") -> str:
-        given = {name: getattr(order, name) for name in SCHEDULE_KEYS}
-        return await self.request(ADD_SCHEDULE, given)
+        return await self.request(ADD_SCHEDULE, order.requested)
 
     async def change_loop(self, loop: LoopView, action: LoopAction) -> LoopView | None:
         return await self.request(CHANGE_LOOP, {"agent": loop.agent, "verb": action})
@@ -245,7 +232,7 @@ class HttpClient(DaemonClient):
         except LOST_CONNECTION as error:
             raise DaemonStopped from error
         if endpoint.missing and status in (404, 409):
-            return result() if result in (bool, list) else None
+            return result() if result in (bool, dict, list) else None
         if status >= 300 and (result, status) != (HealthView, 503):
             raise _refusal(status, raw)
         try:

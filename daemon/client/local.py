@@ -1,30 +1,32 @@
 """The client of the daemon in this process, and the reader of a journal that no daemon uses."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 
 from daemon import VERSION
 from daemon.access.directory import NewCode, PairedPerson
 from daemon.access.owner_sessions import OwnerSessions
+from daemon.agent.outside_turns import OutsideCaller
 from daemon.client.loop_view import LoopAction, LoopView
-from daemon.client.protocol import (
+from daemon.client.protocol import DaemonClient, GoalVerb, ScheduleVerb
+from daemon.client.reader import JournalReader
+from daemon.client.view_types import (
     ApprovalView,
-    DaemonClient,
     GrantView,
     HealthView,
     LiveEvent,
     RunView,
     SendResult,
 )
-from daemon.client.reader import JournalReader
 from daemon.client.views import (
     EventFormatter,
     build_view,
     loop_view,
     row_from_turn,
     run_view,
+    view_approval,
 )
 from daemon.commands.registry import (
     ASKS_TO_START,
@@ -34,13 +36,26 @@ from daemon.commands.registry import (
     fence_argument,
     parse_command,
 )
+from daemon.commands.rules import RuleCommands
 from daemon.core import value
 from daemon.core.errors import ConfigError, StoreUnavailable, UsageError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished, is_turn_over
 from daemon.core.events import ChildSpawned
 from daemon.core.messages import FAILURES_SHOWN, MessageQueued, describe_failures
 from daemon.core.quoted import is_typed
-from daemon.core.rows import EXACT_CALL, GrantBounds, LoopOrder, LoopRow, SessionRow
+from daemon.core.reports import (
+    AgentView,
+    CostView,
+    Criterion,
+    ForkChange,
+    ForkView,
+    LoopSettings,
+    ModelAnswer,
+    RuleView,
+    StatusView,
+)
+from daemon.core.requests import LoopOrder
+from daemon.core.rows import EXACT_CALL, ApprovalRow, GrantBounds, LoopRow, SessionRow
 from daemon.core.trust import OWNER, Answer, Label, Person, Right, Role, has_right, label_for_role
 from daemon.loops.engine import LoopEngine
 from daemon.recall.endpoint import EndpointConsent
@@ -51,9 +66,13 @@ from daemon.recall.imports import (
     list_imported_facts,
 )
 from daemon.services.admin import PeopleService
+from daemon.services.agent_settings import AgentSettings, hide_own
 from daemon.services.approvals import ApprovalService, name_question
+from daemon.services.forks import ForkService
+from daemon.services.overview import Overview
 from daemon.services.sessions import SessionService
 from daemon.sessions.inbox import Inbox, InboxMessage
+from daemon.store.journal import Tx
 from daemon.tools.documents.uploads import Uploads
 from daemon.tools.workspace.inbox_folder import attachments_to_json
 from daemon.triggers.goals import GoalEngine, show_goal
@@ -97,8 +116,11 @@ class LocalClient(JournalReader, DaemonClient):
     owner_sessions: OwnerSessions
     uploads: Uploads
     events: EventBus
-    problems: Callable[[], Sequence[str]]
-    notes: Callable[[], Sequence[str]]
+    rules: RuleCommands
+    forks: ForkService
+    agent_settings: AgentSettings
+    overview: Overview
+    beside: OutsideCaller
     window: int = 0
 
     async def send(
@@ -222,11 +244,14 @@ class LocalClient(JournalReader, DaemonClient):
     async def list_approvals(
         self, state: str = "pending", session: str | None = None
     ) -> list[ApprovalView]:
-        rows = await self.store.read(lambda tx: tx.list_approvals(state, session))
+        def read(tx: Tx) -> list[tuple[ApprovalRow, str]]:
+            rows = tx.list_approvals(state, session)
+            return [(row, tx.find_top_session(row.session)) for row in rows]
+
         now = self.inbox.clock.now()
         return [
-            build_view(ApprovalView, row, question=name_question(row))
-            for row in rows
+            view_approval(row, name_question(row), root)
+            for row, root in await self.store.read(read)
             if row.state != "pending" or row.expires > now
         ]
 
@@ -266,10 +291,12 @@ class LocalClient(JournalReader, DaemonClient):
         return shown[:limit]
 
     async def get_memory_status(self) -> dict[str, object]:
-        conversations, model = self.conversations, self.conversations.embedder
+        conversations = self.conversations
+        rows, pending = await conversations.count(), await conversations.count_unembedded()
+        model = conversations.embedder  # as of now: it may have been loaded meanwhile
         found: dict[str, object] = {
-            "rows": await conversations.count(),
-            "pending": await conversations.count_unembedded() if model else 0,
+            "rows": rows,
+            "pending": pending if model else 0,
             "embedder": conversations.embedder_kind,
             "model": model,
         }
@@ -318,11 +345,66 @@ class LocalClient(JournalReader, DaemonClient):
     async def remove_schedule(self, name: str) -> bool:
         return bool(await self.schedules.change(name, "remove"))
 
+    async def change_schedule(self, name: str, verb: ScheduleVerb) -> bool:
+        return bool(await self.schedules.change(name, verb))
+
+    async def change_goal(self, id: str, verb: GoalVerb) -> bool:
+        if verb == "run":
+            await self.goals.run(id)
+        else:
+            await self.goals.change(id, verb)
+        return True
+
+    async def list_agents(self, by: Person = OWNER) -> list[AgentView]:
+        found = await asyncio.to_thread(self.agent_settings.list_agents)
+        return found if by.role is Role.OWNER else [hide_own(one) for one in found]
+
+    async def set_loop_settings(
+        self,
+        agent: str,
+        enabled: bool,
+        criterion: Criterion = "max_iterations",
+        value: str = "",
+        max_iterations: int = 10,
+    ) -> AgentView:
+        settings = LoopSettings(enabled, criterion, value, max_iterations)
+        return await self.agent_settings.set_loop(agent, settings)
+
+    async def list_rules(self) -> list[RuleView]:
+        return self.rules.list_views()
+
+    async def confirm_rule(self, id: str) -> bool:
+        return await self.rules.change(id, confirms=True) is not None
+
+    async def remove_rule(self, id: str) -> bool:
+        return await self.rules.change(id, confirms=False) is not None
+
+    async def fork_run(
+        self,
+        turn: str,
+        at: int,
+        model: str = "",
+        prompt: str = "",
+        answer: str = "",
+        max_usd: float | None = None,
+    ) -> ForkView | None:
+        change = self.inbox.redactor.redact_value(ForkChange(model, prompt, answer, max_usd))
+        return await self.forks.fork(turn, at, change)
+
+    async def ask_judge(self, session: str, rules: str, said: Sequence[str]) -> ModelAnswer:
+        return await self.beside.judge(session, rules, said)
+
+    async def get_costs(self, days: int = 30) -> CostView:
+        return await self.overview.compute_costs(days)
+
+    async def get_status(self) -> StatusView:
+        return await asyncio.to_thread(self.overview.describe)
+
     async def mark_delivered(self, turn: str, part: int) -> None:
         at = self.inbox.clock.now()
         await self.store.write(lambda tx: tx.mark_delivery(turn, part, "sent", at=at))
 
-    async def invite(self, role: Role, channel: str = "") -> NewCode:
+    async def invite(self, role: Role = Role.EDITOR, channel: str = "") -> NewCode:
         return await self.people.invite(role, channel)
 
     async def list_people(self) -> list[PairedPerson]:
@@ -352,8 +434,8 @@ class LocalClient(JournalReader, DaemonClient):
         return await self.store.read(lambda tx: loop_view(tx, row)) if row else None
 
     async def get_health(self) -> HealthView:
-        problems, since = list(self.problems()), self.inbox.clock.now() - FAILURES_SHOWN
-        shown = [*problems, *self.notes()]
+        problems, since = list(self.overview.problems()), self.inbox.clock.now() - FAILURES_SHOWN
+        shown = [*problems, *self.overview.notes()]
         with suppress(StoreUnavailable):
             failed = await self.store.read(lambda tx: tx.list_failed(since))
             shown.append(describe_failures(failed, public=True))

@@ -5,223 +5,55 @@ HTTP sends them as they are.
 """
 
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+
+from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 
 from daemon.client.loop_view import LoopAction, LoopView
+from daemon.client.view_types import (
+    ApprovalView,
+    GrantView,
+    HealthView,
+    LiveEvent,
+    MessageView,
+    RunLine,
+    RunView,
+    SendResult,
+    SessionView,
+    UndeliveredText,
+)
 from daemon.core import value
+from daemon.core.reports import (
+    AgentView,
+    CostView,
+    Criterion,
+    ForkView,
+    ModelAnswer,
+    RuleView,
+    StatusView,
+)
 from daemon.core.trust import OWNER, Answer, NewCode, PairedPerson, Person, Resource, Right, Role
 
 if TYPE_CHECKING:
-    from daemon.core.rows import GrantBounds, LoopOrder
+    from daemon.core.requests import LoopOrder
+    from daemon.core.rows import GrantBounds
     from daemon.triggers.orders import ScheduleOrder
 
 SESSION_NAME = re.compile(r"(?!\.{1,2}\Z)[^:/\x00-\x1f\x7f\ud800-\udfff]{1,100}")
 """The name of a session as a person gives it; it is a part of an address too, hence no ".."."""
 COMPLETED = "run.completed"
-SESSIONS_PAGE = 100
-
-
-@value
-class SendResult:
-    """What a sent text became: a new turn, a part of a running one, or a command with its reply."""
-
-    turn: str = ""
-    steered: str = ""
-    command: str = ""
-    reply: str = ""
-
-
-@value
-class UsageView:
-    """Tokens and USD of a run; usd is None where a price is unknown."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    usd: float | None = 0.0
-
-
-@value
-class CallView:
-    """One tool call of a run. `result` is None while there is none."""
-
-    call_id: str
-    tool: str
-    arguments: str
-    effect: str | None
-    decision: str | None
-    result: str | None
-    is_error: bool
-
-
-@value
-class RunView:
-    """One run. state: queued, running, suspended, ended, quarantined. `children`: runs of its sub-
-    agents; `tree`: what it and they have used.
-
-    `tainted`: what made it untrusted, and at which event; "" while it is trusted. `private`: where
-    it read something of the owner's. `reactions`: emojis that people put on its replies.
-    `outgoing`: its messages to others than the owner, and how far each is; and what was not
-    delivered.
-    """
-
-    turn: str
-    session: str
-    state: str
-    stop_reason: str | None = None
-    reply: str | None = None
-    label: str = "trusted"
-    iterations: int = 0
-    usage: UsageView = field(default_factory=UsageView)
-    tree: UsageView = field(default_factory=UsageView)
-    notices: list[str] = field(default_factory=list)
-    calls: list[CallView] = field(default_factory=list)
-    started: str | None = None
-    ended: str | None = None
-    agent: str = "default"
-    parent: str | None = None
-    children: list[str] = field(default_factory=list)
-    tainted: str = ""
-    private: list[str] = field(default_factory=list)
-    reactions: list[str] = field(default_factory=list)
-    outgoing: list[str] = field(default_factory=list)
-
-
-@value
-class RunLine:
-    """One run in a list. `text`: the first words of its message; `usd` is its agents', too; None
-    where a price is unknown.
-    """
-
-    turn: str
-    session: str
-    state: str
-    stop_reason: str | None
-    started: str | None
-    ended: str | None
-    agent: str = "default"
-    parent: str | None = None
-    text: str = ""
-    usd: float | None = 0.0
-
-
-@value
-class ApprovalView:
-    """A question that waits for a person. `preview` is shown beside the arguments: a change as a
-    diff, say. `question` tells it from the same call asked anew.
-    """
-
-    turn: str
-    call_id: str
-    session: str
-    tool: str
-    arguments: str
-    effect: str
-    label: str
-    expires: str
-    preview: str = ""
-    question: str = ""
-
-
-@value
-class GrantView:
-    """A standing permission. session "" is everywhere, paths "" is exactly these arguments,
-    uses_left None any number.
-    """
-
-    id: str
-    session: str
-    tool: str
-    arguments: str
-    paths: str
-    granted_by: str
-    created: str
-    expires: str | None
-    uses_left: int | None
-    uses: int
-
-
-@value
-class SessionView:
-    """One session; model "" is the configured one. `root`: the session that this one works for.
-    Of its runs: how many, when the latest began, and the first words of its message. `usd`: what
-    its runs and those for it have cost that are over; None where a price is unknown.
-    """
-
-    id: str
-    label: str
-    paused: bool
-    model: str
-    created: str
-    agent: str = "default"
-    root: str = ""
-    turns: int = 0
-    used: str | None = None
-    text: str = ""
-    usd: float | None = 0.0
-
-
-@value
-class UndeliveredText:
-    """A text for a session that may not have been shown yet."""
-
-    turn: str
-    part: int
-    kind: str
-    body: str
-
-
-EventData = Mapping[str, object]
-
-
-@value
-class LiveEvent:
-    """One event of a run, by B5's names. Drafts have no `seq`: nobody resumes from them. One
-    recorded event may become
-    several; `rest` says how many of them follow, for a client that resumes in between.
-
-    cycle.start {iteration, max_iterations, model, window}   model.delta {text}     model.reset {}
-    model.retry {error, message, wait_s, next_model}
-    message.queued {call_id, kind, channel, chat, due}
-    model.response {iteration, text, text_length, tool_calls, finish_reason, usage}
-    tool_call {call_id, tool, arguments}     tool.started {call_id, tool}
-    tool.output {call_id, text}              tool.retry {call_id, error, wait_s}
-    tool_result {call_id, tool, outcome, is_error, text, exit_code}
-    tool.results {iteration, count}
-    approval.asked {call_id, tool, arguments, effect, expires, preview}
-    approval.answered {call_id, answer, by, reason}
-    steered {text}   coached {kind, text}    intent {intent}
-    budget.extended {reason, max_iterations} cycle.refunded {call_ids}
-    budget.raised {question, max_input_tokens, max_usd, day_tokens, day_usd}
-    todos {items}                            verified {check, passed, feedback, note}
-    history.compressed {strategy, summary, tokens_before, tokens_after}
-    model.consulted {purpose, model, error, usage}
-    agent.started {key, turn, session, agent, task, background}: its own run tells what it does
-    agent.ended {key, turn, stop_reason, text}: a step of a composite; else `tool_result` of call
-    `key`, or a message, says so
-    alarm {kind, text}
-    run.suspended {waiting_for}              run.resumed {why}
-    run.terminated_by {reason, detail, ok}
-    run.completed {reply, text_length, stop_reason, iterations, usage, label}: always the last
-    """
-
-    name: str
-    data: EventData
-    seq: int | None = None
-    rest: int = 0
-
-
-@value
-class HealthView:
-    """Whether the daemon serves, and its problems."""
-
-    ok: bool
-    version: str
-    problems: list[str] = field(default_factory=list)
+SESSIONS_PAGE, MESSAGES_PAGE = 100, 30
+MAX_ROWS, MAX_SECRET_CHARS = 1000, 64 * 1024
+Limit = Annotated[int, Ge(1), Le(MAX_ROWS)]
+Position = Annotated[int, Ge(0), Le(2**53)]
+Name = Annotated[str, MinLen(1), MaxLen(1000)]
+Text = Annotated[str, MinLen(1), MaxLen(200_000)]
+ScheduleVerb = Literal["run", "pause", "resume"]
+GoalVerb = Literal["run", "pause", "resume", "stop"]
+ApprovalState = Literal["waiting", "pending", "answered", "consumed", "expired", "void"]
 
 
 MethodT = TypeVar("MethodT", bound=Callable[..., Any])
@@ -264,15 +96,37 @@ class RunReader:
         ...
 
     @Endpoint("GET", "/v1/runs/{turn}/transcript", list, missing="run")
-    async def get_transcript(self, turn: str) -> list[dict[str, object]]:
-        """Its events: {seq, at, kind, ...payload}."""
+    async def get_transcript(
+        self, turn: str, after: Position = 0, limit: Position = 0
+    ) -> list[dict[str, object]]:
+        """Its events: {seq, at, kind, ...payload}; those after event `after`, so many (0: all)."""
+        ...
+
+    @Endpoint("GET", "/v1/runs/{turn}/tree", dict, missing="run")
+    async def get_tree(self, turn: str) -> dict[str, object]:
+        """The run as the tree that the page draws; long texts are shortened."""
         ...
 
     @Endpoint("GET", "/v1/runs", list[RunLine])
     async def list_runs(
-        self, session: str | None = None, limit: int = 50, prefix: str = ""
+        self,
+        session: str | None = None,
+        limit: Limit = 50,
+        prefix: str = "",
+        agent: str = "",
+        state: str = "",
+        after: str = "",
     ) -> list[RunLine]:
-        """Newest first, those that have not begun included; those whose ids begin so."""
+        """Newest first, those that have not begun included. `prefix`: the begin of their ids;
+        `state`: a state, or the reason of the end; `after`: the last id of the page before.
+        """
+        ...
+
+    @Endpoint("GET", "/v1/sessions/{session}/messages", list[MessageView], missing="session")
+    async def list_messages(
+        self, session: str, limit: Limit = MESSAGES_PAGE, after: str = ""
+    ) -> list[MessageView]:
+        """What was said in a session and answered, newest first; `after` as in `list_runs`."""
         ...
 
     @Endpoint("GET", "/v1/sessions/{session}/unfinished", list)
@@ -286,7 +140,9 @@ class RunReader:
         ...
 
     @Endpoint("GET", "/v1/sessions", list[SessionView])
-    async def list_sessions(self, limit: int = SESSIONS_PAGE, after: str = "") -> list[SessionView]:
+    async def list_sessions(
+        self, limit: Limit = SESSIONS_PAGE, after: str = ""
+    ) -> list[SessionView]:
         """A page of sessions, newest first; `after` is the last id of the page before."""
         ...
 
@@ -362,7 +218,7 @@ class DaemonClient(RunReader):
 
     @Endpoint("GET", "/v1/approvals", list[ApprovalView], right=Resource.APPROVALS)
     async def list_approvals(
-        self, state: str = "pending", session: str | None = None
+        self, state: ApprovalState = "pending", session: str | None = None
     ) -> list[ApprovalView]:
         """Questions to a person."""
         ...
@@ -393,13 +249,13 @@ class DaemonClient(RunReader):
         ...
 
     @Endpoint("GET", "/v1/memories", list, right=Resource.MEMORIES)
-    async def list_memories(self, limit: int = 50, waiting: str = "") -> list[dict[str, object]]:
+    async def list_memories(self, limit: Limit = 50, waiting: str = "") -> list[dict[str, object]]:
         """What is remembered, newest first; with `?waiting=1` what waits for the owner's yes."""
         ...
 
     @Endpoint("GET", "/v1/memories/search", list, right=Right.MANAGE)
     async def search_memories(
-        self, query: str, limit: int = 10, session: str = ""
+        self, query: str, limit: Limit = 10, session: str = ""
     ) -> list[dict[str, object]]:
         """What was said that fits, the best first; facts before. `why`: parts of the score."""
         ...
@@ -410,7 +266,7 @@ class DaemonClient(RunReader):
         ...
 
     @Endpoint("GET", "/v1/memories/export", dict, right=Right.MANAGE)
-    async def export_memories(self, after: int = 0) -> dict[str, object]:
+    async def export_memories(self, after: Position = 0) -> dict[str, object]:
         """`lines` as `import_memories` takes them, and `after` which to go on, until none come."""
         ...
 
@@ -454,13 +310,93 @@ class DaemonClient(RunReader):
         """Remove the one of this name or id; False for an unknown one."""
         ...
 
+    @Endpoint("POST", "/v1/schedules/{name}/change", bool, "changed", "schedule", Right.MANAGE)
+    async def change_schedule(self, name: str, verb: ScheduleVerb) -> bool:
+        """Run it once now, pause or resume it; False for an unknown one. Raises UsageError where
+        its state does not allow that.
+        """
+        ...
+
+    @Endpoint("POST", "/v1/goals/{id}/change", bool, "changed", right=Right.MANAGE)
+    async def change_goal(self, id: str, verb: GoalVerb) -> bool:
+        """Run it once now, pause, resume or stop it. Raises UsageError where that cannot be."""
+        ...
+
+    @Endpoint("GET", "/v1/rules", list[RuleView], right=Resource.GRANTS)
+    async def list_rules(self) -> list[RuleView]:
+        """The owner's rules, and how each is read."""
+        ...
+
+    @Endpoint("POST", "/v1/rules/{id}/confirm", bool, "confirmed", "rule", Right.MANAGE)
+    async def confirm_rule(self, id: str) -> bool:
+        """It is read as it was meant; False for an unknown one."""
+        ...
+
+    @Endpoint("DELETE", "/v1/rules/{id}", bool, "removed", "rule", Right.MANAGE)
+    async def remove_rule(self, id: str) -> bool:
+        """It holds no longer; False for an unknown one."""
+        ...
+
+    @Endpoint("GET", "/api/agents", list[AgentView], right=Right.WORK)
+    async def list_agents(self, by: Person = OWNER) -> list[AgentView]:
+        """Agents with their loops' settings, the default one first. What is wrong with a file, and
+        commands, are for the owner only.
+        """
+        ...
+
+    @Endpoint("POST", "/api/agents/{agent}/loop/settings", AgentView, right=Right.MANAGE)
+    async def set_loop_settings(
+        self,
+        agent: str,
+        enabled: bool,
+        criterion: Criterion = "max_iterations",
+        value: Annotated[str, MaxLen(10_000)] = "",
+        max_iterations: Annotated[int, Ge(1), Le(100)] = 10,
+    ) -> AgentView:
+        """Write them into the agent's file (C7). Raises ConfigError, UsageError: nothing was."""
+        ...
+
+    @Endpoint("POST", "/v1/runs/{turn}/fork", ForkView, missing="run", right=Right.MANAGE)
+    async def fork_run(
+        self,
+        turn: str,
+        at: Annotated[int, Ge(1)],
+        model: Annotated[str, MaxLen(200)] = "",
+        prompt: Annotated[str, MaxLen(100_000)] = "",
+        answer: Annotated[str, MaxLen(2000)] = "",
+        max_usd: Annotated[float, Gt(0), Le(1_000_000)] | None = None,
+    ) -> ForkView | None:
+        """Go on from event `at` of the run, in a conversation of its own, with what is given
+        instead (ForkChange). Raises UsageError: nothing was begun.
+        """
+        ...
+
+    @Endpoint("POST", "/v1/sessions/{session}/judge", ModelAnswer, right=Right.MANAGE)
+    async def ask_judge(self, session: str, rules: Text, said: Sequence[Text]) -> ModelAnswer:
+        """Ask the model `smart` beside all turns, without tools and history; its cost is that of
+        this session. `said`: in turn by the user and the model.
+        """
+        ...
+
+    @Endpoint("GET", "/v1/costs", CostView, right=Resource.COST)
+    async def get_costs(self, days: Annotated[int, Ge(1), Le(366)] = 30) -> CostView:
+        """What models cost in so many days: by day, model and conversation."""
+        ...
+
+    @Endpoint("GET", "/v1/status", StatusView, right=Right.MANAGE)
+    async def get_status(self) -> StatusView:
+        """Channels, MCP servers, models, the newest backup, and what is wrong."""
+        ...
+
     @Endpoint("POST", "/v1/runs/{turn}/delivered", right=Right.MANAGE)
-    async def mark_delivered(self, turn: str, part: int) -> None:
+    async def mark_delivered(self, turn: str, part: Position) -> None:
         """The text has been shown."""
         ...
 
     @Endpoint("POST", "/v1/people/codes", NewCode, right=Right.MANAGE)
-    async def invite(self, role: Role, channel: str = "") -> NewCode:
+    async def invite(
+        self, role: Role = Role.EDITOR, channel: Annotated[str, MaxLen(64)] = ""
+    ) -> NewCode:
         """A pairing code: who sends it first gets this role."""
         ...
 
@@ -470,12 +406,18 @@ class DaemonClient(RunReader):
         ...
 
     @Endpoint("POST", "/v1/people/remove", bool, "removed", right=Right.MANAGE)
-    async def remove_person(self, name: str) -> bool:
+    async def remove_person(self, name: Name) -> bool:
         """Unpair them; False when nobody has this name."""
         ...
 
     @Endpoint("POST", "/v1/runs/{turn}/secret", bool, "kept", "run", right=Right.MANAGE)
-    async def keep_secret(self, turn: str, call_id: str, value: str, by: Person = OWNER) -> bool:
+    async def keep_secret(
+        self,
+        turn: str,
+        call_id: Annotated[str, MinLen(1), MaxLen(200)],
+        value: Annotated[str, MinLen(1), MaxLen(MAX_SECRET_CHARS)],
+        by: Person = OWNER,
+    ) -> bool:
         """Keep what the question of this call asks for; False when it waits no longer."""
         ...
 

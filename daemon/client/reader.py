@@ -1,26 +1,25 @@
 """The reader of a journal that no daemon uses."""
 
+import asyncio
+
 from channels.markup.sanitize import shorten_line
 from daemon.client.loop_view import LoopView
-from daemon.client.protocol import (
-    SESSIONS_PAGE,
+from daemon.client.protocol import MESSAGES_PAGE, SESSIONS_PAGE, RunReader
+from daemon.client.run_tree import build_tree
+from daemon.client.view_types import (
+    MessageView,
     RunLine,
-    RunReader,
     RunView,
+    SaidView,
     SessionView,
     UndeliveredText,
 )
-from daemon.client.views import (
-    build_view,
-    loop_view,
-    queued_view,
-    run_view,
-    transcript_line,
-)
+from daemon.client.views import RunBundle, build_view, loop_view, queued_view, run_view
 from daemon.core import value
 from daemon.core.messages import MAIL
-from daemon.core.rows import InboxRow, SessionRow
+from daemon.core.rows import InboxRow, LoopRow, SessionRow, TurnRow
 from daemon.store.journal import Store, Tx
+from daemon.store.transcript import transcript_line
 
 MAX_LOOPS = 20
 WORDS_CHARS = 200
@@ -43,6 +42,21 @@ def _session_view(tx: Tx, row: SessionRow) -> SessionView:
     )
 
 
+def _message_view(tx: Tx, row: TurnRow) -> MessageView:
+    said = [SaidView(one.sender, one.text, one.label) for one in tx.list_said(row.id)]
+    return build_view(
+        MessageView, row, turn=row.id, at=row.started_at.isoformat(), said=said, parent=row.parent
+    )
+
+
+def _list_loops(tx: Tx, agent: str | None) -> list[LoopRow]:
+    """All at work, however old, and the newest others."""
+    newest = tx.list_loops(agent, MAX_LOOPS)
+    known = {row.id for row in newest}
+    older = [row for row in tx.list_running_loops(agent) if row.id not in known]
+    return [*newest, *reversed(older)]
+
+
 @value
 class JournalReader(RunReader):
     """The part of `DaemonClient` that only reads."""
@@ -59,17 +73,31 @@ class JournalReader(RunReader):
 
         return await self.store.read(read)
 
-    async def get_transcript(self, turn: str) -> list[dict[str, object]]:
-        return [
-            transcript_line(item) for item in await self.store.read(lambda tx: tx.list_events(turn))
-        ]
+    async def get_transcript(
+        self, turn: str, after: int = 0, limit: int = 0
+    ) -> list[dict[str, object]]:
+        found = await self.store.read(lambda tx: tx.list_events(turn, after))
+        return [transcript_line(item) for item in (found[:limit] if limit else found)]
+
+    async def get_tree(self, turn: str) -> dict[str, object]:
+        run, transcript = await self.get_run(turn), await self.get_transcript(turn)
+        if run is None:
+            return {}
+        bundle = RunBundle(run, transcript)
+        return await asyncio.to_thread(lambda: build_tree(bundle).to_json())
 
     async def list_runs(
-        self, session: str | None = None, limit: int = 50, prefix: str = ""
+        self,
+        session: str | None = None,
+        limit: int = 50,
+        prefix: str = "",
+        agent: str = "",
+        state: str = "",
+        after: str = "",
     ) -> list[RunLine]:
         def read(tx: Tx) -> list[RunLine]:
-            every = session is None
-            turns = tx.list_all_turns(limit, prefix) if every else tx.list_turns(session, limit)
+            chosen = {"session": session, "agent": agent, "state": state}
+            turns = tx.list_all_turns(limit, prefix=prefix, after=after, **chosen)
             begun = {
                 row.id: build_view(
                     RunLine,
@@ -82,6 +110,8 @@ class JournalReader(RunReader):
                 for row in turns
             }
             sessions = [session] if session else tx.list_unfinished_sessions()
+            if after or agent or state not in ("", "queued"):
+                sessions = []  # what waits is at the head of the list, and has no agent yet
             waiting = [row for name in sessions for row in tx.list_waiting_inputs(name)]
             queued = [
                 build_view(RunLine, queued_view(row), text=_first_words(row), usd=0.0)
@@ -89,6 +119,28 @@ class JournalReader(RunReader):
                 if not row.steers and row.turn not in begun and row.turn.startswith(prefix)
             ]
             return [*queued, *begun.values()][:limit]
+
+        return await self.store.read(read)
+
+    async def list_messages(
+        self, session: str, limit: int = MESSAGES_PAGE, after: str = ""
+    ) -> list[MessageView]:
+        def read(tx: Tx) -> list[MessageView]:
+            waiting = [] if after else reversed(tx.list_waiting_inputs(session))
+            begun = tx.list_all_turns(limit, session=session, after=after)
+            known = {row.id for row in begun}
+            queued = [
+                MessageView(
+                    row.turn,
+                    row.received_at.isoformat(),
+                    "queued",
+                    row.label,
+                    said=[SaidView(row.sender, row.body, row.label)],
+                )
+                for row in waiting
+                if not row.steers and row.turn not in known
+            ]
+            return [*queued, *(_message_view(tx, row) for row in begun)][:limit]
 
         return await self.store.read(read)
 
@@ -118,5 +170,5 @@ class JournalReader(RunReader):
 
     async def list_loops(self, agent: str | None = None) -> list[LoopView]:
         return await self.store.read(
-            lambda tx: [loop_view(tx, row) for row in tx.list_loops(agent, MAX_LOOPS)]
+            lambda tx: [loop_view(tx, row) for row in _list_loops(tx, agent)]
         )

@@ -10,9 +10,11 @@ from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 from daemon.agent.context.history import ReadOnlySink
+from daemon.agent.system_questions import QuestionText, parse_system_question
 from daemon.client.loop_view import AttemptView, CriteriaView, LoopView
-from daemon.client.protocol import (
-    COMPLETED,
+from daemon.client.protocol import COMPLETED
+from daemon.client.view_types import (
+    ApprovalView,
     CallView,
     EventData,
     LiveEvent,
@@ -50,17 +52,18 @@ from daemon.core.messages import Usage, describe_outgoing
 from daemon.core.provenance import find_taint
 from daemon.core.rows import (
     REVIEW_QUESTION,
+    ApprovalRow,
     ChildRow,
     InboxRow,
     LoopRow,
     LoopStage,
     OutboxRow,
     TurnRow,
+    is_call,
 )
 from daemon.core.trust import Effect
 from daemon.core.turn import Turn, TurnUsage
 from daemon.core.turn_spec import describe_budget
-from daemon.store.codec import to_json
 from daemon.store.journal import Tx
 
 ViewT = TypeVar("ViewT")
@@ -158,6 +161,22 @@ def row_from_turn(turn: Turn) -> TurnRow:
     )
 
 
+def view_approval(row: ApprovalRow, question: str, root: str = "") -> ApprovalView:
+    """The question, in words where it is no call of a tool."""
+    asked = None if is_call(row) else parse_system_question(row.tool, row.arguments)
+    words = asked or QuestionText("")
+    return build_view(
+        ApprovalView,
+        row,
+        question=question,
+        title=words.title,
+        text=words.text,
+        options=[*words.options],
+        secret=[*filter(None, words.secret)],
+        root=root or row.session,
+    )
+
+
 def queued_view(row: InboxRow, child: ChildRow | None = None) -> RunView:
     """A message whose run has not begun or never will. `child` is there when it is a task of a sub-
     agent.
@@ -200,17 +219,6 @@ def _attempt_view(tx: Tx, row: LoopRow, number: int) -> AttemptView:
         return AttemptView(number, row.turn_id(number), "queued")
     output = turn.reply if turn.ended_at else None
     return AttemptView(number, turn.id, turn.state, turn.stop_reason, output)
-
-
-def transcript_line(recorded: RecordedEvent) -> dict[str, object]:
-    """An event as the transcript shows it: {seq, at, kind, ...payload}. A payload's own `kind` is
-    called `kind_`.
-    """
-    kind, at = type(recorded.event).__name__, recorded.at.isoformat()
-    line: dict[str, object] = {"seq": recorded.seq, "at": at, "kind": kind}
-    for name, found in to_json(recorded.event).items():
-        line[f"{name}_" if name in line else name] = found
-    return line
 
 
 def list_calls(recorded: Sequence[RecordedEvent]) -> list[CallView]:

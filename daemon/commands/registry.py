@@ -269,7 +269,7 @@ def render_start(channel: str) -> str:
 
 def describe_unknown(name: str) -> str:
     """With the nearest known command."""
-    near = [f" Did you mean /{one}?" for one in get_close_matches(name, COMMANDS, n=1)]
+    near = [f" Did you mean /{one}?" for one in get_close_matches(name, COMMANDS, n=1, cutoff=0.7)]
     return f"Unknown command /{name}.{''.join(near)} /help lists all."
 
 

@@ -15,6 +15,7 @@ from daemon.commands.rule_text import (
     parse_rule,
 )
 from daemon.core import value
+from daemon.core.reports import RuleView
 from daemon.core.rows import RuleRow
 from daemon.store.journal import Store
 from daemon.tools.policy.rules import PinnedRule, RuleMatcher, RuleSet
@@ -97,6 +98,13 @@ class RuleCommands:
     async def _confirm_or_remove(self, name: str, *, confirms: bool) -> str:
         if not name:
             return RULES_USAGE
+        rule = await self.change(name, confirms=confirms)
+        if rule is None:
+            return f"There is no rule {name!r}. /rules lists them."
+        return f"Rule {name} is {'confirmed' if confirms else 'removed'}: {rule.row.said}"
+
+    async def change(self, name: str, *, confirms: bool) -> PinnedRule | None:
+        """Confirm the rule of this number, or remove it; None for one that is not there."""
         rule = self.rule_set.known.get(name)
         if (
             rule is None
@@ -105,12 +113,25 @@ class RuleCommands:
                 lambda tx: (tx.confirm_rule if confirms else tx.remove_rule)(int(name))
             )
         ):
-            return f"There is no rule {name!r}. /rules lists them."
+            return None
         if confirms:
             self.rule_set.put(replace(rule.row, confirmed=True))
         else:
             self.rule_set.known.pop(name, None)
-        return f"Rule {name} is {'confirmed' if confirms else 'removed'}: {rule.row.said}"
+        return rule
+
+    def list_views(self) -> list[RuleView]:
+        """All, as they are read."""
+        return [
+            RuleView(
+                str(one.row.n),
+                one.row.said,
+                one.fault or describe_rule(one.guard),
+                one.row.session,
+                one.row.confirmed,
+            )
+            for one in self.rule_set.known.values()
+        ]
 
 
 def _describe_rule(rule: PinnedRule) -> str:

@@ -22,7 +22,8 @@ from daemon.core.clock import Clock, find_midnight, show_time
 from daemon.core.errors import CONFIG_FAULT, ConfigError, StoreUnavailable, UsageError
 from daemon.core.messages import FAILURES_SHOWN, describe_failures
 from daemon.core.provenance import find_taint
-from daemon.core.rows import LoopOrder, LoopRow, LoopStage, OutboxRow, SessionRow, TurnRow, UsageRow
+from daemon.core.requests import LoopOrder
+from daemon.core.rows import LoopRow, LoopStage, OutboxRow, SessionRow, TurnRow, UsageRow
 from daemon.core.trust import OWNER_NAME, Label, Role, Sources, join_sources
 from daemon.core.turn import render_plan
 from daemon.loops.config import LoopNotEnabled, LoopNotStarted
@@ -123,7 +124,7 @@ class SessionCommands:
         if not message:
             return LOOP_USAGE
         agent, session = call.session.agent, call.session.id
-        order = LoopOrder(agent, message, session, call.sender, role=call.role.value)
+        order = LoopOrder(agent, message, session, sender=call.sender, role=call.role.value)
         try:
             loop = await self.service.loops.start(order)
         except (LoopNotEnabled, LoopNotStarted) as error:

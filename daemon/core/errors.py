@@ -4,6 +4,8 @@ message.
 
 from enum import StrEnum
 
+from daemon.core import value
+
 
 class AidaemonError(Exception):
     """Something went wrong."""
@@ -96,3 +98,26 @@ class ProviderError(AidaemonError):
 
 class UnreadableDocument(AidaemonError):
     """What a file says is not known; the message says why, as in "it has a password"."""
+
+
+@value
+class Shortage:
+    """Which account stands in the way, of what kind, and what it has used up of how much; `missing`
+    is what there would have to be on top, for the call that was meant. `reservations`: how many
+    calls may still give something back.
+    """
+
+    budget: str
+    kind: str
+    used: float
+    cap: float
+    missing: float = 0.0
+    reservations: int = 0
+
+
+class BudgetExceeded(AidaemonError):
+    """The next model call could cost more than what is left."""
+
+    def __init__(self, shortage: Shortage) -> None:
+        super().__init__(shortage.kind)
+        self.shortage = shortage

@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable
 from time import time_ns
+from typing import Literal
 
 NewId = Callable[[], str]
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -23,6 +24,7 @@ def new_id() -> str:
 ACCOUNT_SEPARATOR = "/"
 DEFAULT_CHANNEL = "telegram"
 MAIL_CHANNEL, MAIL_SESSION = "email", "email_trigger"
+TRIAL_SESSION = re.compile(rf"terminal:(?:eval|fork)-[{ALPHABET}]{{16}}")
 TELEGRAM_SESSION = re.compile(r"(?P<account>[^:/]+/)?(?P<chat>-?\d+(?::\d+)?)")
 
 
@@ -40,6 +42,16 @@ def build_session_id(channel: str, chat: str) -> str:
     kind = MAIL_SESSION if kind == MAIL_CHANNEL else kind
     own = chat if kind == DEFAULT_CHANNEL else f"{kind}:{chat}"
     return f"{account}{ACCOUNT_SEPARATOR}{own}" if account else own
+
+
+def new_trial_session(kind: Literal["eval", "fork"]) -> str:
+    """A conversation of its own, for a run of a case of an evaluation or for a fork."""
+    return f"terminal:{kind}-{new_id()}"
+
+
+def is_trial_session(session: str) -> bool:
+    """It is such a conversation: nobody has said anything there."""
+    return TRIAL_SESSION.fullmatch(session) is not None
 
 
 def is_mail_session(session: str) -> bool:

@@ -5,7 +5,8 @@ How much a message is worth remembering, from 0 to 1 (A1).
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
@@ -81,11 +82,11 @@ class Message:
 
 @value
 class ToldFile:
-    """How the model hears of one file: `chars` of what it says, a picture, what is said in it."""
+    """How the model hears of one file: `chars` of what it says, pictures, what is said in it."""
 
     line: str
     chars: int = 0
-    picture: Picture | None = None
+    pictures: tuple[Picture, ...] = ()
     heard: str = ""
 
 
@@ -119,6 +120,13 @@ class Usage:
     cached_tokens: int = 0
     usd: float | None = None
     estimated: bool = False
+
+
+CountUsage = Callable[[Usage | None], Awaitable[None]]
+Reserve = Callable[[str, str, str, Usage], AbstractAsyncContextManager[CountUsage]]
+"""Sets aside what a request of a session may cost, by the service's name and its model. What it
+gives counts what that did cost; None: as much as was set aside. Raises BudgetExceeded.
+"""
 
 
 @value
@@ -182,10 +190,22 @@ def describe_unseen(message: Message) -> str:
 
 # The embedded model says of its own reply that it only tells what it will do.
 UNFINISHED = "unfinished"
-# What servers say of a reply that was cut at its limit of tokens.
-CUT_BY_LENGTH = frozenset(
-    ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length")
+CUT_WORDS = re.compile(r"length|limit|max|window", re.IGNORECASE)
+FILTER_WORDS = re.compile(
+    r"filter|safety|sensitive|prohibited|block|recitation|spii|refusal|guardrail|armor",
+    re.IGNORECASE,
 )
+
+
+def is_cut(finish: str) -> bool:
+    """By whatever a server calls it, the reply ends at a limit: "length", "MAX_TOKENS"."""
+    return CUT_WORDS.search(finish) is not None
+
+
+def is_filtered(finish: str) -> bool:
+    """A filter of the server's ends the reply: "content_filter", "SAFETY", "refusal"."""
+    return FILTER_WORDS.search(finish) is not None
+
 
 BASE = {
     MessageRole.USER: 0.5,
@@ -193,27 +213,20 @@ BASE = {
     MessageRole.TOOL: 0.3,
     MessageRole.SYSTEM: 0.1,
 }
-CUES = (
-    (
-        0.3,
-        re.compile(
-            r"\b(remember|don'?t forget|keep in mind|note that|important|always|never)\b",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        0.2,
-        re.compile(
-            r"\b(decided?|decision|we('| wi)ll go with|let'?s go with|agreed|chose|choose)\b",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        0.2,
-        re.compile(
-            r"\b(actually|no(?=,)|wrong|incorrect|correction|i meant|instead)\b", re.IGNORECASE
-        ),
-    ),
+WORD = re.compile(r"\w+|[,.:;!?]")
+# As WORD finds them, with a blank between two: no phrase crosses the end of a sentence.
+REMEMBER = (
+    "remember", "don t forget", "dont forget", "keep in mind", "note that", "important", "always",
+    "never",
+)  # fmt: skip
+DECIDE = (
+    "decide", "decided", "decision", "we ll go with", "we will go with", "let s go with",
+    "lets go with", "agreed", "chose", "choose",
+)  # fmt: skip
+CORRECT = "actually", "no ,", "wrong", "incorrect", "correction", "i meant", "instead"
+CUES = tuple(
+    (weight, tuple(f" {phrase} " for phrase in phrases))
+    for weight, phrases in ((0.3, REMEMBER), (0.2, DECIDE), (0.2, CORRECT))
 )
 ACKNOWLEDGEMENT = re.compile(
     r"\W*(ok(ay)?|thanks?|thank you|thx|yes|no|yep|nope|sure|great|cool|nice|got it"
@@ -229,8 +242,9 @@ def score_importance(role: MessageRole, text: str) -> float:
     """
     if ACKNOWLEDGEMENT.fullmatch(text):
         return round(BASE[role] * 0.4, 2)
-    beginning = text[:LONG_TEXT]
-    score = BASE[role] + sum(weight for weight, words in CUES if words.search(beginning))
+    words = f" {' '.join(WORD.findall(text[:LONG_TEXT].lower()))} "
+    cues = [weight for weight, phrases in CUES if any(map(words.__contains__, phrases))]
+    score = BASE[role] + sum(cues)
     score += 0.1 if len(text) > LONG_TEXT or "```" in text else 0.0
     return round(min(score, 1.0), 2)
 

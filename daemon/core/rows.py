@@ -2,11 +2,12 @@
 
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated
 
 from daemon.core import value
 from daemon.core.errors import AidaemonError
 from daemon.core.quoted import Spans
+from daemon.core.reports import Criterion
 from daemon.core.trust import (
     APPROVALS,
     ASK_TOOL,
@@ -336,7 +337,6 @@ class UsageRow:
     usd: float | None
 
 
-Criterion = Literal["max_iterations", "regex", "test_pass", "manual"]
 LOOP_CHANNEL = "loop"
 REVIEW_QUESTION = "review"
 
@@ -358,7 +358,7 @@ class LoopRow:
 
     `label` is the lowest of all that its attempts have read, `private` all that is the owner's of
     it: what one has learned, the next is told. `role`: the role of whoever began it; only an
-    owner's task is the owner's words.
+    owner's task is the owner's words. `live`: a live page started it (C10).
     """
 
     id: str
@@ -379,6 +379,7 @@ class LoopRow:
     ended_at: datetime | None = None
     role: str = OWNER_NAME
     private: Sources = ()
+    live: bool = False
 
     @property
     def session(self) -> str:
@@ -395,22 +396,6 @@ class LoopRow:
         ever begun twice.
         """
         return f"{self.id}-{attempt}"
-
-
-@value
-class LoopOrder:
-    """`session` is the conversation that is asked and told, `role` the sender's.
-    What is None is as the agent's settings say.
-    """
-
-    agent: str
-    message: str
-    session: str
-    sender: str = "owner"
-    criterion: Criterion | None = None
-    value: str | None = None
-    max_iterations: int | None = None
-    role: str = OWNER_NAME
 
 
 MAX_GRANT_TERM = timedelta(days=90)

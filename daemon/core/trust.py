@@ -102,8 +102,9 @@ class Outcome(StrEnum):
 
 
 class Answer(StrEnum):
-    """What a person said to an approval; EXPIRED when nobody said anything in time. CHOICE and
-    TEXT are for questions of `ask_user`: one of its options, or the person's own words.
+    """What a person said to an approval; EXPIRED when nobody said anything in time. TEXT is their
+    own words: an answer to `ask_user`, and no yes to any other call. CHOICE is an option of
+    `ask_user`.
     """
 
     ONCE = "once"

@@ -73,8 +73,8 @@ class AttachmentDownloader:
             found.append(await self._tell(row, replace(file, name=name), space, deadline))
         return FetchedFiles(
             "\n".join(one.line for one in found),
-            any(one.chars or one.picture for one in found),
-            tuple(one.picture for one in found if one.picture),
+            any(one.chars or one.pictures for one in found),
+            tuple(picture for one in found for picture in one.pictures),
             "\n".join(one.heard for one in found if one.heard),
         )
 
@@ -137,4 +137,5 @@ class AttachmentDownloader:
 
 def _note(row: InboxRow, file: Attachment, path: str, size: int) -> SavedFile:
     day = row.received_at.date()
-    return SavedFile(path, size, file.name, file.mime, file.kind, day, row.turn)
+    about = file.name, file.mime, file.kind
+    return SavedFile(path, size, *about, day, row.turn, row.session)

@@ -8,15 +8,17 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from daemon.core.clock import Clock
-from daemon.core.errors import ProviderError, UnreadableDocument
+from daemon.core.errors import BudgetExceeded, ProviderError, UnreadableDocument
+from daemon.core.messages import Reserve
 from daemon.providers.config import SERVICES, STRICT, HeaderText, check_address
-from daemon.providers.speech import GeminiSpeech, Transcriptions
+from daemon.providers.speech import GeminiSpeech, Transcriptions, bound_usage, estimate_usage
 
-Transcribe = Callable[[bytes, str], Awaitable[str]]
-"""A recording and the name of its file to its words. Raises UnreadableDocument."""
+Transcribe = Callable[[bytes, str, str], Awaitable[str]]
+"""A recording, the name of its file and its session to its words. Raises UnreadableDocument."""
 ENDPOINT_S = 80.0
 log = logging.getLogger(__name__)
 NOT_HEARD = '[voice] transcriber = "none"'
+USED_UP = "the budget of the day is used up"
 
 
 class SpeechEndpoint(BaseModel):
@@ -78,16 +80,23 @@ class VoiceConfig(BaseModel):
         return self
 
 
-def make_remote(config: VoiceConfig, given: SpeechEndpoint, clock: Clock) -> Transcribe:
-    """Asks that server; what it costs is not in [budget]."""
+def make_remote(
+    config: VoiceConfig, given: SpeechEndpoint, clock: Clock, reserve: Reserve
+) -> Transcribe:
+    """Asks that server."""
     make = GeminiSpeech if config.transcriber == "gemini" else Transcriptions
 
-    async def transcribe(data: bytes, name: str) -> str:
+    async def transcribe(data: bytes, name: str, session: str) -> str:
         service = make(
             base_url=given.base_url, api_key=given.api_key, clock=clock, timeout_s=ENDPOINT_S
         )
+        model, most = given.model, estimate_usage(data, name)
         try:
-            text = await service.transcribe(data, name, model=given.model, language=config.language)
+            async with reserve(session, service.name, model, most) as count:
+                heard = await service.transcribe(data, name, model=model, language=config.language)
+                await count(heard.usage and bound_usage(heard.usage, most))
+        except BudgetExceeded as error:
+            raise UnreadableDocument(USED_UP) from error
         except ProviderError as error:
             # Its own words are a stranger's: they go to the log.
             log.warning("a voice message is not written down: %s", error)
@@ -95,13 +104,13 @@ def make_remote(config: VoiceConfig, given: SpeechEndpoint, clock: Clock) -> Tra
             raise UnreadableDocument(f"{host} answers: {kind} (the log has more)") from error
         finally:
             await service.aclose()
-        if not text.strip():
+        if not heard.text.strip():
             raise UnreadableDocument("nothing is said in it")
-        return text.strip()
+        return heard.text.strip()
 
     return transcribe
 
 
-async def hear_nothing(data: bytes, name: str) -> str:
+async def hear_nothing(data: bytes, name: str, session: str) -> str:
     """Nobody writes it down."""
     raise UnreadableDocument(NOT_HEARD)

@@ -10,26 +10,30 @@ from asyncio import BaseProtocol, BaseTransport, Protocol, Server, Transport
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
-from time import monotonic
+from secrets import token_urlsafe
+from time import monotonic, time
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from pydantic_core import to_json
 
-from daemon.client.protocol import DaemonClient, LiveEvent
-from daemon.core.errors import CONFIG_FAULT, ConfigError, Fenced, StoreUnavailable, UsageError
-from daemon.core.rows import NotAllowedToAnswer
-from daemon.core.trust import Resource, Right, Role
+from daemon.client.protocol import DaemonClient
+from daemon.client.view_types import LiveEvent
+from daemon.core.errors import ConfigError
+from daemon.core.trust import OWNER, Resource, Right, Role
 from daemon.http.auth import (
     EVENTS_PATH,
     HEALTH,
     PERSON,
-    POLICY,
     Authenticator,
     sees_others_only,
     serve,
 )
 from daemon.http.config import HttpConfig, UserConfig
+from daemon.http.errors import explain_error
+from daemon.http.live import LIVE, SOCKETS, LiveEndpoint, close_sockets
+from daemon.http.openapi import add_document
+from daemon.http.page import add_page
 from daemon.http.resources import ROUTES, EventEndpoint, get_health, require
 from daemon.http.responses import (
     BODY_LIMIT,
@@ -39,8 +43,7 @@ from daemon.http.responses import (
     query_number,
     too_large,
 )
-from daemon.loops.config import LoopNotEnabled, LoopNotStarted, UnknownAgent
-from daemon.sessions.brakes import TooMany
+from daemon.http.sign_in import SignIns, add_sign_in
 
 STREAM_ROUTE = ("GET", "/v1/runs/{turn}/events")
 HEARTBEAT_S = 15.0
@@ -125,16 +128,6 @@ HTTP_ERRORS = {
     405: ("method_not_allowed", "this address does not take that method"),
     413: ("too_large", str(too_large(BODY_LIMIT))),
 }
-ERRORS = (
-    (NotAllowedToAnswer, *POLICY),
-    (UnknownAgent, 404, "no_agent"),
-    (LoopNotEnabled, 409, "not_enabled"),
-    (LoopNotStarted, 409, "refused"),
-    (UsageError | ConfigError, 400, "invalid"),
-    (TooMany, 429, "too_many"),
-    (StoreUnavailable | Fenced, 503, "unavailable"),
-    (Exception, 500, "internal"),
-)
 SHUTDOWN_S = 0.5
 IDLE_S = 20.0
 MAX_CONNECTIONS = 4096
@@ -163,21 +156,33 @@ def build_app(
     users: Sequence[UserConfig] = (),
     events: EventEndpoint | None = None,
     metrics: Callable[[], Awaitable[str]] | None = None,
+    live: LiveEndpoint | None = None,
+    page_secret: str = "",
     heartbeat_s: float = HEARTBEAT_S,
 ) -> web.Application:
     """The application, for the holders of tokens: the owner, users, and senders of events."""
     people = {user.token: user.person for user in users}
     senders = (events.tokens, events.signed) if events else ({}, ())
-    authenticator = Authenticator(token, monotonic, people, *senders)
+    sign_ins = SignIns({token: OWNER, **people}, monotonic, time, page_secret or token_urlsafe(32))
+    authenticator = Authenticator(token, monotonic, people, *senders, sign_ins)
     guard = web.middleware(partial(_guard, authenticator))
     app = web.Application(middlewares=[guard], client_max_size=BODY_LIMIT)
     app[BUSY], app[OPEN] = set(), Counter()
     app.router.add_route("GET", HEALTH, partial(get_health, client))
-    stream = Resource.RUNS, partial(stream_events, heartbeat_s)
-    for (method, path), (right, handler) in {**ROUTES, STREAM_ROUTE: stream}.items():
-        app.router.add_route(method, path, partial(serve, client, right, handler))
+    add_page(app)
+    add_document(app, ROUTES)
+    add_sign_in(app, sign_ins, authenticator.refuse_code)
+    streaming = Resource.RUNS, partial(stream_events, heartbeat_s)
+    app.router.add_route(*STREAM_ROUTE, partial(serve, client, *streaming))
+    for (method, path), route in ROUTES.items():
+        app.router.add_route(method, path, partial(serve, client, route.right, route.handler))
     if events:
         app.router.add_route("POST", EVENTS_PATH, events.post_event)
+    app[SOCKETS] = set()
+    if live:
+        watching = Resource.RUNS, live.serve
+        app.router.add_route("GET", LIVE, partial(serve, client, *watching))
+        app.on_shutdown.append(close_sockets)
     if metrics:
         shown = Right.MANAGE, partial(show_metrics, metrics)
         app.router.add_route("GET", "/metrics", partial(serve, client, *shown))
@@ -219,17 +224,10 @@ async def _guard(
         return response
     except Exception as error:
         # the border of a request: no error may reach the client or stop the daemon
-        status, kind = next((s, k) for known, s, k in ERRORS if isinstance(error, known))
-        message = str(error)
-        if status == 500:
+        shown = explain_error(error, request.get(PERSON))
+        if shown.status == 500:
             log.exception("%s %s failed", request.method, request.path)
-            message = "something went wrong in the daemon; see its log"
-        wait = error.retry_after if isinstance(error, TooMany) else None
-        person = request.get(PERSON)
-        if isinstance(error, ConfigError) and (person is None or person.role is not Role.OWNER):
-            log.warning("%s %s: %s", request.method, request.path, error)
-            message = CONFIG_FAULT
-        return error_response(HttpError(status, kind, message, wait))
+        return error_response(shown)
     finally:
         busy.discard(request.protocol)
 

@@ -1,16 +1,16 @@
 """Answers to questions (B8), and secrets that were asked for (H2)."""
 
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 from aiohttp import web
 from pydantic import Field
 
-from daemon.client.protocol import DaemonClient
+from daemon.client.protocol import ApprovalState, DaemonClient
 from daemon.core.rows import MAX_GRANT_TERM, MAX_GRANT_USES, GrantBounds
 from daemon.core.trust import Answer
-from daemon.http.auth import PERSON
 from daemon.http.responses import (
+    PERSON,
     Body,
     HttpError,
     Reason,
@@ -19,9 +19,8 @@ from daemon.http.responses import (
     read_body,
     require,
 )
-from daemon.settings.secrets import MAX_VALUE_CHARS
 
-STATES = ("waiting", "pending", "answered", "consumed", "expired", "void")
+STATES: tuple[ApprovalState, ...] = get_args(ApprovalState)
 
 
 class ApprovalAnswerBody(Body):
@@ -71,10 +70,3 @@ async def answer_approval(client: DaemonClient, request: web.Request) -> web.Res
         "not_pending",
         f"call {call_id} does not wait for an answer: answered already, expired or over",
     )
-
-
-class SecretBody(Body):
-    """The secret that a question asks for."""
-
-    call_id: str = Field(min_length=1, max_length=200)
-    value: str = Field(min_length=1, max_length=MAX_VALUE_CHARS, repr=False)

@@ -24,11 +24,19 @@ from daemon.core.trust import (
     has_right,
 )
 from daemon.http.config import is_loopback
-from daemon.http.responses import HttpError, invalid
+from daemon.http.page import FILES_PATH, PLACES, VENDOR_PATH
+from daemon.http.responses import BODY_HASH, PERSON, HttpError, invalid
+from daemon.http.sign_in import LOOK, REDEEM, SIGN_OUT, SignIns, find_signature, name_cookie
 
-PERSON = web.RequestKey("person", Person)
 POLICY = 403, "POLICY_ERROR"
 CREATABLE_CHANNELS = ("web", "terminal")
+SIGNED_OUT = "you are signed out: open the page again by the command `aidaemon open`"
+FORGED = frozenset("@/?#\\")
+"""Signs that no name of a machine has."""
+WRONG_CODE = (
+    "this link has been used, or is older than five minutes: the command `aidaemon open` makes a"
+    " new one"
+)
 RIGHT_TEXTS = {
     Resource.RUNS: "look at what others do",
     Right.TALK: "talk to the assistant",
@@ -37,8 +45,6 @@ RIGHT_TEXTS = {
     Right.MANAGE: "manage the daemon",
 }
 Handler = Callable[[DaemonClient, web.Request], Awaitable[web.StreamResponse]]
-Routes = dict[tuple[str, str], tuple[Right | Resource, Handler]]
-"""By method and address pattern."""
 
 
 async def serve(
@@ -48,6 +54,16 @@ async def serve(
     anybody else, and where it is about a conversation of the owner's own that they do not see.
     """
     person = request[PERSON]
+    require_right(person, right)
+    about = right if isinstance(right, Resource) else Resource.RUNS
+    # who answers a question is checked with the question
+    if right is not Right.TALK and sees_others_only(person, about):
+        await require_shared(client, person, request)
+    return await handler(client, request)
+
+
+def require_right(person: Person, right: Right | Resource) -> None:
+    """Raises HttpError for somebody who does not have it."""
     if not has_right(person.role, right):
         article = "an" if person.role.value[0] in "aeo" else "a"
         raise HttpError(
@@ -55,9 +71,6 @@ async def serve(
             f"{person.name} is {article} {person.role.value} here and may not"
             f" {RIGHT_TEXTS.get(right, 'do this')}; nothing was done",
         )
-    if isinstance(right, Resource) and sees_others_only(person, right):
-        await require_shared(client, person, request)
-    return await handler(client, request)
 
 
 def sees_others_only(person: Person, resource: Resource) -> bool:
@@ -114,6 +127,8 @@ HEALTH = "/health"
 EVENTS_PATH = "/v1/events/{name}"
 MAX_WRONG_TOKENS = 10
 WINDOW_S = 60.0
+OPEN_PATHS = frozenset({HEALTH, FILES_PATH, VENDOR_PATH, LOOK, REDEEM, SIGN_OUT, *PLACES})
+"""They need no token: nothing of anybody is there."""
 
 
 @dataclass(slots=True)
@@ -130,6 +145,7 @@ class Authenticator:
     people: Mapping[str, Person] = field(default_factory=dict, repr=False)
     senders: Mapping[str, str] = field(default_factory=dict, repr=False)
     signed: Collection[str] = ()
+    sign_ins: SignIns | None = None
     _wrong: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_WRONG_TOKENS))
 
     def __post_init__(self) -> None:
@@ -150,19 +166,23 @@ class Authenticator:
         host = request.headers.get("Host", "")
         address = _parse_url(f"//{host}")
         # a page can make its own name resolve to this machine (DNS rebinding), but sends that name
-        if address is None or "@" in host or not is_loopback(address.hostname or ""):
+        if address is None or FORGED & {*host} or not is_loopback(address.hostname or ""):
             raise HttpError(403, "forbidden", "the Host header is not a name of this machine")
         origin = request.headers.get("Origin")
         if origin is not None and not _is_same_origin(_parse_url(origin), address):
             raise HttpError(403, "forbidden", "pages of other sites may not use the daemon")
-        if request.path == HEALTH:
-            return
         resource = request.match_info.route.resource
-        is_event = resource is not None and resource.canonical == EVENTS_PATH
+        place = resource.canonical if resource else ""
+        if place in OPEN_PATHS:
+            return
+        is_event = place == EVENTS_PATH
         if is_event and request.match_info["name"] in self.signed:
             return  # its signature is over the body, which is read later
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         token = token.strip()
+        if not (scheme or is_event) and (person := self._find_signed_in(request)):
+            request[PERSON] = person
+            return
         if scheme.lower() != "bearer" or not token:
             message = "expected the header: Authorization: Bearer TOKEN"
             raise HttpError(401, "unauthorized", message)
@@ -170,16 +190,32 @@ class Authenticator:
             # only the token of this name counts; the response does not say which names exist
             known = self.senders.get(request.match_info["name"], "")
             if not (_tokens_match(token, known or self.token) and known):
-                raise self._count_wrong_token("the token is not the token of this event")
+                raise self.count_wrong_token("the token is not the token of this event")
             return
         # compare with every token, so that the time says nothing
         tokens = ((self.token, OWNER), *self.people.items())
         people = [person for known, person in tokens if _tokens_match(token, known)]
         if not people:
-            raise self._count_wrong_token("the token is not the daemon's")
+            raise self.count_wrong_token("the token is not the daemon's")
         request[PERSON] = people[0]
 
-    def _count_wrong_token(self, message: str) -> HttpError:
+    def _find_signed_in(self, request: web.Request) -> Person | None:
+        """Whose browser it is. Raises HttpError for one that has to sign in again."""
+        cookie, signature = request.cookies.get(name_cookie(request)), find_signature(request)
+        if self.sign_ins is None or not (cookie or signature):
+            return None
+        signed = f"{request.method} {request.raw_path}"
+        found = self.sign_ins.find_person(cookie or "", signature, signed)
+        if found is None:
+            raise HttpError(401, "signed_out", SIGNED_OUT)
+        person, request[BODY_HASH] = found
+        return person
+
+    def refuse_code(self) -> HttpError:
+        """A code is wrong: counted as a wrong token."""
+        return self.count_wrong_token(WRONG_CODE)
+
+    def count_wrong_token(self, message: str) -> HttpError:
         now = self.monotonic()
         if len(self._wrong) == MAX_WRONG_TOKENS and now - self._wrong[0] < WINDOW_S:
             wait = max(1, ceil(self._wrong[0] + WINDOW_S - now))

@@ -1,170 +1,54 @@
-"""Handlers of the HTTP API: the methods of the client by their endpoints, messages, answers to
-questions, agents, loops (C8), health and events.
+"""Handlers of the HTTP API that are more than a call of the client: messages, schedules, health and
+events; and the table of all.
 """
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import field
-from functools import partial
-from inspect import Parameter, signature
-from typing import Any, Literal
+from dataclasses import field, replace
+from typing import Any
 from urllib.parse import parse_qs
 
 from aiohttp import web
-from pydantic import ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 from pydantic_core import from_json
 
-from daemon.client.loop_view import LoopAction, LoopView, find_loop, loop_to_json
-from daemon.client.protocol import (
-    SESSION_NAME,
-    ApprovalView,
-    DaemonClient,
-    Endpoint,
-    RunLine,
-    RunView,
-    SessionView,
-)
+from daemon.client.protocol import SESSION_NAME, DaemonClient, Endpoint
+from daemon.client.view_types import RunLine, RunView, SendResult
 from daemon.core import value
-from daemon.core.rows import (
-    Criterion,
-    LoopOrder,
-)
-from daemon.core.trust import Person, Resource, Right, Role, has_right
-from daemon.http.approvals import STATES, SecretBody, answer_approval
+from daemon.core.trust import Right
+from daemon.http.approvals import ApprovalAnswerBody, answer_approval
 from daemon.http.auth import (
     CREATABLE_CHANNELS,
     PERSON,
-    POLICY,
-    Handler,
-    Routes,
     parse_session,
     require_own_session,
-    sees_others_only,
 )
+from daemon.http.loops import make_loop_routes
 from daemon.http.responses import (
     Body,
     HttpError,
-    Reason,
     Text,
     invalid,
     json_response,
-    not_found,
-    query_flag,
-    query_number,
     read_body,
     read_raw_body,
     require,
 )
-from daemon.http.uploads import post_file
+from daemon.http.routes import (
+    Query,
+    Route,
+    Routes,
+    list_fields,
+    make_model,
+    make_route,
+    read_endpoints,
+    read_query,
+)
+from daemon.http.uploads import FileQuery, post_file
 from daemon.recall.imports import LIMIT, ImportedLine
 from daemon.triggers.events import EventTrigger
-from daemon.triggers.orders import ScheduleOrder
+from daemon.triggers.orders import ScheduleOrder, ScheduleRequest
 from daemon.triggers.signatures import BadSignature
-
-REFUSALS = {
-    LoopAction.STOP: "has ended already",
-    LoopAction.PAUSE: "is not running",
-    LoopAction.RESUME: "is not paused",
-}
-
-
-class LoopStartBody(Body):
-    """A start; the agent's settings say what is left out."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
-
-    message: Text
-    session: str | None = None
-    criterion: Criterion | None = None
-    value: str | None = Field(None, max_length=10_000)
-    max_iterations: int | None = None
-
-
-class LoopReviewBody(Body):
-    """A review of an attempt."""
-
-    model_config = LoopStartBody.model_config
-
-    loop_id: str
-    approved: bool
-    reason: Reason = ""
-
-
-async def find_loops(
-    client: DaemonClient, request: web.Request, agent: str | None
-) -> list[LoopView]:
-    """Those that the person of the request sees."""
-    loops = await client.list_loops(agent)
-    return await hide_private(client, request[PERSON], Resource.RUNS, loops)
-
-
-async def list_loops(client: DaemonClient, request: web.Request) -> web.Response:
-    """Loops, newest first, `?agent=`."""
-    loops = await find_loops(client, request, request.query.get("agent"))
-    return json_response([loop_to_json(view) for view in loops])
-
-
-async def get_status(client: DaemonClient, request: web.Request) -> web.Response:
-    """The agent's latest loop and whether it is active."""
-    agent = request.match_info["agent"]
-    loops = await find_loops(client, request, agent)
-    view = find_loop(loops, "", open_only=False)
-    known = loop_to_json(view) if view else {"agent": agent}
-    return json_response({"active": bool(view and not view.ended), **known})
-
-
-async def start_loop(client: DaemonClient, request: web.Request) -> web.Response:
-    """202 with the loop, once it is on disk."""
-    body, person = await read_body(request, LoopStartBody), request[PERSON]
-    session = parse_session(person, body.session or None)
-    # test_pass runs its command again and again without a question
-    is_command = body.value is not None and body.criterion in (None, "test_pass")
-    if is_command and not has_right(person.role, Right.DANGER):
-        raise HttpError(
-            *POLICY,
-            "the value of test_pass is a command that runs without a question, so only the owner"
-            " may give it: start the loop with the agent's own criterion, or with regex or manual;"
-            " nothing was started",
-        )
-    given = dict(body) | {"agent": request.match_info["agent"], "session": session}
-    order = LoopOrder(**given, sender=person.name, role=person.role.value)
-    return json_response(loop_to_json(await client.start_loop(order)), 202)
-
-
-async def change_loop(client: DaemonClient, request: web.Request) -> web.Response:
-    """Stop, pause or resume the agent's active loop, as the last part of the path says; a person's
-    approval completes it, and a rejection ends it.
-    """
-    agent, verb = request.match_info["agent"], request.path.rpartition("/")[2]
-    loops = await find_loops(client, request, agent)
-    if verb == "approve":
-        body = await read_body(request, LoopReviewBody)
-        view = next((view for view in loops if view.loop_id == body.loop_id), None)
-        if view is None:
-            raise not_found(f"loop {body.loop_id!r} of agent {agent!r}")
-        refusal, by = "waits for no review", request[PERSON].name
-        changed = await client.review_loop(view, approved=body.approved, by=by, reason=body.reason)
-    else:
-        view, refusal = find_loop(loops, "", open_only=True), REFUSALS[LoopAction(verb)]
-        if view is None:
-            raise HttpError(409, "no_loop", f"no loop of agent {agent!r} is active")
-        changed = await client.change_loop(view, LoopAction(verb))
-    if changed is None:
-        raise HttpError(409, "not_now", f"loop {view.loop_id} {refusal}")
-    return json_response(loop_to_json(changed))
-
-
-LOOP_PATH = "/api/agents/{agent}/loop"
-LOOP_ROUTES: Routes = {
-    ("GET", f"{LOOP_PATH}/status"): (Resource.RUNS, get_status),
-    ("POST", f"{LOOP_PATH}/start"): (Right.WORK, start_loop),
-    **{
-        ("POST", f"{LOOP_PATH}/{verb}"): (Right.WORK, change_loop)
-        for verb in (*LoopAction, "approve")
-    },
-}
-
 
 MAX_ROWS = 1000
 DISCONNECT_CHECK_S = 5.0
@@ -173,44 +57,15 @@ KEY_HEADER = "Idempotency-Key"
 MAX_KEY_LENGTH = 200
 
 
-class DeliveredBody(Body):
-    """Which part of the reply was shown."""
-
-    part: int = Field(ge=0)
-
-
-class InviteBody(Body):
-    """The role that a pairing code gives, and the channel that it is limited to."""
-
-    role: Role = Role.EDITOR
-    channel: str = Field("", max_length=64)
-
-
-class PersonBody(Body):
-    """Whom to remove."""
-
-    name: str = Field(min_length=1, max_length=1000)
-
-
-class ScheduleBody(Body):
-    """What to do, and when."""
-
-    rule: str = Field(min_length=1, max_length=200)
-    prompt: Text
-    name: str = Field("", max_length=64)
-    zone: str = Field("", max_length=100)
-    session: str = Field("terminal:main", max_length=200)
-    misfire: Literal["once", "all", "skip"] = "once"
-    oneshot: bool = False
-    remind: bool = False
-    jitter_s: int = Field(0, ge=0, le=86_400)
-    until: str = Field("", max_length=100)
-    agent: str = "default"
+ScheduleBody = make_model(
+    "ScheduleBody", Body, list_fields(ScheduleRequest, session=(str, "terminal:main"))
+)
 
 
 async def add_schedule(client: DaemonClient, request: web.Request) -> web.Response:
     """201 once it is on disk, with its next runs in words."""
-    body, person = await read_body(request, ScheduleBody), request[PERSON]
+    body: Any = await read_body(request, ScheduleBody)
+    person = request[PERSON]
     order = ScheduleOrder(**dict(body), sender=person.name, role=person.role.value)
     return json_response({"said": await client.add_schedule(order)}, 201)
 
@@ -222,60 +77,15 @@ class ImportBody(Body):
     trusted: bool = False
 
 
-BODIES: Mapping[str, type[Body]] = {
-    "import_memories": ImportBody,
-    "mark_delivered": DeliveredBody,
-    "invite": InviteBody,
-    "remove_person": PersonBody,
-    "keep_secret": SecretBody,
-}
+BODIES: Mapping[str, type[Body]] = {"import_memories": ImportBody}
+"""What a signature does not say."""
 
 
-async def call_client(
-    name: str, endpoint: Endpoint, client: DaemonClient, request: web.Request
-) -> web.Response:
-    """Call this method of the client with what the path, the query and the body say."""
-    method: Any = getattr(client, name)
-    path, known = dict(request.match_info), signature(method).parameters
-    given: dict[str, Any] = {k: text for k, text in request.query.items() if k in known} | path
-    if "limit" in given:
-        given["limit"] = query_number(request, "limit", least=1, most=MAX_ROWS)
-    if "after" in given and known["after"].annotation is int:
-        given["after"] = query_number(request, "after")
-    if (state := given.get("state", STATES[0])) not in STATES:
-        raise invalid(f"state: found {state!r}, expected one of {', '.join(STATES)}")
-    if name in BODIES:
-        given |= dict(await read_body(request, BODIES[name]))
-    if "by" in known:
-        given["by"] = request[PERSON]
-    needed = (one.name for one in known.values() if one.default is Parameter.empty)
-    if missing := [one for one in needed if one not in given]:
-        raise invalid(f"{missing[0]}: is missing")
-    result = await method(**given)
-    if isinstance(endpoint.right, Resource) and isinstance(result, list):
-        result = await hide_private(client, request[PERSON], endpoint.right, result)
-    if endpoint.missing and not result:
-        await require(client, endpoint.missing, *path.values())
-    if endpoint.key or result is None:
-        result = {**path, endpoint.key: result} if endpoint.key else given
-    return json_response(result)
+class MessageQuery(Query):
+    """Whether to wait for the run's end, and whether somebody watches the draft."""
 
-
-async def hide_private(
-    client: DaemonClient, person: Person, resource: Resource, items: list[Any]
-) -> list[Any]:
-    """Without those in conversations of the owner's own that this person does not see."""
-    if not sees_others_only(person, resource):
-        return items
-    private = await client.find_private({session for one in items if (session := _session_of(one))})
-    return [one for one in items if _session_of(one) not in private]
-
-
-def _session_of(item: object) -> str:
-    """The conversation that an item of a list is of; "" for what the path has named."""
-    if isinstance(item, SessionView):
-        return item.id
-    return item.session if isinstance(item, RunLine | ApprovalView | LoopView) else ""
+    wait: bool = False
+    stream: bool = True
 
 
 class MessageBody(Body):
@@ -306,8 +116,8 @@ async def post_message(client: DaemonClient, request: web.Request) -> web.Respon
     else:
         message = await read_body(request, MessageBody)
         session = parse_session(person, f"terminal:{name}", ("terminal",))
-    wait = query_flag(request, "wait", "0")
-    stream = query_flag(request, "stream", "1") and not wait
+    query = read_query(request, MessageQuery)
+    wait, stream = query.wait, query.stream and not query.wait
     if message.agent is not None:
         await client.set_agent(session, message.agent)
     data = (message.text,) if message.quoted else message.data
@@ -387,7 +197,7 @@ class EventEndpoint:
         raw = await read_raw_body(request, EVENT_LIMIT)
         try:
             key = self.events.verify(name, request.headers, raw) or key
-            payload = from_json(unwrap(request.content_type, raw), allow_inf_nan=False)
+            payload = read_payload(request.content_type, request.charset or "utf-8", raw)
             if challenge := find_challenge(payload):
                 return json_response({"challenge": challenge})
             if not self.events.is_meant(name, payload):
@@ -400,12 +210,23 @@ class EventEndpoint:
         return json_response({"session": receipt.session, "turn": receipt.turn}, 202)
 
 
-def unwrap(content_type: str, raw: bytes) -> bytes:
-    """The JSON of a form with the field `payload`, as GitHub and Slack may send it."""
-    if content_type != "application/x-www-form-urlencoded":
-        return raw
-    fields = parse_qs(raw.decode("utf-8", "replace"), max_num_fields=100)
-    return fields.get("payload", [""])[0].encode()
+def read_payload(content_type: str, charset: str, raw: bytes) -> object:
+    """The JSON of an event; or the fields of a form, of which GitHub and Slack put theirs into
+    `payload`. Many clients call JSON a form. Raises ValueError.
+    """
+    try:
+        text = raw.decode(charset).removeprefix(BYTE_ORDER_MARK)
+    except LookupError as error:
+        raise ValueError(f"its charset {charset[:40]!r} is not known") from error
+    try:
+        return from_json(text.encode(), allow_inf_nan=False)
+    except ValueError:
+        fields = parse_qs(text, max_num_fields=100) if content_type == FORM else {}
+        if not fields:
+            raise
+    if payload := fields.get("payload"):
+        return from_json(payload[0], allow_inf_nan=False)
+    return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
 
 
 def find_challenge(payload: object) -> str:
@@ -415,27 +236,37 @@ def find_challenge(payload: object) -> str:
     return ""
 
 
-HANDLERS: Mapping[str, Handler] = {
-    "set_agent": set_agent,
-    "list_loops": list_loops,
-    "add_schedule": add_schedule,
-}
-ENDPOINTS: Mapping[str, Endpoint] = {
-    name: endpoint
-    for name in dir(DaemonClient)
-    if (endpoint := getattr(getattr(DaemonClient, name), "endpoint", None))
-}
-SESSION_TURNS = Endpoint("GET", "/v1/sessions/{session}/turns", missing="session")
-ROUTES: Routes = {
-    ("POST", "/v1/messages"): (Right.TALK, post_message),
-    ("POST", "/v1/terminal/{name}/messages"): (Right.TALK, post_message),
-    ("POST", "/v1/files"): (Right.TALK, post_file),
-    ("POST", "/v1/runs/{turn}/approve"): (Right.TALK, answer_approval),
-    ("POST", "/v1/runs/{turn}/reject"): (Right.TALK, answer_approval),
-    **LOOP_ROUTES,
-    **{
-        (one.method, one.path): (one.right, HANDLERS.get(name) or partial(call_client, name, one))
-        for name, one in (*ENDPOINTS.items(), ("list_runs", SESSION_TURNS))
-        if name != "get_health"
-    },
-}
+FORM, BYTE_ORDER_MARK = "application/x-www-form-urlencoded", "\ufeff"
+SESSION_TURNS = Endpoint("GET", "/v1/sessions/{session}/turns", list[RunLine], missing="session")
+OWN_HANDLERS = ("get_health", "set_agent", "list_loops", "add_schedule")
+
+
+def make_routes() -> Routes:
+    """The whole table, but what needs no token, and streams."""
+    endpoints = read_endpoints()
+    found: Routes = {
+        (one.method, one.path): make_route(name, one, BODIES.get(name))
+        for name, one in (*endpoints.items(), ("list_runs", SESSION_TURNS))
+        if name not in OWN_HANDLERS
+    }
+    schedule = endpoints["add_schedule"]
+    say = Route(Right.TALK, post_message, MessageQuery, WebMessageBody, SendResult, status=202)
+    answer = Route(Right.TALK, answer_approval, body=ApprovalAnswerBody, result=dict)
+    keep = Route(Right.TALK, post_file, FileQuery, result=str, key="file", status=201)
+    add = Route(schedule.right, add_schedule, None, ScheduleBody, str, schedule.key, 201)
+    return {
+        **found,
+        **make_loop_routes(),
+        ("POST", "/v1/messages"): say,
+        ("POST", "/v1/terminal/{name}/messages"): replace(say, body=MessageBody),
+        ("POST", "/v1/files"): keep,
+        ("POST", "/v1/runs/{turn}/approve"): answer,
+        ("POST", "/v1/runs/{turn}/reject"): answer,
+        ("POST", "/v1/sessions/{session}/agent"): Route(
+            Right.TALK, set_agent, body=AgentBody, result=dict
+        ),
+        (schedule.method, schedule.path): add,
+    }
+
+
+ROUTES = make_routes()

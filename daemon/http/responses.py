@@ -3,6 +3,7 @@ every error.
 """
 
 import asyncio
+from hashlib import sha256
 from typing import Annotated, Any, TypeVar
 
 from aiohttp import web
@@ -11,11 +12,15 @@ from pydantic_core import to_json
 
 from daemon.client.protocol import DaemonClient
 from daemon.core.errors import AidaemonError
+from daemon.core.trust import Person
 
+PERSON = web.RequestKey("person", Person)
+BODY_HASH = web.RequestKey("body_hash", str)
+"""Of the body that a page signed."""
+UNCACHED = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 BODY_LIMIT = 1024 * 1024
 BODY_SECONDS = 30.0
 EXTRA_FIELD = "Extra inputs are not permitted"
-FLAG_VALUES = {"0": False, "false": False, "1": True, "true": True}
 
 
 class Body(BaseModel):
@@ -68,7 +73,9 @@ def too_large(limit: int) -> HttpError:
 
 def json_response(value: object, status: int = 200) -> web.Response:
     """A view, a list of views or a mapping, as JSON."""
-    return web.Response(body=to_json(value), status=status, content_type="application/json")
+    return web.Response(
+        body=to_json(value), status=status, content_type="application/json", headers=UNCACHED
+    )
 
 
 def error_response(error: HttpError) -> web.Response:
@@ -80,16 +87,21 @@ def error_response(error: HttpError) -> web.Response:
     return response
 
 
-async def read_body(request: web.Request, model: type[BodyT]) -> BodyT:
+async def read_body(request: web.Request, model: type[BodyT], limit: int = BODY_LIMIT) -> BodyT:
     """The body as this model. Raises HttpError that names the wrong field."""
-    raw = await read_raw_body(request)
+    raw = await read_raw_body(request, limit)
     try:
         return model.model_validate_json(raw)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)[:3]
-        faults = (f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in found)
-        text = "; ".join(faults).replace(EXTRA_FIELD, "is not known here")
-        raise invalid(text.replace("Value error, ", "")) from error
+        raise invalid(describe_faults(error)) from error
+
+
+def describe_faults(error: ValidationError) -> str:
+    """The first faults, each with its field, without what was found."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)[:3]
+    faults = (f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in found)
+    text = "; ".join(faults).replace(EXTRA_FIELD, "is not known here")
+    return text.replace("Value error, ", "")
 
 
 async def read_raw_body(request: web.Request, limit: int = BODY_LIMIT) -> bytes:
@@ -109,15 +121,9 @@ async def read_raw_body(request: web.Request, limit: int = BODY_LIMIT) -> bytes:
         raise HttpError(499, "gone", message) from error
     if len(raw) > limit:
         raise too_large(limit)
+    if request.get(BODY_HASH, (found := sha256(raw).hexdigest())) != found:
+        raise HttpError(401, "unauthorized", "the body is not the one that was signed")
     return raw
-
-
-def query_flag(request: web.Request, name: str, default: str) -> bool:
-    """A yes or no of the query."""
-    raw = request.query.get(name, default)
-    if raw not in FLAG_VALUES:
-        raise invalid(f"{name}: found {raw!r}, expected 1 or 0")
-    return FLAG_VALUES[raw]
 
 
 def query_number(request: web.Request, name: str, *, least: int = 0, most: int = 2**53) -> int:

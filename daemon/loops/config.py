@@ -9,12 +9,8 @@ from pydantic import Field, ValidationError
 from daemon.agent.spec.sections import LoopSection, Section
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
 from daemon.core.quoted import find_quoted
-from daemon.core.rows import (
-    LOOP_CHANNEL,
-    InboxRow,
-    LoopOrder,
-    LoopRow,
-)
+from daemon.core.requests import LoopOrder
+from daemon.core.rows import LOOP_CHANNEL, InboxRow, LoopRow
 from daemon.core.trust import Label
 from daemon.tools.criteria_checks import CriteriaChecker, CriterionResult
 

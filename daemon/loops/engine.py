@@ -14,14 +14,8 @@ from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.event_bus import EventBus, is_turn_over
 from daemon.core.ids import NewId, parse_session_id
-from daemon.core.rows import (
-    REVIEW_QUESTION,
-    LoopOrder,
-    LoopRow,
-    LoopStage,
-    SessionRow,
-    TurnRow,
-)
+from daemon.core.requests import LoopOrder
+from daemon.core.rows import REVIEW_QUESTION, LoopRow, LoopStage, SessionRow, TurnRow
 from daemon.core.trust import Label
 from daemon.loops.changes import (
     SHUTDOWN_REASON,
@@ -103,6 +97,7 @@ class LoopEngine:
                 settings.max_iterations,
                 now,
                 role=order.role,
+                live=order.live,
             )
             if loop.criterion == "test_pass" and self.criteria.obstacle:
                 raise LoopNotStarted(self.criteria.obstacle)
@@ -180,6 +175,11 @@ class LoopEngine:
             task.cancel()
         if session := await self.store.read(lambda tx: tx.get_session(loop.session)):
             self.sessions.cancel(session, loop.turn_id(loop.attempt), why)
+
+    async def list_live(self) -> list[LoopRow]:
+        """Loops at work that a live page started."""
+        rows = await self.store.read(lambda tx: tx.list_running_loops())
+        return [row for row in rows if row.live]
 
     async def stop_loops_of(self, session: str, why: str) -> list[str]:
         """End the loops that this conversation started; returns the turns of their attempts."""

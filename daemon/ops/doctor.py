@@ -32,7 +32,7 @@ from daemon.store.migrate import find_damage
 from daemon.tools.config import ShellConfig
 from daemon.tools.layers.layer import list_mounts
 from daemon.tools.mcp.config import McpConfig
-from daemon.tools.shell.process import MAX_PROCESSES
+from daemon.tools.shell.process_limit import MAX_PROCESSES
 from daemon.tools.shell.sandbox import DESCRIPTIONS, Sandbox, probe
 
 LAYERS_ADVICE = (

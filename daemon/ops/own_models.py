@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from daemon.core.errors import AidaemonError, ConfigError, UsageError
 from daemon.ops.extra_models import EXTRA_MODELS
 from daemon.ops.models import CATALOGUE, EmbeddedModel, WebFile, models_dir
+from daemon.settings.load import read_text
 
 LIST, TIMEOUT_S = "models.toml", 10.0
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -94,7 +95,7 @@ def add_model(folder: Path, name: str, url: str, sha256: str, licence: str) -> E
 def _load(folder: Path) -> dict[str, OwnModel]:
     path = folder / LIST
     try:
-        tables = tomllib.loads(path.read_text()) if path.exists() else {}
+        tables = tomllib.loads(read_text(path))
         return {name: OwnModel.model_validate(table) for name, table in tables.items()}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error

@@ -16,11 +16,12 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from daemon.core import value
-from daemon.core.errors import AidaemonError
+from daemon.core.errors import AidaemonError, ConfigError
 from daemon.core.rows import FileLabel, LoopStage
 from daemon.core.trust import Label
 from daemon.ops.backup import DATABASES, FOLDERS, read_created, verify_backup
 from daemon.ops.snapshots import list_snapshots
+from daemon.settings.load import read_text
 from daemon.settings.paths import Paths, flush_to_disk, write_private_file
 from daemon.store.journal import Tx
 from daemon.store.migrate import open_readonly
@@ -98,8 +99,8 @@ async def restore_backup(paths: Paths, archive: Path, at: datetime, *, force: bo
 
 def _find_workspace(paths: Paths, stage: Path) -> Path:
     """As the restored config says."""
-    with suppress(OSError, ValueError):
-        tools = tomllib.loads((stage / "config.toml").read_text()).get("tools")
+    with suppress(ConfigError, ValueError):
+        tools = tomllib.loads(read_text(stage / "config.toml")).get("tools")
         if isinstance(tools, dict) and isinstance(tools.get("workspace"), str):
             return paths.home / tools["workspace"]
     return paths.home / "workspace"

@@ -14,9 +14,11 @@ from daemon.ops.model_checks import Finding
 from daemon.tools.mcp.address import pin_command
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.pins import PINS, compare_program
-from daemon.tools.shell.sandbox import DESCRIPTIONS, Sandbox
+from daemon.tools.mcp.server_files import reaches
+from daemon.tools.shell.sandbox import DESCRIPTIONS, Sandbox, find_shut
 
 AT_ONCE = 4
+READS_ONLY = "Without bubblewrap it only reads"
 
 
 async def check_servers(
@@ -104,4 +106,17 @@ async def _try(
         advice = f"see [mcp.{name}]; `aidaemon mcp test {name}` tries again"
         return Finding(f"mcp {name}", "fail", trial.problem, advice)
     found = f"{config.command}, in the sandbox, {network}: {len(trial.tools)} tools"
+    if read := await asyncio.to_thread(_find_read_only, config, sandbox):
+        found = f"{found}. {READS_ONLY} {', '.join(read)}"
+        return Finding(f"mcp {name}", "warn", found, "see sandbox above")
     return Finding(f"mcp {name}", "ok", found)
+
+
+def _find_read_only(config: McpConfig, sandbox: Sandbox) -> list[str]:
+    """Places that the config lets it write, and landlock does not."""
+    if sandbox.kind == "bubblewrap":
+        return []
+    paths = [Path(path).expanduser() for path in config.paths]
+    outside = [one for one in paths if not one.resolve().is_relative_to(sandbox.workspace)]
+    is_whole = config.write == "workspace" and reaches(config, sandbox.workspace)
+    return [*["the workspace, but for out/NAME"] * is_whole, *map(str, find_shut(outside))]

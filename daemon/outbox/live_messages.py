@@ -419,6 +419,8 @@ def describe_outcome(asked: ApprovalRow, by: str) -> str:
         how = f"✓ {asked.reason}, chosen"
     elif asked.answer is Answer.DENY and asked.tool == ASK_TOOL:
         how = "✗ Skipped"
+    elif asked.answer is Answer.TEXT and asked.tool != ASK_TOOL:
+        how = "✗ Denied: a message came instead"
     elif asked.answer is Answer.ONCE and asked.tool == SECRET_TOOL:
         how = "✓ Stored"
     return f"{how} by {by}" if by else how

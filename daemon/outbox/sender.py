@@ -116,7 +116,8 @@ class OutboxSender:
             async with asyncio.timeout(seconds):
                 await self._collect()
         except (StoreUnavailable, TimeoutError) as error:
-            log.error("the outbox cannot be read: %s", error)
+            why = str(error) or f"not within {seconds:g} s"
+            log.error("the outbox cannot be read (%s); the next start sends what is left", why)
         running = self._workers.items()
         if workers := [task for one, task in running if self.channels[one.channel].up.is_set()]:
             await asyncio.wait(workers, timeout=seconds)

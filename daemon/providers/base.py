@@ -11,7 +11,6 @@ from pydantic_core import from_json
 
 from daemon.core.errors import ErrorClass
 from daemon.core.messages import (
-    CUT_BY_LENGTH,
     PICTURE_TOKENS,
     ModelReply,
     ModelRequest,
@@ -19,6 +18,7 @@ from daemon.core.messages import (
     ToolCall,
     Usage,
     drop_lone_surrogates,
+    is_cut,
 )
 from daemon.providers.errors import CallFailed
 from daemon.providers.rules import Json, clean_arguments, find_offered
@@ -35,6 +35,7 @@ MAX_RESPONSE_BYTES = 64 << 20
 MAX_SHOWN_BYTES = 100
 MAX_CACHED = 4096
 CUT_THOUGHT = "[The model was still thinking at its limit of tokens, and gave no answer.]"
+SPOILT = "the model spoilt its call of a tool"
 NOTHING = (None, b"[]")  # is left out of a body
 HALF_CHARACTER = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 T = TypeVar("T")
@@ -63,9 +64,12 @@ class Provider(Protocol):
         ...
 
 
+COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def encode_json(value: object) -> bytes:
     """Compact JSON. Half a surrogate pair, which no server accepts, becomes U+FFFD."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = COMPACT.encode(value)
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -183,6 +187,7 @@ class ReplyBuilder(ABC):
 
     `finish` is the server's reason to stop; `has_ended` means that nothing more will come.
     `counts` are tokens sent, received and cached, which only grow.
+    `unread_call` is one that the server could not read, as the model wrote it.
     `withheld` has the error of an empty reply for each reason that explains it.
     """
 
@@ -195,6 +200,7 @@ class ReplyBuilder(ABC):
     detail: str = ""
     counts: Sequence[int] = (0, 0, 0)
     has_ended: bool = False
+    unread_call: str = ""
     _received: int = 0
     _has_halves: bool = False
     _visible: VisibleText = field(default_factory=VisibleText)
@@ -228,6 +234,10 @@ class ReplyBuilder(ABC):
     def _list_calls(self) -> list[tuple[str, str, str]]:
         """(id, name, arguments) of each call. Raises TypeError."""
 
+    def _get_thought(self) -> str:
+        """What the model thought, where that stands apart from the text."""
+        return ""
+
     def _make_native(self, calls: Sequence[ToolCall], raw: str, text: str) -> Native | None:
         """The reply in the provider's own form, where it must go back unchanged; `raw` is its whole
         text, `text` what of it is the answer.
@@ -247,15 +257,22 @@ class ReplyBuilder(ABC):
             raise self._make_error(ErrorClass.MALFORMED, f"not {self.what}: {error}") from error
         raw = drop_lone_surrogates(raw) if self._has_halves else raw
         _, text = split_thought(raw)
-        if self.finish in CUT_BY_LENGTH and is_unfinished_thought(text):
+        thought = "" if text.strip() or asked else drop_lone_surrogates(self._get_thought())
+        if is_cut(self.finish) and (thought.strip() or is_unfinished_thought(text)):
             text = CUT_THOUGHT
-        if not text.strip() and not asked:
+        elif thought.strip() and self.finish not in self.withheld:
+            text = thought  # a wrong parser of the server's takes the answer for a thought
+        raw = raw if raw.strip() else text  # it goes back: no server takes an empty one
+        unread = self.unread_call
+        if not (text.strip() or asked or unread):
             empty = ErrorClass.MALFORMED, "an empty reply"
             raise self._make_error(*self.withheld.get(self.finish, empty))
         offered = [tool.name for tool in request.tools if request.tools_allowed]
-        written = () if asked else find_text_calls(text, offered)
+        before, written = ("", []) if asked else find_text_calls(unread or text, offered)
+        if unread and not written:
+            raise self._make_error(ErrorClass.MALFORMED, SPOILT)
         if written:
-            text, asked = "", [("", *call) for call in written]
+            text, asked = text if unread else before, [("", *call) for call in written]
         ids: list[str] = []  # they are echoed: each call needs one of its own
         named = {given for given, *_ in asked}
         for index, (given, *_) in enumerate(asked):

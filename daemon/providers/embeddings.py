@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ValidationError
 
 from daemon.core.errors import ErrorClass
+from daemon.core.messages import Usage
+from daemon.providers.base import get_count, get_object
 from daemon.providers.errors import CallFailed
 from daemon.providers.http import HttpService, read_whole
 
@@ -18,6 +20,7 @@ class _Embedding(BaseModel):
 
 class _Answer(BaseModel):
     data: list[_Embedding]
+    usage: object = None
 
 
 class Embeddings(HttpService):
@@ -25,8 +28,12 @@ class Embeddings(HttpService):
 
     kind, path = "openai", "/embeddings"
 
-    async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
-        """One vector a text, in their order. Raises ProviderError."""
+    async def embed(
+        self, model: str, texts: Sequence[str]
+    ) -> tuple[list[list[float]], Usage | None]:
+        """One vector a text, in their order, and what they cost, where the server tells. Raises
+        ProviderError.
+        """
         body = json.dumps({"model": model, "input": [*texts]}).encode()
         try:
             answer = await self.post(self.url, body, read_whole)
@@ -35,13 +42,20 @@ class Embeddings(HttpService):
             raise self.to_provider_error(error) from None  # may echo the key
 
 
-def _read(answer: bytes, count: int) -> list[list[float]]:
+def estimate_usage(texts: Sequence[str]) -> Usage:
+    """The most that these can cost: no token is shorter than a byte."""
+    return Usage(sum(len(one.encode(errors="replace")) for one in texts), estimated=True)
+
+
+def _read(answer: bytes, count: int) -> tuple[list[list[float]], Usage | None]:
     try:
-        found = {one.index: one.embedding for one in _Answer.model_validate_json(answer).data}
+        told = _Answer.model_validate_json(answer)
+        found = {one.index: one.embedding for one in told.data}
     except ValidationError as error:
         wrong = error.errors(include_input=False)[0]["msg"]
         raise CallFailed(ErrorClass.MALFORMED, f"no list of embeddings: {wrong}") from error
     if found.keys() != set(range(count)):
-        told = f"{len(found)} embeddings for {count} texts"
-        raise CallFailed(ErrorClass.MALFORMED, told)
-    return [found[one] for one in range(count)]
+        wrong = f"{len(found)} embeddings for {count} texts"
+        raise CallFailed(ErrorClass.MALFORMED, wrong)
+    sent = get_count(get_object(vars(told), "usage"), "prompt_tokens")
+    return [found[one] for one in range(count)], Usage(sent) if sent else None

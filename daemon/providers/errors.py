@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -16,25 +16,27 @@ def _map_codes(**codes: str) -> dict[str, ErrorClass]:
     return {code: ErrorClass[name] for name, listed in codes.items() for code in listed.split()}
 
 
+# Numbers: Zhipu's, and those of MiniMax, which stand in a table `base_resp`.
 SPECIFIC_CODES = _map_codes(
     CONTEXT_TOO_LONG="context_length_exceeded exceed_context_size_error context_window_exceeded "
-    "request_too_large",
+    "request_too_large 1261 base_resp_1039",
     BILLING="insufficient_quota insufficient_balance insufficient_credits billing_not_active "
     "billing_hard_limit_reached exceeded_current_quota_error payment_required billing_error "
     "contract_spend_limit_reached enforced_spend_limit_reached billing_disabled "
-    "linked_organization_spend_limit_reached linked_organization_billing_unavailable",
+    "linked_organization_spend_limit_reached linked_organization_billing_unavailable arrearage "
+    "1113 base_resp_1008",
     AUTH="invalid_api_key authentication_error invalid_authentication_error permission_error "
-    "api_key_invalid unauthenticated unauthorized",
+    "api_key_invalid unauthenticated unauthorized base_resp_1004 base_resp_2049",
     OVERLOADED="overloaded_error engine_overloaded_error",
-    NOT_FOUND="model_not_found",
-    RATE_LIMIT="rate_limit_exceeded rate_limit_error",
+    NOT_FOUND="model_not_found model_not_supported model_decommissioned 1211",
+    RATE_LIMIT="rate_limit_exceeded rate_limit_error 1302 1305 base_resp_1002",
     FILTERED="content_filter content_policy_violation moderation_blocked data_inspection_failed "
-    "responsibleaipolicyviolation",
+    "responsibleaipolicyviolation 1301 base_resp_1026 base_resp_1027",
 )
 GENERAL_CODES = _map_codes(
-    BAD_REQUEST="invalid_request_error invalid_argument",
+    BAD_REQUEST="invalid_request_error invalid_argument base_resp_2013",
     NOT_FOUND="not_found_error",
-    TIMEOUT="timeout timeout_error deadline_exceeded",
+    TIMEOUT="timeout timeout_error deadline_exceeded base_resp_1001",
     SERVER="server_error internal_error internal_server_error api_error",
     RATE_LIMIT="resource_exhausted",
     OVERLOADED="unavailable",
@@ -59,36 +61,60 @@ MARKUP = re.compile(r"<(style|script).*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECAS
 TOO_LONG = re.compile(
     r"context (length|window|size)|maximum context|prompt is too long|input is too long"
     r"|reduce the length|too many (input )?tokens|input token count"
-    r"|exceeds? (the (available|maximum) (context|number of tokens)|context limit)",
-    re.IGNORECASE,
+    r"|exceeds? (the (available|maximum) (context|number of tokens)|context limit)"
+    r"|max_(seq|model|context)_len"
+    # in the words of whatever server: of what is sent, its measure, and a limit
+    r"|\A(?!.*\b(tool|function|schema|name)s?\b)(?=.*\b(prompt|input|context|message|request|text))(?=.*\b(token|length|long\b))"
+    r"(?=.*(\b(exceed|too (long|large|many)|(\w+er|less) than|max|limit|range)|<=))",
+    re.IGNORECASE | re.DOTALL,
 )
 NO_CREDIT = re.compile(
-    r"billing|credit balance|insufficient (balance|credits?|funds)|out of credits?|payment"
-    r"|API usage limits",
+    r"billing|(credit|account) balance|insufficient (balance|credits?|funds)|out of credits?"
+    r"|payment|API usage limits",
     re.IGNORECASE,
 )
 NO_MODEL = re.compile(
     r"model\b[^.;:]{0,80}\b(not found|does not exist|not exist|not available|is unknown)"
-    r"|unknown model",
+    r"|(unknown|valid|invalid) model\b|decommissioned",
     re.IGNORECASE,
 )
 # What a refusal quotes, and names in it, such as those of tools: they say nothing of its kind.
-QUOTED = re.compile(r"'[^']{0,200}'|\"[^\"]{0,200}\"|`[^`]{0,200}`|\S*[_\[\]]\S*")
+QUOTED = re.compile(
+    r"'[^']{0,200}'|\"[^\"]{0,200}\"|`[^`]{0,200}`|(?<!\w)(?!max_\w+_len\b)\S*[_\[\]]\S*"
+)
+# Where servers write what they say; inside of what they pass on another server's error.
+WORD_KEYS = (
+    "message",
+    "detail",
+    "msg",
+    "error_msg",
+    "status_msg",
+    "error_description",
+    "error",
+    "raw",
+)
+INNER_KEYS = ("error", "errors", "base_resp", "metadata", "raw", "message")
+MAX_DEPTH = 4
 
 BUSY = re.compile(
     r"overloaded|at capacity|over capacity|no capacity|server is busy|high demand", re.IGNORECASE
 )
 FILTER = re.compile(
     r"content.?(filter|polic|management)|moderation|safety (system|polic|check)|usage polic"
-    r"|inappropriate content|data.?inspection|prohibited content",
+    r"|inappropriate content|content exists risk|data.?inspection|prohibited content",
     re.IGNORECASE,
+)
+# A local server whose template cannot render this history or these tools calls that its own fault.
+TEMPLATE = re.compile(
+    r"jinja|\btemplate\b|raise_exception|while executing \w+|roles must alternate", re.IGNORECASE
 )
 # The class that words mean, and the statuses they mean it at; None: an error without one.
 WORDS = (
-    (TOO_LONG, ErrorClass.CONTEXT_TOO_LONG, (None, 400, 422)),
+    (TOO_LONG, ErrorClass.CONTEXT_TOO_LONG, (None, 400, 422, 500)),
     (NO_MODEL, ErrorClass.NOT_FOUND, (None, 400, 422)),
     (NO_CREDIT, ErrorClass.BILLING, (400, 403, 429)),
     (FILTER, ErrorClass.FILTERED, (None, 400, 403, 422)),
+    (TEMPLATE, ErrorClass.BAD_REQUEST, (None, 500)),
     (BUSY, ErrorClass.OVERLOADED, (None, *range(500, 1000))),
 )
 STATUS = re.compile(r"[345]\d{2}")
@@ -145,7 +171,7 @@ def make_error(
         found = MARKUP.sub(" ", body.decode("utf-8", "replace")[:20_000])
     if isinstance(found, list) and found:
         found = found[0]
-    if isinstance(found, dict) and found.get("error"):
+    if isinstance(found, dict) and found.get("error") and not isinstance(found["error"], str):
         found = found["error"]
     return make_object_error(found, status, retry_after)
 
@@ -158,15 +184,18 @@ def make_object_error(
     """
     if not isinstance(error, dict):
         error = {"message": error if isinstance(error, str) else json.dumps(error)}
-    found = error.get("message") or error.get("detail") or error.get("error") or ""
-    words = found if isinstance(found, str) else json.dumps(found)
+    tables = list(_list_tables(error))
+    told = list(dict.fromkeys(filter(None, map(_find_words, tables))))
+    words = ": ".join(one for n, one in enumerate(told) if not any(one in o for o in told[:n]))
     if isinstance(param := error.get("param"), str) and param not in words:
         words = f"{words} ({param})"
     details = error.get("details")
     entries = details if isinstance(details, list) else [details]
     listed = [detail for detail in entries if isinstance(detail, dict)]
     named = [detail.get(key) for key in ("reason", "error_code") for detail in listed]
-    named += [error.get(key) for key in ("code", "type", "status")]
+    for table in tables:
+        named += [table.get(key) for key in ("code", "type", "status", "error_code", "error")]
+        named.append(f"base_resp_{table['status_code']}" if "status_code" in table else None)
     if status is None:
         status = next((int(str(name)) for name in named if STATUS.fullmatch(str(name))), None)
     if retry_after is None:
@@ -176,6 +205,36 @@ def make_object_error(
     kind = _classify(status, codes, words, retry_after)
     # A space, as an empty message would be replaced.
     return CallFailed(kind, words or " ", status=status, retry_after=retry_after)
+
+
+def _list_tables(found: object, depth: int = 0) -> Iterator[Mapping[str, object]]:
+    """An error, and the errors in it: of the server behind it, perhaps as a text."""
+    found = _parse_text(found) if isinstance(found, str) else found
+    if isinstance(found, list) and found:
+        found = found[0]
+    if isinstance(found, dict) and depth < MAX_DEPTH:
+        yield found
+        for key in INNER_KEYS:
+            yield from _list_tables(found.get(key), depth + 1)
+
+
+def _parse_text(text: str) -> object:
+    """What a text holds that is JSON's; None for words."""
+    try:
+        return json.loads(text) if text.lstrip().startswith("{") else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _find_words(table: Mapping[str, object]) -> str:
+    """What it says to people, and not what is a table of its own."""
+    for key in WORD_KEYS:
+        found = table.get(key)
+        if isinstance(found, str) and found and _parse_text(found) is None:
+            return found
+        if found and key not in INNER_KEYS:
+            return json.dumps(found)
+    return ""
 
 
 def _classify(
@@ -190,7 +249,7 @@ def _classify(
     for pattern, kind, statuses in WORDS:
         # A 429 with a time to come back is a rate limit, even if it mentions billing, as Google's.
         is_limit = kind is ErrorClass.BILLING and retry_after is not None
-        said = QUOTED.sub(" ", words) if status in (400, 422) else words
+        said = QUOTED.sub(" ", words) if status in (400, 422, 500) else words
         if status in statuses and not is_limit and pattern.search(said):
             return kind
     if status is not None:

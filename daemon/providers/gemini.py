@@ -20,6 +20,7 @@ from daemon.core.messages import (
     drop_lone_surrogates,
 )
 from daemon.providers.base import (
+    SPOILT,
     ReplyBuilder,
     encode_body,
     encode_json,
@@ -98,6 +99,8 @@ class GeminiReplyBuilder(ReplyBuilder):
         candidate = next(iter(list_objects(fields.get("candidates"))), {})
         self.finish = get_text(candidate, "finishReason") or self.finish
         self.detail = get_text(candidate, "finishMessage") or self.detail
+        if self.finish == BAD_CALL_REASONS[0]:  # "Malformed function call: print(...)"
+            self.unread_call = self.detail.partition(":")[2].strip()
         parts = list_objects(get_object(candidate, "content").get("parts"))
         return "".join([self._add_part(part) for part in parts])
 
@@ -116,9 +119,11 @@ class GeminiReplyBuilder(ReplyBuilder):
         self._joinable = joinable
         self._signed = self._signed or bool(signature)
         if call:
-            if not isinstance(arguments := call.get("args") or {}, dict):
+            arguments = call.get("args") or {}
+            if not isinstance(arguments, dict | str):
                 raise TypeError("args")
-            written = json.dumps(arguments, ensure_ascii=False)
+            is_text = isinstance(arguments, str)
+            written = arguments if is_text else json.dumps(arguments, ensure_ascii=False)
             self._calls.append((get_text(call, "id"), get_text(call, "name"), written))
         if thought or not text:
             return ""
@@ -126,8 +131,8 @@ class GeminiReplyBuilder(ReplyBuilder):
         return text
 
     def _list_calls(self) -> list[tuple[str, str, str]]:
-        if self.finish in BAD_CALL_REASONS:
-            raise self._make_error(ErrorClass.MALFORMED, "the model spoilt its call of a tool")
+        if self.finish in BAD_CALL_REASONS and (self._calls or not self.unread_call):
+            raise self._make_error(ErrorClass.MALFORMED, SPOILT)
         return self._calls
 
     def _make_native(self, calls: Sequence[ToolCall], raw: str, text: str) -> Native | None:

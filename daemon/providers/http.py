@@ -3,9 +3,10 @@
 import asyncio
 import codecs
 import io
+import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,10 +34,11 @@ from daemon.providers.rules import Json, is_from
 
 T = TypeVar("T")
 UTF_8 = codecs.getincrementaldecoder("utf-8-sig")
-DRAIN_S = 1.0
+DRAIN_S, AFTER_S = 1.0, 10.0
 GATHER_S = 0.035
 EVENT_FIRST_BYTES = (b":", b"d", b"e", b"i", b"r")
-LARGE_BODY = 1_000_000
+LARGE_BODY, MAX_STRAY = 1_000_000, 200
+AGAIN = re.compile(r"\A(?:data:\s*)+")  # some proxies write the field's name once more
 MIN_SECRET_CHARS = 8
 NEEDED = ("model", "messages", "input", "contents", "instructions", "system", "systemInstruction")
 
@@ -70,9 +72,18 @@ class EventStreamParser:
                     data.append(text.removeprefix(" "))
                 elif name == "event":
                     event = text.strip()
-            if data:
-                events.append((event, "\n".join(data)))
+            if len(data) > 1 and not _are_whole(data):
+                data = ["\n".join(data)]
+            events += [(event, text) for text in data]
         return events
+
+
+def _are_whole(data: Sequence[str]) -> bool:
+    """Each line is an event: some servers leave out the empty lines between them."""
+    try:
+        return all(line.strip() == "[DONE]" or isinstance(json.loads(line), dict) for line in data)
+    except ValueError:
+        return False
 
 
 async def read_reply(
@@ -80,6 +91,7 @@ async def read_reply(
     builder: ReplyBuilder,
     on_text: TextCallback | None,
     silence_s: float,
+    after_s: float,
 ) -> None:
     """Feed the answer to the builder. Raises CallFailed, TimeoutError.
 
@@ -96,25 +108,42 @@ async def read_reply(
             if text and on_text:
                 on_text(text)
             return
-        events, chunk, at_end = EventStreamParser(), first, False
+        events, chunk, at_end, stray = EventStreamParser(), first, False, ""
         while not (at_end or builder.has_ended):
             at_end, text = not chunk, ""
             # Some servers leave out the empty line after their last event.
             for event, data in events.feed(chunk or b"\n\n"):
                 if event == "error":
                     raise make_error(data.encode())
-                if data.strip() and not builder.has_ended:
-                    text += builder.feed(data.strip())
+                data = AGAIN.sub("", data.strip())
+                if data[:1] in ("{", "[") and not builder.has_ended:
+                    text += builder.feed(data)
+                elif data:  # a sign of life, or what a proxy says
+                    stray = data[:MAX_STRAY]
             if text and on_text:
                 on_text(text)
             if not builder.has_ended:
-                chunk = await anext(chunks, b"")
+                chunk = await _read_on(chunks, after_s if builder.finish else None)
         if not (builder.has_ended or builder.finish):
-            raise CallFailed(ErrorClass.NETWORK, "the answer was cut off")
+            why = f"the answer was cut off: {stray}" if stray else "the answer was cut off"
+            raise CallFailed(ErrorClass.NETWORK, why)
     # Read to the end, so that the connection can be used again; the reply is complete.
     with suppress(TimeoutError, aiohttp.ClientError):
         async with asyncio.timeout(DRAIN_S):
             await response.content.read()
+
+
+async def _read_on(chunks: AsyncGenerator[bytes], after_s: float | None) -> bytes:
+    """The next bytes; b"" at the end. Behind the reply itself, where `after_s` is given, only its
+    counts may come: a server that goes silent then, or away, has answered.
+    """
+    try:
+        async with asyncio.timeout(after_s):
+            return await anext(chunks, b"")
+    except (TimeoutError, aiohttp.ClientError):
+        if after_s is not None:
+            return b""
+        raise
 
 
 async def _iter_chunks(response: aiohttp.ClientResponse, silence_s: float) -> AsyncGenerator[bytes]:
@@ -249,7 +278,7 @@ class HttpProvider(HttpService, ABC):
     """A provider. It streams when somebody watches; the reply is the same either way.
 
     `rejects_native` finds the error of a service that refuses its own former reply; `needed` is
-    what it requires besides the usual.
+    what it requires besides the usual; `after_s` is the longest silence behind a reply.
     """
 
     rejects_native: ClassVar[re.Pattern[str] | None] = None
@@ -257,9 +286,12 @@ class HttpProvider(HttpService, ABC):
 
     def __init__(
         self,
+        *,
+        after_s: float = AFTER_S,
         **given: Any,
     ) -> None:
         super().__init__(**given)
+        self._after_s = after_s
         self._rejected: set[int] = set()
         self.cache = EncodingCache()
 
@@ -304,7 +336,9 @@ class HttpProvider(HttpService, ABC):
             await self.post(
                 url,
                 encode_body(fields),
-                lambda response, silence_s: read_reply(response, builder, on_text, silence_s),
+                lambda response, silence_s: read_reply(
+                    response, builder, on_text, silence_s, self._after_s
+                ),
             )
         except CallFailed as error:
             sent = (name for name, value in fields.items() if value not in NOTHING)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from yarl import URL
@@ -25,7 +25,7 @@ from daemon.providers.base import (
     list_objects,
     make_native,
 )
-from daemon.providers.errors import make_object_error
+from daemon.providers.errors import CallFailed, make_object_error
 from daemon.providers.http import HttpProvider
 from daemon.providers.rules import (
     EMPTY_TEXT,
@@ -38,12 +38,17 @@ from daemon.providers.rules import (
     render_error,
 )
 
-FILTERED = {"content_filter": (ErrorClass.FILTERED, "its filter withholds the answer")}
+WITHHELD = ErrorClass.FILTERED, "its filter withholds the answer"
+FILTERED = {"content_filter": WITHHELD, "sensitive": WITHHELD}
 # What the model thought, and what signs it: servers refuse a history without what they sent.
 THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "extra_content")
 OWN_ID = re.compile(r"[!-~]{1,64}")  # Kimi wants its own back, such as functions.read_file:0
 PIECES = ("text", "summary")
-CALL_KEYS = ("id", "type", "function", "index")
+CALL_KEYS = ("id", "type", "function", "index", "name", "arguments")
+THOUGHT_PARTS = ("thinking", "reasoning", "reasoning_text", "thought")
+FRAME = ("id", "object", "created", "model", "usage", "choices")
+# The server's own trouble, as DeepSeek, Zhipu and vLLM tell it: what came is not the whole answer.
+BROKEN_OFF = ("error", "insufficient_system_resource", "network_error", "abort")
 # Where servers differ: their names of `max_tokens` and `seed`.
 NAMES = {
     "api.openai.com": ("max_completion_tokens", "seed"),
@@ -78,45 +83,71 @@ class ChatReplyBuilder(ReplyBuilder):
     ends_with_marker = True
     withheld = FILTERED
 
+    _instead: Json = field(default_factory=dict)
+    _in_pieces: bool = False
     _thoughts: Json = field(default_factory=dict)
     _pieces: dict[str, list[str]] = field(default_factory=dict)
     _calls: list[_CallParts] = field(default_factory=list)
     _by_index: dict[object, _CallParts] = field(default_factory=dict)
 
     def read(self, fields: Json) -> str:
-        if fields.get("error"):
-            raise make_object_error(fields["error"])
+        if fields.get("error") or fields.get("object") == "error":  # vLLM's is the whole object
+            raise make_object_error(fields.get("error") or fields)
         if used := get_object(fields, "usage"):
             cached = get_count(get_object(used, "prompt_tokens_details"), "cached_tokens")
             cached = cached or get_count(used, "prompt_cache_hit_tokens")  # DeepSeek's name for it
             sent, received = get_count(used, "prompt_tokens"), get_count(used, "completion_tokens")
             self.counts = [*map(max, self.counts, (sent, received, cached))]
-        choice = next(iter(list_objects(fields.get("choices"))), {})
+        known, choices = {call.id for call in self._calls}, list_objects(fields.get("choices"))
+        # Nobody asks for a second choice: where one comes, it goes on with the first.
+        texts = [self._read_choice(choice, known) for choice in choices]
+        text = next(filter(None, texts), "")
+        self.text.append(text)
+        others = {key: one for key, one in fields.items() if one and key not in FRAME}
+        if others and not choices:  # it says why there is no answer
+            self.detail = json.dumps(others, ensure_ascii=False)
+            self._instead = others
+        return text
+
+    def _read_choice(self, choice: Json, known: Collection[str]) -> str:
+        """Its text. A whole message behind pieces repeats them, as do calls with a `known` id."""
         self.finish = get_text(choice, "finish_reason") or self.finish
-        if choice.get("error") or self.finish == "error":
-            raise make_object_error(choice.get("error") or "the server broke off with an error")
-        whole = get_object(choice, "message")
-        message = whole or get_object(choice, "delta")
-        for position, call in enumerate(list_objects(message.get("tool_calls"))):
-            self._add_call(call, position if whole else call.get("index"))
+        if choice.get("error") or self.finish in BROKEN_OFF:
+            raise make_object_error(choice.get("error") or f"the server broke off: {self.finish}")
+        whole, delta = get_object(choice, "message"), get_object(choice, "delta")
+        has_piece = any(piece for key, piece in delta.items() if key != "role")
+        self._in_pieces = self._in_pieces or has_piece
+        message = delta if has_piece or not whole else whole
+        first, older = len(self._calls), get_object(message, "function_call")
+        given = list_objects(message.get("tool_calls")) or [{"function": older}] * bool(older)
+        for position, call in enumerate(given, first):
+            if message is delta:
+                self._add_call(call, call.get("index"))
+            elif not (self._in_pieces and get_text(call, "id") in known):
+                self._add_call(call, position)
+        if message is whole and self._in_pieces:
+            return ""
         for key in THOUGHTS:
             if isinstance(piece := message.get(key), str):
                 self._pieces.setdefault(key, []).append(piece)
             elif piece is not None:
                 self._thoughts[key] = _join(self._thoughts.get(key), piece)
-        parts = [get_text(part, "text") for part in list_objects(message.get("content"))]
-        text = "".join(parts) or get_text(message, "refusal")
-        self.text.append(text)
-        return text
+        parts = list_objects(message.get("content"))
+        said = [get_text(one, "text") for one in parts if one.get("type") not in THOUGHT_PARTS]
+        return "".join(said) or get_text(message, "refusal")
 
     def _add_call(self, call: Json, index: object) -> None:
         """Servers number the pieces, or not, or all with 0, and some give all calls one id: a new
         id begins a new call, and so does a name behind arguments that are complete.
         """
-        function, call_id = get_object(call, "function"), get_text(call, "id")
+        function, call_id = get_object(call, "function") or call, get_text(call, "id")
         name, arguments = get_text(function, "name"), function.get("arguments") or ""
         last = self._calls[-1] if self._calls else None
         parts = last if index is None else self._by_index.get(index)
+        if call_id and not name:  # it goes on with the call of its id, whatever its number
+            parts = next((one for one in self._calls if one.id == call_id), parts)
+        if parts and index is None and name != parts.name and name and parts.name:
+            parts = None  # a call without arguments stood before it
         if parts is None or (name and ((call_id and call_id != parts.id) or parts.is_complete)):
             parts = _CallParts(call_id, name)
             self._calls.append(parts)
@@ -130,6 +161,14 @@ class ChatReplyBuilder(ReplyBuilder):
 
     def _list_calls(self) -> list[tuple[str, str, str]]:
         return [(call.id, call.name, call.arguments) for call in self._calls]
+
+    def _make_error(self, kind: ErrorClass, what: str) -> CallFailed:
+        """What the server says in place of an answer."""
+        told = make_object_error(self._instead)
+        return told if str(told).strip() else ReplyBuilder._make_error(self, kind, what)
+
+    def _get_thought(self) -> str:
+        return next(("".join(pieces) for pieces in self._pieces.values()), "")
 
     def _make_native(self, calls: Sequence[ToolCall], raw: str, text: str) -> Native | None:
         """What a message has no place for."""

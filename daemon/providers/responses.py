@@ -85,7 +85,7 @@ class ResponsesReplyBuilder(ReplyBuilder):
         delta = delta if isinstance(delta, str) else ""
         if not (item or delta):
             return ""
-        index = index if isinstance(index, int) else 0
+        index = index if isinstance(index, int) else self._find_index(item)
         output = self._outputs.setdefault(index, _Output())
         if item:
             output.raw, output.done = item, kind == "response.output_item.done"
@@ -93,6 +93,13 @@ class ResponsesReplyBuilder(ReplyBuilder):
         if kind == "response.function_call_arguments.delta":
             output.arguments += delta
         return self._add_text(index, delta) if kind in TEXT_EVENTS else ""
+
+    def _find_index(self, item: Json) -> int:
+        """The place of an item where its server gives it no number: another id is another item."""
+        last = max(self._outputs, default=0)
+        former = self._outputs[last].raw if self._outputs else {}
+        ids = [(one.get("id"), one.get("call_id"), one.get("type")) for one in (former, item)]
+        return last + (bool(former and item) and ids[0] != ids[1])
 
     def _finish(self, response: Json) -> str:
         status = get_text(response, "status")
@@ -136,7 +143,7 @@ class ResponsesReplyBuilder(ReplyBuilder):
             (
                 get_text(one.raw, "call_id", "id"),
                 get_text(one.raw, "name"),
-                (not one.done and one.arguments) or get_text(one.raw, "arguments"),
+                (not one.done and one.arguments) or _write_arguments(one.raw.get("arguments")),
             )
             for one in self._list_outputs()
             if one.raw.get("type") == "function_call"
@@ -153,6 +160,10 @@ class ResponsesReplyBuilder(ReplyBuilder):
         if is_plain or not complete or items[-1].get("type") == "reasoning":
             return None
         return make_native(items)
+
+
+def _write_arguments(given: object) -> str:
+    return given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
 
 
 class Responses(HttpProvider):

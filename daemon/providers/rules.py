@@ -9,6 +9,7 @@ from typing import TypeGuard
 from urllib.parse import unquote
 
 from daemon.core.messages import Message, MessageRole, Native, drop_lone_surrogates
+from daemon.providers.text_values import read_value
 
 Json = dict[str, object]
 MAX_NAME = 64
@@ -18,12 +19,16 @@ EMPTY_TEXT = "[an empty message]"
 INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_-]")
 VALID_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NAMELESS = "unknown"
-MARKED_NAME = re.compile(r"(?:functions?\.|tools\.)?([\w-]+)(?::\d+)?(?:<\|.*)?", re.DOTALL)
+NAME_END = re.compile(r"[^\w-]+")
 ALTERNATIVES = ("allOf", "anyOf", "oneOf")
 NOT_AT_ROOT = (*ALTERNATIVES, "enum", "not", "const", "if", "then", "else")
 NAMED = ("properties", "patternProperties", "$defs", "definitions")
 MAX_ALTERNATIVES = 8
 MAX_DEPTH = 50
+# What models write around arguments: a fence, and brackets, tags and tokens at their end.
+OPENING = re.compile(r"\s*```\w{0,20}\s|\s+")
+ENDING = re.compile(r"(?:\s|```|[}\])]|</?\w{1,40}>|<[|｜]/?\w{1,40}[|｜]>)*")
+DECODER = json.JSONDecoder()
 
 
 def split_instructions(
@@ -77,11 +82,20 @@ def make_valid_name(name: str, invalid: re.Pattern[str] = INVALID_NAME_CHAR) -> 
 
 def find_offered(name: str, offered: Iterable[str]) -> str:
     """The tool that is meant: models write marks of their format around its name, such as
-    `functions.NAME:0` or `NAME<|channel|>commentary`.
+    `functions.NAME:0`, `default_api:NAME` or `NAME<|channel|>commentary`, or other letters in it.
     """
     names = set(offered)
-    plain = MARKED_NAME.fullmatch(name)
-    return plain[1] if name not in names and plain and plain[1] in names else name or NAMELESS
+    plain = name.partition("<|")[0].strip()
+    if name in names or not plain or re.search(r"\s", plain):
+        return name or NAMELESS
+    folded = {_fold_name(one): one for one in names}
+    words = (plain, *NAME_END.split(plain))
+    found = {folded[word] for word in map(_fold_name, words) if word in folded}
+    return found.pop() if len(found) == 1 else name
+
+
+def _fold_name(name: str) -> str:
+    return name.lower().replace("-", "_")
 
 
 def parse_arguments(written: str) -> Json:
@@ -103,9 +117,11 @@ def make_valid_arguments(written: str) -> str:
 
 
 def clean_arguments(written: str) -> str:
-    """Half characters, which stand in JSON as escapes, are replaced; else as the model wrote
-    them.
+    """One object, where servers write it twice, as a text, or behind an empty one, and where it is
+    nearly JSON. Half characters, which stand in JSON as escapes, are replaced; else as the model
+    wrote them.
     """
+    written = _find_object(written)
     if "\\ud" not in written.lower():
         return written
     try:
@@ -114,6 +130,34 @@ def clean_arguments(written: str) -> str:
         return written
     cleaned = drop_lone_surrogates(found)
     return written if cleaned == found else cleaned
+
+
+def _find_object(written: str) -> str:
+    found: list[tuple[object, str]] = []
+    rest = written.strip()
+    try:
+        while rest:
+            value, end = DECODER.raw_decode(rest)
+            found.append((value, rest[:end]))
+            rest = rest[end:].lstrip()
+        if len(found) == 1 and isinstance(inner := found[0][0], str):
+            return inner if isinstance(json.loads(inner), dict) else written
+    except (ValueError, RecursionError):
+        return _mend_object(written)
+    full = [one for one in found if one[0] != {}] or found[:1]
+    if full == [(None, "null")]:
+        return "{}"
+    is_one = len(found) > 1 and isinstance(full[0][0], dict)
+    return full[0][1] if is_one and all(value == full[0][0] for value, _ in full) else written
+
+
+def _mend_object(written: str) -> str:
+    """A whole object in Python's spelling, in a fence, or before the tokens that end it."""
+    opening = OPENING.match(written)
+    found = read_value(written, opening.end() if opening else 0)
+    if not found or not isinstance(found[0], dict) or not ENDING.fullmatch(written, found[1]):
+        return written
+    return json.dumps(found[0], ensure_ascii=False)
 
 
 def render_error(message: Message) -> str:

@@ -2,13 +2,16 @@
 
 import json
 from base64 import b64encode
+from math import ceil
 from secrets import token_hex
 
 from pydantic import BaseModel, ValidationError
 
+from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import ErrorClass
-from daemon.providers.base import encode_body, get_object, get_text, list_objects
+from daemon.core.messages import Usage
+from daemon.providers.base import encode_body, get_count, get_object, get_text, list_objects
 from daemon.providers.errors import CallFailed
 from daemon.providers.http import HttpService, read_whole
 
@@ -24,8 +27,47 @@ MOST_BYTES = 14 << 20
 """A request of more than 20 MB is refused, and a recording grows by a third in it."""
 
 
+HEARD_A_SECOND, SPOKEN_A_SECOND = 32, 5  # tokens
+BYTES_A_SECOND = {"wav": 16_000, "aiff": 16_000, "flac": 8_000}
+LEAST_A_SECOND = 1_500  # bytes of a voice message
+BESIDE_TOKENS = 4_000  # the task, and what a model thinks
+
+
+@value
+class HeardSpeech:
+    """What is said, and what the server counts for it: None where it does not say."""
+
+    text: str
+    usage: Usage | None = None
+
+
+def estimate_usage(data: bytes, name: str) -> Usage:
+    """The most that a recording can cost, by its size."""
+    seconds = ceil(len(data) / BYTES_A_SECOND.get(find_ending(name), LEAST_A_SECOND))
+    return Usage(seconds * HEARD_A_SECOND, seconds * SPOKEN_A_SECOND, estimated=True)
+
+
+def bound_usage(told: Usage, most: Usage) -> Usage:
+    """What a server tells, but no more than fits the recording: it may count in other units."""
+    sent = min(told.input_tokens or most.input_tokens, most.input_tokens + BESIDE_TOKENS)
+    return Usage(sent, min(told.output_tokens, most.output_tokens + BESIDE_TOKENS))
+
+
+def find_ending(name: str) -> str:
+    """Of the file; it tells the format."""
+    return name.rpartition(".")[2].lower()
+
+
 class _Answer(BaseModel):
     text: str
+    usage: object = None
+
+    def read(self) -> HeardSpeech:
+        """A server counts tokens, or seconds."""
+        counted = get_object(vars(self), "usage")
+        sent = get_count(counted, "input_tokens")
+        sent = sent or HEARD_A_SECOND * get_count(counted, "seconds")
+        return _make_heard(self.text, sent, get_count(counted, "output_tokens"))
 
 
 class Transcriptions(HttpService):
@@ -45,7 +87,7 @@ class Transcriptions(HttpService):
             extra_headers=form,
         )
 
-    async def transcribe(self, data: bytes, name: str, *, model: str, language: str) -> str:
+    async def transcribe(self, data: bytes, name: str, *, model: str, language: str) -> HeardSpeech:
         """What is said in the recording; `name` tells its format by its ending, `language` is ""
         where nobody knows. Raises ProviderError.
         """
@@ -58,7 +100,7 @@ class Transcriptions(HttpService):
         body = b"".join((*parts, f"--{self._boundary}--\r\n".encode()))
         try:
             answer = await self.post(self.url, body, read_whole)
-            return _Answer.model_validate_json(answer).text
+            return _Answer.model_validate_json(answer).read()
         except ValidationError:
             error = CallFailed(ErrorClass.MALFORMED, "no transcription")
             raise self.to_provider_error(error) from None
@@ -75,9 +117,9 @@ class GeminiSpeech(HttpService):
 
     kind, path = "gemini", ""
 
-    async def transcribe(self, data: bytes, name: str, *, model: str, language: str) -> str:
+    async def transcribe(self, data: bytes, name: str, *, model: str, language: str) -> HeardSpeech:
         """As `Transcriptions.transcribe`."""
-        kind = FORMATS.get(name.rpartition(".")[2].lower(), "ogg")
+        kind = FORMATS.get(find_ending(name), "ogg")
         sound = {"mime_type": f"audio/{kind}", "data": b64encode(data).decode()}
         task = TASK.format(spoken=f" ({language})" if language else "")
         body = {
@@ -96,15 +138,22 @@ class GeminiSpeech(HttpService):
             raise self.to_provider_error(error) from None  # may echo the key
 
 
-def _read_words(answer: bytes) -> str:
+def _read_words(answer: bytes) -> HeardSpeech:
     """Raises CallFailed."""
     try:
         fields = json.loads(answer)
         if found := list_objects(fields.get("candidates")):
             parts = list_objects(get_object(found[0], "content").get("parts"))
-            return "".join(get_text(one, "text") for one in parts if not one.get("thought"))
+            words = (get_text(one, "text") for one in parts if not one.get("thought"))
+            counted = get_object(fields, "usageMetadata")
+            said = get_count(counted, "candidatesTokenCount", "thoughtsTokenCount")
+            return _make_heard("".join(words), get_count(counted, "promptTokenCount"), said)
         reason = get_text(get_object(fields, "promptFeedback"), "blockReason")
     except (ValueError, TypeError, AttributeError, RecursionError):
         reason = ""
     kind = ErrorClass.FILTERED if reason else ErrorClass.MALFORMED
     raise CallFailed(kind, reason or "no transcription")
+
+
+def _make_heard(text: str, sent: int, said: int) -> HeardSpeech:
+    return HeardSpeech(text, Usage(sent, said) if sent or said else None)

@@ -2,14 +2,14 @@
 answer, and calls of tools.
 """
 
-import ast
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from json import JSONDecoder
+from itertools import islice
 
 from daemon.providers.rules import find_offered
+from daemon.providers.text_values import read_python, read_value
 
 # <think>, [THINK], <|thinking|>, <seed:think>: at the beginning of a reply only.
 NAMES = "(?:think|thinking|thought|reasoning)"
@@ -18,28 +18,49 @@ CLOSING = re.compile(rf"[<\[◁]\|?/(?:\w+:)?{NAMES}\|?[>\]▷]", re.IGNORECASE)
 LONGEST_TAG = 40
 # gpt-oss: <|channel|>analysis<|message|>thought<|end|><|start|>assistant<|channel|>final<|message|>
 FINAL = re.compile(r"<\|channel\|>final<\|message\|>")
+TOLD = re.compile(r"<\|(?:channel|start)\|>\w+\s+to=")
 TOKEN = re.compile(r"<\|[^|<>]{1,40}\|>")
 HELD = "<[{`◁"  # what a text that is not an answer begins with
 
-# What stands around calls: a fence, the tags and tokens of models.
+# What stands around calls: a fence, the tags and tokens of models, ReAct's headings.
+TOKEN_MARK = r"<[|｜]/?[^|｜<>]{1,60}[|｜]?>|<\w{1,40}[|｜]>|</?(?:start|end)_function_call>"
 MARK = re.compile(
-    r"</?(?:[a-z]+:)?(?:tool|function)_?calls?>|<[|｜][^|｜<>]{1,60}[|｜]>|\[/?TOOL_CALLS\]",
+    rf"</?(?:tools?|functions?)(?:_?(?:calls?|use|code))?>|{TOKEN_MARK}|\[/?TOOL_CALLS\]"
+    r"|^functools(?=\[)|function(?=<[|｜])|^Action(?: Input)?:|^call:(?=[\w.:-]{1,80}\{)",
+    re.IGNORECASE | re.MULTILINE,
+)
+# A model that goes on by itself makes up what its call gives.
+MADE_UP = re.compile(
+    r"<[|｜]?(?:tool|function)[_▁](?:response|result|output)s?|^Observation:",
+    re.IGNORECASE | re.MULTILINE,
+)
+AROUND = re.compile(r"\s+|```\w*(?=\s)|```|[,;]")
+FUNCTION = re.compile(r"<(?:function|invoke)(?:=|\s+name=)\"?([\w.:-]{1,80})\"?>", re.IGNORECASE)
+# DeepSeek's <｜DSML｜invoke name=, MiniMax' <minimax:tool_call>
+PREFIX = re.compile(
+    r"(</?)(?:[|｜]\w{1,20}[|｜]|[a-z]\w{0,20}:)(?=(?:invoke|parameter|function|tool))",
     re.IGNORECASE,
 )
-AROUND = re.compile(r"\s+|```(?:json|python|tool_call|tool_code)?(?=\s)|```|[,;]")
-FUNCTION = re.compile(r"<(?:function|invoke)(?:=|\s+name=)\"?([\w.:-]{1,80})\"?>", re.IGNORECASE)
+QUOTED = re.compile(r"<\|\"\|>(.*?)<\|\"\|>|<escape>(.*?)<escape>", re.DOTALL)  # Gemma's quotes
+START = re.compile(f"{MARK.pattern}|{FUNCTION.pattern}", re.IGNORECASE | re.MULTILINE)
+CODE_LINE = re.compile(r" {0,3}>| {4}|\t")  # the beginning of a quoted line, or of one of code
+MAX_STARTS = 20
 END_FUNCTION = re.compile(r"\s*</(?:function|invoke)>", re.IGNORECASE)
-PARAMETER = re.compile(r"\s*<parameter(?:=|\s+name=)\"?([\w.:-]{1,80})\"?>", re.IGNORECASE)
+PARAMETER = re.compile(
+    r"\s*<parameter(?:=|\s+name=)\"?([\w.:-]{1,80})\"?((?:\s[^<>]{0,80})?)>", re.IGNORECASE
+)
+IS_TEXT = 'string="true"'
+# gpt-oss: commentary to=functions.NAME <|constrain|>json<|message|>{
+RECIPIENT = re.compile(r"(?:\w+\s+)?to=([\w.:-]{1,80})\s*(?:<\|\w{1,20}\|>[\w\s]{0,40})*(?=\{)")
 NAME = re.compile(
-    r"(?:function)?(?:<[|｜]tool▁sep[|｜]>)?([A-Za-z_][\w.:-]{0,80})"
-    r"(?:\[ARGS\]|<\|[^|<>]{1,40}\|>|\s*```json)?\s*(?=\{)"
+    rf"(?:call:)?([A-Za-z_][\w.:-]{{0,80}})(?:\[CALL_ID\]\w{{1,40}})?"
+    rf"(?:\[ARGS\]|{TOKEN_MARK}|\s*```json|\s+Action Input:)?\s*(?=\{{)"
 )
 BARE_NAME = re.compile(r"([A-Za-z_][\w.-]{0,80})\s*(?=<arg_key>)")
-NAME_KEYS = ("name", "function", "tool", "tool_name")
-ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "params")
-OTHER_KEYS = ("type", "id")
+NAME_KEYS = ("name", "function", "tool", "tool_name", "action")
+ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "params", "action_input")
+OTHER_KEYS = ("type", "id", "tool_call_id")
 MAX_CHARS = 100_000
-DECODER = JSONDecoder(strict=False)
 
 Call = tuple[str, str]
 
@@ -51,6 +72,8 @@ def split_thought(text: str) -> tuple[str, str]:
     """
     if text.lstrip().startswith("<|") and (final := FINAL.search(text)):
         return text[: final.start()], TOKEN.sub("", text[final.end() :])
+    if text.lstrip().startswith("<|") and (told := TOLD.search(text)):
+        return text[: told.start()], text[told.start() :]
     end = at = 0
     while opening := OPENING.match(text, at):
         if not (closing := CLOSING.search(text, opening.end())):
@@ -108,14 +131,34 @@ class VisibleText:
         return ""
 
 
-def find_text_calls(text: str, offered: Collection[str]) -> list[Call]:
-    """(name, arguments) where the whole text is calls of offered tools and nothing else: as JSON,
-    in a fence or in tags, as a function's tags, or as Python; else nothing.
+def find_text_calls(text: str, offered: Collection[str]) -> tuple[str, list[Call]]:
+    """(what stands before them, calls as name and arguments) where a text ends with calls of
+    offered tools: as JSON, in a fence or in tags, as a function's tags, or as Python. Behind other
+    words, and outside of a fence, only what a model's own tag or token begins.
     """
     if not text.strip() or len(text) > MAX_CHARS or not any(name in text for name in offered):
-        return []
-    names = frozenset(offered)
-    return _parse_python(text, names) or _Reader(text, names).read() or []
+        return text, []
+    names, whole = frozenset(offered), text
+    text = QUOTED.sub(lambda found: json.dumps(found[1] or found[2] or ""), text)
+    text = PREFIX.sub(r"\1", text)
+    if calls := _Reader(text, names).read():
+        return "", calls
+    for start in islice(START.finditer(text), MAX_STARTS):
+        before, rest = text[: start.start()], text[start.start() :]
+        if not _is_code(before) and (calls := _Reader(rest, names).read()):
+            return "" if _is_thought(before) else before.strip(), calls
+    return whole, []
+
+
+def _is_code(before: str) -> bool:
+    """What comes next stands in an example."""
+    line = before[before.rfind("\n") + 1 :]
+    in_fence = before.count("`") % 2 or before.count("~~~") % 2
+    return bool(in_fence) or CODE_LINE.match(line) is not None
+
+
+def _is_thought(before: str) -> bool:
+    return is_unfinished_thought(before) or before.lstrip().startswith("Thought:")
 
 
 @dataclass(slots=True)
@@ -130,13 +173,19 @@ class _Reader:
 
     def read(self) -> list[Call]:
         while self.at < len(self.text):
+            if self.calls and MADE_UP.match(self.text, self.at):
+                break
             if mark := MARK.match(self.text, self.at):
                 self.at, self.marked = mark.end(), True
             elif around := AROUND.match(self.text, self.at):
                 self.at = around.end()
-            elif not (self._read_function() or self._read_json() or self._read_named()):
+            elif not any(read() for read in self._ways):
                 return []
         return self.calls
+
+    @property
+    def _ways(self) -> tuple[Callable[[], bool], ...]:
+        return self._read_function, self._read_json, self._read_named, self._read_python
 
     def _add(self, name: object, arguments: object) -> bool:
         if isinstance(arguments, str):
@@ -151,12 +200,6 @@ class _Reader:
         self.calls.append((name, json.dumps(arguments, ensure_ascii=False)))
         return True
 
-    def _decode(self, at: int) -> tuple[object, int] | None:
-        try:
-            return DECODER.raw_decode(self.text, at)
-        except (ValueError, RecursionError):
-            return None
-
     def _read_function(self) -> bool:
         """<function=NAME>{...}</function>, or with a tag for each parameter."""
         if not (opening := FUNCTION.match(self.text, self.at)):
@@ -166,11 +209,12 @@ class _Reader:
             end = self.text.find("</parameter>", parameter.end())
             if end < 0:
                 return False
-            arguments[parameter[1]] = _read_value(self.text[parameter.end() : end].strip("\n"))
+            given = self.text[parameter.end() : end].strip("\n")
+            arguments[parameter[1]] = given if IS_TEXT in parameter[2] else _read_value(given)
             at = end + len("</parameter>")
         if not arguments:
             start = len(self.text) - len(self.text[at:].lstrip())
-            if decoded := self._decode(start):
+            if decoded := read_value(self.text, start):
                 if not isinstance(decoded[0], dict):
                     return False
                 arguments, at = decoded
@@ -187,7 +231,7 @@ class _Reader:
         if self.text[self.at] not in "[{":
             return False
         doubled = self.text.startswith("{{", self.at)
-        if not (decoded := self._decode(self.at + doubled)):
+        if not (decoded := read_value(self.text, self.at + doubled)):
             return False
         found, end = decoded
         listed = found if isinstance(found, list) and found else [found]
@@ -199,7 +243,8 @@ class _Reader:
     def _take_object(self, found: object) -> bool:
         if not isinstance(found, dict):
             return False
-        if list(found) == ["tool_calls"] and isinstance(listed := found["tool_calls"], list):
+        listed = found.get("tool_calls")
+        if isinstance(listed, list) and set(found) <= {"tool_calls", "role", "content"}:
             return bool(listed) and all(map(self._take_object, listed))
         inner = found.get("function")
         if isinstance(inner, dict):
@@ -216,8 +261,9 @@ class _Reader:
         """Behind a mark: NAME{...} and NAME[ARGS]{...}, or with a tag for each key and value."""
         if not self.marked:
             return False
-        if named := NAME.match(self.text, self.at):
-            decoded = self._decode(named.end())
+        named = RECIPIENT.match(self.text, self.at) or NAME.match(self.text, self.at)
+        if named:
+            decoded = read_value(self.text, named.end())
             if decoded and self._add(named[1], decoded[0]):
                 self.at = decoded[1]
                 return True
@@ -230,6 +276,15 @@ class _Reader:
                 self.at = at
                 return True
         return False
+
+    def _read_python(self) -> bool:
+        """NAME(key="value"), or a list of them."""
+        if not (found := read_python(self.text, self.at)):
+            return False
+        if not all(self._add(name, arguments) for name, arguments in found[0]):
+            return False
+        self.at = found[1]
+        return True
 
 
 def _read_pair(text: str, at: int) -> tuple[str, str, int] | None:
@@ -251,30 +306,3 @@ def _read_value(text: str) -> object:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _parse_python(text: str, names: frozenset[str]) -> list[Call]:
-    """NAME(key="value"), or a list of them, in a fence or behind a token."""
-    code = MARK.sub("", text).strip()
-    lines = code.splitlines()
-    if len(lines) > 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
-        code = "\n".join(lines[1:-1]).strip()
-    if not code.endswith((")", ")]")):
-        return []
-    try:
-        tree = ast.parse(code, mode="eval").body
-        nodes = tree.elts if isinstance(tree, ast.List) else [tree]
-        return list(_read_nodes(nodes, names))
-    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-        return []
-
-
-def _read_nodes(nodes: list[ast.expr], names: frozenset[str]) -> Iterator[Call]:
-    """Raises ValueError for what is no plain call of a tool."""
-    for node in nodes:
-        if not isinstance(node, ast.Call) or node.args or not isinstance(node.func, ast.Name):
-            raise ValueError(node)
-        arguments = {str(one.arg): ast.literal_eval(one.value) for one in node.keywords if one.arg}
-        if node.func.id not in names or len(arguments) != len(node.keywords):
-            raise ValueError(node.func.id)
-        yield node.func.id, json.dumps(arguments, ensure_ascii=False)

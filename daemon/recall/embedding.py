@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 BATCH, NICENESS = 16, 19
 EVERY_S, RETRY_S = 600.0, 60.0
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")  # what numpy multiplies is small: more of them only wait
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ class EmbeddingWorker:
 
     async def run(self) -> None:
         """Until cancelled."""
+        os.environ.setdefault(*ONE_THREAD)
         embedder, wait = None, RETRY_S
         try:
             while True:

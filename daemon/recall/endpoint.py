@@ -5,12 +5,14 @@ import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from daemon.core.clock import Clock
-from daemon.core.errors import ErrorClass, ProviderError, StoreUnavailable
-from daemon.providers.embeddings import Embeddings
+from daemon.core.errors import BudgetExceeded, ErrorClass, ProviderError, StoreUnavailable
+from daemon.core.messages import Reserve
+from daemon.providers.embeddings import Embeddings, estimate_usage
 from daemon.recall.config import EndpointConfig
 from memory.database import Database
 from memory.embedder import MAX_CHARS, WIDTH, EmbedderError, MadeVectors, pack
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 MAX_WIDTH = 16_384
 PROBE = "hello"
+SESSION = "memory:embedding"
 TEXT_TIMEOUT_S, QUESTION_TIMEOUT_S = 60.0, 1.5  # a turn waits for the vector of its question
 REFUSALS = (ErrorClass.BAD_REQUEST, ErrorClass.CONTEXT_TOO_LONG)
 NEARER = 0.2  # not measured; the cosine of texts that have nothing in common is about 0.1
@@ -34,12 +37,18 @@ NO_ENDPOINT = 'Nothing is sent anywhere: [memory] embedder = "openai" is not set
 
 class EndpointEmbedder:
     """One vector a text, by an OpenAI-compatible server. `redact` takes secrets out of what is
-    sent.
+    sent; `reserve` sets aside what it may cost.
     """
 
     kind, nearer = "openai", NEARER
 
-    def __init__(self, config: EndpointConfig, redact: Callable[[str], str], clock: Clock) -> None:
+    def __init__(
+        self,
+        config: EndpointConfig,
+        redact: Callable[[str], str],
+        clock: Clock,
+        reserve: Reserve,
+    ) -> None:
         def connect(timeout_s: float) -> Embeddings:
             return Embeddings(
                 base_url=config.base_url,
@@ -49,7 +58,7 @@ class EndpointEmbedder:
                 total_timeout_s=timeout_s,
             )
 
-        self._model, self._redact = config.model, redact
+        self._model, self._redact, self._reserve = config.model, redact, reserve
         self._host = urlsplit(config.base_url).netloc.lower()
         self._texts, self._questions = connect(TEXT_TIMEOUT_S), connect(QUESTION_TIMEOUT_S)
         self.name, self.kept = config.model, 0
@@ -66,10 +75,16 @@ class EndpointEmbedder:
         return one
 
     async def embed_texts(self, rows: Sequence[tuple[int, str, str]]) -> MadeVectors:
-        """See Embedder. Where it refuses several, each is sent alone."""
+        """See Embedder. Where it refuses several, each is sent alone; where the budget has no room
+        for all, the first half.
+        """
         texts = [f"{speaker}: {text}" for _, speaker, text in rows]
         try:
             made = await self._embed(self._texts, texts)
+        except _UsedUp:
+            if len(rows) == 1:
+                raise
+            return await self.embed_texts(rows[: len(rows) // 2])
         except _Refused:
             if len(rows) == 1:
                 return [(rows[0][0], None)]
@@ -90,7 +105,14 @@ class EndpointEmbedder:
             import numpy as np  # lazy: the extra memory
 
             sent = [self._redact(one)[:MAX_CHARS] for one in texts]  # no part of a secret is left
-            made = await service.embed(self._model, sent)
+            most = estimate_usage(sent)
+            async with self._reserve(SESSION, service.name, self._model, most) as count:
+                made, told = await service.embed(self._model, sent)
+                await count(told and min(told, most, key=attrgetter("input_tokens")))
+        except BudgetExceeded as error:
+            raise _UsedUp("the budget of the day is used up, or set aside") from error
+        except StoreUnavailable as error:
+            raise EmbedderError(f"what it costs cannot be counted: {error}") from error
         except ImportError as error:
             raise EmbedderError("pip install 'aidaemon[memory]'") from error
         except ProviderError as error:
@@ -112,6 +134,10 @@ class EndpointEmbedder:
 
 class _Refused(EmbedderError):
     """This text."""
+
+
+class _UsedUp(EmbedderError):
+    """There is no money for it now."""
 
 
 @dataclass(slots=True)

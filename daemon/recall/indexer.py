@@ -5,10 +5,12 @@ import logging
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache, partial
 
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
+from daemon.core.ids import is_trial_session
 from daemon.core.rows import LOOP_CHANNEL
 from daemon.recall.utterances import list_utterances
 from daemon.store.codec import UnreadableEvent
@@ -18,6 +20,7 @@ from memory.search import Utterance
 
 BATCH = 20
 PAUSE_S = 0.05  # between two batches, so that a long journal holds up no turn
+SETTLE_S = 0.3  # after a turn's end, so that its reply goes out first, and several are one commit
 EVERY_S, RETRY_S = 600.0, 60.0
 
 log = logging.getLogger(__name__)
@@ -38,11 +41,15 @@ class ConversationIndexer:
     async def run(self) -> None:
         """Until cancelled: what has ended by now, then each turn that ends."""
         after: int | None = None
+        is_old = True
         while True:
             self.ended.clear()
             try:
                 start = await self._find_start() if after is None else after
                 after = await self.read_new(start)
+                while is_old:
+                    is_old = await self.conversations.renew_forms()
+                    await asyncio.sleep(PAUSE_S)
                 wait = EVERY_S
             except (StoreUnavailable, sqlite3.Error) as error:
                 log.warning("conversations are not indexed now: %s", error)
@@ -50,6 +57,7 @@ class ConversationIndexer:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self.ended.wait()
+                    await asyncio.sleep(SETTLE_S)
 
     async def read_new(self, after: int) -> int:
         """All that has ended since this number, and the last one's."""
@@ -71,16 +79,19 @@ class ConversationIndexer:
     def _read(self, tx: Tx, after: int) -> tuple[int, str, list[Utterance]] | None:
         """The number and id of the last of the next turns, and what was said in them."""
         ended, said = tx.list_ended(after, BATCH), list[Utterance]()
+        get_session, get_name = cache(tx.get_session), cache(tx.get_display_name)
+        is_own = cache(partial(self.is_own, tx))
         for _, turn in ended:
             row = tx.get_turn(turn)
-            session = tx.get_session(row.session) if row else None
+            session = get_session(row.session) if row else None
             if not row or not session or session.root or session.channel == LOOP_CHANNEL:
                 continue  # what an agent or a loop does is no conversation
+            if session.channel == "terminal" and is_trial_session(session.id):
+                continue  # nor is a prompt of a file, and one run must not tell the next the answer
             try:
-                events = tx.list_events(turn)
+                events = tx.list_said_events(turn)
             except UnreadableEvent as error:
                 log.warning("turn %s cannot be found by what was said: %s", turn, error)
                 continue
-            own = self.is_own(tx, session.id)
-            said += list_utterances(row, session, events, tx.get_display_name, own=own)
+            said += list_utterances(row, session, events, get_name, own=is_own(session.id))
         return (*ended[-1], said) if ended else None

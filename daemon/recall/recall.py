@@ -57,7 +57,8 @@ class MemoryRecall:
         said, ended = list[Found](), dict[str, Ended]()
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                said = await self.conversations.search(text, Scope(), CANDIDATES * bool(count))
+                most = CANDIDATES * bool(count)
+                said = await self.conversations.search(text, Scope(), most, automatic=True)
                 ended = await self.memory.find_ended([one.text for one in said if one.fits])
         except (TimeoutError, sqlite3.Error) as error:
             said = []

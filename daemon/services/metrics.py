@@ -44,13 +44,13 @@ def _escape(text: str) -> str:
 
 @value
 class Metrics:
-    """`channels` and `servers` say which of them answer."""
+    """`channels` and `servers` say what is wrong with each, "" for nothing."""
 
     store: Store = field(repr=False)
     clock: Clock
     today: Callable[[], UsageToday]
-    channels: Callable[[], Mapping[str, bool]]
-    servers: Callable[[], Mapping[str, bool]]
+    channels: Callable[[], Mapping[str, str]]
+    servers: Callable[[], Mapping[str, str]]
     problems: Callable[[], Sequence[str]]
 
     async def render(self) -> str:
@@ -106,8 +106,9 @@ class Metrics:
         ]  # fmt: skip
 
 
-def _states(name: str, about: str, label: str, states: Mapping[str, bool]) -> Metric:
-    return Metric(name, "gauge", about, [({label: one}, up) for one, up in sorted(states.items())])
+def _states(name: str, about: str, label: str, faults: Mapping[str, str]) -> Metric:
+    states = [({label: one}, not fault) for one, fault in sorted(faults.items())]
+    return Metric(name, "gauge", about, states)
 
 
 def _list_turn_uses(turns: Sequence[Turn]) -> list[Metric]:

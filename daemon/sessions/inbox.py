@@ -156,7 +156,8 @@ def _write(
         return session, _accept_unread(tx, row, question), None
     answer, said = (Answer.DENY, row.body) if question is None else _read_answer(question, row.body)
     if question:
-        is_word = answer is Answer.TEXT and not _is_asked_back(tx, question)
+        is_answer = question.tool == ASK_TOOL and answer is Answer.TEXT
+        is_word = is_answer and not _is_asked_back(tx, question)
         how = "typed" if is_word else "answered"  # a server's form is told to nobody else
         row = replace(row, steers="", state=f"{how}:{question.turn}")
     elif row.steers and (meant := tx.get_turn(row.steers)) and meant.ended_at:
@@ -194,11 +195,11 @@ def _is_asked_back(tx: Tx, asked: ApprovalRow) -> bool:
 
 
 def _read_answer(question: ApprovalRow, said: str) -> tuple[Answer, str]:
-    """What a text says to a question: a no with this reason; to `ask_user` an option, or an answer
-    that goes to the turn as a message.
+    """What a text says to a question: to that of a call words instead of a yes, to the daemon's own
+    a no with this reason; to `ask_user` an option, or an answer that goes to the turn as a message.
     """
     if question.tool != ASK_TOOL:
-        return Answer.DENY, said
+        return Answer.TEXT if question.call_id[0].isdigit() else Answer.DENY, said
     asked = parse_system_question(question.tool, question.arguments)
     option = asked.find_option(said) if asked else ""
     if option:

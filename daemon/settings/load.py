@@ -2,9 +2,11 @@
 worked replaces one that does not (A8).
 """
 
+import codecs
 import math
 import re
 import tomllib
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from difflib import get_close_matches
@@ -48,15 +50,23 @@ Parse = Callable[[str, Path], LoadedConfig[C]]
 def read_text(path: Path) -> str:
     """The file's text, without a byte order mark; nothing when it is absent."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return decode_text(path.read_bytes())
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
         raise ConfigError(
-            f"{path}: byte {error.start} is not UTF-8; expected a text file in UTF-8"
+            f"{path}: line {line} is not UTF-8 (byte {error.start}); expected a text file in UTF-8"
         ) from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def decode_text(data: bytes) -> str:
+    """UTF-8, or what an editor that writes UTF-16 has marked as that, with any ends of lines."""
+    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = data.decode("utf-16" if is_wide else "utf-8-sig")
+    return text if "\n" in text else text.replace("\r", "\n")
 
 
 def parse_table(text: str, path: Path) -> dict[str, object]:
@@ -69,6 +79,9 @@ def parse_table(text: str, path: Path) -> dict[str, object]:
         at_end = str(len(lines)), str(len(lines[-1]) + 1)
         line, column = place.groups() if place and place[1] else at_end
         reason = f"is not TOML: {reason[:1].lower()}{reason[1:]}"
+        found = lines[int(line) - 1][int(column) - 1 :][:1]
+        if found > "\x7f":  # a quote or a blank that an editor or a page has put in
+            reason += f", found {unicodedata.name(found, 'a sign')} (U+{ord(found):04X})"
         raise ConfigError(f"{path}: line {line}, column {column}: {reason}") from error
     except RecursionError as error:
         raise ConfigError(f"{path}: is nested too deeply") from error

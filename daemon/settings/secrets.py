@@ -22,6 +22,7 @@ from daemon.addons import missing_package_error
 from daemon.core import value
 from daemon.core.errors import ConfigError, SecretRefused, UsageError
 from daemon.settings.dotted_keys import suggest
+from daemon.settings.load import decode_text
 from daemon.settings.paths import lock_folder, write_private_file
 from daemon.settings.redaction import MIN_LENGTH, Redactor
 from daemon.settings.validation_errors import find_credentials, is_secret_key
@@ -75,7 +76,7 @@ class SecretStore:
                         f"{self.path}: others can read it (mode {mode:o}), expected 600. Run: "
                         f"chmod 600 {self.path}"
                     )
-                found = tomllib.loads(file.read().decode("utf-8-sig"))
+                found = tomllib.loads(decode_text(file.read()))
         except FileNotFoundError:
             return {}
         except OSError as error:

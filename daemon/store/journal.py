@@ -53,15 +53,17 @@ from daemon.core.trust import OWNER_NAME, Answer, Label, Outcome, Stop, join_all
 from daemon.store.codec import encode
 from daemon.store.posting import Posting
 from daemon.store.tables.base import Value, to_db
-from daemon.store.tables.messages import OPEN
+from daemon.store.tables.messages import OPEN, TYPED
 from daemon.store.tables.people import PeopleTables
 from daemon.store.tables.schedules import ScheduleTables
 from daemon.store.tables.turns import (
+    ADD_LOST,
     ADD_RAISE,
     CHILDREN,
     END,
     END_INPUT,
     INSERT_EVENT,
+    KEEP_LOST,
     TURNS,
 )
 
@@ -113,7 +115,13 @@ CLOSE_APPROVAL = """UPDATE approvals SET state = ?, answer = ?, answered_by = ?,
     turn = ? AND call_id = ?"""
 RELEASE_STEERING = f"""UPDATE inbox SET steers = '' WHERE {OPEN} AND state = 'new' AND session = ?
     AND steers = ?"""
-SETTLE_TYPED = "UPDATE inbox SET state = ?, steers = '' WHERE state = ?"
+SETTLE_TYPED = f"UPDATE inbox SET state = ?, steers = '' WHERE {TYPED} AND state = ?"
+HAS_DEPENDENTS = f"""SELECT EXISTS (SELECT 1 FROM cancels WHERE turn = ?2)
+    OR EXISTS (SELECT 1 FROM approvals WHERE turn = ?2)
+    OR EXISTS (SELECT 1 FROM inbox WHERE {OPEN} AND session = ?1 AND steers = ?2)
+    OR EXISTS (SELECT 1 FROM inbox WHERE {TYPED} AND state = 'typed:' || ?2)
+    OR EXISTS (SELECT 1 FROM children WHERE parent = ?2)
+    OR EXISTS (SELECT 1 FROM children WHERE turn = ?2)"""
 FINISH_CHILD = "UPDATE children SET done = 1 WHERE turn = ?"
 
 
@@ -211,8 +219,9 @@ class Tx(Posting, PeopleTables, ScheduleTables):
             case Steered(input_id=message):
                 self.set_input_state(message, f"steered:{turn_id}")
             case ModelAsked() | Consulting():
-                self._add_lost(turn_id, at)
-                self._run(RESERVE, event.reserved_tokens, event.reserved_usd or 0.0, turn_id)
+                # what was reserved for a call that was cut off is spent: for the day and the goal
+                self._run(ADD_LOST, number_day(at), turn_id)
+                self._run(KEEP_LOST, event.reserved_tokens, event.reserved_usd or 0.0, turn_id)
             # it never reached a model, or was refused
             case ModelReplied(provider="") | Consulted(provider="") | RequestAdapted():
                 self._run(RESERVE, 0, 0.0, turn_id)
@@ -306,10 +315,12 @@ class Tx(Posting, PeopleTables, ScheduleTables):
         A background child outlives its parent, unless the parent was stopped or quarantined (no
         `reason`). Who set this turn to work hears of its end; but a stop sets nobody to work again.
         """
-        self._add_lost(turn_id, at)
+        self._run(ADD_LOST, number_day(at), turn_id)
         state, settled = ("ended", "done") if reason else ("quarantined", "quarantined")
         self._run(END, state, reason, detail, reply, at, turn_id)
         self._run(END_INPUT, settled, turn_id)
+        if not self._value(HAS_DEPENDENTS, session, turn_id):
+            return  # as most: one look in place of seven
         self._run("DELETE FROM cancels WHERE turn = ?", turn_id)
         self.void_approvals(turn_id)
         self._run(RELEASE_STEERING, session, turn_id)

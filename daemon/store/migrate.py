@@ -38,7 +38,8 @@ Migration = tuple[int, str]  # from version number - 1 to number: the number, th
 def migrations(folder: Path = MIGRATIONS_FOLDER) -> list[Migration]:
     """What stands in the folder, in order: 0001_start.sql is number 1."""
     return [
-        (int(path.name.split("_")[0]), path.read_text()) for path in sorted(folder.glob("*.sql"))
+        (int(path.name.split("_")[0]), path.read_text("utf-8"))
+        for path in sorted(folder.glob("*.sql"))
     ]
 
 

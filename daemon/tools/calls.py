@@ -12,9 +12,10 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 
 from daemon.core import value
-from daemon.core.events import ApprovalAsked, Outcome, ToolFinished
+from daemon.core.events import Answer, ApprovalAnswered, ApprovalAsked, Outcome, ToolFinished
 from daemon.core.messages import MessageRole, drop_lone_surrogates, score_importance
-from daemon.core.trust import ASK_TOOL, Effect
+from daemon.core.quoted import find_quoted
+from daemon.core.trust import ASK_TOOL, Effect, Label
 from daemon.core.turn import CallState, Turn
 from daemon.tools.base import (
     Arguments,
@@ -36,6 +37,10 @@ WITHOUT_EFFECT = (Outcome.NOT_RUN, Outcome.REJECTED)
 REPEAT_NOTE = (
     "\n[You asked exactly this before. This is the result of then;"
     " nothing has been done since that could change it.]"
+)
+ONLY_WORDS = (
+    "The person wrote this instead of pressing a button. If it means yes, make the same call once"
+    " more: they are asked again, and allow it by the button or by /approve."
 )
 CHANGED_NOTE = "what runs has changed since it was allowed:"
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
@@ -238,10 +243,28 @@ def make_result(
     )
 
 
-def make_rejection(state: CallState, reason: str, error_class: str = "Rejected") -> ToolFinished:
-    """The refusal of a person or the gate: data for the model, not an exception."""
-    text = json.dumps({"rejected": True, "reason": reason}, ensure_ascii=False)
+def make_rejection(
+    state: CallState, reason: str, error_class: str = "Rejected", *, note: str = ""
+) -> ToolFinished:
+    """The refusal of a person or the gate: data for the model, not an exception. A `note` is ours,
+    beside the reason.
+    """
+    said = {"rejected": True, "reason": reason} | ({"note": note} if note else {})
+    text = json.dumps(said, ensure_ascii=False)
     return make_result(state, Outcome.REJECTED, text, error_class)
+
+
+def make_denial(state: CallState, answered: ApprovalAnswered) -> ToolFinished:
+    """What a person's answer that is no yes means for the model; what they pasted with it is not
+    their word.
+    """
+    reason = answered.reason or f"{answered.by or 'the user'} said no"
+    if answered.answer is Answer.EXPIRED:
+        reason = "nobody answered in time"
+    note = ONLY_WORDS if answered.answer is Answer.TEXT else ""
+    denial = make_rejection(state, reason, note=note)
+    pasted = find_quoted(reason)
+    return replace(denial, label=Label.UNTRUSTED, owned=False) if pasted else denial
 
 
 def make_not_run(state: CallState, why: str) -> ToolFinished:
@@ -256,3 +279,10 @@ def make_unknown(state: CallState) -> ToolFinished:
         " it was not run again. Tell the user."
     )
     return make_result(state, Outcome.UNKNOWN, text, "UnknownOutcome")
+
+
+def make_cut_result(turn: Turn, state: CallState, why: str) -> ToolFinished:
+    """Of a pending call of a turn that is cut: not run, or unknown."""
+    read = state.judged is not None and state.judged.effect is Effect.READ
+    unknown = state.call_id in turn.children or (state.starts and not read)
+    return make_unknown(state) if unknown else make_not_run(state, f"{why}.")

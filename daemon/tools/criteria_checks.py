@@ -104,18 +104,23 @@ class CriteriaChecker:
         return CriterionResult(ran.exit_code == 0 and not ran.timed_out, ran.output, warning)
 
     async def match_pattern(self, pattern: str, text: str) -> CriterionResult:
-        """Ignores case. In a process of its own, because a pattern can run forever."""
-        if fault := check_pattern(pattern):
-            return _not_checked(f"{pattern[:SHOWN_CHARS]!r} is no regular expression ({fault})")
-        try:
-            data = json.dumps([pattern, text]).encode()
-            argv = (sys.executable, "-I", "-S", "-c", MATCH)
-            output = await exchange(argv, data, self.pattern_s)
-        except OSError as error:
-            return _not_checked(f"the pattern could not be searched: {error.strerror or error}")
-        if output is None:
-            return _not_checked(f"the pattern took longer than {self.pattern_s:g} s, or failed")
-        return CriterionResult(output.strip() == b"True")
+        """Whether the pattern matches somewhere in the text."""
+        return await match_pattern(pattern, text, self.pattern_s)
+
+
+async def match_pattern(pattern: str, text: str, pattern_s: float = PATTERN_S) -> CriterionResult:
+    """Ignores case. In a process of its own, because a pattern can run forever."""
+    if fault := check_pattern(pattern):
+        return _not_checked(f"{pattern[:SHOWN_CHARS]!r} is no regular expression ({fault})")
+    try:
+        data = json.dumps([pattern, text]).encode()
+        argv = (sys.executable, "-I", "-S", "-c", MATCH)
+        output = await exchange(argv, data, pattern_s)
+    except OSError as error:
+        return _not_checked(f"the pattern could not be searched: {error.strerror or error}")
+    if output is None:
+        return _not_checked(f"the pattern took longer than {pattern_s:g} s, or failed")
+    return CriterionResult(output.strip() == b"True")
 
 
 def _not_checked(why: str) -> CriterionResult:

@@ -11,7 +11,6 @@ from daemon.core.clock import Clock
 from daemon.core.errors import Fenced, StoreUnavailable
 from daemon.core.event_bus import EventBus, ToolOutputChunk
 from daemon.core.events import (
-    Answer,
     ApprovalAsked,
     CallJudged,
     Event,
@@ -22,7 +21,6 @@ from daemon.core.events import (
 )
 from daemon.core.messages import MessageRole, Picture, score_importance
 from daemon.core.provenance import TrustContext
-from daemon.core.quoted import find_quoted
 from daemon.core.trust import AnswerTimes, Decision, Effect, Label
 from daemon.core.turn import CallState, Turn
 from daemon.settings.redaction import RedactedStream, Redactor
@@ -44,6 +42,8 @@ from daemon.tools.calls import (
     args_hash,
     canonical_json,
     find_repeat,
+    make_cut_result,
+    make_denial,
     make_not_run,
     make_rejection,
     make_result,
@@ -118,10 +118,7 @@ class ToolExecutor:
         """Record a result for every pending call of a turn that is cut: not run, or unknown."""
         for state in turn.pending:
             self.asked_back.abandon(turn, state, self.registry.get(state.call.name))
-            read = state.judged is not None and state.judged.effect is Effect.READ
-            unknown = state.call_id in turn.children or (state.starts and not read)
-            result = make_unknown(state) if unknown else make_not_run(state, f"{why}.")
-            turn.record(result, self.clock.now())
+            turn.record(make_cut_result(turn, state, why), self.clock.now())
 
     async def _admit(
         self, turn: Turn, state: CallState, setting: TrustContext
@@ -202,12 +199,7 @@ class ToolExecutor:
                 return None
             former = judged.binds
         elif answered := state.answered:
-            reason = answered.reason or f"{answered.by or 'the user'} said no"
-            expired = answered.answer is Answer.EXPIRED
-            rejection = make_rejection(state, "nobody answered in time" if expired else reason)
-            if find_quoted(reason):  # what a person pasted with their no is not their word
-                return replace(rejection, label=Label.UNTRUSTED, owned=False)
-            return rejection
+            return make_denial(state, answered)
         if not setting.can_ask:
             return make_rejection(state, CONTENT_CHANGED)
         if crowd := await self._explain_crowd(turn, setting):

@@ -255,7 +255,10 @@ def describe_found(one: Found, chars: int, ended: Ended | None = None) -> str:
     """
     words, session = " ".join(one.text.split()), " ".join(one.session.split())
     words = words if len(words) <= chars else f"{words[: max(chars - 2, 0)]} …"
-    who = ROLES.get(one.role) or f"another person ({' '.join(one.speaker.split())})"
+    name = " ".join(one.speaker.split())
+    who = ROLES.get(one.role) or (
+        f"another person ({name})" if name else "imported, by nobody named"
+    )
     mark = "" if one.label == Label.TRUSTED.value else ", from outside"
     told = f": {ended.text}" if ended and ended.text != one.text else ""
     former = f" (no longer, since {show_day(ended.until)}{told})" if ended else ""

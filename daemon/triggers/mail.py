@@ -14,7 +14,7 @@ from secrets import token_hex
 
 from channels.email.config import EmailAccount, MailRule, is_listed
 from channels.message import Attachment, InboundMail
-from daemon.access.chat_ids import NOTICE, chat_id, session_id
+from daemon.access.chat_ids import NOTICE, chat_id, parse_address, session_id
 from daemon.core import value
 from daemon.core.clock import Clock
 from daemon.core.ids import NewId
@@ -51,6 +51,10 @@ MAX_FILES, MAX_STRANGERS_TEXT, SOON_S = 10, 20_000, 60
 LEFT = (
     "[{channel}] More than {most} mails of people who are not known came today. The others are left"
     " in the mailbox, and I do not read them (strangers_per_day in [email])."
+)
+CAME_BACK = (
+    "I could not deliver a mail to {address} on {channel}: {why}. Its text is kept: aidaemon show"
+    " {turn}"
 )
 
 
@@ -190,6 +194,8 @@ class MailTrigger:
         """
         account = self.accounts[mail.address.channel]
         account = account.model_copy(update={"rules": await self._list_rules(mail, account)})
+        if mail.returned and await self.store.write(lambda tx: self._take_back(tx, mail)):
+            return None
         plan = plan_mail(mail, account)
         if plan is None:
             return None
@@ -232,6 +238,23 @@ class MailTrigger:
         if opened:
             self.sessions.deliver(opened, saved, stream=False)
         return saved
+
+    def _take_back(self, tx: Tx, mail: InboundMail) -> bool:
+        """Whether it reports on a mail of ours. The owner is told once, in words of ours alone, for
+        anybody may write such a report who has the mail.
+        """
+        channel = mail.address.channel
+        found = (tx.find_delivery(channel, one, mail.returned) for one in mail.missed)
+        row = next(filter(None, found), None)
+        if row is None:
+            return False
+        why = f"the mail came back with status {mail.status or 'unknown'}"
+        if tx.return_delivery(why, row.turn, row.part):
+            tx.note_failure(self.clock.now(), row.turn, row.part)
+            address = parse_address(channel, row.chat).chat
+            told = CAME_BACK.format(channel=channel, address=address, why=why, turn=row.turn)
+            self._tell(tx, self.accounts[channel].notify, told)
+        return True
 
     def _count(
         self, mail: InboundMail, account: EmailAccount, size: int, is_known: bool

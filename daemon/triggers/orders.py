@@ -6,9 +6,13 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le, MaxLen, MinLen
 
 from daemon.core import value
 from daemon.core.errors import UsageError
+from daemon.core.requests import NOT_BLANK
 from daemon.core.trust import OWNER_NAME, Label, Sources
 from daemon.store.tables.schedules import GoalRow, ScheduleRow
 from daemon.tools.calls import HEARTBEAT_FILE
@@ -26,31 +30,43 @@ WORD = re.compile(r"[A-Za-z0-9]+")
 
 
 @value
-class ScheduleOrder:
+class ScheduleRequest:
     """What somebody wants done, and when (`rule`, in `zone`; "" for the owner's). `session` is told
-    and asked. `label` is that of what orders it, `turn` the turn of the model that did, "" for a
-    person. `name` "" is one made from the task; `until` an ISO time, "" for no end. `remind`: the
-    prompt is told as it is. `private`: what of the owner's own it may tell; `composed`: its words
+    and asked. `name` "" is one made from the task; `until` an ISO time, "" for no end. `remind`:
+    the prompt is told as it is.
+    """
+
+    rule: Annotated[str, MinLen(1), MaxLen(200)]
+    prompt: Annotated[str, NOT_BLANK]
+    session: Annotated[str, MaxLen(200)]
+    name: Annotated[str, MaxLen(64)] = ""
+    zone: Annotated[str, MaxLen(100)] = ""
+    agent: str = "default"
+    misfire: Literal["once", "all", "skip"] = "once"
+    oneshot: bool = False
+    jitter_s: Annotated[int, Ge(0), Le(MOST_JITTER_S)] = 0
+    until: Annotated[str, MaxLen(100)] = ""
+    remind: bool = False
+
+    @property
+    def requested(self) -> dict[str, object]:
+        """The fields that a person gives."""
+        return {one.name: getattr(self, one.name) for one in fields(ScheduleRequest)}
+
+
+@value
+class ScheduleOrder(ScheduleRequest):
+    """A request, and who makes it. `label` is that of what orders it, `turn` the turn of the model
+    that did, "" for a person. `private`: what of the owner's own it may tell; `composed`: its words
     are the model's.
     """
 
-    rule: str
-    prompt: str
-    session: str
-    name: str = ""
-    zone: str = ""
     sender: str = OWNER_NAME
     role: str = OWNER_NAME
     label: Label = Label.TRUSTED
     origin: str = "owner"
     turn: str = ""
-    agent: str = "default"
-    misfire: str = "once"
-    oneshot: bool = False
-    jitter_s: int = 0
-    until: str = ""
     condition: str = ""
-    remind: bool = False
     private: Sources = ()
     composed: bool = False
 

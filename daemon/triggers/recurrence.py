@@ -234,14 +234,16 @@ def _next_wall(words: str, after: datetime) -> datetime | None:
 
 @lru_cache(maxsize=4096)
 def _triggers(words: str, years: str):
-    """Of a day of the month and a weekday, either is enough, as in cron."""
+    """Of a day of the month and a weekday, either is enough, as in cron, unless one of them begins
+    with "*": then both must fit.
+    """
     from apscheduler.triggers.cron import CronTrigger  # lazy: 50 ms
 
     minute, hour, day, month, weekday = words.split(" ")
     base = {"minute": minute, "hour": hour, "month": month, "year": years, "timezone": UTC}
-    days = [{"day": day}] if day != "*" or weekday == "*" else []
-    if weekday != "*":
-        days.append({"day_of_week": _weekdays(weekday)})
+    fits = {"day": day, "day_of_week": _weekdays(weekday)}
+    is_both = day.startswith("*") or weekday.startswith("*")
+    days = [fits] if is_both else [{key: field} for key, field in fits.items()]
     return [CronTrigger(**base, **one) for one in days]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.app.daemon import Overrides
-from daemon.client.protocol import ApprovalView, RunView
+from daemon.client.view_types import ApprovalView, RunView
 from daemon.core.events import Answer, ApprovalAnswered, ApprovalAsked, BudgetRaised, ModelAsked
 from daemon.core.rows import SessionRow
 from daemon.core.trust import Effect, Label

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from daemon.app.daemon import Overrides
-from daemon.client.protocol import LiveEvent
+from daemon.client.view_types import LiveEvent
 from daemon.core.messages import ToolSpec
 from daemon.core.trust import OWNER, Answer, Effect, Label, Person, Role
 from daemon.tools.base import Tool, ToolContext, ToolMeta, ToolOutput

@@ -113,7 +113,8 @@ async def test_b4_a_long_conversation_rolls_and_its_prefix_stays_the_same_betwee
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     model.otherwise(says(LONG))
-    async with living(tmp_path, model, settings()) as it:
+    nothing_recalled = {"memory": {"relevance": 0}}
+    async with living(tmp_path, model, settings() | nothing_recalled) as it:
         runs = [await it.ask(f"question {number} of many") for number in range(30)]
         made = [event for run in runs for event in await compressions(it, run.turn)]
     requests = talk(model)

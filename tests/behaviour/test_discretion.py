@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daemon.core.events import Answer, ModelFailed, ModelReplied, ModelRetried
-from daemon.core.rows import LoopOrder
+from daemon.core.requests import LoopOrder
 from daemon.settings.secrets import SecretStore
 from daemon.store.codec import encode
 from tests.fakes.house import SESSION, Living, living

@@ -325,7 +325,7 @@ async def test_the_loop_goes_on_after_any_mixture_of_faults() -> None:
 # -- A10 -----------------------------------------------------------------------
 
 
-async def test_arguments_with_an_underscore_are_stripped_and_filled_in_by_the_house() -> None:
+async def test_arguments_with_an_underscore_are_stripped_and_filled_in_by_the_daemon() -> None:
     """A10."""
     rig, _ = bench(label=Label.UNTRUSTED)
     result = await rig.one(

@@ -294,7 +294,7 @@ def config(model: str = MODEL) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
-async def test_a_house_on_gemini_uses_tools_and_gives_signatures_back_unchanged(
+async def test_a_daemon_on_gemini_uses_tools_and_gives_signatures_back_unchanged(
     tmp_path: Path, stream: bool
 ) -> None:
     """A9, E12, architecture.md: two turns; each request begins with the bytes of the one before, and Google would refuse none."""

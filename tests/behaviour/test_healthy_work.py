@@ -105,7 +105,7 @@ def script(task: RecordedTask, split: Split) -> list[Step]:
 
 
 @pytest.mark.parametrize("split", [one_by_one, all_at_once])
-async def test_a11_e1_recorded_work_through_the_real_house_ends_done_and_nobody_is_coached(
+async def test_a11_e1_recorded_work_through_the_real_daemon_ends_done_and_nobody_is_coached(
     tmp_path: Path, model: FakeOpenAI, split: Split
 ) -> None:
     archive = Archive()

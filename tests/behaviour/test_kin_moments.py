@@ -9,7 +9,7 @@ import pytest
 
 from daemon.app.daemon import Overrides
 from daemon.core.events import ChildSpawned, ToolFinished
-from daemon.core.rows import LoopOrder
+from daemon.core.requests import LoopOrder
 from daemon.core.trust import Effect
 from daemon.tools.signature import bind, tool
 from tests.fakes.house import SESSION, Living, living

@@ -134,6 +134,7 @@ async def test_nothing_is_in_the_workspace_before_the_command_has_ended(commands
     assert not (commands.root / "a").exists()
     if commands.layers.obstacle:  # a copy sees nothing of what comes later
         running.cancel()
+        await asyncio.wait([running])
         return
     (commands.root / "gate").write_text("go")
     await running

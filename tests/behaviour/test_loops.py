@@ -17,7 +17,8 @@ from daemon.app.daemon import Overrides, open_daemon
 from daemon.core.clock import Commit
 from daemon.core.errors import StoreUnavailable, UsageError
 from daemon.core.events import Answer
-from daemon.core.rows import LoopOrder, LoopRow, LoopStage
+from daemon.core.requests import LoopOrder
+from daemon.core.rows import LoopRow, LoopStage
 from daemon.core.trust import Effect, Label
 from daemon.loops.changes import LoopEvent
 from daemon.loops.config import LoopNotEnabled, LoopNotStarted
@@ -233,7 +234,7 @@ async def test_a_yes_completes_a_manual_loop_with_the_attempts_whole_output_c3(
 
 
 @pytest.mark.parametrize("how", ["/deny", "text", "door", "engine"])
-async def test_a_no_at_any_door_fails_a_manual_loop_c3(
+async def test_a_no_on_any_channel_fails_a_manual_loop_c3(
     tmp_path: Path, model: FakeOpenAI, how: str
 ) -> None:
     async with house(tmp_path, model, looping("manual")) as it:

@@ -115,7 +115,7 @@ async def test_a_flood_of_what_is_no_message_cuts_the_server_off_and_does_not_fi
 
 
 @pytest.mark.parametrize("sandbox", ["off", "auto"])
-async def test_the_end_of_the_house_is_the_end_of_its_servers_however_stubborn(
+async def test_the_end_of_the_daemon_is_the_end_of_its_servers_however_stubborn(
     tmp_path: Path, script: Script, sandbox: str
 ) -> None:
     script.write([LOOK], stubborn=True)

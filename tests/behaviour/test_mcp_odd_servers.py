@@ -1,5 +1,6 @@
 """MCP servers that break the rules in a part of what they say: the part is named, the rest works (A22)."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import pytest
 
 from daemon.core.events import Outcome
 from daemon.services.admin import answer_mcp
+from daemon.tools.mcp.client import connect
+from daemon.tools.mcp.tools import ProcessAddress
 from tests.fakes.mcp import Script, keeping
 from tests.fakes.tools import Bench
 
@@ -18,7 +21,7 @@ UNUSABLE: list[tuple[Any, str, str]] = [
     ({"name": "bad", "inputSchema": ["at"]}, "bad", "its inputSchema is no JSON object"),
     ({"name": "bad", "inputSchema": {"type": "array"}}, "bad", "describes no object"),
     ({"name": "bad", "inputSchema": {"type": 5}}, "bad", "describes no object"),
-    ({"name": "bad", "inputSchema": {"properties": []}}, "bad", "inputSchema.properties"),
+    ({"name": "bad", "inputSchema": {"properties": ["at"]}}, "bad", "inputSchema.properties"),
     ({"name": "bad", "inputSchema": {"properties": {"at": "text"}}}, "bad", "inputSchema.properties.at"),
     ({"name": "bad", "inputSchema": {"properties": {"at": {"type": "txt"}}}}, "bad", "no type"),
     ({"name": "bad", "inputSchema": {"required": "at"}}, "bad", "inputSchema.required"),
@@ -34,6 +37,8 @@ UNUSABLE: list[tuple[Any, str, str]] = [
 USABLE: list[tuple[dict[str, Any], str]] = [
     ({"name": "odd", "inputSchema": {"properties": {"at": {"type": "string"}}}}, "odd"),
     ({"name": "odd", "inputSchema": {}}, "odd"),
+    ({"name": "odd", "inputSchema": {"type": "object", "properties": []}}, "odd"),
+    ({"name": "odd", "inputSchema": {"properties": {"at": {"type": "object", "properties": []}}}}, "odd"),
     ({"name": "odd", "inputSchema": None}, "odd"),
     ({"name": "odd"}, "odd"),
     ({"name": "odd", "inputSchema": {"properties": {"at": {"maxLength": float("inf")}}}}, "odd"),
@@ -199,6 +204,11 @@ async def test_an_answer_that_cannot_be_read_says_why_and_is_not_asked_for_again
         '{"jsonrpc": "2.0", "id": null, "error": {"code": "x", "message": "a bird"}}',
         '{"jsonrpc": "2.0", "id": $ID, "error": {"reason": "a bird"}}',
         '{"jsonrpc": "2.0", "id": $ID, "error": "a bird"}',
+        *(
+            f'{{"jsonrpc": "2.0", "id": $ID, "error": {{"code": {code}, "message": "a bird"}}}}'
+            for code in (-32_000, -32_001, -32_950, -32_951, -32_952, -32_953)
+        ),
+        '[{"jsonrpc": "2.0", "id": $ID, "result": {"content": [{"type": "text", "text": "a bird"}]}}]',
     ],
 )
 async def test_an_answer_whose_meaning_is_plain_is_taken(
@@ -228,11 +238,98 @@ async def test_an_answer_whose_meaning_is_plain_is_taken(
 async def test_a_result_that_does_not_fit_its_declaration_is_shown_with_what_is_wrong(
     tmp_path: Path, script: Script, schema: Any, structured: Any, misfit: str
 ) -> None:
-    result = {"content": [TEXT], "structuredContent": structured}
+    # the text says all of the data, so nothing but the misfit stands behind it
+    text = "a bird: 2, two, TWO"
+    result = {"content": [{"type": "text", "text": text}], "structuredContent": structured}
     script.write([{**LOOK, "outputSchema": schema}], {"look": [{"result": result}]})
     async with keeping(tmp_path, {"desk": script.table(**EFFECTS)}) as kept:
         found = await kept.one("desk__look")
     assert found.outcome is Outcome.OK
     first, _, line = found.text.partition("\n")
-    assert first == "a bird"
+    assert first == text
     assert misfit in line and bool(misfit) == bool(line)
+
+
+ROWS = {"rows": [{"name": "Ann", "age": 7, "tags": ["caf\u00e9 \"x\""]}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Found 1 row.", 'Found 1 row.\n{"rows": [{"name": "Ann", "age": 7, "tags": ["café \\"x\\""]}]}'),
+        (json.dumps(ROWS), json.dumps(ROWS)),
+        (json.dumps(ROWS, indent=2, ensure_ascii=False), json.dumps(ROWS, indent=2, ensure_ascii=False)),
+        ('Ann (7): café "x"', 'Ann (7): café "x"'),
+    ],
+)  # fmt: skip
+async def test_data_that_the_text_of_a_result_does_not_say_is_shown_behind_it(
+    tmp_path: Path, script: Script, text: str, shown: str
+) -> None:
+    result = {"content": [{"type": "text", "text": text}], "structuredContent": ROWS}
+    script.write([LOOK], {"look": [{"result": result}]})
+    async with keeping(tmp_path, {"desk": script.table(**EFFECTS)}) as kept:
+        assert (await kept.one("desk__look")).text == shown
+
+
+INFO = {"name": "s", "version": "1"}
+GREETINGS: list[dict[str, Any]] = [
+    {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}},
+    {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s"}},
+    {"protocolVersion": "2025-06-18", "capabilities": {"tools": []}, "serverInfo": INFO},
+    {"protocolVersion": "2025-06-18", "capabilities": [], "serverInfo": INFO},
+    {"protocolVersion": "2025-06-18", "capabilities": {"tools": True}, "serverInfo": INFO},
+    {"protocolVersion": "2025-06-18", "serverInfo": INFO, "instructions": ["a", "b"]},
+    {"capabilities": {"tools": {"listChanged": "yes"}}, "serverInfo": INFO},
+    *(
+        {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": INFO}
+        for version in ("2024-10-07", "1.0", "2025-09-01", "2030-01-01", 1, None)
+    ),
+]
+
+
+@pytest.mark.parametrize("greeting", GREETINGS)
+async def test_a_server_that_greets_oddly_is_at_work(
+    tmp_path: Path, script: Script, greeting: dict[str, Any]
+) -> None:
+    outputs = {"look": [{"text": "a bird"}]}
+    script.write([LOOK], outputs, answers={"initialize": greeting})
+    async with keeping(tmp_path, {"desk": script.table(**EFFECTS)}) as kept:
+        assert kept.servers.problems() == {}
+        assert (await kept.one("desk__look")).text == "a bird"
+
+
+async def test_an_odd_resource_or_prompt_costs_no_other_and_all_pages_are_read(
+    tmp_path: Path, script: Script
+) -> None:
+    answers = {
+        "initialize": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+            "serverInfo": INFO,
+        },
+        "resources/list": {
+            "resources": [{"uri": "a://1"}, {"name": "no uri"}, 5, {"uri": "a://2", "name": "two", "size": "big"}],
+            "nextCursor": "next",
+        },
+        "resources/list next": {"resources": [{"uri": "a://3", "name": "three", "annotations": []}]},
+        "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "b://{day}", "mimeType": 5}, {"name": "bare"}, 7]},
+        "resources/read": {"contents": [{"uri": "a://1", "text": "an owl"}, {"text": "a hen"}, "a jay"]},
+        "prompts/list": {
+            "prompts": [{"name": "odd", "arguments": [{"description": "none"}]}, {}, {"name": "bare", "arguments": None}],
+            "nextCursor": "next",
+        },
+        "prompts/list next": {"prompts": [{"name": "last", "arguments": [{"name": "day"}]}]},
+        "prompts/get": {"messages": [{"role": "system", "content": "Look"}, {"role": "user", "content": [{"type": "text", "text": "up"}]}]},
+    }  # fmt: skip
+    script.write([LOOK], answers=answers)
+    table = script.table(**EFFECTS)
+    place = ProcessAddress((table["command"], *table["args"]), {}, str(tmp_path))
+    async with connect(place, lambda: None, lambda line: None) as session:
+        listed = (await session.read_resource("")).text
+        *names, template = listed.splitlines()
+        assert names == ["a://1: a://1", "a://2: two", "a://3: three"]
+        assert template.startswith("b://{day} (put a value")
+        read = (await session.read_resource("a://1")).text
+        assert all(part in read for part in ("an owl", "a hen", "a jay"))
+        assert await session.list_prompts() == {"odd": (), "bare": (), "last": ("day",)}
+        assert await session.get_prompt("odd", {}) == "Look\nup"

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from daemon.app.daemon import Overrides
-from daemon.client.protocol import RunView
+from daemon.client.view_types import RunView
 from daemon.core.events import ChildSpawned, ModelAsked
 from daemon.core.trust import Effect
 from daemon.tools.signature import bind, tool

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.client.protocol import RunView
+from daemon.client.view_types import RunView
 from tests.behaviour.test_budgets import Bill, first, limits, useful
 from tests.fakes.house import Living, living
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, says, tokens

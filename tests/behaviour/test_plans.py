@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from daemon.app.daemon import Overrides
-from daemon.client.protocol import RunView
+from daemon.client.view_types import RunView
 from daemon.core.events import Answer, ChildSpawned, HistoryCompressed
 from daemon.core.messages import ToolSpec
 from daemon.core.rows import NotAllowedToAnswer

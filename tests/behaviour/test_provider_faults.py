@@ -67,6 +67,27 @@ REFUSALS: list[tuple[ErrorClass, int, object]] = [
         413,
         says_error("Request too large for model", "rate_limit_exceeded", "tokens"),
     ),
+    *(
+        (ErrorClass.CONTEXT_TOO_LONG, 400, says_error(words))
+        for words in (
+            "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+            "Invalid request: Your request exceeded model token limit: 262144",
+            "Prompt exceeds max length",
+            "Range of input length should be [1, 129024]",
+            "prompt token count of 130000 exceeds the limit of 128000",
+            "The decoder prompt (length 40000) is longer than the maximum model length of 32768.",
+            "Total tokens of image and text exceed max message tokens",
+        )
+    ),
+    *(
+        (ErrorClass.BAD_REQUEST, 400, says_error(words))
+        for words in (
+            "max_tokens is too large: 200000. This model supports at most 8192 completion tokens",
+            "Invalid 'messages[3].tool_calls[0].id': string too long. Expected a maximum length 40",
+            "tool name too long in request: max length is 64 characters",
+            "messages.0.content.1.image: image dimensions exceed max allowed size: 8000 pixels",
+        )
+    ),
     (ErrorClass.AUTH, 401, says_error("Incorrect API key", "invalid_api_key")),
     (ErrorClass.AUTH, 403, says_error("Country not supported", "unsupported_country")),
     (ErrorClass.BILLING, 402, says_error("Insufficient Balance")),

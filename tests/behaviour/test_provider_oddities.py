@@ -35,13 +35,17 @@ def sends(kind: str, body: bytes, status: int = 200) -> Step:
     return step
 
 
-async def answered(step: Step, *, stream: bool) -> ModelReply:
+async def answered(
+    step: Step, *, stream: bool, asked: ModelRequest | None = None, after_s: float = 20
+) -> ModelReply:
     async with FakeOpenAI() as fake:
         fake.script(step)
-        provider = OpenAI(base_url=fake.base_url, clock=SystemClock(), timeout_s=20)
+        provider = OpenAI(
+            base_url=fake.base_url, clock=SystemClock(), timeout_s=20, after_s=after_s
+        )
         shown: list[str] = []
         try:
-            reply = await provider.complete("m", ASK, shown.append if stream else None)
+            reply = await provider.complete("m", asked or ASK, shown.append if stream else None)
         finally:
             await provider.aclose()
     assert "".join(shown) == (reply.text if stream else "")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daemon.app.daemon import Overrides
-from daemon.client.protocol import RunView
+from daemon.client.view_types import RunView
 from daemon.core.events import ToolFinished, ToolStarted
 from daemon.core.trust import Effect
 from daemon.tools.base import ToolError

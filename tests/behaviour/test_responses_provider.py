@@ -264,7 +264,7 @@ def config(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
-async def test_a_house_on_responses_uses_tools_and_gives_its_reasoning_back(
+async def test_a_daemon_on_responses_uses_tools_and_gives_its_reasoning_back(
     tmp_path: Path, stream: bool
 ) -> None:
     """A9, E12, architecture.md: two turns; each request begins with the bytes of the one before, and OpenAI would refuse none."""

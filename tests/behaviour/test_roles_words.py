@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from daemon.app.daemon import Overrides
-from daemon.client.protocol import RunView
+from daemon.client.view_types import RunView
 from daemon.core.errors import AidaemonError
 from daemon.core.events import Answer, ApprovalAsked, Steered, UserSaid
-from daemon.core.rows import LoopOrder
+from daemon.core.requests import LoopOrder
 from daemon.core.trust import OWNER, Effect, Label, Person, Role
 from daemon.core.turn_spec import Limits
 from daemon.store.codec import decode, encode
@@ -273,7 +273,7 @@ async def test_c12_a_loop_goes_by_the_words_of_who_began_it(
 ) -> None:
     async with desk(tmp_path, {"agent": {"loop": {"enabled": True, "max_iterations": 1}}}) as it:
         it.will_send()
-        order = LoopOrder("default", SEND, SESSION, person.name, role=person.role.value)
+        order = LoopOrder("default", SEND, SESSION, sender=person.name, role=person.role.value)
         loop = await it.alive.house.client.start_loop(order)
         outcome = await it.comes_to(f"{loop.loop_id}-1")
         assert isinstance(outcome, RunView) == goes and it.sent == [EVE] * goes

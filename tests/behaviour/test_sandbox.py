@@ -197,6 +197,29 @@ async def test_L_nothing_outlives_a_command_not_even_in_a_session_of_its_own(
     await gone(processes_with(mark))
 
 
+async def test_L_a_command_is_killed_to_its_last_process_where_no_processor_is_free(
+    workspace: Path,
+) -> None:
+    mark, sandbox = f"95{os.getpid()}.1", Sandbox(workspace, "landlock")
+    (workspace / "nest").write_text(f"[ $1 = 0 ] && exec sleep {mark}; setsid sh nest $(($1 - 1)); true")
+    idle = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)); os.system('sh nest 8')"
+    argv = sandbox.wrap(["/bin/bash", "-c", f'/usr/bin/python3 -c "{idle}"; true'])
+    running = asyncio.ensure_future(run_process(argv, workspace, sandbox.env, DEADLINE, 100))
+    await until(lambda: bool(processes_with(f"sleep\0{mark}")))
+    load = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", "while True: pass")
+        for _ in range(2 * (os.cpu_count() or 1))
+    ]
+    try:
+        running.cancel()
+        await asyncio.wait([running])
+        assert processes_with(f"sleep\0{mark}") == []
+    finally:
+        for one in load:
+            one.kill()
+            await one.wait()
+
+
 @pytest.mark.parametrize("kind", FENCES)
 @pytest.mark.parametrize(
     "deed",

@@ -5,11 +5,16 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from daemon.core.trust import Label
+from daemon.tools.layers.layer import Layers
+from daemon.tools.mcp.config import McpConfig
+from daemon.tools.mcp.server_files import open_files
+from daemon.tools.shell.sandbox import Places, Sandbox
 from tests.behaviour.test_manifest import HAND
 from tests.fakes.house import Living, living
 from tests.fakes.mcp import VENV
@@ -175,3 +180,30 @@ async def test_paths_beside_the_workspace_are_written_as_ever_but_not_what_runs_
         assert "closed" in told
     assert (other / "a").read_text() == "1\n"
     assert list((other / ".git" / "hooks").iterdir()) == []
+
+
+async def test_by_landlock_alone_it_writes_nowhere_where_something_runs_later(
+    tmp_path: Path,
+) -> None:
+    """Landlock takes nothing out of a folder, and puts nothing in the place of one."""
+    names = "root", "repository", "plain", "own"
+    root, repository, plain, own = (tmp_path / one for one in names)
+    scripts = repository / "scripts"
+    for place in (root, repository / ".git" / "hooks", plain, own / ".config" / "git", scripts):
+        place.mkdir(parents=True)
+    for name in ("HEAD", "objects", "refs"):
+        (repository / ".git" / name).touch()
+    (repository / ".git" / "config").write_text("[core]\n\thooksPath = scripts\n")
+    layers = Layers(root, tmp_path / "layers", tmp_path / "held", obstacle="no bubblewrap")
+    sandbox = Sandbox(root, "landlock", "", layers)
+    config = McpConfig(command="hand", paths=[str(root)], write="workspace")
+    async with open_files("hand", config, sandbox, None) as files:
+        assert files
+        places = Places((own, root, repository, scripts, plain), (), files.layer)
+        words = sandbox.wrap_server(["true"], network=False, places=places, env={}, cwd=own)
+        out = Path(sandbox.find_out(files.layer)["OUT"])
+        assert out == files.layer.upper / "out" / "hand"
+    pairs = [*pairwise(words)]
+    written = {Path(place) for word, place in pairs if word == "--write"}
+    assert written == {own, plain, out}
+    assert {("--read", str(one)) for one in (repository, scripts, root)} <= {*pairs}

@@ -655,11 +655,9 @@ async def test_without_a_sandbox_a_command_is_not_run_and_nobody_is_blamed_for_i
     tmp_path: Path, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))  # where no bubblewrap is
-    monkeypatch.setattr(
-        "sys.executable", str(tmp_path / "python")
-    )  # and nothing that could fence itself in by landlock
     model.script(says("It is done."))
-    async with living(tmp_path / "home", model, checked(GREEN)) as it:
+    config = checked(GREEN) | {"tools": {"shell": {"sandbox": "bubblewrap"}}}
+    async with living(tmp_path / "home", model, config) as it:
         run = await it.ask("do it")
         assert (run.stop_reason, len(model.requests)) == ("done", 1)
         assert run.reply and "could not be made" in run.reply and "install bubblewrap" in run.reply

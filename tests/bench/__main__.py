@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from daemon.store.migrate import open_writer
-from tests.bench import chats, counts, crowds, day, floors, mails, memories, standing, turns
+from tests.bench import chats, counts, crowds, day, floors, mails, memories, pages, standing, turns
 from tests.bench.figures import Figure, table
 from tests.bench.machine import filesystem, is_disk, load
 from tests.bench.world import World, world
@@ -34,6 +34,7 @@ SECTIONS: Mapping[str, Section] = {
     "chats": chats.at_once,
     "each": chats.each,
     "mail": mails.waits,
+    "pages": pages.have,
     "day": day.simulated,
     "floor": floors.turn_floor,
     "stub": floors.fifty_stub,

@@ -10,7 +10,8 @@ import signal
 import sqlite3
 import sys
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
+from contextlib import closing, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,6 +21,10 @@ from daemon.store import sqlite
 
 CONNECT = sqlite3.connect
 STATS = frozenset(("stat", "lstat", "fstat"))
+GROWING = frozenset(
+    ("inbox", "outbox", "turns", "events", "approvals", "children", "sessions", "daily_usage", "spans")
+)
+"""Tables that get longer with each turn: none is read whole for one."""
 
 
 class Counts:
@@ -29,6 +34,7 @@ class Counts:
         self.target = target
         self.calls = self.stats = 0
         self.others = Counter[str]()
+        self.statements = defaultdict[str, set[str]](set)
         self.asked = False
 
     def profile(self, frame: FrameType, event: str, argument: Any) -> None:
@@ -41,11 +47,23 @@ class Counts:
     def connect(self, *arguments: Any, **more: Any) -> sqlite3.Connection:
         """A database whose commits are counted."""
         db = CONNECT(*arguments, **more)
-        db.set_trace_callback(self._note_statement)
+        path = str(db.execute("PRAGMA database_list").fetchone()[2])
+        db.set_trace_callback(lambda statement: self._note_statement(path, statement))
         return db
 
-    def _note_statement(self, statement: str) -> None:
+    def _note_statement(self, path: str, statement: str) -> None:
         self.others["commits"] += statement == "COMMIT"
+        self.statements[path].add(statement)
+
+    def _count_scans(self) -> int:
+        """Statements that read all of a table that grows, as SQLite plans them."""
+        scans = set[str]()
+        # other threads go on noting theirs meanwhile
+        noted, self.statements = self.statements, defaultdict(set)
+        for path, statements in list(noted.items()):
+            with closing(CONNECT(path)) as db:
+                scans |= {one for one in list(statements) if _reads_whole(db, one)}
+        return len(scans)
 
     def ask(self, *_: object) -> None:
         """Write them as soon as the loop is idle."""
@@ -55,10 +73,20 @@ class Counts:
         """And begin anew."""
         self.asked = False
         found = {"calls": self.calls, "stats": self.stats, **self.others}
+        found["scans"] = self._count_scans()
         self.target.with_suffix(".part").write_text(json.dumps(found))
         self.target.with_suffix(".part").rename(self.target)
         self.calls = self.stats = 0
         self.others.clear()
+
+
+def _reads_whole(db: sqlite3.Connection, statement: str) -> bool:
+    with suppress(sqlite3.Error):
+        plan = [str(row[3]).split() for row in db.execute(f"EXPLAIN QUERY PLAN {statement}")]
+        return any(
+            words[0] == "SCAN" and words[1] in GROWING and "INDEX" not in words for words in plan
+        )
+    return False
 
 
 class CountingLoop(asyncio.SelectorEventLoop):

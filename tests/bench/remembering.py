@@ -17,10 +17,11 @@ from tests.bench.world import World
 from tests.fakes.daemon_process import TOKEN
 
 SIZES, ROUNDS = (0, 10_000, 100_000), 12
+BY_WORDS = '[memory]\nembedder = "none"\n'
 
 
 async def measure_turns(world: World) -> list[Figure]:
-    """CPU of a greeting and of a question, with so many rows in memory: ten each in turn."""
+    """CPU of a greeting and of a question, with so many rows in memory: ten each in turn. No model embeds them meanwhile."""
     homes = [world.new_place() for _ in SIZES]
     for home, size in zip(homes, SIZES, strict=True):
         await _fill(home, size)
@@ -29,7 +30,7 @@ async def measure_turns(world: World) -> list[Figure]:
         asked, greeted = list[Timed](), list[Timed]()
         talks = []
         for home in homes:
-            daemon = await stack.enter_async_context(world.daemon(home))
+            daemon = await stack.enter_async_context(world.daemon(home, more=BY_WORDS))
             talks.append(await stack.enter_async_context(line(daemon.url, TOKEN)))
             cpu = partial(cpu_seconds, daemon.process.pid)
             asked.append(Timed(cpu))

@@ -44,7 +44,7 @@ async def test_E7_the_same_buttons_work_after_a_restart():
         assert [press.data for press in host.presses] == ["a1/deny"]
 
 
-async def test_E7_discord_is_answered_in_time_however_long_the_house_takes():
+async def test_E7_discord_is_answered_in_time_however_long_the_daemon_takes():
     async with talking() as scene:
         scene.fake.rest.answer_within_s = 0.5
         chat = scene.fake.private("ann")

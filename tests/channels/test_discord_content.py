@@ -190,3 +190,33 @@ async def test_nothing_of_a_long_message_is_lost():
         said = await heard(on, long, embeds=[{"description": long[:4096], "fields": fields}])
     assert said.text.startswith(f"{long}\n\n[card]\n{long[:4096]}\nn0: ")
     assert said.text.endswith("x" * 200 + "\n[end of the card]")
+
+
+@pytest.mark.parametrize(
+    ("filename", "title", "name"),
+    [
+        ("_____.pdf", "Отчёт", "Отчёт.pdf"),
+        ("_____.pdf", "Отчёт.pdf", "Отчёт.pdf"),
+        ("plan.pdf", "", "plan.pdf"),
+        ("___", "报告", "报告"),
+    ],
+)
+async def test_a_file_has_the_name_that_its_sender_gave_it(filename: str, title: str, name: str):
+    file = {"id": "1", "filename": filename, "size": 9, "url": "https://cdn.example/1"}
+    async with talking() as on:
+        said = await heard(on, "read this", attachments=[file | ({"title": title} if title else {})])
+    assert [one.name for one in said.attachments] == [name]
+
+
+async def test_the_description_of_a_picture_is_seen_as_data():
+    file = {"id": "1", "filename": "a.png", "size": 9, "url": "https://cdn.example/1"}
+    async with talking() as on:
+        said = await heard(on, "look", attachments=[file | {"description": "a red car"}])
+    assert said.text == "look\n\n[description of a.png: a red car]"
+    assert said.data == ("[description of a.png: a red car]",)
+
+
+async def test_a_moment_is_shown_as_a_date():
+    async with talking() as on:
+        said = await heard(on, "due <t:1618953630:R>, made <t:0>, not <t:99999999999999>")
+    assert said.text == "due 2021-04-20 21:20 UTC, made 1970-01-01 00:00 UTC, not <t:99999999999999>"

@@ -102,7 +102,7 @@ async def test_a_server_that_names_no_newest_messages_is_read_on_all_the_same():
             await host.until(lambda: len(host.texts) == 2)
 
 
-async def test_B5_1_what_the_house_could_not_write_is_neither_lost_nor_overtaken():
+async def test_B5_1_what_the_daemon_could_not_write_is_neither_lost_nor_overtaken():
     async with talking() as scene:
         chat = scene.fake.private("ann")
         scene.host.refuse(3)

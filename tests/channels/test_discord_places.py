@@ -62,7 +62,7 @@ async def test_B5_1_who_wrote_for_the_first_time_while_it_was_down_is_heard_also
             )
 
 
-async def test_chats_that_the_house_cannot_name_just_now_are_asked_for_again():
+async def test_chats_that_the_daemon_cannot_name_just_now_are_asked_for_again():
     class Busy(Ledger):
         asked_for = 0
 

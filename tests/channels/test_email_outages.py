@@ -107,7 +107,7 @@ async def test_a_new_numbering_that_is_broken_off_goes_on_where_it_was(server: M
     assert sorted(ledger.texts) == ["five", "four", "one", "three", "two"]
 
 
-async def test_a_mail_that_the_house_does_not_take_is_offered_again(server: MailServer) -> None:
+async def test_a_mail_that_the_daemon_does_not_take_is_offered_again(server: MailServer) -> None:
     async with watching(server, Ledger()) as ledger:
         ledger.refuse(3)
         await deliver(server, "one", "two")

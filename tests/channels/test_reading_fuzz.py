@@ -262,7 +262,7 @@ async def test_discord_whatever_is_wrong_with_the_root_of_a_thread_who_asks_ther
 
 @pytest.mark.timeout(600)
 async def test_telegram_whatever_is_wrong_with_a_message_it_is_heard_or_set_aside():
-    """Those that are taken for a part of an album or a longer text come with it; here are none."""
+    """Those that are taken for a part of an album or a longer text, or are passed on with others, come with these; here are none."""
     dice, sent = random.Random(24), dict[str, str]()
     async with FakeTelegram() as telegram:
         account = TelegramAccount.model_validate(telegram.config())
@@ -273,7 +273,8 @@ async def test_telegram_whatever_is_wrong_with_a_message_it_is_heard_or_set_asid
             for number in range(COUNT):
                 count, mark = 10**6 + number, f"case {number:06d}"
                 whole = {"case": mark, "message_id": count, "from": ann, "chat": where}
-                event, is_theirs = mutate({**whole, **TELEGRAM}, dice)
+                apart = {**whole, **TELEGRAM, "date": 1_700_000_000 + 10 * number}
+                event, is_theirs = mutate(apart, dice)
                 telegram.world.push({"message": event})
                 sent |= {str(count): mark} if is_theirs else {}
             telegram.say("ann", chat, "the last")

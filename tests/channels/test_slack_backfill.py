@@ -129,7 +129,7 @@ async def test_B5_13_without_the_scope_for_the_history_it_listens_all_the_same()
             await on.house.until(lambda: on.house.texts == ["hello"])
 
 
-async def test_B5_13_the_cursor_is_never_ahead_of_what_the_house_has_taken():
+async def test_B5_13_the_cursor_is_never_ahead_of_what_the_daemon_has_taken():
     timing = replace(QUICK, margin_s=0.0)
     async with fake(retries_s=()) as slack:
         house = Ledger()
@@ -146,7 +146,7 @@ async def test_B5_13_the_cursor_is_never_ahead_of_what_the_house_has_taken():
             assert house.texts == ["first", "lost"]
 
 
-async def test_a_slack_that_lists_no_channels_is_asked_where_the_house_has_talked():
+async def test_a_slack_that_lists_no_channels_is_asked_where_the_daemon_has_talked():
     async with fake(retries_s=()) as slack:
         slack.methods.forgotten = {"users.conversations"}
         house, dm = await heard_before(slack)

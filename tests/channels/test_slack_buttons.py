@@ -10,7 +10,7 @@ from tests.fakes.platform import Button, Fault
 CHOICES = (Choice("Once", "a:once", "good"), Choice("Deny", "a:deny", "bad"))
 
 
-async def test_A15_a_pressed_button_reaches_the_house_and_its_answer_is_seen_by_who_pressed():
+async def test_A15_a_pressed_button_reaches_the_daemon_and_its_answer_is_seen_by_who_pressed():
     async with fake() as slack, stage(slack, Ledger(toast="Allowed once")) as on:
         message = await on.channel.send(
             OutboundMessage(on.dm, on.channel.render("May I?")[0], "k1", choices=CHOICES)

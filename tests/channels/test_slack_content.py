@@ -320,3 +320,70 @@ async def test_nothing_of_a_long_message_is_lost():
     assert said.text == long[:40_000]
     assert f"[{len(long) - 10_000:,} more characters are left out here]" in card.text
     assert card.data[0] in card.text
+
+
+async def test_the_description_of_a_picture_is_seen_as_data():
+    file = {"id": "F1", "name": "a.png", "mimetype": "image/png", "size": 9, "alt_txt": "a red car"}
+    async with fake() as slack, stage(slack) as on:
+        said = await heard(on, "look", files=[file | {"url_private": "https://files.slack.com/1"}])
+    assert said.text == "look\n\n[description of a.png: a red car]"
+    assert said.data == ("[description of a.png: a red car]",)
+
+
+async def test_a_moment_without_a_fallback_is_a_day_and_a_time():
+    async with fake() as slack, stage(slack) as on:
+        typed = await heard(on, "due <!date^1392734382^Posted {date_num} {time_secs}>")
+        kept = await heard(on, "due <!date^1392734382^{date_num}|Feb 18>")
+        form = {"type": "date", "timestamp": 1720710212, "format": "{date_short_pretty} at {time}"}
+        laid_out = await heard(on, blocks=[rich(line(form))])
+    assert typed.text == "due Posted 2014-02-18 14:39 UTC"
+    assert (kept.text, laid_out.text) == ("due Feb 18", "2024-07-11 at 15:03 UTC")
+
+
+MAIL: Json = {
+    "mode": "email",
+    "filetype": "email",
+    "subject": "Invoice 7",
+    "from": [{"address": "bob@example.org", "original": "Bob <bob@example.org>"}],
+    "plain_text": "Please pay 7 by Friday.",
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "card"),
+    [
+        (MAIL, "Bob <bob@example.org>\nInvoice 7\nPlease pay 7 by Friday."),
+        ({"mode": "snippet", "preview": "Traceback: no such key"}, "Traceback: no such key"),
+    ],
+)
+async def test_what_slack_shows_of_a_mail_or_a_snippet_is_seen(file: Json, card: str):
+    file = {"id": "F1", "name": "it", "url_private": "https://files.example/1", **file}
+    async with fake() as slack, stage(slack) as on:
+        text = await shown(on, text="", files=[file])
+    assert f"[card]\n{card}\n[end of the card]" in text
+
+
+async def test_a_call_says_where_it_is():
+    call = {"v1": {"id": "R1", "name": "Standup", "join_url": "https://meet.example/1"}}
+    async with fake() as slack, stage(slack) as on:
+        text = await shown(on, text="", blocks=[{"type": "call", "call_id": "R1", "call": call}])
+    assert "[card]\nStandup\nhttps://meet.example/1\n[end of the card]" in text
+
+
+async def test_words_that_are_struck_out_are_marked_where_only_blocks_say_so():
+    words = rich(line(word("take "), word("the red", style={"strike": True}), word(" the blue")))
+    async with fake() as slack, stage(slack) as on:
+        said = await heard(on, blocks=[words])
+        passed = await heard(on, "which?", attachments=[forwarded(message_blocks=wrapped(words))])
+    assert said.text == "take ~the red~ the blue"
+    assert passed.references[0].text == "take ~the red~ the blue"
+
+
+async def test_what_stands_in_an_attachment_of_no_known_kind_is_seen():
+    rows = [{"fields": [{"key": "name", "text": "buy milk"}]}, {"fields": [{"text": "buy bread"}]}]
+    attached = {"title": "Tasks", "title_link": "https://lists.example/1", "list_records": rows}
+    async with fake() as slack, stage(slack) as on:
+        text = await shown(on, text="", attachments=[attached])
+    assert text == (
+        "[card]\n[Tasks](https://lists.example/1)\nbuy milk\nbuy bread\n[end of the card]"
+    )

@@ -65,7 +65,7 @@ async def test_E12_a_text_that_turns_out_otherwise_is_shown_as_it_is_now():
 
 
 @pytest.mark.parametrize("state", ["in_progress", "completed"])
-async def test_B5_13_a_stream_that_a_crash_left_behind_and_that_the_house_knows_is_replaced(
+async def test_B5_13_a_stream_that_a_crash_left_behind_and_that_the_daemon_knows_is_replaced(
     state: str,
 ):
     async with fake() as slack, stage(slack) as on:

@@ -10,7 +10,7 @@ from tests.channels.slack_stage import QUICK, channel_of, fake, stage
 from tests.fakes.platform import Fault
 
 
-async def test_B5_13_a_message_is_acknowledged_only_when_the_house_has_it():
+async def test_B5_13_a_message_is_acknowledged_only_when_the_daemon_has_it():
     async with fake() as slack, stage(slack) as on:
         on.house.hold()
         slack.say("ann", on.dm.chat, "hello")
@@ -21,7 +21,7 @@ async def test_B5_13_a_message_is_acknowledged_only_when_the_house_has_it():
         assert on.house.texts == ["hello"]
 
 
-async def test_B5_13_what_the_house_could_not_write_down_comes_again_from_slack_and_is_taken_once():
+async def test_B5_13_what_the_daemon_could_not_write_down_comes_again_from_slack_and_is_taken_once():
     async with fake(ack_s=0.3, retries_s=(0.0, 0.1)) as slack, stage(slack) as on:
         slack.methods.bare_history = True
         on.house.refuse()
@@ -32,7 +32,7 @@ async def test_B5_13_what_the_house_could_not_write_down_comes_again_from_slack_
         assert on.house.ailments
 
 
-async def test_B5_13_what_the_house_could_not_write_down_is_fetched_before_anything_newer_is_taken():
+async def test_B5_13_what_the_daemon_could_not_write_down_is_fetched_before_anything_newer_is_taken():
     async with fake() as slack, stage(slack) as on:
         on.house.refuse()
         slack.say("ann", on.dm.chat, "first")
@@ -217,6 +217,6 @@ async def test_B5_13_closing_is_bounded_when_the_network_has_forgotten_the_conne
         await slack.until(lambda: not slack.sockets.open, 3)
 
 
-async def test_the_house_hears_that_slack_is_there_also_when_nobody_writes():
+async def test_the_daemon_hears_that_slack_is_there_also_when_nobody_writes():
     async with fake() as slack, stage(slack) as on:
         await on.house.until(lambda: on.house.lives >= 4)

@@ -52,7 +52,7 @@ async def test_A14_in_a_thread_that_it_takes_part_in_nobody_has_to_mention_it():
         assert not (await said(on, chat, "pizza!", thread=other)).addressed
 
 
-async def test_A14_threads_that_the_house_remembers_are_listened_to_after_a_restart():
+async def test_A14_threads_that_the_daemon_remembers_are_listened_to_after_a_restart():
     async with fake() as slack:
         chat = slack.group("ann", "bob")
         parent = slack.say("ann", chat, slack.mention("help us"))

@@ -119,7 +119,7 @@ async def test_B5_13_without_the_scope_for_the_history_nothing_is_found_and_noth
     ],
     ids=str,
 )
-async def test_B5_13_each_failure_tells_the_house_what_may_have_happened(
+async def test_B5_13_each_failure_tells_the_daemon_what_may_have_happened(
     fault: Fault, error: type[ChannelError]
 ):
     async with fake() as slack, stage(slack, listening=False) as on:

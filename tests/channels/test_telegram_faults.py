@@ -170,7 +170,7 @@ async def test_a_token_revoked_while_running_ends_it(
         await channel.send(OutboundMessage(at(telegram), HELLO, "key"))
 
 
-async def test_B5_1_no_update_is_acknowledged_before_the_house_has_it(
+async def test_B5_1_no_update_is_acknowledged_before_the_daemon_has_it(
     telegram: FakeTelegram, channel: Telegram, house: Ledger
 ):
     house.hold()
@@ -186,7 +186,7 @@ async def test_B5_1_no_update_is_acknowledged_before_the_house_has_it(
     assert house.texts == ["one"]
 
 
-async def test_B5_1_what_the_house_could_not_write_is_asked_for_again(
+async def test_B5_1_what_the_daemon_could_not_write_is_asked_for_again(
     telegram: FakeTelegram, channel: Telegram, house: Ledger
 ):
     house.refuse(3)
@@ -420,3 +420,16 @@ async def test_what_the_chat_refuses_too_is_refused(telegram: FakeTelegram, chan
     with pytest.raises(Gone, match="blocked by the user"):
         await channel.send(OutboundMessage(Address("telegram", chat, "77"), HELLO, "key"))
     assert telegram.shown(chat) == []
+
+
+@pytest.mark.parametrize("why", ["ENTITY_TEXTURL_INVALID", "message is too long", "wrong HTTP URL"])
+async def test_an_answer_whose_markup_is_refused_for_any_reason_goes_out_plain(
+    telegram: FakeTelegram, channel: Telegram, why: str
+):
+    chat = telegram.private("ann")
+    refusal = f'{{"ok": false, "error_code": 400, "description": "Bad Request: {why}"}}'
+    telegram.fail("sendMessage", Fault("status", 400, text=refusal))
+    part = MessagePart('<a href="https://a.example">here</a>', "here (https://a.example)")
+    await channel.send(OutboundMessage(Address("telegram", chat), part, "key"))
+    [shown] = telegram.shown(chat)
+    assert shown.text == part.plain

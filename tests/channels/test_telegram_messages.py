@@ -269,7 +269,7 @@ async def test_bots_channels_and_service_messages_are_passed_over(scene: Scene):
     assert scene.house.poison == []
 
 
-async def test_B5_a_reaction_reaches_the_house_in_order_with_messages(scene: Scene):
+async def test_B5_a_reaction_reaches_the_daemon_in_order_with_messages(scene: Scene):
     ours = await scene.channel.send(OutboundMessage(scene.there, HELLO, "key"))
     scene.fake.say("ann", scene.ann, "before")
     scene.fake.react("ann", ours, "👍")

@@ -250,7 +250,7 @@ async def test_b5_1_nothing_spins_when_nobody_talks_nor_after_poison(stage: Stag
         assert len(stage.platform.calls.made) - before < 10
 
 
-async def test_b5_1_nothing_spins_while_the_house_can_write_nothing_or_the_network_is_away(
+async def test_b5_1_nothing_spins_while_the_daemon_can_write_nothing_or_the_network_is_away(
     stage: Stage,
 ):
     async with stage.listening():

@@ -53,7 +53,7 @@ async def test_a13_a_further_account_has_places_of_its_own(stage: Stage):
     )
 
 
-async def test_a13_a_stranger_is_heard_too_for_the_house_decides_who_is_let_in(stage: Stage):
+async def test_a13_a_stranger_is_heard_too_for_the_daemon_decides_who_is_let_in(stage: Stage):
     async with stage.listening():
         stage.platform.say("eve", stage.platform.private("eve"), "hello")
         (said,) = await stage.heard("hello")
@@ -133,7 +133,7 @@ async def test_f1_what_comes_again_has_the_same_name(stage: Stage):
         await stage.heard("hello", "bye")
 
 
-async def test_f1_what_the_house_could_not_take_comes_again_under_the_same_name(stage: Stage):
+async def test_f1_what_the_daemon_could_not_take_comes_again_under_the_same_name(stage: Stage):
     async with stage.listening():
         stage.platform.say("ann", stage.ann.chat, "before")
         await stage.heard("before")
@@ -171,7 +171,7 @@ async def test_nothing_is_taken_twice_by_a_restart(stage: Stage):
         await stage.heard("one", "two")
 
 
-async def test_it_ends_soon_although_the_house_hangs(stage: Stage):
+async def test_it_ends_soon_although_the_daemon_hangs(stage: Stage):
     async with stage.listening() as task:
         stage.platform.say("ann", stage.ann.chat, "one")
         await stage.heard("one")
@@ -183,7 +183,7 @@ async def test_it_ends_soon_although_the_house_hangs(stage: Stage):
         assert task.done()
 
 
-async def test_a_slow_house_holds_nothing_up_for_ever(stage: Stage):
+async def test_a_slow_daemon_holds_nothing_up_for_ever(stage: Stage):
     async with stage.listening():
         stage.host.hold()
         stage.platform.say("ann", stage.ann.chat, "one")

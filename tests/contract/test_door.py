@@ -11,7 +11,8 @@ import pytest
 from daemon.app.config import parse_config
 from daemon.app.daemon import open_daemon
 from daemon.client.http import HttpClient
-from daemon.client.protocol import DaemonClient, LiveEvent, RunView, SendResult
+from daemon.client.protocol import DaemonClient
+from daemon.client.view_types import LiveEvent, RunView, SendResult
 from daemon.core.errors import UsageError
 from daemon.core.events import Answer
 from daemon.core.rows import GrantBounds

@@ -165,8 +165,8 @@ async def test_the_owner_is_told_once_on_another_channel_and_once_when_it_works_
         switch(True)
         await other.until(lambda: len(other.texts()) == 2)
         assert channel.name in other.texts()[1] and "is down" in other.texts()[1]
-        await other.until(lambda: any(channel.name in line for line in house.client.problems()))
+        await other.until(lambda: any(channel.name in line for line in house.client.overview.problems()))
         switch(False)
         await other.until(lambda: len(other.texts()) == 3)
         assert other.texts()[2].startswith(f"{channel.name} works again")
-        assert not list(house.client.problems())
+        assert not list(house.client.overview.problems())

@@ -98,7 +98,7 @@ async def test_what_was_on_its_way_into_a_running_turn_is_not_folded_into_it_onc
         assert model.count == 1
 
 
-async def test_who_is_removed_at_another_door_has_nothing_begun_any_more_either(
+async def test_who_is_removed_elsewhere_has_nothing_begun_any_more_either(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     ready = asyncio.Event()
@@ -160,7 +160,7 @@ async def test_e7_a_stop_is_told_once_whatever_waited_behind_what_ran(
         assert all("Say what you want instead" in (view.reply or "") for view in views[1:] if view)
 
 
-async def test_f1_what_breaks_the_house_is_set_aside_and_whoever_may_talk_learns_of_it(
+async def test_f1_what_breaks_the_daemon_is_set_aside_and_whoever_may_talk_learns_of_it(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     echo(model)
@@ -246,7 +246,7 @@ async def test_e7_who_did_not_say_stop_is_told_that_theirs_was_stopped(
         ]
 
 
-async def test_f1_a_button_or_command_that_breaks_the_house_is_set_aside_and_answered(
+async def test_f1_a_button_or_command_that_breaks_the_daemon_is_set_aside_and_answered(
     tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
 ) -> None:
     async with at_home(tmp_path, model, channel) as house:

@@ -1,6 +1,7 @@
 """Questions in chats: shown to who may answer, answered once by the right person, without buttons when settled (A15, F2; A6)."""
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -136,6 +137,24 @@ async def test_a15_what_is_answered_in_words_or_by_a_stop_loses_its_buttons_too(
             await channel.until(lambda c=channel: not any(one.choices for one in c.stood))
             assert outcome in plain(channel.texts()[0]), words
         model._steps.clear()
+
+
+async def test_a15_a_typed_yes_is_none_and_the_model_learns_how_one_is_given(
+    tmp_path: Path, model: FakeOpenAI, channel: FakeChannel
+) -> None:
+    """Words may be meant for something else. The model asks once more, and the button allows it."""
+    struck: list[str] = []
+    async with asked(tmp_path, model, channel, struck):
+        model._steps.insert(0, smash())
+        await channel.say("yes")
+        await channel.until(lambda: sum("smash" in text for text in channel.texts()) == 2)
+        assert struck == [] and "a message came instead" in plain(channel.texts()[0])
+        told = json.loads(model.requests[-1]["messages"][-1]["content"])
+        result = json.loads(told["error"])
+        assert result["reason"] == "yes" and "/approve" in result["note"]
+        assert "Approved" in await channel.press((await channel.buttons())["Once"])
+        await channel.until(lambda: channel.texts()[-1] == "so it is")
+    assert struck == ["pots"]
 
 
 async def test_a15_a_question_that_expires_says_so(

@@ -150,11 +150,11 @@ async def test_f1_a_token_that_is_revoked_is_told_elsewhere_and_all_goes_out_whe
         telegram.revoke()
         await slack.until(lambda: len(slack.texts()) == 2)
         assert "down" in slack.texts()[1] and [
-            line for line in house.client.problems() if "token" in line
+            line for line in house.client.overview.problems() if "token" in line
         ]
         telegram.admit()
         await slack.until(lambda: len(slack.texts()) == 3)
-        assert "works again" in slack.texts()[2] and not list(house.client.problems())
+        assert "works again" in slack.texts()[2] and not list(house.client.overview.problems())
         await telegram.say("and now")
         await telegram.until(lambda: telegram.texts()[-1] == "re: and now")
     assert len(telegram.texts()) == 2, "nothing of it was told on the channel that was down"
@@ -234,7 +234,7 @@ class Ragged(Journal):
         return await Journal.write(self, work)
 
 
-async def test_f1_what_a_bug_of_the_house_breaks_off_goes_out_all_the_same_and_in_order(
+async def test_f1_what_a_bug_of_the_daemon_breaks_off_goes_out_all_the_same_and_in_order(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     echo(model)
@@ -277,7 +277,7 @@ async def test_f1_a_clock_that_jumps_a_day_changes_nothing(
             await telegram.say(f"{number}")
             clock.write_text(f"2026-03-{day}T09:00:00+00:00")
             await telegram.until(lambda n=number: len(telegram.texts()) == n + 1)
-            assert not list(house.client.problems())
+            assert not list(house.client.overview.problems())
     assert telegram.texts() == ["re: 0", "re: 1", "re: 2"] and len(slack.texts()) == 1
 
 
@@ -298,7 +298,7 @@ async def test_f1_a_channel_that_is_silent_is_told_of_after_a_while_and_not_befo
         await slack.say("hello")
         await slack.until(lambda: slack.texts() and telegram.texts())
         began, telegram.quiet = asyncio.get_running_loop().time(), True
-        await slack.until(lambda: list(house.client.problems()))
+        await slack.until(lambda: list(house.client.overview.problems()))
         assert len(slack.texts()) == 1 and asyncio.get_running_loop().time() - began >= 0.4
         await slack.until(lambda: len(slack.texts()) == 2)
         assert asyncio.get_running_loop().time() - began >= 1.2 and "telegram" in slack.texts()[1]
@@ -308,7 +308,7 @@ async def test_f1_a_channel_that_is_silent_is_told_of_after_a_while_and_not_befo
         )
         telegram.quiet = False
         await slack.until(lambda: len(slack.texts()) == 3)
-        assert "works again" in slack.texts()[2] and not list(house.client.problems())
+        assert "works again" in slack.texts()[2] and not list(house.client.overview.problems())
     assert telegram.texts() == ["re: hello"]
 
 
@@ -321,7 +321,7 @@ async def test_f1_a_moment_of_trouble_is_told_to_nobody(tmp_path: Path, model: F
         await slack.until(lambda: slack.texts() and telegram.texts())
         telegram.breaks = RetryLater("a cut")
         await telegram.until(lambda: telegram.runs == 2)
-        assert not list(house.client.problems())
+        assert not list(house.client.overview.problems())
         await slack.say("still?")
         await slack.until(lambda: len(slack.texts()) == 2)
     assert slack.texts() == ["re: hello", "re: still?"]

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
@@ -9,6 +10,9 @@ import pytest_asyncio
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.wordy_model import Script
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +35,11 @@ def script(model: FakeOpenAI) -> Script:
 async def daemon(home: Path, model: FakeOpenAI) -> AsyncIterator[Daemon]:
     async with running_daemon(home, scripted(model.base_url)) as daemon:
         yield daemon
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator["Browser"]:
+    from tests.fakes.browser import running_browser  # lazy: only where a page is looked at
+
+    async with running_browser() as browser:
+        yield browser

@@ -63,6 +63,22 @@ def test_bad_config_6_broken_toml_is_told_by_line_and_column(home: Path):
     )
 
 
+@pytest.mark.parametrize("sign", ["\u201c", "\u00a0"])
+def test_a_sign_that_an_editor_put_in_is_named(home: Path, sign: str):
+    told = refused(home, f"[provider]\nkind = {sign}local\n")
+    assert "line 2, column " in told and f"(U+{ord(sign):04X})" in told
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_c01_a_file_is_read_as_any_editor_writes_it(home: Path, encoding: str, end: str):
+    home.mkdir()
+    text = OPENAI.replace("kind", "# für mich\nkind").replace("\n", end)
+    (home / "config.toml").write_bytes(text.encode(encoding))
+    done = aidaemon("config", "check", home=home)
+    assert (done.returncode, done.stderr) == (0, ""), done
+
+
 def test_bad_config_7_a_secret_that_is_not_there(home: Path):
     told = refused(home, OPENAI + 'api_key = "secret:openai"\n')
     assert "provider.api_key: there is no secret named 'openai'" in told

@@ -52,7 +52,7 @@ def test_one_command_imports_no_other_command():
 
 
 def test_a_client_of_a_running_daemon_imports_none_of_it():
-    code = "import sys, daemon.cli.runs, daemon.cli.chat; print(*sys.modules)"
+    code = "import sys, daemon.cli.review.runs, daemon.cli.chat; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )

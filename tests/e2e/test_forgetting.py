@@ -161,6 +161,7 @@ async def test_what_was_said_and_is_no_fact_is_forgotten_by_its_number(
         model.script(says(f"A fine cat, {SECRET}."))
         await home.ask(f"I have seen {SECRET}, my old cat")
         await say_as_editor(home, "The cat of the editor is called Mia")
+        await home.until_indexed(4)
         lines = [
             {"id": "1", "session": "x", "at": "2026-01-01T00:00:00Z", "text": f"imported {SECRET}"}
         ]

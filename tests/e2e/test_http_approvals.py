@@ -91,6 +91,11 @@ async def test_a_question_shows_what_is_asked_and_nothing_to_answer_it_with(
         "label",
         "expires",
         "preview",
+        "title",
+        "text",
+        "options",
+        "root",
+        "secret",
         "question",
     }
     assert len(str(question["question"])) < 32  # a button needs more of it

@@ -120,7 +120,7 @@ async def test_A16_pages_of_other_sites_may_not_send_events(daemon: Daemon) -> N
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"NaN", b'{"a": 1e999}', b"text", b"1" * 5000]
 )
-async def test_A16_what_is_no_json_is_refused_in_the_houses_form_and_kills_nothing(
+async def test_A16_what_is_no_json_is_refused_in_the_daemons_form_and_kills_nothing(
     daemon: Daemon, body: bytes
 ) -> None:
     status, kind, message = await refused(daemon, body)

@@ -214,6 +214,17 @@ async def test_a_form_with_the_payload_is_read_as_its_json(daemon: Daemon) -> No
     assert (await post(daemon, "github", raw, signed("github", raw, time.time()), form))[0] == 202
 
 
+@pytest.mark.parametrize("raw", [b'{"state": "on=1"}', b"state=on&room=hall"])
+async def test_what_a_client_calls_a_form_is_read_as_it_is(
+    daemon: Daemon, model: FakeOpenAI, raw: bytes
+) -> None:
+    form, bell = "application/x-www-form-urlencoded", {"Authorization": "Bearer bell-token-2"}
+    status, taken = await post(daemon, "bell", raw, bell, form)
+    assert status == 202
+    await daemon.until(str(taken["turn"]), "run.completed")
+    assert '"state": "on' in json.dumps(model.requests[-1].body).replace("\\", "")
+
+
 async def test_slacks_question_whether_somebody_listens_is_answered(daemon: Daemon) -> None:
     raw = json.dumps({"type": "url_verification", "challenge": "abc"}).encode()
     asked = await post(daemon, "slack", raw, signed("slack", raw, time.time()))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from daemon.client.http import DaemonStopped, HttpClient, RequestRefused
-from daemon.client.protocol import LiveEvent
+from daemon.client.view_types import LiveEvent
 from tests.fakes.daemon_process import TOKEN, Daemon, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, calls, hangs, says
 from tests.fakes.wordy_model import Script, Turnstile

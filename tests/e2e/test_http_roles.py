@@ -9,8 +9,10 @@ import pytest_asyncio
 
 from daemon.core.trust import Resource, Right, Role, has_right
 from daemon.http.app import STREAM_ROUTE, build_app
-from daemon.http.auth import EVENTS_PATH, HEALTH
+from daemon.http.auth import EVENTS_PATH, OPEN_PATHS
+from daemon.http.openapi import OPENAPI
 from daemon.http.resources import ROUTES, EventEndpoint
+from daemon.http.sign_in import LOOK, REDEEM, SIGN_IN, SIGN_OUT, WHO
 from daemon.triggers.events import EventTrigger
 from tests.fakes.daemon_process import TOKEN, Daemon, Json, error_of, running_daemon, scripted
 from tests.fakes.door import FakeClient
@@ -26,9 +28,15 @@ USERS = "".join(
 REFUSED = (403, "POLICY_ERROR")
 ROUTE_RIGHTS = {
     STREAM_ROUTE: Resource.RUNS,
-    **{place: right for place, (right, _) in ROUTES.items()},
+    **{place: route.right for place, route in ROUTES.items()},
 }
-OPEN_ROUTES = {("GET", HEALTH), ("POST", EVENTS_PATH)}
+SIGNING = {LOOK, REDEEM, SIGN_OUT}
+OPEN_ROUTES = (
+    {("POST", EVENTS_PATH)}
+    | {("POST", path) for path in SIGNING}
+    | {("GET", path) for path in OPEN_PATHS - SIGNING}
+)
+OWN_ROUTES = {("POST", SIGN_IN), ("GET", WHO), ("GET", OPENAPI)}
 LOOPING = "[agent.loop]\nenabled = true\n"
 
 
@@ -69,7 +77,9 @@ async def test_C9_every_address_has_its_rule_and_every_rule_its_address() -> Non
     served = {
         (route.method, route.resource.canonical) for route in app.router.routes() if route.resource
     }
-    assert {place for place in served if place[0] != "HEAD"} == set(ROUTE_RIGHTS) | OPEN_ROUTES
+    assert {place for place in served if place[0] != "HEAD"} == (
+        set(ROUTE_RIGHTS) | OPEN_ROUTES | OWN_ROUTES
+    )
 
 
 async def test_C9_what_changes_something_needs_more_than_the_right_to_read() -> None:
@@ -204,6 +214,17 @@ async def test_a_user_has_as_many_conversations_as_they_like(daemon: Daemon) -> 
     ] == "web:admins.work"
 
 
+async def test_what_a_conversation_cost_that_is_not_there_is_told_without_its_name(
+    daemon: Daemon,
+) -> None:
+    gone = "terminal:gone"
+    asked = {"rules": "Judge.", "said": ["Is it kind?"]}
+    await daemon.post(f"/v1/sessions/{gone}/judge", **asked)
+    costs = await daemon.get("/v1/costs")
+    assert isinstance(costs, dict) and gone not in str(costs)
+    assert [one["calls"] for one in costs["sessions"] if not one["name"]] == [1]
+
+
 async def test_terminals_are_the_owners(daemon: Daemon) -> None:
     assert (await says_as(daemon, Role.ADMIN, "/v1/terminal/main/messages", text="hello"))[0] == 403
 
@@ -243,7 +264,7 @@ async def test_an_editor_may_take_back_what_they_asked_for_and_nobody_elses(
     await daemon.post(f"/v1/runs/{other}/reject", call_id=call_id)
 
 
-async def test_managing_the_house_by_a_command_is_the_owners(daemon: Daemon) -> None:
+async def test_managing_the_daemon_by_a_command_is_the_owners(daemon: Daemon) -> None:
     for command in ("/people", "/people remove x", "/rules add never delete mail without asking"):
         for role in (Role.ADMIN, Role.EDITOR):
             reply = await told_as(daemon, role, command)

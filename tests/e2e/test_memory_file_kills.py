@@ -13,7 +13,7 @@ from daemon.recall.embedding import ThreadedEmbedder
 from memory.conversations import Conversations
 from memory.database import PARTS, Database
 from memory.search import Utterance
-from tests.fakes.dying import STEP, MadeUpModel, embed, run_sweep, upgrade
+from tests.fakes.dying import STEP, MadeUpModel, embed, renew, run_sweep, upgrade
 from tests.unit.test_memory_states import VERSION_2
 
 ROWS = 20
@@ -45,7 +45,7 @@ async def test_whatever_statement_of_embedding_a_kill_meets_each_row_has_its_vec
     await database.aclose()
     left = await run_sweep("embed", begin)
     assert len(left) > 2 * ROWS / STEP
-    made = "SELECT text, pooled FROM said LEFT JOIN vectors USING (id)"
+    made = "SELECT text, signs FROM said LEFT JOIN pooled USING (id)"
     waits = "SELECT text, NULL FROM unembedded JOIN said USING (id)"
     whole = {f"row {one}" for one in range(ROWS)}
     counts = set[int]()
@@ -83,6 +83,8 @@ def make_old(path: Path, version: int) -> None:
         "DELETE FROM unembedded; INSERT INTO vectors VALUES (1, 1, x'00', x'01');",
         "UPDATE facts SET pinned = 1;",
         "UPDATE facts SET key = 'user.city';",
+        "INSERT INTO forgotten (turn) VALUES ('t9');",
+        "",
     ]  # fmt: skip
     with closing(sqlite3.connect(path)) as file:
         if version < 3:
@@ -99,7 +101,7 @@ def dump(path: Path) -> list[str]:
         return [*file.iterdump(), str(file.execute("PRAGMA user_version").fetchone())]
 
 
-@pytest.mark.parametrize("version", range(1, 8))
+@pytest.mark.parametrize("version", range(1, 10))
 async def test_whatever_statement_of_an_upgrade_a_kill_meets_nothing_of_an_older_file_is_lost(
     tmp_path: Path, version: int
 ) -> None:
@@ -112,7 +114,8 @@ async def test_whatever_statement_of_an_upgrade_a_kill_meets_nothing_of_an_older
             "SELECT text, owned, state, turn, pinned, key FROM facts ORDER BY id"
         ).fetchall()
         said = file.execute(
-            "SELECT key, text, EXISTS (SELECT 1 FROM unembedded) FROM said"
+            "SELECT key, text, session, speaker, role, label, said.own, marks, signs, vectors.pairs, EXISTS (SELECT 1 FROM unembedded)"
+            " FROM said LEFT JOIN pooled USING (id) LEFT JOIN vectors USING (id)"
         ).fetchall()
         cursor = file.execute("SELECT value FROM state").fetchall()
     if version < 3:
@@ -123,10 +126,46 @@ async def test_whatever_statement_of_an_upgrade_a_kill_meets_nothing_of_an_older
         ]
         assert [one[1] for one in facts] == ([1, 1, 1] if version == 1 else [1, 0, 1])
     else:
-        city = "user.city" if version == 7 else ""
+        city = "user.city" if version >= 7 else ""
         assert facts == [("I live in Lyon", 1, "active", "t1", int(version > 5), city)]
-        assert said == [("t1:1.0", "I live in Lyon", int(version == 4))] * (version > 3)
+        span = ("t1:1.0", "I live in Lyon", "web:one", "ann", "owner", "trusted", 1, "x")
+        made = (None, None, 1) if version == 4 else (b"\0", b"\1", 0)
+        assert said == [(*span, *made)] * (version > 3)
         assert cursor == [("1 t1",)] * (version > 3)
     for path in await run_sweep("upgrade", begin):
         await upgrade(path)
         assert dump(path) == dump(whole)
+
+
+async def test_what_an_older_file_has_said_is_found_in_other_forms_whatever_statement_a_kill_meets(
+    tmp_path: Path,
+) -> None:
+    """Seven sittings; two of them are not over."""
+    begin, texts = tmp_path / "begin.db", ["Dr. Müller", "私の猫", "Our Wi-Fi", "lunch", "γάτα"]
+    make_old(begin, 9)
+    with closing(sqlite3.connect(begin)) as file, file:
+        file.execute("INSERT INTO speakers VALUES (7, 'bob', 'guest', 'untrusted', 0)")
+        for at in range(7):
+            text = texts[at % len(texts)]
+            file.execute("INSERT INTO sittings VALUES (?, 'web:two', 5, 1, ?, 'y')", (at + 2, at < 5))
+            row = (at + 2, f"u{at}:1", at + 2, 7 if at == 1 else 1, text)
+            file.execute(
+                "INSERT INTO spans VALUES (?, ?, ?, 0, ?, ?, 0, 5, 0, 0, ?, '')",
+                (*row[:4], int(at != 1), row[4]),
+            )
+            if at < 5:
+                words = "INSERT INTO sitting_words (rowid, text, pairs, marks) VALUES (?, ?, '', 'y')"
+                file.execute(words, (at + 2, text))
+    for path in (begin, *await run_sweep("renew", begin)):
+        await renew(path)
+        with closing(sqlite3.connect(path)) as file:
+            for table in ("own_words", "other_words"):
+                file.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
+            assert file.execute("SELECT count(*) FROM unformed").fetchone() == (0,)
+            for word, rows in (("mueller", 2), ("wifi", 1), ("γατα", 1), ("lunch", 1)):
+                found = f"SELECT count(*) FROM own_words WHERE own_words MATCH '\"{word}\"'"
+                assert file.execute(found).fetchone() == (rows,)
+                found = f"SELECT count(*) FROM sitting_words WHERE sitting_words MATCH '\"{word}\"'"
+                assert file.execute(found).fetchone() == (1,)
+            found = "SELECT count(*) FROM other_words WHERE other_words MATCH '\"猫\"'"
+            assert file.execute(found).fetchone() == (1,)

@@ -22,10 +22,10 @@ from tests.fakes.openai import Step as ModelStep
 
 SECRET = "Zanzibarossa"
 FACT = f"My first cat was called {SECRET}"
-SAID, COMMIT = "memory.db: INSERT INTO said", "memory.db: COMMIT"
+SAID, COMMIT = "memory.db: INSERT INTO spans", "memory.db: COMMIT"
 KEPT_FACT = "memory.db: INSERT INTO facts"
 CHECKPOINT, CLOSED = "memory.db: PRAGMA wal_checkpoint", "memory.db: UPDATE sittings SET closed"
-UNSAID, VACUUM = "memory.db: DELETE FROM said", "journal.db: VACUUM"
+UNSAID, VACUUM = "memory.db: DELETE FROM spans", "journal.db: VACUUM"
 CONFIGS = ("config.toml", "config.toml.lastgood")
 
 

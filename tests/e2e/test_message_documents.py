@@ -53,7 +53,7 @@ async def test_g1_what_cannot_be_read_is_said_in_a_word_and_the_message_is_answe
     wanted = {
         "locked.pdf": (lock_pdf(make_pdf()), "its text is not here: it has a password]"),
         "half.pdf": (make_pdf()[:700], "its text is not here: it is damaged, or far too large]"),
-        "scan.pdf": (make_pdf([""]), "its text is not here: it has no text in it"),
+        "empty.pdf": (make_pdf([""]), "a page without text: it is shown beside this as pictures]"),
         "bomb.docx": (make_bomb(), "its text is not here: it is damaged, or far too large]"),
         "empty.docx": (b"", "0 bytes; it is empty]"),
         "noise.bin": (bytes(range(256)) * 9, "2.2 kB]"),

@@ -11,6 +11,7 @@ from PIL import Image
 from pillow_heif import register_heif_opener
 
 from tests.e2e.channels.stage import Stage, by_bot, stage
+from tests.fakes.documents import make_scan
 from tests.fakes.openai import Json, Step, by, calls, fails, says
 from tests.fakes.platform import OWNER
 
@@ -138,6 +139,27 @@ async def test_g1_only_the_newest_pictures_of_a_conversation_are_sent(tmp_path: 
             body = await send(it, *files)
         widths = [one.width for one in list_pictures(body)]
         assert widths == [40, 40, 41, 41, 41, 42, 42, 42]
+
+
+@pytest.mark.parametrize(("pages", "told"), [(2, "they are shown"), (6, "the first 4 are shown")])
+async def test_g1_the_first_pages_of_a_scan_are_shown(tmp_path: Path, pages: int, told: str) -> None:
+    async with listening("telegram", tmp_path) as it:
+        body = await send(it, ("scan.pdf", make_scan(pages)))
+        assert f"{pages} pages without text: {told} beside this as pictures]" in get_text(body)
+        assert [one.size for one in list_pictures(body)] == [(1176, 1568)] * min(pages, 4)
+        assert all(is_red(one) for one in list_pictures(body))
+        assert it.table("SELECT label FROM turns") == [("untrusted",)]
+
+
+async def test_g1_a_scan_of_the_workspace_is_shown_by_read_file(tmp_path: Path) -> None:
+    async with listening("telegram", tmp_path) as it:
+        place = tmp_path / "home" / "workspace"
+        place.mkdir(exist_ok=True)
+        (place / "scan.pdf").write_bytes(make_scan(2))
+        it.model.script(calls(("read_file", {"path": "scan.pdf"})), says("Red."))
+        await send(it, text="What is in scan.pdf?")
+        body = it.model.requests[-1].body
+        assert "2 pages without text" in str(body) and len(list_pictures(body)) == 2
 
 
 async def test_g1_what_is_written_in_a_picture_is_not_the_owners_word(tmp_path: Path) -> None:

@@ -222,7 +222,18 @@ WRITTEN = {
     "DeepSeek": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read_file\n```json\n{"path": "note.txt"}\n```<｜tool▁call▁end｜>',
     "LFM2": '<|tool_call_start|>[read_file(path="note.txt")]<|tool_call_end|>',
     "a whole message": '{"tool_calls": [' + CALL + "]}",
+    "behind words": f"I look.\n\n<tool_call>\n{CALL}\n</tool_call>",
+    "Kimi behind words": 'I look.<|tool_calls_section_begin|><|tool_call_begin|>functions.read_file:0<|tool_call_argument_begin|>{"path": "note.txt"}<|tool_call_end|><|tool_calls_section_end|>',
+    "Mistral behind words": f"I look.[TOOL_CALLS][{CALL}]",
+    "Qwen Coder without its beginning": "I look.\n<function=read_file>\n<parameter=path>\nnote.txt\n</parameter>\n</function>\n</tool_call>",
+    "newer DeepSeek": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="read_file">\n<｜DSML｜parameter name="path" string="true">note.txt</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
+    "gpt-oss": '<|channel|>analysis<|message|>I read.<|end|><|start|>assistant<|channel|>commentary to=functions.read_file <|constrain|>json<|message|>{"path": "note.txt"}<|call|>',
+    "gpt-oss, name first": '<|start|>assistant to=functions.read_file<|channel|>commentary json<|message|>{"path": "note.txt"}<|call|>',
+    "Cohere": '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "read_file", "parameters": {"path": "note.txt"}}]<|END_ACTION|>',
+    "in a thought without an end": f"<think>I read it.\n<tool_call>\n{CALL}\n</tool_call>",
     "behind a thought": f"<think>I look.</think>\n<tool_call>{CALL}</tool_call>",
+    "Gemma": "```tool_code\nprint(default_api.read_file(path='note.txt'))\n```",
+    "ReAct": 'Thought: I look.\nAction: read_file\nAction Input: {"path": "note.txt"}',
 }
 
 
@@ -246,6 +257,9 @@ async def test_a_call_that_is_written_as_text_is_run_and_told_as_recovered_p15(
     "text",
     [
         f"You could call it like this:\n```json\n{CALL}\n```",
+        f"You could call it like this:\n```\n<tool_call>{CALL}</tool_call>\n```",
+        f"A model writes `<tool_call>{CALL}</tool_call>`",
+        f"<tool_call>{CALL}</tool_call> is how it looks.",
         '{"name": "no_such_tool", "arguments": {}}',
         '{"name": "delete read_file", "arguments": {}}',
         '<b>read_file {"path": "note.txt"}</b>',
@@ -269,17 +283,34 @@ async def test_an_address_as_providers_print_it_works_p21(tmp_path: Path, end: s
         assert await reply_of(daemon, "hi") == "Hello!"
 
 
-async def test_an_answer_that_was_cut_says_so_p25_e12(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("finish", "note"),
+    [
+        *((one, "\n\n(This answer was cut off") for one in ("length", "token_limit", "MAX_OUTPUT")),
+        *((one, "\n\n(A filter of") for one in ("content_filter", "SAFETY", "guardrail_intervened")),
+        *((one, "") for one in ("stop", "eos_token", "end_turn", "")),
+    ],
+)
+async def test_an_answer_that_was_cut_says_so_p25_e12(
+    tmp_path: Path, finish: str, note: str
+) -> None:
     async with FakeOpenAI() as model, running_daemon(tmp_path, scripted(model.base_url)) as daemon:
         model.script(
-            replies({"role": "assistant", "content": "The three reasons are: first"}, "length")
+            replies({"role": "assistant", "content": "The three reasons are: first"}, finish)
         )
-        reply = await reply_of(daemon, "Why?")
-        assert reply.startswith("The three reasons are: first\n\n(This answer was cut off")
+        head, _, rest = (await reply_of(daemon, "Why?")).partition("first")
+        assert head == "The three reasons are: " and rest.startswith(note) and bool(rest) is bool(note)
 
 
 @pytest.mark.parametrize(
-    "name", ["read_file<|channel|>commentary", "functions.read_file", "functions.read_file:0"]
+    "name",
+    [
+        "read_file<|channel|>commentary",
+        "functions.read_file",
+        "functions.read_file:0",
+        "default_api:read_file",
+        " Read-File",
+    ],
 )
 async def test_marks_around_the_name_of_a_tool_are_no_part_of_it_p27(
     tmp_path: Path, name: str

@@ -51,6 +51,19 @@ async def test_what_was_said_in_one_chat_is_shown_in_another_where_it_fits(home:
     assert "Zahnlos" not in await home.ask("Write a haiku about autumn leaves", "four")
 
 
+async def test_a4_what_was_written_another_way_is_shown_too(home: Home) -> None:
+    ways = {
+        "Mein Zahnarzt ist Dr. Müller": "Who is Mueller?",
+        "Our Wi-Fi hides behind the shelf": "Where is the wifi?",
+        "Моя собака Рекс любит курицу": "собаки?",
+    }
+    for said in ways:
+        await home.ask(said)
+    await home.until_indexed(2 * len(ways))
+    for number, (said, asked) in enumerate(ways.items()):
+        assert f"web:one, the user: {said}" in await home.ask(asked, f"other-{number}")
+
+
 async def test_what_the_conversation_shows_already_is_not_shown_twice(home: Home) -> None:
     await home.ask(SAID)
     await home.until_indexed(2)
@@ -63,6 +76,42 @@ async def test_a4_of_eight_sentences_that_fit_five_are_shown(home: Home) -> None
     await home.until_indexed(16)
     assert (await home.ask(ASKED, "two")).count(SAID) == 5
     assert (await command(home, "/memory search my dentist")).count(SAID) == 8
+
+
+async def test_what_is_said_each_hour_recalls_nothing_and_is_found_by_who_searches(
+    home: Home,
+) -> None:
+    await home.ask(SAID)
+    for number in range(160):
+        await home.ask("Check the mail", f"hour{number}")
+    await home.until_indexed(322)
+    assert "<memory>\\n" not in await home.ask("Check mail please", "two")
+    assert SAID in await home.ask("Check the mail of my dentist", "three")
+    assert "Check the mail" in await command(home, "/memory search mail")
+
+
+async def test_words_that_are_often_said_apart_and_once_together_are_recalled(home: Home) -> None:
+    for number in range(90):
+        await home.ask("Buy the milk", f"milk{number}")
+        await home.ask("Water the garden", f"garden{number}")
+    await home.ask("The milk stands in the shed of the garden", "shed")
+    await home.until_indexed(362)
+    assert "in the shed" in await home.ask("Is there milk in the garden?", "two")
+
+
+async def test_in_a_small_memory_a_word_that_all_of_it_has_still_counts(home: Home) -> None:
+    for number in range(1, 9):
+        await home.ask(f"Visit {number} to my dentist", f"visit{number}")
+    await home.until_indexed(16)
+    assert "to my dentist" in (await home.ask("How long was a visit to my dentist?", "two")).split("How long")[0]
+    assert "to my dentist" not in await home.ask("What should I visit in Rome?", "three")
+
+
+async def test_a_question_with_one_word_that_was_said_and_one_that_never_was_is_answered(home: Home) -> None:
+    await home.ask("My drill is lent to Marco")
+    await home.until_indexed(2)
+    assert "is lent to Marco" in await home.ask("Who still has my drill?", "two")
+    assert "is lent to Marco" not in await home.ask("Who wrote the book about a drill in Paris?", "three")
 
 
 async def test_what_was_said_before_a_clean_chat_is_found_again(home: Home) -> None:

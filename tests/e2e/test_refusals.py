@@ -98,6 +98,20 @@ def no_declaration(body: Json) -> str:
     return named if place >= 0 else ""
 
 
+def no_calling(body: Json) -> str:
+    return "Function calling is not enabled for models/m" if body.get("tools") else ""
+
+
+def no_role(body: Json) -> str:
+    roles = {message["role"] for message in body["messages"]}
+    return "System role not supported" if "system" in roles else ""
+
+
+def no_orders_and_no_calling(body: Json) -> str:
+    roles = {message["role"] for message in body["messages"]}
+    return "Developer instruction is not enabled for m" if "system" in roles else no_calling(body)
+
+
 RUNGS = {
     "a parameter": (no_seed, 1, "does not take the parameter max_tokens"),
     "a tool by its name": (no_recall, 1, "does not take the tool recall"),
@@ -127,6 +141,34 @@ async def test_what_a_server_refuses_is_left_out_told_once_and_remembered_a7(
             assert told in str(run["reply"]) and model.count == before + 1 + extra
             assert (await daemon.ask("hi"))["reply"] == "It is 42."
             assert model.count == before + 2 + extra
+
+
+TEMPLATES = {
+    "llama.cpp": "While executing CallExpression at line 40, column 32 in source: raise_exception('Conversation roles must alternate')",
+    "LM Studio": "Error rendering prompt with jinja template: Only user and assistant roles are supported!",
+    "Ollama": "template: :12:24: executing: can't evaluate field Arguments",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", TEMPLATES.values(), ids=TEMPLATES.keys())
+@pytest.mark.parametrize("status", [500, 200])
+async def test_a_template_that_cannot_render_the_history_is_a_refusal_a7(
+    tmp_path: Path, status: int, words: str
+) -> None:
+    def no_template(body: Json) -> str:
+        return words if has_calls(body) else ""
+
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home_with_note(tmp_path), scripted(model.base_url)) as daemon,
+    ):
+        model.otherwise(by_round())
+        assert (await daemon.ask("please read it"))["reply"] == "It is 42."
+        model.otherwise(refuses(no_template, says("It is 42."), status))
+        before = model.count
+        run = await daemon.ask("And now?")
+        assert str(run["reply"]).startswith("It is 42.") and model.count == before + 2
+        assert (await daemon.ask("hi"))["reply"] == "It is 42."
 
 
 async def test_a_climb_makes_three_extra_calls_at_most_and_ends_with_the_latest_message_a7(
@@ -276,3 +318,28 @@ async def test_what_was_left_out_is_sent_again_after_clear_a7(tmp_path: Path) ->
         await daemon.ask("What is my name?")
         users = [m for m in model.requests[-1]["messages"] if m["role"] == "user"]
         assert [m["content"] for m in users] == ["My name is Ann", "What is my name?"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "told"),
+    [
+        (no_calling, 400, "does not take the parameter tools"),
+        (lambda body: "No endpoints found that support tool use." if body.get("tools") else "", 404, "does not take the parameter tools"),
+        (no_role, 400, "does not take a system prompt"),
+        (no_orders_and_no_calling, 400, "does not take a system prompt and the parameter tools"),
+    ],
+    ids=["no calling", "no endpoint with tools", "no system role", "neither"],
+)  # fmt: skip
+async def test_a_model_without_tools_or_system_prompt_answers_from_its_first_turn_on_a7(
+    tmp_path: Path, fault: Callable[[Json], str], status: int, told: str
+) -> None:
+    async with (
+        FakeOpenAI() as model,
+        running_daemon(home_with_note(tmp_path), scripted(model.base_url)) as daemon,
+    ):
+        model.otherwise(refuses(fault, says("It is 42."), status))
+        run = await daemon.ask("hello")
+        assert run["stop_reason"] == "done" and str(run["reply"]).startswith("It is 42.")
+        assert told in str(run["reply"])
+        assert (await daemon.ask("hi"))["reply"] == "It is 42."
+        assert "aidaemon" in str(model.requests[-1].body["messages"]).lower()

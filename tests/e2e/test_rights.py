@@ -186,7 +186,7 @@ async def test_the_table_of_who_sees_what_is_the_one_in_the_docs() -> None:
     for resource in Resource:
         cells = " | ".join(find_access(role, resource).value for role in roles)
         lines.append(f"| {resource.value} | {cells} |")
-    table, page = "\n".join(lines), ROOT / "daemon" / "docs" / "trust.md"
+    table, page = "\n".join(lines), ROOT / "daemon" / "docs" / "permissions.md"
     head, tail = "<!-- who sees what -->\n", "\n<!-- end -->"
     text = page.read_text()
     before, _, rest = text.partition(head)

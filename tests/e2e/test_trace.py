@@ -35,14 +35,15 @@ LONGEST_S = 60.0
 
 # The channel's start may still be waiting for its answer from the platform, and what takes long beside
 # other work is done in a thread. When it has ended it becomes memory, in the background. The alarm looks
-# every ten seconds.
+# every ten seconds. A reply comes in one piece or in several.
 NOT_OF_THE_TURN = re.compile(
     r"channel\.py:\d+ _set_menu$|transport\.py:\d+ attempt$"
     r"|clock\.py:\d+ (run_to_completion|wait_to_end)$"
     r"|health_alarm\.py|channels\.py:\d+ find_outages$|servers\.py:\d+ (list_states|problems)$"
-    r"|^memory/|^daemon/recall/(indexer|utterances)\.py"
+    r"|^memory/|^daemon/recall/(indexer|utterances)\.py|ids\.py:\d+ is_trial_session$"
     r"|turns\.py:\d+ list_ended$|owner_sessions\.py:\d+ find_own$"
     r"|sqlite\.py:\d+ (_end_in_thread|_run_patiently|_is_too_long|_do_nothing)$"
+    r"|providers/http\.py:\d+ _read_on$"
 )
 
 

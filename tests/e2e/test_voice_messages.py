@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.core.clock import system_clock
+from daemon.core.messages import CountUsage, Usage
 from daemon.gateway.voice import VoiceConfig, make_remote
 from daemon.ops.extra_models import VOICE_MODEL
 from daemon.ops.models import fetch_model
@@ -24,9 +25,9 @@ ENDED = "SELECT count(*) FROM turns WHERE ended_at IS NOT NULL"
 
 @asynccontextmanager
 async def listening(
-    name: str, place: Path, voice: Mapping[str, object]
+    name: str, place: Path, voice: Mapping[str, object], **more: Mapping[str, object]
 ) -> AsyncIterator[Stage]:
-    async with stage(name, place, lambda _: {"voice": voice}) as it:
+    async with stage(name, place, lambda _: {"voice": voice, **more}) as it:
         await it.listening()
         yield it
 
@@ -119,9 +120,76 @@ async def test_g1_a_model_on_this_machine_writes_it_down_and_what_is_broken_is_s
         assert "what is said in it is not here: it is damaged, or no recording]" in told
 
 
+PRICED: dict[str, object] = {"prices": {"hears": {"input": 2.0, "output": 10.0}}}
+COUNTED = "SELECT input_tokens, output_tokens, usd FROM daily_usage WHERE model = 'hears'"
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ({"type": "tokens", "input_tokens": 50, "output_tokens": 6}, (50, 6)),
+        ({"type": "duration", "seconds": 3}, (96, 0)),
+        (None, (len(NOTE) // 1500 * 32 + 32, len(NOTE) // 1500 * 5 + 5)),
+        ({"seconds": 1e12}, (len(NOTE) // 1500 * 32 + 4032, 0)),
+        ("free of charge", (len(NOTE) // 1500 * 32 + 32, len(NOTE) // 1500 * 5 + 5)),
+    ],
+)
+async def test_f2_what_writing_it_down_costs_counts_for_the_day(
+    tmp_path: Path, usage: object, counted: tuple[int, int]
+) -> None:
+    async with (
+        FakeSpeech(usage=usage) as server,
+        listening("telegram", tmp_path, server.config(), provider=PRICED) as it,
+    ):
+        assert "Please call the dentist" in (await send(it))[0]
+        [(sent, said, usd)] = it.table(COUNTED)
+    assert (sent, said) == counted
+    assert usd == pytest.approx((2 * sent + 10 * said) / 1_000_000)
+
+
+async def test_f2_gemini_tells_what_it_counts(tmp_path: Path) -> None:
+    async with FakeGeminiSpeech() as server, listening("telegram", tmp_path, server.config()) as it:
+        await send(it)
+        assert it.table("SELECT input_tokens, output_tokens FROM daily_usage WHERE model = 'hears'") == [(60, 7)]
+
+
+async def test_f2_a_recording_that_was_sent_and_not_answered_counts_as_if_it_were(tmp_path: Path) -> None:
+    async with (
+        FakeSpeech(status=500) as server,
+        listening("telegram", tmp_path, server.config(), provider=PRICED) as it,
+    ):
+        assert "what is said in it is not here: 127.0.0.1" in (await send(it))[0]
+        [(sent, said, usd)] = it.table(COUNTED)
+        assert sent > 0 and usd == pytest.approx((2 * sent + 10 * said) / 1_000_000)
+
+
+async def test_f2_a_server_of_ones_own_that_counts_nothing_costs_nothing(tmp_path: Path) -> None:
+    async with FakeSpeech() as server, listening("telegram", tmp_path, server.config()) as it:
+        assert "Please call the dentist" in (await send(it))[0]
+        assert it.table("SELECT calls, input_tokens FROM daily_usage WHERE model = 'hears'") == [(1, 0)]
+
+
+async def test_f2_nothing_is_written_down_with_money_that_is_not_there(tmp_path: Path) -> None:
+    dear = {"prices": {"hears": {"input": 1e5, "output": 0.0}, "fake": {"input": 0.0, "output": 0.0}}}
+    async with FakeSpeech() as server:
+        limit = {"daily_usd": 0.01}
+        async with listening("telegram", tmp_path, server.config(), provider=dear, budget=limit) as it:
+            told, answer = await send(it)
+        assert "; what is said in it is not here: the budget of the day is used up]" in told
+        assert server.forms == [] and "I heard" not in answer
+
+
+@asynccontextmanager
+async def for_nothing(session: str, provider: str, model: str, most: Usage) -> AsyncIterator[CountUsage]:
+    async def count(usage: Usage | None) -> None:
+        """It costs nothing."""
+
+    yield count
+
+
 async def test_g1_two_voice_messages_at_once_are_both_heard() -> None:
     async with FakeSpeech() as server:
         voice = VoiceConfig.model_validate(server.config())
-        transcribe = make_remote(voice, voice.openai, system_clock())
-        heard = await asyncio.gather(*(transcribe(NOTE, f"{one}.ogg") for one in range(5)))
+        transcribe = make_remote(voice, voice.openai, system_clock(), for_nothing)
+        heard = await asyncio.gather(*(transcribe(NOTE, f"{one}.ogg", "") for one in range(5)))
         assert heard == ["Please call the dentist"] * 5

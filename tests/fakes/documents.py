@@ -8,6 +8,8 @@ import docx
 import openpyxl
 import pptx
 import pypdf
+from PIL import Image
+from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
 RENT = "The rent is 900 euros"
@@ -29,6 +31,17 @@ def make_pdf(pages: Sequence[str] = (f"{RENT}.", "Signed by both.")) -> bytes:
     for page in pages:
         for number, line in enumerate(page.splitlines()):
             canvas.drawString(72, 750 - 14 * number, line)
+        canvas.showPage()
+    canvas.save()
+    return file.getvalue()
+
+
+def make_scan(pages: int) -> bytes:
+    """A PDF whose pages are red pictures."""
+    file = io.BytesIO()
+    canvas = Canvas(file, pagesize=(300, 400))
+    for _ in range(pages):
+        canvas.drawImage(ImageReader(Image.new("RGB", (30, 40), "red")), 0, 0, 300, 400)
         canvas.showPage()
     canvas.save()
     return file.getvalue()

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from daemon.client.protocol import (
+from daemon.client.protocol import DaemonClient
+from daemon.client.view_types import (
     ApprovalView,
-    DaemonClient,
     HealthView,
     LiveEvent,
     RunLine,
@@ -163,11 +163,13 @@ class FakeClient(DaemonClient):
             if event.name == "run.completed":
                 return
 
-    async def get_transcript(self, turn: str) -> list[dict[str, object]]:
+    async def get_transcript(
+        self, turn: str, after: int = 0, limit: int = 0
+    ) -> list[dict[str, object]]:
         return [{"seq": 1, "at": FAR, "kind": "UserSaid", "text": f"the question of {turn}"}]
 
     async def list_runs(
-        self, session: str | None = None, limit: int = 50, prefix: str = ""
+        self, session: str | None = None, limit: int = 50, prefix: str = "", agent: str = "", state: str = "", after: str = ""
     ) -> list[RunLine]:
         lines = [
             RunLine(view.turn, view.session, view.state, view.stop_reason, None, None)

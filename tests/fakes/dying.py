@@ -96,6 +96,15 @@ async def upgrade(path: Path) -> None:
     await (await Database.open(path)).aclose()
 
 
+async def renew(path: Path) -> None:
+    """As a daemon does with a file of before words had forms."""
+    database = await Database.open(path)
+    conversations = await Conversations.open(database)
+    while await conversations.renew_forms():
+        pass
+    await database.aclose()
+
+
 def sweep(work: Callable[[Path], Coroutine[None, None, None]], begin: Path) -> None:
     """Do it with a copy of this file each, killed before its first statement, its fourth, and so on."""
     MadeUpModel("new").embed_query("")  # numpy is loaded once, not by each copy of this process
@@ -171,7 +180,7 @@ class Mortal:
 
 if __name__ == "__main__":
     if sys.argv[1] == "sweep":
-        sweep({"embed": embed, "upgrade": upgrade}[sys.argv[2]], Path(sys.argv[3]))
+        sweep({"embed": embed, "upgrade": upgrade, "renew": renew}[sys.argv[2]], Path(sys.argv[3]))
     else:
         from daemon.__main__ import main
 

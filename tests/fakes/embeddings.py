@@ -27,11 +27,12 @@ def direct(word: str, width: int) -> NDArray[np.float64]:
 
 @dataclass
 class FakeEmbeddings(FakeService):
-    """`texts`: all that it was sent. It refuses what holds `refused`; `broken`: it answers 500."""
+    """`texts`: all that it was sent. It refuses what holds `refused`; `broken`: it answers 500; `counts`: it tells 7 tokens a text."""
 
     width: int = 1024
     refused: str = "\x00"
     broken: bool = False
+    counts: bool = True
     texts: list[str] = field(default_factory=list)
     path = "/v1/embeddings"
 
@@ -61,4 +62,5 @@ class FakeEmbeddings(FakeService):
             )
         vectors = [embed(one, self.width) for one in body["input"]]
         data = [{"index": at, "embedding": one} for at, one in enumerate(vectors)]
-        return web.json_response({"data": data[::-1]})
+        counted = {"usage": {"prompt_tokens": 7 * len(vectors)}} if self.counts else {}
+        return web.json_response({"data": data[::-1], **counted})

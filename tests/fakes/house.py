@@ -9,7 +9,7 @@ import tomli_w
 
 from daemon.app.config import load_config
 from daemon.app.daemon import Daemon, Overrides, open_daemon
-from daemon.client.protocol import LiveEvent, RunView
+from daemon.client.view_types import LiveEvent, RunView
 from daemon.core.events import Event
 from daemon.core.rows import FileLabel, LabelScope
 from daemon.core.trust import Label

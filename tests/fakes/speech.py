@@ -10,10 +10,11 @@ from tests.fakes.service import FakeService
 
 @dataclass
 class FakeSpeech(FakeService):
-    """`forms`: what it was sent, by field; `status`: how it answers."""
+    """`forms`: what it was sent, by field; `status`: how it answers; `usage`: what it counts."""
 
     words: str = "Please call the dentist"
     status: int = 200
+    usage: object = None
     forms: list[dict[str, object]] = field(default_factory=list)
     path = "/v1/audio/transcriptions"
 
@@ -34,7 +35,7 @@ class FakeSpeech(FakeService):
         )
         if self.status != 200:
             return web.json_response({"error": {"message": "no room"}}, status=self.status)
-        return web.json_response({"text": self.words})
+        return web.json_response({"text": self.words, "usage": self.usage})
 
 
 @dataclass
@@ -57,4 +58,5 @@ class FakeGeminiSpeech(FakeService):
         self.bodies.append(await request.json())
         parts = [{"text": "Let me listen.", "thought": True}, {"text": self.words}]
         said = {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
-        return web.json_response(self.answer or said)
+        counted = {"promptTokenCount": 60, "candidatesTokenCount": 5, "thoughtsTokenCount": 2}
+        return web.json_response(self.answer or said | {"usageMetadata": counted})

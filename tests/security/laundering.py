@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from daemon.client.protocol import CallView, RunView
+from daemon.client.view_types import CallView, RunView
 from daemon.core.trust import OWNER, Answer
 from tests.fakes.house import Living, living
 from tests.fakes.mcp import Script

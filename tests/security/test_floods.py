@@ -87,7 +87,7 @@ async def test_a_member_who_reacts_and_presses_without_end_does_not_keep_the_own
         assert len(await front.waiting()) == 1
 
 
-def test_nobody_holds_up_the_house_with_spaces() -> None:
+def test_nobody_holds_up_the_daemon_with_spaces() -> None:
     """What is looked for before a mention is looked for once, however long the run."""
     run = f"a{' ' * LONGEST}b @house_bot <@U0BOT> c"
     began = perf_counter()

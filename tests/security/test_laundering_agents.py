@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from daemon.core.events import ChildSpawned
-from daemon.core.rows import LoopOrder, LoopRow
+from daemon.core.requests import LoopOrder
+from daemon.core.rows import LoopRow
 from tests.fakes.openai import Step, by
 from tests.security.laundering import (
     BOB,

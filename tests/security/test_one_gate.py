@@ -73,7 +73,7 @@ def test_only_the_loop_asks_for_tools_to_be_run() -> None:
     assert found == {"agent/loop.py"}
 
 
-def test_what_stands_at_the_front_doors_has_no_tools_at_hand() -> None:
+def test_gateway_outbox_and_channels_import_no_tools() -> None:
     """Gateway and outbox pass words, answers and files on: of the tools' side they know rows, grants and the inbox only."""
     root = HOUSE.parent
     front = [*(HOUSE / "gateway").rglob("*.py"), *(HOUSE / "outbox").rglob("*.py")]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.client.protocol import RunView
+from daemon.client.view_types import RunView
 from daemon.core.trust import OWNER, Answer, Label
 from daemon.sessions.inbox import InboxMessage
 from tests.fakes.openai import Step

@@ -106,7 +106,7 @@ def test_a_standing_permission_always_has_an_end(
     assert grant is None or bool(grant.paths) != bool(grant.args_hash)
 
 
-def test_the_house_s_own_questions_are_asked_anew_each_time() -> None:
+def test_the_daemons_own_questions_are_asked_anew_each_time() -> None:
     budget = replace(ASKED, call_id="budget.1")
     assert (
         grant_from_answer(

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from daemon.agent.budget_tree import Budget, Caps, Cost
-from daemon.agent.budgets import BudgetExceeded, Budgets, DailyUsage, IsOwners
+from daemon.agent.budgets import Budgets, DailyUsage, IsOwners
 from daemon.agent.config import BudgetConfig
+from daemon.core.errors import BudgetExceeded
 from daemon.core.events import BudgetRaised, Limits
 from daemon.core.turn import Turn
 from daemon.store.journal import Tx

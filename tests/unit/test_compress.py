@@ -172,7 +172,7 @@ async def test_b4_the_last_two_units_stay_however_large_they_are() -> None:
     assert await compressed(turn, History()) is None
 
 
-async def test_b4_what_the_user_said_meanwhile_stays_and_what_the_house_said_goes() -> None:
+async def test_b4_what_the_user_said_meanwhile_stays_and_what_the_daemon_said_goes() -> None:
     turn = begun(terms=SMALL)
     for number in range(14):
         coached(steered(steps(turn, "x" * 1200), f"wish {number}"), f"nudge {number}")

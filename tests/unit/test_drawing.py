@@ -7,10 +7,10 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from daemon.cli.runs import render_runs
-from daemon.cli.terminal.render_run import render_run
-from daemon.client.protocol import RunLine, RunView, UsageView
-from daemon.client.views import RunBundle, transcript_line
+from daemon.cli.review.render_run import render_run
+from daemon.cli.review.runs import render_runs
+from daemon.client.view_types import RunLine, RunView, UsageView
+from daemon.client.views import RunBundle
 from daemon.core.events import (
     Alarm,
     Answer,
@@ -52,6 +52,7 @@ from daemon.core.events import (
 from daemon.core.messages import ToolCall, Usage
 from daemon.core.trust import Decision, Effect, Label
 from daemon.core.turn_spec import Intent
+from daemon.store.transcript import transcript_line
 
 BUDGET = '{"budget": "turn", "limit": 2.0, "more": 2.0, "of": "usd", "used": 2.0004}'
 AT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -144,7 +145,7 @@ def test_a_call_hangs_under_its_iteration_with_all_that_happened_to_it():
     )
 
 
-def test_what_the_house_did_and_how_it_ended_are_told():
+def test_what_the_daemon_did_and_how_it_ended_are_told():
     lines = drawn(
         [
             SAID,

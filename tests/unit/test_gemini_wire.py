@@ -650,3 +650,30 @@ def test_a9_any_history_becomes_one_that_gemini_accepts_and_no_user_text_is_lost
     ]
     kept = [piece for words in told for piece in words.split("\n\n")]
     assert [piece for piece in kept if piece in {"a", "b", "c\ufffd"}] == said
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "print(default_api.shell(command='ls'))",
+        "default_api.shell(command='ls')",
+        'call:default_api:shell{command:"ls"}',
+    ],
+)
+def test_a_call_that_google_could_not_read_is_read_from_its_words(written: str) -> None:
+    ended = {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": f"Malformed function call: {written}"}  # fmt: skip
+    said = {"content": {"parts": [{"text": "I look."}]}}
+    for candidate in (ended, {**ended, **said}):
+        draft = GeminiReplyBuilder()
+        draft.feed(json.dumps({"candidates": [candidate]}))
+        reply = draft.build(ModelRequest((), tools=(SHELL,)))
+        assert [(one.name, one.arguments) for one in reply.calls] == [("shell", '{"command": "ls"}')]
+        assert reply.text == ("I look." if "content" in candidate else "") and reply.recovered
+
+
+def test_arguments_as_a_text_are_read() -> None:
+    call = {"functionCall": {"name": "shell", "args": '{"command": "ls"}'}}
+    received = {"candidates": [{"content": {"parts": [call]}, "finishReason": "STOP"}]}
+    draft = GeminiReplyBuilder()
+    draft.feed(json.dumps(received))
+    assert [one.arguments for one in draft.build(ModelRequest(())).calls] == ['{"command": "ls"}']

@@ -59,3 +59,9 @@ def test_a1_thanks_alone_are_worth_little_and_a_tools_words_less_than_a_persons(
 def test_a1_long_texts_and_code_are_worth_a_little_more() -> None:
     assert score_importance(MessageRole.USER, "a" * 501) == 0.6
     assert score_importance(MessageRole.ASSISTANT, "```\nx = 1\n```") == 0.6
+
+
+def test_a1_no_cue_crosses_the_end_of_a_sentence() -> None:
+    plain = score_importance(MessageRole.USER, "a blue door")
+    assert score_importance(MessageRole.USER, "I took a note. That is a blue door") == plain
+    assert score_importance(MessageRole.USER, "Note that it is a blue door") > plain

@@ -274,3 +274,9 @@ async def test_quotes_that_are_made_to_cost_much_take_little_time(
     found = await read(parser, text(f"findme\r\n{body}", kind), reply=True)
     assert "findme" in found.text and len(found.text) <= 100_000
     assert (await parser.start()) is child and child.returncode is None
+
+
+async def test_words_that_are_struck_out_in_the_html_are_not_taken_as_said(parser: MailParser) -> None:
+    html = text("<p>Please take <s>the red one</s> the blue one today.</p>", "html")
+    both = parts("alternative", text("Please take the red one the blue one today."), html)
+    assert (await read(parser, both)).text == "Please take ~~the red one~~ the blue one today."

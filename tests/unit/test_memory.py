@@ -191,17 +191,21 @@ async def test_a_memory_of_before_there_were_others_is_the_owners(tmp_path: Path
     await keep(made, "the dog is called Rex")
     await made.aclose()
     with closing(sqlite3.connect(path)) as old, old:
+        old.execute("DROP VIEW said")
         for one in (
             "own_words",
             "other_words",
             "sitting_words",
             "vectors",
+            "pooled",
             "unembedded",
-            "said",
+            "spans",
+            "speakers",
             "sittings",
             "state",
             "forgotten",
             "forgotten_words",
+            "unformed",
         ):
             old.execute(f"DROP TABLE {one}")
         old.execute("DROP INDEX facts_pinned")

@@ -33,6 +33,7 @@ OTHER = {
     "setprivacy": "of Telegram's BotFather",
     "invite": "of Slack",
     "bot": "of Telegram's address",
+    "live": "of HTTP",
     "health": "of HTTP",
     "metrics": "of HTTP",
     "reject": "of HTTP",

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from daemon.client.protocol import LiveEvent, UsageView
+from daemon.client.view_types import LiveEvent, UsageView
 from daemon.client.views import EventFormatter
 from daemon.core.event_bus import DraftDropped, LiveItem, Quarantined, TextDelta, ToolOutputChunk
 from daemon.core.events import (

@@ -368,7 +368,7 @@ def test_the_server_keeps_nothing_and_sends_the_thoughts_encrypted() -> None:
     )
 
 
-def test_a_later_word_of_the_house_leaves_the_instructions_alone() -> None:
+def test_a_later_word_of_the_daemon_leaves_the_instructions_alone() -> None:
     sent = body(ModelRequest((*HELLO, Message(MessageRole.SYSTEM, "Stop soon."))))
     assert (sent["instructions"], sent["input"][-1]) == (
         "Be brief.",
@@ -529,6 +529,20 @@ def test_a_stream_that_never_says_that_an_item_is_done_is_read_all_the_same() ->
         draft.feed(json.dumps(event))
     reply = draft.build(ModelRequest(HELLO))
     assert (reply.text, reply.calls) == ("hm", (ToolCall("c", "shell", '{"a": 1}'),))
+
+
+def test_items_without_a_number_are_as_many_as_their_ids() -> None:
+    draft = ResponsesReplyBuilder()
+    for call_id in ("a", "b"):
+        item = {"type": "function_call", "call_id": call_id, "name": "shell"}
+        draft.feed(json.dumps({"type": "response.output_item.added", "item": item}))
+        done = {**item, "arguments": {"n": call_id}}  # an object: no server should, some do
+        draft.feed(json.dumps({"type": "response.output_item.done", "item": done}))
+    draft.feed(json.dumps({"type": "response.completed", "response": {"status": "completed"}}))
+    assert draft.build(ModelRequest(HELLO)).calls == (
+        ToolCall("a", "shell", '{"n": "a"}'),
+        ToolCall("b", "shell", '{"n": "b"}'),
+    )
 
 
 def test_a_thought_that_was_announced_and_never_done_is_not_given_back() -> None:

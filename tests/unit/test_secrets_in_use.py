@@ -117,7 +117,7 @@ def test_nothing_is_a_secret_of_the_defaults(tmp_path: Path):
     )
 
 
-def test_what_is_set_while_the_house_runs_is_known_at_once_and_what_was_a_secret_stays_one(
+def test_what_is_set_while_the_daemon_runs_is_known_at_once_and_what_was_a_secret_stays_one(
     tmp_path: Path,
 ):
     secrets = SecretStore(tmp_path / "secrets.toml")
@@ -216,7 +216,7 @@ def test_a_log_line_is_clean_with_its_arguments_and_its_traceback():
 
 def test_an_error_that_nobody_foresaw_shows_no_secret_with_and_without_debug(tmp_path: Path):
     SecretStore(tmp_path / "secrets.toml").put("api", "hunter2-abc")
-    crash = "import sys, daemon.cli.runs as c; c.run = lambda args, paths: 1 / len([]) if not args else int('hunter2-abc')"
+    crash = "import sys, daemon.cli.review.runs as c; c.run = lambda args, paths: 1 / len([]) if not args else int('hunter2-abc')"
     for more in ((), ("--debug",)):
         words = ["runs", "--home", str(tmp_path), *more]
         code = f"{crash}; from daemon.cli import main; sys.exit(main({words!r}))"

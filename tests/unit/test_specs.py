@@ -112,7 +112,7 @@ def test_a_wrong_file_does_not_disturb_the_others_and_is_good_again_once_mended(
 
 
 def test_a_file_that_is_not_text_is_a_fault_of_that_agent(tmp_path: Path, write: Write):
-    write("coder", "").write_bytes(b"\xff\xfe")
+    write("coder", "").write_bytes(b"\xff\xfa")
     with pytest.raises(ConfigError, match="not UTF-8"):
         specs_of(tmp_path).get("coder")
 

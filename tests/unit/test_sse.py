@@ -43,6 +43,12 @@ def test_an_event_that_is_not_finished_is_no_event() -> None:
     assert EventStreamParser().feed(b'data: {"choices": []}\ndata: {"cho') == []
 
 
+def test_events_without_empty_lines_between_them_are_events_and_one_of_many_lines_is_one() -> None:
+    sent = b'data: {"a": 1}\ndata: {"b": 2}\ndata: [DONE]\n\ndata: {"c":\ndata: 3}\n\n'
+    found = [data for _, data in EventStreamParser().feed(sent)]
+    assert found == ['{"a": 1}', '{"b": 2}', "[DONE]", '{"c":\n3}']
+
+
 def test_a_byte_order_mark_is_not_part_of_the_first_field() -> None:
     assert EventStreamParser().feed("\ufeffdata: x\n\n".encode()) == [("", "x")]
 

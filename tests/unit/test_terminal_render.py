@@ -172,7 +172,7 @@ def test_a_draft_wraps_between_words() -> None:
     assert render_draft("one two three", 9) == ["one two", "three"]
 
 
-def test_F2_a_question_of_the_house_is_read_whole_in_the_panel_and_is_answered_yes_or_no() -> None:
+def test_F2_a_question_of_the_daemon_is_read_whole_in_the_panel_and_is_answered_yes_or_no() -> None:
     title = "The turn's money is used up ($2.00 of $2). Go on with $2 more?"
     shown = screen(
         ApprovalQuestion(

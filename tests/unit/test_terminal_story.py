@@ -14,7 +14,7 @@ from daemon.cli.terminal.items import (
     SubagentLine,
     ToolLine,
 )
-from daemon.client.protocol import LiveEvent
+from daemon.client.view_types import LiveEvent
 
 
 def told(story: ChatRenderer, *events: tuple[str, Mapping[str, object]]) -> list[ScreenItem]:

@@ -16,7 +16,7 @@ from daemon.cli.terminal.follower import AutoAnswer
 from daemon.cli.terminal.interactive import InteractiveChat
 from daemon.cli.terminal.markdown import create_console
 from daemon.cli.terminal.screen import TerminalScreen
-from daemon.client.protocol import ApprovalView, RunView, SendResult, UndeliveredText
+from daemon.client.view_types import ApprovalView, RunView, SendResult, UndeliveredText
 from daemon.core.clock import SystemClock
 from daemon.core.events import Answer
 from tests.fakes.door import FAR, FakeClient

@@ -46,7 +46,7 @@ def test_A6_letters_that_look_alike_are_pointed_out() -> None:
     assert "letters of different alphabets" in asked("curl https://рaypal.com")
 
 
-def test_A6_a_command_cannot_close_its_block_or_add_words_of_the_house() -> None:
+def test_A6_a_command_cannot_close_its_block_or_add_words_of_the_daemon() -> None:
     for dialect in (telegram, discord):
         text = "\n".join(
             piece.text

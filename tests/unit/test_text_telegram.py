@@ -139,3 +139,18 @@ def test_the_limit_counts_as_telegram_does() -> None:
 def test_escapes_and_tags_count_towards_the_limit_for_some_servers_count_them() -> None:
     for text in ("<&>" * 3000, "```py\n" + "print(a)\n" * 600 + "```", "**b** " * 2000):
         assert all(len(piece.text) <= 4096 for piece in render_parts(text))
+
+
+@pytest.mark.parametrize(
+    ("markdown", "html"),
+    [
+        ("**注意：**这是重点", "<b>注意：</b>这是重点"),
+        ("他说**“你好”**后走了", "他说<b>“你好”</b>后走了"),
+        ("*「東京」*は~~（大阪）~~より", "<i>「東京」</i>は<s>（大阪）</s>より"),
+        ("**“한글”**은 글자", "<b>“한글”</b>은 글자"),
+        ("2 ** 3和4 ** 5", "2 ** 3和4 ** 5"),
+        ("a**“b”**c", "a**“b”**c"),
+    ],
+)
+def test_marks_beside_punctuation_count_where_words_have_no_spaces(markdown: str, html: str) -> None:
+    assert shown(markdown) == html

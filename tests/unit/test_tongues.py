@@ -1,7 +1,13 @@
 """What was said is found again by its words in other languages, and in other scripts, too (A4)."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
+from memory.conversations import Conversations
+from memory.database import Database
+from memory.search import Scope, Utterance
 from tests.bench.tongues import count_found, read_chats
 
 LEAST = {"German": 8, "French": 9, "Spanish": 9, "Russian": 8, "Japanese": 9, "Chinese": 8}
@@ -14,3 +20,62 @@ async def test_most_questions_of_each_language_have_their_answer_among_the_first
     assert sizes == dict.fromkeys(LEAST, (50, 10))
     found = await count_found(tmp_path / "memory")
     assert [one for one, least in LEAST.items() if found[one] < least] == [], found
+
+
+FORMS = {
+    "Mein Zahnarzt ist Dr. Müller": ("Mueller", "MULLER"),
+    "Wir wohnen in der Bahnhofstraße 5": ("bahnhofstrasse",),
+    "Das Krankenversicherungskonto endet auf 77": ("Krankenversicherung",),
+    "Łódź is where my mother lives": ("lodz",),
+    "Smørrebrød is what I like": ("smorrebrod", "smoerrebroed"),
+    "Kedimin adı Işık": ("ışık", "isik", "IŞIK"),
+    "İstanbul'da oturuyorum": ("istanbul",),
+    "Η γάτα μου λέγεται Μίνα": ("γατα", "ΓΑΤΑ"),
+    "Моя собака Рекс любит курицу": ("собаки", "собаку"),
+    "Её зовут Алёна": ("алена",),
+    "اسم القِطّة مشمش": ("القطة", "قطة"),
+    "כלב שלי נקרא רקס": ("הכלב",),
+    "मेरे कुत्ते का नाम टॉमी है": ("कुत्ता",),
+    "私の猫の名前はタマです": ("猫", "ﾀﾏ"),
+    "うちの犬": ("犬",),
+    "The door code is ４７１１": ("4711",),
+    "Our Wi-Fi hides its name": ("wifi", "wi fi"),
+    "The wifi of the office is slow": ("wi-fi",),
+    "My sister's name is O'Brien": ("obrien", "O’Brien"),
+    "My e-mail address has changed": ("email",),
+    "My licence plate is B-AB 1234": ("BAB1234", "b-ab 1234"),
+    "We fly with LH1234 on Friday": ("LH 1234", "lh 1234"),
+    "We fly with BA 77 on Monday": ("BA77",),
+    "Pay into DE89 3704 0044 0532 0130 00": ("DE89370400440532013000",),
+    "The function is called getUserName": ("user name",),
+    "I am allergic to peanuts": ("allergy",),
+}
+
+
+async def test_a_word_is_found_by_the_other_ways_in_which_it_is_written(tmp_path: Path) -> None:
+    """Accents and marks, other letters for them, one word or two, a form of it, a part of it."""
+    database = await Database.open(tmp_path / "memory.db")
+    memory = await Conversations.open(database)
+    for number, text in enumerate([*FORMS, *(f"lunch was pasta, day {day}" for day in range(40))]):
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        said = Utterance(f"{number}:1", f"s{number}", "ann", "owner", "trusted", True, at, text)
+        await memory.add([said])
+    missed: list[tuple[str, str]] = []
+    for text, ways in FORMS.items():
+        for way in ways:
+            best = await memory.search(way, Scope(), 5)
+            missed += [(text, way)] * all(one.text != text for one in best)
+    await database.aclose()
+    assert missed == []
+
+
+@pytest.mark.parametrize("query", ["zebra", "Elephants", "XY99"])
+async def test_a_word_that_nothing_resembles_finds_nothing(tmp_path: Path, query: str) -> None:
+    database = await Database.open(tmp_path / "memory.db")
+    memory = await Conversations.open(database)
+    for number, text in enumerate(FORMS):
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        said = Utterance(f"{number}:1", f"s{number}", "ann", "owner", "trusted", True, at, text)
+        await memory.add([said])
+    assert await memory.search(query, Scope(), 5) == []
+    await database.aclose()

@@ -140,7 +140,7 @@ async def test_live_output_is_shown_though_nothing_follows() -> None:
 
 
 @given(ARGUMENTS)
-def test_arguments_are_read_without_what_only_the_house_fills_in(
+def test_arguments_are_read_without_what_only_the_daemon_fills_in(
     arguments: dict[str, object],
 ) -> None:
     """A10."""

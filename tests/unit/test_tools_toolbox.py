@@ -57,7 +57,7 @@ async def house(tmp_path: Path, config: ToolsConfig | None = None) -> tuple[Tool
     return tools, memory
 
 
-async def test_the_house_has_its_tools_and_a_conversation_begins_with_the_core_ones(
+async def test_the_daemon_has_its_tools_and_a_conversation_begins_with_the_core_ones(
     tmp_path: Path,
 ) -> None:
     tools, memory = await house(tmp_path)

@@ -1,8 +1,6 @@
 """What fits a question by its vectors: only of rows that may be seen, and none that was removed (A4, F10)."""
 
-import sqlite3
 from collections.abc import AsyncIterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -170,23 +168,6 @@ async def test_vectors_of_a_row_that_is_gone_are_not_kept(
     await memory.add_vectors([(row, WordEmbedder().embed_text(who, text))])
     count = "SELECT count(*) FROM vectors"
     assert await database.run(lambda file: file.execute(count).fetchone()) == (0,)
-
-
-async def test_a_file_of_schema_4_opens_and_all_its_rows_wait_for_vectors(tmp_path: Path) -> None:
-    path = tmp_path / "memory.db"
-    database = await Database.open(path)
-    await (await Conversations.open(database)).add([say(1, "physician")])
-    await database.aclose()
-    with closing(sqlite3.connect(path)) as file:
-        file.executescript(
-            "DROP TRIGGER vectors_added; DROP TRIGGER vectors_removed; DROP TABLE vectors;"
-            "DROP TABLE unembedded; DROP INDEX facts_pinned; DROP INDEX facts_key; DROP TABLE forgotten; DROP INDEX said_own_speaker; DROP TABLE forgotten_words;"
-            " ALTER TABLE facts DROP COLUMN pinned;"
-            "PRAGMA user_version = 4;"
-        )
-    database = await Database.open(path)
-    assert await (await Conversations.open(database)).count_unembedded() == 1
-    await database.aclose()
 
 
 def test_signs_are_kept_of_pairs_and_of_the_whole() -> None:

@@ -5,13 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from daemon.client.protocol import ApprovalView, CallView, RunLine, SessionView, UsageView
-from daemon.client.views import (
-    build_view,
-    queued_view,
-    run_view,
-    transcript_line,
-)
+from daemon.client.view_types import ApprovalView, CallView, RunLine, SessionView, UsageView
+from daemon.client.views import build_view, queued_view, run_view, view_approval
 from daemon.core.events import (
     Alarm,
     BudgetExtended,
@@ -32,6 +27,7 @@ from daemon.core.events import (
 from daemon.core.messages import ToolCall, Usage
 from daemon.core.rows import ApprovalRow, ChildRow, InboxRow, SessionRow, TurnRow
 from daemon.core.trust import Decision, Effect, Label
+from daemon.store.transcript import transcript_line
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 ISO = "2026-01-02T12:00:00+00:00"
@@ -212,8 +208,8 @@ def test_a_question_is_shown_without_what_an_answer_must_match() -> None:
         NOON,
         NOON,
     )
-    assert build_view(ApprovalView, question, question="t") == ApprovalView(
-        "t1", "3.0", "web:a", "shell", "{}", "destructive", "trusted", ISO, question="t"
+    assert view_approval(question, "t") == ApprovalView(
+        "t1", "3.0", "web:a", "shell", "{}", "destructive", "trusted", ISO, question="t", root="web:a"
     )
 
 

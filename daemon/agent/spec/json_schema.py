@@ -57,7 +57,7 @@ MAX_ERRORS, MAX_REFS, MAX_CHARS = 5, 20_000, 300
 def validate_reply(reply: str, schema: str) -> list[str]:
     """What is wrong with this answer, each error with its place; an empty list when it fits."""
     try:
-        value, root = _parse_json(_strip_fence(reply)), _parse_json(schema)
+        value, root = _parse_json(strip_fence(reply)), _parse_json(schema)
         errors = islice(_make_validator(root).iter_errors(value), MAX_ERRORS)
         return [_describe(error, "answer") for error in errors]
     except ValueError as error:
@@ -137,7 +137,7 @@ def _parse_number(digits: str) -> float:
     return number
 
 
-def _strip_fence(reply: str) -> str:
+def strip_fence(reply: str) -> str:
     """Models like to put JSON into a code fence and to add words; a single fence is the answer."""
     fences = CODE_FENCE.findall(reply)
     return (

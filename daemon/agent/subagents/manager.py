@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
@@ -14,6 +15,7 @@ from daemon.agent.config import AgentConfig, SubagentsConfig
 from daemon.agent.context.history import rebuild_turn
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.turn_control import TurnControl
+from daemon.core import value
 from daemon.core.errors import ConfigError
 from daemon.core.event_bus import EventBus, is_turn_over
 from daemon.core.events import ChildReturned, ChildSpawned, Event, Limits, Steered, UserSaid
@@ -150,20 +152,10 @@ class SubagentManager:
         (A17): (tool, outcome) of their calls, `unknown` for running ones and for a sub-agent that
         may still do something.
         """
-        settled = {
-            result.call_id
-            for result, _ in turn.settled_calls
-            if result.outcome in (Outcome.OK, Outcome.ERROR)
-        }
-        missing = [
-            child.spawned.child
-            for key, child in turn.children.items()
-            if child.returned is None and key not in settled
-        ]
-        if not missing:
+        if not any(child.returned is None for child in turn.children.values()):
             return []
         return await self.store.read(
-            lambda tx: [work for one in missing for work in _list_work(tx, one)]
+            lambda tx: list_unreported_work(turn, partial(_load_child, tx))
         )
 
     def update_waiting(self, turn_id: str) -> None:
@@ -218,12 +210,43 @@ def _least(own: N | None, cap: N | None) -> N | None:
     return cap if own is None else own if cap is None else min(own, cap)
 
 
-def _list_work(tx: Tx, turn_id: str) -> list[tuple[str, Outcome]]:
+@value
+class ChildWork:
+    """A sub-agent's turn, None before it has begun; `ended`: it does nothing more."""
+
+    turn: Turn | None
+    ended: bool
+
+
+def list_unreported_work(turn: Turn, load: Callable[[str], ChildWork]) -> list[tuple[str, Outcome]]:
+    """(tool, outcome) of the calls of sub-agents whose result is missing."""
+    settled = {
+        result.call_id
+        for result, _ in turn.settled_calls
+        if result.outcome in (Outcome.OK, Outcome.ERROR)
+    }
+    missing = [
+        child.spawned.child
+        for key, child in turn.children.items()
+        if child.returned is None and key not in settled
+    ]
+    return [work for one in missing for work in _list_work(load, one)]
+
+
+def _load_child(tx: Tx, turn_id: str) -> ChildWork:
     row = tx.get_turn(turn_id)
-    work = [] if row and row.ended_at else [(SPAWN_TOOL, Outcome.UNKNOWN)]
     if row is None:
-        return work
+        return ChildWork(None, False)
     turn = rebuild_turn(turn_id, row.session, tx.list_events(turn_id))
+    return ChildWork(turn, row.ended_at is not None)
+
+
+def _list_work(load: Callable[[str], ChildWork], turn_id: str) -> list[tuple[str, Outcome]]:
+    loaded = load(turn_id)
+    turn = loaded.turn
+    work = [] if loaded.ended else [(SPAWN_TOOL, Outcome.UNKNOWN)]
+    if turn is None:
+        return work
     settled, children = turn.settled_calls, turn.children
     work += [(one.tool, one.outcome) for one, _ in settled if one.call_id not in children]
     work += [
@@ -232,7 +255,7 @@ def _list_work(tx: Tx, turn_id: str) -> list[tuple[str, Outcome]]:
         if state.starts and state.call_id not in children
     ]
     for child in children.values():
-        work += _list_work(tx, child.spawned.child)
+        work += _list_work(load, child.spawned.child)
     return work
 
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 from itertools import chain, islice, takewhile
 from urllib.parse import urlsplit
 
-from daemon.agent.budget_tree import Shortage
 from daemon.core import value
+from daemon.core.errors import Shortage
 from daemon.core.events import (
     Alarm,
     Event,

@@ -27,7 +27,8 @@ from daemon.cli.terminal.items import (
     SubagentLine,
     ToolLine,
 )
-from daemon.client.protocol import COMPLETED, EventData, LiveEvent
+from daemon.client.protocol import COMPLETED
+from daemon.client.view_types import EventData, LiveEvent
 from daemon.core.messages import defuse
 from daemon.core.turn_spec import describe_budget
 
@@ -53,6 +54,7 @@ ANSWER_TEXTS = {
     "session": "allowed for this session",
     "always": "always allowed from now on",
     "deny": "not allowed",
+    "text": "not allowed",
     "expired": "nobody answered in time, not allowed",
 }
 OUTCOME_TEXTS = {
@@ -275,7 +277,7 @@ class ChatRenderer:
             if text != "yes" or question.text:  # else what follows shows it
                 self._note(f"{question.title} {text}{why}")
             return
-        if data.answer in ("deny", "expired"):
+        if data.answer in ("deny", "text", "expired"):
             self._silent.add(data.call_id)
         self._note(f"{ANSWER_TEXTS.get(data.answer, data.answer)}: {call}{why}")
 

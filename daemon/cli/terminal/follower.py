@@ -22,7 +22,8 @@ from daemon.cli.terminal.items import (
     StatusNote,
     UserText,
 )
-from daemon.client.protocol import COMPLETED, ApprovalView, DaemonClient, LiveEvent, UndeliveredText
+from daemon.client.protocol import COMPLETED, DaemonClient
+from daemon.client.view_types import ApprovalView, LiveEvent, UndeliveredText
 from daemon.core.clock import Clock, system_clock
 from daemon.core.errors import AidaemonError
 from daemon.core.ids import new_id

@@ -21,7 +21,8 @@ from daemon.cli.terminal.plain import COMMAND
 from daemon.cli.terminal.screen import TerminalScreen
 from daemon.cli.terminal.status_area import UsageMeter
 from daemon.client.http import ConnectionWatch
-from daemon.client.protocol import COMPLETED, ApprovalView, LiveEvent
+from daemon.client.protocol import COMPLETED
+from daemon.client.view_types import ApprovalView, LiveEvent
 from daemon.core.errors import AidaemonError
 from daemon.core.ids import new_id
 from daemon.core.trust import SECRET_TOOL

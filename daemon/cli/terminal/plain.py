@@ -35,7 +35,7 @@ from daemon.cli.terminal.items import (
     to_plain_text,
 )
 from daemon.cli.terminal.pasted import TypedLine
-from daemon.client.protocol import RunView, UndeliveredText
+from daemon.client.view_types import RunView, UndeliveredText
 from daemon.core.ids import new_id
 from daemon.core.trust import Answer
 

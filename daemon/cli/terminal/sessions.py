@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from channels.markup.sanitize import shorten_line
-from daemon.cli.runs import (
+from daemon.cli.review.runs import (
     LIMIT,
     LIST_OPTIONS,
     PIPE_WIDTH,
-    format_local_time,
     get_width,
     open_light_reader,
     render_table,
 )
-from daemon.client.protocol import SESSIONS_PAGE, SessionView
+from daemon.client.protocol import SESSIONS_PAGE
+from daemon.client.view_types import SessionView, format_local_time
 from daemon.core.errors import AidaemonError
+from daemon.core.ids import is_trial_session
 from daemon.settings.paths import Paths
 
 HEADER = ("session", "last used", "runs", "last message")
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace, paths: Paths) -> int:
 
 async def load_sessions(paths: Paths) -> list[SessionView]:
     """Conversations, the last used first; not those of agents, loops and events that work for
-    one.
+    one, nor of evaluations.
     """
     found: list[SessionView] = []
     async with open_light_reader(paths) as reader:
@@ -47,7 +48,7 @@ async def load_sessions(paths: Paths) -> list[SessionView]:
             found += page
             if len(page) < SESSIONS_PAGE:
                 break
-    own = [view for view in found if not view.root]
+    own = [view for view in found if not (view.root or is_trial_session(view.id))]
     return sorted(own, key=lambda view: view.used or view.created, reverse=True)
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from rich.cells import cell_len, chop_cells
 
 from channels.markup.sanitize import escape_invisible, shorten_line
-from daemon.cli.runs import format_cost
+from daemon.cli.review.runs import format_cost
 from daemon.cli.terminal.items import Activity, PlanSteps
 from daemon.cli.terminal.markdown import render_draft
-from daemon.client.protocol import COMPLETED, LiveEvent
+from daemon.client.protocol import COMPLETED
+from daemon.client.view_types import LiveEvent
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 PLAIN_FRAMES = "|/-\\"

@@ -21,6 +21,7 @@ from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, fr
 
 INBOX = RowMapper(InboxRow, "inbox")
 OPEN = "state IN ('new', 'ordered')"  # as the index inbox_open has it
+TYPED = "state GLOB 'typed:*'"  # as the index inbox_typed has it
 RENEW = "UPDATE inbox SET state = 'new', steers = '' WHERE id = ?"
 BLANK_ANSWERS = """UPDATE outbox SET body = '' WHERE kind = 'command' AND state = 'sent'
     AND turn IN (SELECT turn FROM inbox WHERE state IN ('command', 'ordered')
@@ -54,13 +55,16 @@ OUTCOMES = """INDEXED BY outbox_outcomes WHERE noted = 0 AND due IS NOT NULL
     AND kind = 'mail' AND state IN ('sent', 'failed', 'withdrawn')
     AND (session = ?1 OR EXISTS (SELECT 1 FROM sessions
     WHERE sessions.id = outbox.session AND root = ?1)) ORDER BY n LIMIT 20"""
-UNDELIVERED = """INDEXED BY outbox_untold WHERE state = 'failed' AND noted = 0 AND session = ?
+UNDELIVERED = """INDEXED BY outbox_untold WHERE state = 'failed' AND noted = 0 AND session = ?1
     AND kind IN ('reply', 'file') ORDER BY n LIMIT 20"""
 TOLD = """INDEXED BY outbox_told WHERE noted = 2 AND session = ?1 AND EXISTS (SELECT 1
     FROM outbox AS shown WHERE shown.n = COALESCE(outbox.joined_to, outbox.n)
     AND shown.state IN ('sent', 'sending', 'uncertain')
     AND COALESCE(shown.sent_at, shown.created_at) > COALESCE((SELECT cleared_at FROM sessions
     WHERE id = ?1), 0)) ORDER BY n"""
+UNTOLD = " UNION ALL ".join(
+    f"SELECT * FROM ({OUTBOX.select}{where})" for where in (OUTCOMES, UNDELIVERED, TOLD)
+)
 TELL = "UPDATE outbox SET noted = 2, role = ? WHERE turn = ? AND part = ?"
 KEEP_TOLD = """UPDATE outbox SET noted = 1 WHERE noted = 2 AND session = ?1 AND n NOT IN
     (SELECT n FROM outbox WHERE noted = 2 AND session = ?1 ORDER BY n DESC LIMIT 20)"""
@@ -175,8 +179,10 @@ class MessageTables(Table):
 
     def list_inputs(self, state: str) -> list[InboxRow]:
         """Messages in this state, in order of acceptance."""
-        where = f"{OPEN} AND " if state in ("new", "ordered") else ""
-        return self._all(INBOX, f"WHERE {where}state = ? ORDER BY n", state)
+        index = (
+            OPEN if state in ("new", "ordered") else TYPED if state.startswith("typed:") else "1"
+        )
+        return self._all(INBOX, f"WHERE {index} AND state = ? ORDER BY n", state)
 
     def accept_input(self, row: InboxRow) -> InboxRow:
         """Insert the message. The same (channel, account, external_id) again changes nothing and
@@ -334,8 +340,7 @@ class MessageTables(Table):
         those of its agents too; its own answers that were not delivered; what work that began by
         itself has shown in its chat since that was cleared.
         """
-        rows = self._all(OUTBOX, OUTCOMES, session) + self._all(OUTBOX, UNDELIVERED, session)
-        rows += self._all(OUTBOX, TOLD, session)
+        rows = [OUTBOX.load(found) for found in self._do(UNTOLD, session)]
         return [self._find_origin(row) for row in rows]
 
     def _find_origin(self, row: OutboxRow) -> SettledRow:
@@ -362,6 +367,12 @@ class MessageTables(Table):
         """
         self._run(TELL, role, turn, part)
         self._run(KEEP_TOLD, session)
+
+    return_delivery = Run[[str, str, int]](
+        "UPDATE outbox SET state = 'failed', error = ?, noted = 0 WHERE turn = ? AND part = ?"
+        " AND state = 'sent'"
+    )
+    """It was sent, and has come back; whether that is news. The first argument says why."""
 
     note_failure = Run[[datetime, str, int]](
         "UPDATE outbox SET failed_at = ? WHERE turn = ? AND part = ?"

@@ -3,20 +3,30 @@ turns were stopped; what days cost: model calls that were settled, what people a
 limit, reservations of calls that were cut off.
 """
 
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from itertools import takewhile
+from typing import Any
 
-from daemon.core.clock import number_day
+from daemon.core.clock import EPOCH, number_day
 from daemon.core.events import RecordedEvent, Steered, UserSaid
 from daemon.core.messages import Usage
 from daemon.core.rows import ChildRow, SessionRow, TurnRow, UsageRow
 from daemon.core.trust import Stop
-from daemon.store.codec import UnreadableEvent, decode
+from daemon.store.codec import UnreadableEvent, decode, encode
 from daemon.store.tables.base import Get, List, RowMapper, Run, Table, Value, from_db, to_db
 
 TURNS = RowMapper(TurnRow, "turns")
-WITH_PREFIX = "WHERE id >= ?1 AND id < ?1 || char(1114111) ORDER BY n DESC LIMIT ?2"
+TURN_FILTERS = {
+    "session": "session = ?{0}",
+    "agent": "agent = ?{0}",
+    "state": "(state = ?{0} OR stop_reason = ?{0})",
+    "prefix": "id >= ?{0} AND id < ?{0} || char(1114111)",
+    "after": "n < (SELECT n FROM turns WHERE id = ?{0})",
+}
+SAID = """SELECT seq, at, kind, version, payload FROM events WHERE turn = ?
+    AND kind IN ('UserSaid', 'Steered') ORDER BY seq"""
 SUM_TURNS = """SELECT COUNT(*) FILTER (WHERE session = ?1), CASE WHEN COUNT(*) FILTER (WHERE
     ended_at IS NOT NULL AND usd IS NULL) = 0 THEN TOTAL(usd) FILTER (WHERE ended_at IS NOT NULL)
     END FROM turns WHERE session IN (SELECT id FROM sessions WHERE id = ?1 OR (root = ?1 AND
@@ -54,11 +64,13 @@ RECENT_STOPS = """SELECT stop_reason, EXISTS (SELECT 1 FROM events WHERE turn = 
     WHERE agent = ? AND stop_reason IS NOT NULL ORDER BY ended_at DESC, n DESC LIMIT ?"""
 END = """UPDATE turns SET state = ?, stop_reason = ?, detail = ?, reply = ?, ended_at = ?,
     ended_n = (SELECT COALESCE(MAX(ended_n), 0) + 1 FROM turns), reserved_tokens = 0,
-    reserved_usd = 0 WHERE id = ?"""
+    lost_usd = lost_usd + reserved_usd, reserved_usd = 0 WHERE id = ?"""
 ADD_ATTEMPT = """UPDATE inbox SET attempts = CASE WHEN progress = ?2 THEN attempts + ?3 ELSE 1
     END, progress = ?2
     WHERE turn = ?1 RETURNING attempts"""
 
+COPY_EVENTS = """INSERT INTO events (turn, seq, at, kind, version, payload)
+    SELECT ?, seq, at, kind, version, payload FROM events WHERE turn = ?"""
 INSERT_EVENT = "INSERT INTO events (turn, seq, at, kind, version, payload) VALUES (?,?,?,?,?,?)"
 EVENTS_AFTER = (
     "SELECT seq, at, kind, version, payload FROM events WHERE turn = ? AND seq > ? ORDER BY seq"
@@ -78,6 +90,12 @@ SUM_USAGE = """SELECT provider, model, SUM(calls), SUM(input_tokens), SUM(output
     root <> ''))) GROUP BY provider, model ORDER BY provider, model"""
 SESSION_USAGE = """SELECT session, input_tokens, output_tokens, CASE WHEN unpriced = 0 THEN usd END
     FROM daily_usage WHERE day >= ?"""
+DAY_COSTS = """SELECT day, SUM(input_tokens + output_tokens), CASE WHEN SUM(unpriced) = 0 THEN
+    SUM(usd) END, SUM(calls) FROM daily_usage WHERE day >= ? GROUP BY day ORDER BY day"""
+SESSION_COSTS = """SELECT CASE WHEN session LIKE 'memory:%' THEN session ELSE
+    coalesce(sessions.id, '') END, SUM(input_tokens + output_tokens), CASE WHEN
+    SUM(unpriced) = 0 THEN SUM(usd) END, SUM(calls) FROM daily_usage LEFT JOIN sessions ON
+    sessions.id = session WHERE day >= ? GROUP BY 1 ORDER BY SUM(usd) DESC, 2 DESC LIMIT ?"""
 ADD_RAISE = """INSERT INTO daily_totals (day, raised_tokens, raised_usd) VALUES (?, ?, ?) ON
     CONFLICT (day) DO UPDATE SET raised_tokens = raised_tokens + excluded.raised_tokens,
     raised_usd = raised_usd + excluded.raised_usd"""
@@ -88,7 +106,8 @@ ADD_LOST = """INSERT INTO daily_totals (day, lost_tokens, lost_usd) SELECT ?, re
     reserved_usd FROM turns WHERE id = ? AND (reserved_tokens OR reserved_usd) ON CONFLICT (day)
     DO UPDATE SET lost_tokens = lost_tokens + excluded.lost_tokens, lost_usd = lost_usd +
     excluded.lost_usd"""
-KEEP_LOST = "UPDATE turns SET lost_usd = lost_usd + reserved_usd WHERE id = ? AND reserved_usd > 0"
+KEEP_LOST = """UPDATE turns SET lost_usd = lost_usd + reserved_usd, reserved_tokens = ?,
+    reserved_usd = ? WHERE id = ?"""
 SUM_LOST = """SELECT COALESCE(SUM(tokens), 0), COALESCE(SUM(usd), 0.0) FROM (
     SELECT lost_tokens AS tokens, lost_usd AS usd FROM daily_totals WHERE day >= ?
     UNION ALL SELECT reserved_tokens, reserved_usd FROM turns WHERE ended_at IS NULL)"""
@@ -106,11 +125,38 @@ class TurnTables(Table):
     list_turns = List[[str, int], TurnRow](TURNS, "WHERE session = ? ORDER BY n DESC LIMIT ?")
     """Turns of a session, newest first; -1 is no limit."""
 
-    def list_all_turns(self, limit: int, prefix: str = "") -> list[TurnRow]:
-        """Turns of all sessions, newest first; those whose ids begin so."""
-        if prefix:
-            return self._all(TURNS, WITH_PREFIX, prefix, limit)
-        return self._all(TURNS, "ORDER BY n DESC LIMIT ?", limit)
+    def list_all_turns(self, limit: int, **filters: str | None) -> list[TurnRow]:
+        """Turns of all sessions, newest first; those that fit the filters (TURN_FILTERS): `state`
+        is a state or a stop reason, `prefix` the begin of an id, `after` the last id of the page
+        before.
+        """
+        given = {name: value for name, value in filters.items() if value}
+        parts = [TURN_FILTERS[name].format(at) for at, name in enumerate(given, 2)]
+        where = f"WHERE {' AND '.join(parts)} " if parts else ""
+        return self._all(TURNS, f"{where}ORDER BY n DESC LIMIT ?1", limit, *given.values())
+
+    def list_said(self, turn_id: str) -> list[UserSaid | Steered]:
+        """What people said in the turn; unreadable ones are left out."""
+        said: list[Any] = []
+        for _, _, *stored in self._do(SAID, turn_id):
+            with suppress(UnreadableEvent):
+                said.append(decode(*stored))
+        return said
+
+    def list_said_events(self, turn_id: str) -> list[RecordedEvent]:
+        """What people said in the turn. Raises UnreadableEvent."""
+        return _read_events(self._do(SAID, turn_id))
+
+    def add_turn(self, row: TurnRow, recorded: Sequence[RecordedEvent]) -> None:
+        """A turn with events of another one: nothing follows from them a second time."""
+        self._insert(TURNS, "", row)
+        rows = [(row.id, one.seq, to_db(one.at), *encode(one.event)) for one in recorded]
+        self._db.executemany(INSERT_EVENT, rows)
+
+    def copy_turn(self, row: TurnRow, source: str) -> None:
+        """A turn with all the events of another one, beside the order in which turns ended."""
+        self._insert(TURNS, "", row)
+        self._run(COPY_EVENTS, row.id, source)
 
     def sum_turns(self, session: str) -> tuple[int, float | None]:
         """How many turns the session has, and what they and those for it cost that have ended;
@@ -194,8 +240,7 @@ class TurnTables(Table):
 
     def list_events(self, turn_id: str, after: int = 0) -> list[RecordedEvent]:
         """The events of a turn with seq greater than `after`, in order."""
-        found = self._do(EVENTS_AFTER, turn_id, after)
-        return [RecordedEvent(seq, from_db(at), decode(*stored)) for seq, at, *stored in found]
+        return _read_events(self._do(EVENTS_AFTER, turn_id, after))
 
     def list_salient(
         self, session: SessionRow, least: float, *, shown: int, limit: int
@@ -237,6 +282,19 @@ class TurnTables(Table):
         """
         return [UsageRow(*found) for found in self._do(SUM_USAGE, number_day(since), session)]
 
+    def list_day_costs(self, since: datetime) -> list[tuple[date, int, float | None, int]]:
+        """Tokens, USD and calls of each day since then on which there were any, oldest first."""
+        found = self._do(DAY_COSTS, number_day(since)).fetchall()
+        return [(EPOCH.date() + timedelta(days=day), *used) for day, *used in found]
+
+    def list_session_costs(
+        self, since: datetime, limit: int
+    ) -> list[tuple[str, int, float | None, int]]:
+        """The sessions that have cost most since then, with their tokens, USD and calls; "" are all
+        that are not there any more.
+        """
+        return self._do(SESSION_COSTS, number_day(since), limit).fetchall()
+
     def add_usage(
         self, session: str, provider: str, model: str, usage: Usage, at: datetime
     ) -> None:
@@ -249,13 +307,12 @@ class TurnTables(Table):
         """Tokens and USD that people let the day cost beyond its limit since then (F2)."""
         return self._do(SUM_RAISES, number_day(since)).fetchone()
 
-    def _add_lost(self, turn_id: str, at: datetime) -> None:
-        """What is reserved for its open call is spent: for the day, and for the turn's goal."""
-        self._run(ADD_LOST, number_day(at), turn_id)
-        self._run(KEEP_LOST, turn_id)
-
     def sum_unsettled(self, since: datetime) -> tuple[int, float]:
         """Tokens and USD reserved since then for model calls that were cut off: they count as spent
         (F2).
         """
         return self._do(SUM_LOST, number_day(since)).fetchone()
+
+
+def _read_events(found: Iterable[Sequence[Any]]) -> list[RecordedEvent]:
+    return [RecordedEvent(seq, from_db(at), decode(*stored)) for seq, at, *stored in found]

@@ -8,6 +8,7 @@ import sys
 from base64 import b64encode
 from dataclasses import dataclass, field, replace
 from datetime import date
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from daemon.core import value
@@ -43,14 +44,16 @@ class PictureKeeper:
     sandbox: Sandbox
     inbox: InboxFolder
 
-    async def keep(self, data: bytes, name: str, day: date, turn: str) -> Picture:
-        """Beside the file of that name, under one that no file of a person has. Raises
-        UnreadableDocument, OSError.
+    async def keep(self, data: bytes, name: str, day: date, turn: str) -> tuple[Picture, ...]:
+        """Beside the file of that name, under one that no file of a person has; of a PDF its first
+        pages. Raises UnreadableDocument, OSError.
         """
-        made = await self._reduce(data)
-        async with self.inbox.create(name, day, turn, len(made), SHOWN) as place:
-            place.write(made)
-        return Picture(place.path, PICTURE_MIME)
+        kept = list[Picture]()
+        for number, made in enumerate(await self._reduce(data), 1):
+            async with self.inbox.create(name, day, turn, len(made), SHOWN * number) as place:
+                place.write(made)
+            kept.append(Picture(place.path, PICTURE_MIME))
+        return (*kept,)
 
     async def keep_images(
         self, output: ToolOutput, call: str, day: date, turn: str
@@ -59,7 +62,7 @@ class PictureKeeper:
         kept, notes = list[Picture](), list[str]()
         for number, data in enumerate(output.images[:MAX_SHOWN], 1):
             try:
-                kept.append(await self.keep(data, f"{call}-{number}", day, turn))
+                kept += await self.keep(data, f"{call}-{number}", day, turn)
             except UnreadableDocument as error:
                 notes.append(f"[picture {number} is not shown: {error}]")
             except OSError as error:
@@ -68,8 +71,8 @@ class PictureKeeper:
             notes.insert(0, f"[{len(kept)} shown below]")
         return replace(output, text="\n".join((output.text, *notes)), images=()), tuple(kept)
 
-    async def _reduce(self, data: bytes) -> bytes:
-        """A JPEG."""
+    async def _reduce(self, data: bytes) -> list[bytes]:
+        """A JPEG each."""
         if obstacle := find_obstacle("PIL", self.sandbox):
             raise UnreadableDocument(obstacle)
         command = [sys.executable, "-I", str(REDUCE_SCRIPT), str(SIDE)]
@@ -78,7 +81,8 @@ class PictureKeeper:
         found = json.loads(said) if said else {"why": TOO_MUCH}
         if why := found.get("why"):
             raise UnreadableDocument(why)
-        return made
+        places = [*accumulate(found["sizes"], initial=0)]
+        return [made[begin:end] for begin, end in pairwise(places)]
 
 
 @dataclass(slots=True)

@@ -35,11 +35,18 @@ def find_obstacle(runtime: str, sandbox: Sandbox) -> str:
 
 @value
 class DocumentText:
-    """`chars`: the length of the text before it was cut; `pages`: how many have a number in it."""
+    """`chars`: the length of the text before it was cut; `pages`: how many have a number in it, or
+    are pictures, where there is no text.
+    """
 
     text: str
     chars: int
     pages: int = 0
+
+    @property
+    def is_scan(self) -> bool:
+        """Its pages are pictures."""
+        return bool(self.pages and not self.chars)
 
 
 @value

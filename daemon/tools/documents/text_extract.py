@@ -18,14 +18,14 @@ ARCHIVES = frozenset(
      "application/octet-stream")
 )  # fmt: skip
 LOCKED, DAMAGED = "it has a password", "it is damaged, or far too large"
-EMPTY = "it has no text in it; perhaps its pages are pictures"
+EMPTY = "it has no text in it"
 FAULTS = (kreuzberg.KreuzbergError, RuntimeError, ValueError)
 PASSWORD = 4  # FPDF_ERR_PASSWORD
 
 
 def extract(data: bytes, max_chars: int) -> dict[str, object]:
-    """Its text, how long that was before it was cut, and how many pages have a number; or why it
-    cannot be read, "" for what is no document.
+    """Its text, how long that was before it was cut, and how many pages have a number, or are
+    pictures; or why it cannot be read, "" for what is no document.
     """
     if b"%PDF-" in data[:1024]:
         return _read_pdf(data, max_chars)
@@ -54,7 +54,7 @@ def _read_pdf(data: bytes, max_chars: int) -> dict[str, object]:
     except PdfiumError as error:
         return {"why": LOCKED if error.err_code == PASSWORD else DAMAGED}
     if not any(pages):
-        return {"why": EMPTY}
+        return {"text": "", "chars": 0, "pages": len(pages)}
     text = "\n\n".join(f"[page {number}]\n{text}" for number, text in enumerate(pages, 1))
     return {"text": text[:max_chars], "chars": len(text), "pages": len(pages)}
 

@@ -53,7 +53,7 @@ def server_address(
     # What is compiled is not pinned, so it is compiled anew.
     own = {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8", "PYTHONPYCACHEPREFIX": "/tmp/pyc"}
     outside = list_variables() if config.network or config.domains else {}
-    env = {**own, **outside, **more, **config.env}
+    env = {**own, **sandbox.find_out(layer), **outside, **more, **config.env}
     installed = find_folder(inner, folder.parent.with_name(FOLDER) / name)
     # what a package says of itself opens no folder of its owner's
     program = _readable_paths(inner) if installed is None else [installed, *list_interpreter()]
@@ -68,7 +68,7 @@ def server_address(
         proxy=proxy,
     )
     lock = (layer.lock,) if layer else ()
-    return ProcessAddress(tuple(argv), env, str(folder), (*fds, *lock))
+    return ProcessAddress(tuple(argv), env, str(folder), (*fds, *lock), is_sandboxed=True)
 
 
 def list_interpreter() -> list[Path]:

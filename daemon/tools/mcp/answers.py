@@ -9,18 +9,20 @@ from contextlib import suppress
 from dataclasses import field
 from typing import Any
 
-from mcp.types import ToolAnnotations
+from mcp.types import InitializeResult, ToolAnnotations
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from daemon.core import value
 from daemon.tools.base import ToolOutput
 from daemon.tools.documents.pictures import is_picture
-from daemon.tools.mcp.tools import ServerTool, UnfitTool, sanitize_line, stable_json
+from daemon.tools.mcp.tools import ServerTool, UnfitTool, fill_tables, sanitize_line, stable_json
 
 Json = dict[str, object]
 OUTPUT, LEFT_OUT, NAMES = "outputSchema", "aidaemon/left-out", "aidaemon/names"
 OTHER_MEMBERS = {"title": str, "description": str, "annotations": dict, OUTPUT: dict}
 SHOWN_CHARS = 2000
+OLDEST, CAPABILITIES = "2024-11-05", ("tools", "resources", "prompts", "logging", "completions")
 INPUT_REFUSED = (
     "The server asked for something in return that it does not get here, such as a model's text."
 )
@@ -71,7 +73,7 @@ def _read_tool(given: object) -> tuple[Json, str]:
     name, schema = given.get("name"), given.get("inputSchema")
     if not isinstance(name, str) or not name.strip():
         raise UnfitTool(f"its name is no text or empty: {describe(name, 200)}")
-    schema = {} if schema is None else schema
+    schema = {} if schema is None or schema == [] else schema
     if not isinstance(schema, dict):
         raise UnfitTool(f"its inputSchema is no JSON object: {describe(schema, 200)}")
     kind = schema.get("type")
@@ -90,7 +92,11 @@ def _read_tool(given: object) -> tuple[Json, str]:
             wrong.append(f"its {key} is not used: {describe(part, 200)}")
     # the library has its own rules for it, and does not use it
     found["_meta"] = {OUTPUT: found.pop(OUTPUT, {})}
-    return {**found, "name": name, "inputSchema": {**schema, "type": "object"}}, "; ".join(wrong)
+    return {
+        **found,
+        "name": name,
+        "inputSchema": {**fill_tables(schema), "type": "object"},
+    }, "; ".join(wrong)
 
 
 def _split_hints(given: Json) -> tuple[Json, list[str]]:
@@ -112,7 +118,8 @@ def read_result(answer: Mapping[str, object]) -> ToolOutput:
     if content is not None and not isinstance(content, list):
         parts.append(f"[its content is no list: {describe(content)}]")
     has_text = any(map(_has_text, blocks))
-    if structured is not None and not has_text:
+    said = "\n".join(parts) if has_text else ""
+    if structured is not None and not (has_text and _is_said(structured, said)):
         parts.append(json.dumps(structured, ensure_ascii=False))
     if content is None and structured is None:
         parts.append(f"[the result has neither content nor structuredContent: {describe(answer)}]")
@@ -126,6 +133,116 @@ def read_result(answer: Mapping[str, object]) -> ToolOutput:
         records=records,
         images=tuple(one for block in blocks if (one := _read_image(block))),
     )
+
+
+def _is_said(part: object, text: str) -> bool:
+    """Each text and number of it stands in the text, too: most servers send the same twice."""
+    match part:
+        case dict():
+            return all(_is_said(one, text) for one in part.values())
+        case list():
+            return all(_is_said(one, text) for one in part)
+        case str():
+            spelled = (part, json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1])
+            return any(one in text for one in spelled)
+        case int() | float() if not isinstance(part, bool):
+            return f"{part:g}" in text or json.dumps(part) in text
+        case _:
+            return True
+
+
+def mend_answer(method: str, answer: Json) -> Json:
+    """What the library takes of an answer to `initialize`, or with resources or prompts: one odd
+    part would cost all others.
+    """
+    match method:
+        case "initialize":
+            return _mend_greeting(answer)
+        case "resources/list":
+            given = [one for one in _list_of(answer, "resources") if _has(one, "uri")]
+            kept = [
+                {"name": one["uri"], **_pick(one, "uri", "name", "description")} for one in given
+            ]
+            return {**_pick(answer, "nextCursor"), "resources": kept}
+        case "resources/templates/list":
+            given = [
+                one for one in _list_of(answer, "resourceTemplates") if _has(one, "uriTemplate")
+            ]
+            kept = [
+                {"name": one["uriTemplate"], **_pick(one, "uriTemplate", "name", "description")}
+                for one in given
+            ]
+            return {**_pick(answer, "nextCursor"), "resourceTemplates": kept}
+        case "resources/read":
+            contents = [_mend_content(one) for one in _list_of(answer, "contents")]
+            return {"contents": contents}
+        case "prompts/list":
+            given = [one for one in _list_of(answer, "prompts") if _has(one, "name")]
+            kept = [{"name": one["name"], "arguments": _name_arguments(one)} for one in given]
+            return {**_pick(answer, "nextCursor"), "prompts": kept}
+        case "prompts/get":
+            messages = [
+                {"role": "user", "content": {"type": "text", "text": _describe_content(block)}}
+                for one in _list_of(answer, "messages")
+                for block in _list_of(one if isinstance(one, dict) else {"content": one}, "content")
+            ]
+            return {"messages": messages}
+    return answer
+
+
+def _mend_greeting(answer: Json) -> Json:
+    version = str(answer.get("protocolVersion") or OLDEST)
+    if version not in HANDSHAKE_PROTOCOL_VERSIONS:  # the last that it may know
+        older = [one for one in HANDSHAKE_PROTOCOL_VERSIONS if one <= version]
+        answer = {**answer, "protocolVersion": [OLDEST, *older][-1]}
+    with suppress(ValidationError):
+        InitializeResult.model_validate(answer, by_name=False)
+        return answer
+    info, can = answer.get("serverInfo"), answer.get("capabilities")
+    told = _pick(info, "name", "version") if isinstance(info, dict) else {}
+    offers = can if isinstance(can, dict) else {"tools": {}}  # PHP writes [] for nothing
+    return {
+        "protocolVersion": OLDEST,
+        **_pick(answer, "protocolVersion", "instructions"),
+        "serverInfo": {"name": "unnamed", "version": "unknown", **told},
+        "capabilities": {
+            key: {name: on for name, on in part.items() if isinstance(on, bool)}
+            if isinstance(part, dict)
+            else {}
+            for key, part in offers.items()
+            if key in CAPABILITIES and part is not None and part is not False
+        },
+    }
+
+
+def _list_of(table: Json, key: str) -> list[Any]:
+    """A list; of one that stands there without one."""
+    found = table.get(key)
+    return found if isinstance(found, list) else [] if found is None else [found]
+
+
+def _has(given: Any, key: str) -> bool:
+    return isinstance(given, dict) and isinstance(given.get(key), str) and bool(given[key])
+
+
+def _pick(table: Json, *keys: str) -> Json:
+    return {key: table[key] for key in keys if _has(table, key)}
+
+
+def _name_arguments(prompt: Json) -> list[Json]:
+    return [_pick(one, "name") for one in _list_of(prompt, "arguments") if _has(one, "name")]
+
+
+def _mend_content(given: Any) -> Json:
+    if isinstance(given, dict) and (_has(given, "text") or _has(given, "blob")):
+        kind = "text" if _has(given, "text") else "blob"
+        return {"uri": "", **_pick(given, "uri", "mimeType", kind)}
+    is_empty = isinstance(given, dict) and given.get("text") == ""
+    return {"uri": "", "text": "" if is_empty else _describe_content(given)}
+
+
+def _describe_content(block: Any) -> str:
+    return block if isinstance(block, str) else _describe_block(block)
 
 
 def _read_image(block: Any) -> bytes:

@@ -37,6 +37,7 @@ from daemon.tools.mcp.answers import (
     Json,
     ToolList,
     describe_invalid,
+    mend_answer,
     read_result,
     read_tool_page,
 )
@@ -57,14 +58,8 @@ from daemon.tools.mcp.tools import (
     UrlAddress,
     stable_json,
 )
-from daemon.tools.mcp.transports.http import (
-    CUT_OFF,
-    REFUSED,
-    SESSION_REFUSED,
-    Connection,
-    open_http,
-)
-from daemon.tools.mcp.transports.messages import UNREADABLE
+from daemon.tools.mcp.transports.http import Connection, open_http
+from daemon.tools.mcp.transports.messages import CUT_OFF, REFUSED, SESSION_REFUSED, UNREADABLE
 from daemon.tools.mcp.transports.stdio import open_stdio
 
 ANSWER_S, LONGEST_S = 60.0, 2 * HOLD_S
@@ -79,6 +74,7 @@ STAND_IN = {
 }  # fmt: skip
 SDK_ERRORS = (MCPError, OSError, ValueError, RuntimeError, TypeError, LookupError, httpx2.HTTPError)
 ResultT = TypeVar("ResultT", bound=BaseModel)
+PageT = TypeVar("PageT", bound=types.PaginatedResult)
 LOST_CODES = (CONNECTION_CLOSED, CUT_OFF, REQUEST_TIMEOUT)
 
 
@@ -238,7 +234,8 @@ class LenientDispatcher(JSONRPCDispatcher):
         if method == "tools/list":
             version = (opts or {}).get("headers", {}).get(MCP_PROTOCOL_VERSION_HEADER, "")
             return {**STAND_IN, **read_tool_page(answer, partial(_check_tool, version))}
-        return answer
+        mended = mend_answer(method, answer)
+        return answer if mended is answer else {**STAND_IN, **mended}
 
 
 def _check_tool(version: str, tool: Json) -> None:
@@ -375,21 +372,45 @@ class McpSession:
                 return read_result(
                     {"content": [{"type": "resource", "resource": one} for one in parts]}
                 )
-            listed = await self._send(types.ListResourcesRequest(), types.ListResourcesResult)
+            pages = await self._list_pages(types.ListResourcesRequest, types.ListResourcesResult)
         except Refused as error:
             return ToolOutput(str(error), is_error=True)
-        lines = [f"{one.uri}: {one.description or one.name}" for one in listed.resources]
+        found = [one for page in pages for one in page.resources]
+        lines = [f"{one.uri}: {one.description or one.name}" for one in found]
+        lines += await self._list_templates()
         return ToolOutput("\n".join(lines) or "It lists none.")
+
+    async def _list_templates(self) -> list[str]:
+        """Its addresses with a part to fill in; many servers do not know the question. Raises
+        NotSent.
+        """
+        request, kind = types.ListResourceTemplatesRequest, types.ListResourceTemplatesResult
+        try:
+            pages = await self._list_pages(request, kind)
+        except (Refused, NoAnswer, UnreadableAnswer):
+            return []
+        found = [one for page in pages for one in page.resource_templates]
+        filled = "put a value in place of each {...}"
+        return [f"{one.uri_template} ({filled}): {one.description or one.name}" for one in found]
 
     async def list_prompts(self) -> dict[str, tuple[str, ...]]:
         """Its prompts, each with the names of its arguments. Raises as `call_tool`."""
         try:
-            listed = await self._send(types.ListPromptsRequest(), types.ListPromptsResult)
+            pages = await self._list_pages(types.ListPromptsRequest, types.ListPromptsResult)
         except Refused:
             return {}
-        return {
-            one.name: tuple(part.name for part in one.arguments or ()) for one in listed.prompts
-        }
+        found = [one for page in pages for one in page.prompts]
+        return {one.name: tuple(part.name for part in one.arguments or ()) for one in found}
+
+    async def _list_pages(self, request: Any, kind: type[PageT]) -> list[PageT]:
+        """All pages. Raises as `_send`."""
+        pages: list[PageT] = []
+        cursor: str | None = None
+        while len(pages) < MAX_PAGES and (cursor or not pages):
+            params = types.PaginatedRequestParams(cursor=cursor)
+            pages.append(await self._send(request(params=params), kind))
+            cursor = pages[-1].next_cursor if pages[-1].next_cursor != cursor else None
+        return pages
 
     async def get_prompt(self, name: str, arguments: dict[str, str]) -> str:
         """Its text. Raises Refused, and as `call_tool`."""

@@ -1,7 +1,8 @@
 """What one server may read and write of the workspace: it works on a layer, as a command does, and
 what it has changed comes over at the end of each call.
 
-By default the workspace is read-only for it, but for a folder of its own, `out/NAME`.
+By default the workspace is read-only for it, but for a folder of its own, `out/NAME`. Without
+bubblewrap it is so always: nothing can stand at the workspace's own path in its place.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ class ServerFiles:
     async def finish(self) -> str:
         """The same when it has ended."""
         said = await run_to_completion(self._collect(self.own))
-        await asyncio.to_thread(self.layer.note.unlink)
+        await asyncio.to_thread(self.layer.note.unlink, missing_ok=True)
         return said
 
     async def _collect(self, own: dict[str, int]) -> str:
@@ -65,7 +66,8 @@ async def open_files(
     if sandbox.layers is None or not reaches(config, sandbox.workspace):
         yield None
         return
-    out = "" if config.write == "workspace" else f"{OUT}/{name}"
+    is_whole = config.write == "workspace" and sandbox.kind == "bubblewrap"
+    out = "" if is_whole else f"{OUT}/{name}"
     async with sandbox.layers.open(f"server-{name}-{token_hex(4)}", out=out) as layer:
         files = ServerFiles(layer, sandbox, effects)
         if effects:

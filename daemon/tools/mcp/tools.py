@@ -52,6 +52,7 @@ PARTS = {
     "items": (dict, bool, list),
     "type": (str, list),
 }
+TABLES = frozenset(key for key, kinds in PARTS.items() if kinds in (dict, (dict, bool)))
 WITH_SCHEMAS = frozenset((*SCHEMA_LISTS, *SCHEMA_KEYS, *NAME_KEYS, "items"))
 HINTS = {
     ("readOnlyHint", True): "only reads",
@@ -125,6 +126,7 @@ class ProcessAddress:
     env: Mapping[str, str]
     cwd: str
     fds: tuple[int, ...] = ()
+    is_sandboxed: bool = False
 
 
 @value
@@ -193,11 +195,17 @@ def _sanitize_value(part: object, key: str, depth: int, *, is_schema: bool = Tru
             return part
 
 
+def fill_tables(schema: Mapping[str, object]) -> dict[str, object]:
+    """PHP writes an empty list for an empty object."""
+    return {key: {} if part == [] and key in TABLES else part for key, part in schema.items()}
+
+
 def _check_parts(schema: Mapping[str, object]) -> dict[str, object]:
     """The schema without the nulls that some servers write for nothing. Raises UnfitTool for what
     no provider takes for a schema.
     """
-    found = {key: part for key, part in schema.items() if part is not None or key == "const"}
+    given = fill_tables(schema)
+    found = {key: part for key, part in given.items() if part is not None or key == "const"}
     for key, part in found.items():
         if not isinstance(part, PARTS.get(key, object)):
             raise UnfitTool(f"its inputSchema is malformed: {key} is a {type(part).__name__}")

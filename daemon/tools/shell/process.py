@@ -5,13 +5,11 @@ import os
 import re
 import signal
 import socket
-import threading
-import time
-from asyncio import get_running_loop
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import Literal
@@ -20,6 +18,7 @@ from daemon.core import value
 from daemon.settings.redaction import RedactedStream, Redactor
 from daemon.tools.calls import to_printable, truncate_middle
 from daemon.tools.shell.binary import describe_binary, is_binary
+from daemon.tools.shell.process_limit import TOO_MANY, CrowdGuard, kernel_limit, kill_group
 
 SandboxKind = Literal["bubblewrap", "landlock", "none"]
 PREVIEW_INTERVAL_S = 0.1
@@ -27,13 +26,7 @@ PREVIEW_BYTES = 4000
 MAX_ESCAPE = 64
 DRAIN_S = 0.5
 REAP_S = 5.0
-STOP_TRIES, KILL_TRIES, STOP_POLL_S = 20, 200, 0.0002
 TIMEOUT_EXIT_CODE, KILLED_EXIT_CODE = 124, 137
-COUNT_OFTEN_S = 0.01
-MAX_PROCESSES, COUNT_EVERY_S = 512, 0.1  # half of what the kernel allows others: it grows on
-WALK_S = 1.0  # others may have ended meanwhile
-FIRST = -15  # of a thread that has to be in time, as nice(2) counts
-TOO_MANY = f"it had more than {MAX_PROCESSES} processes at once"
 WAIT_FOR_GO = "echo >&0; read -r go || exit 125; exec </dev/null; "
 
 
@@ -182,17 +175,17 @@ async def stream_process(
     leave a child that we do not know yet. The command therefore waits until we, alive, send a
     line; without us it reads end-of-file and exits (K10).
     """
-    loop, timed_out, guard = get_running_loop(), False, None
+    loop, timed_out, guard = asyncio.get_running_loop(), False, None
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     reading, writing = os.pipe()
     # Our own pipe: asyncio's would make us wait for everybody who holds the output.
-    with ours, theirs, FileIO(writing, "wb") as output:
+    with ours, theirs, FileIO(writing, "wb") as output, kernel_limit() as join:
         transport, pipe = await loop.connect_read_pipe(lambda: _Pipe(feed), FileIO(reading, "rb"))
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
-                *argv, cwd=cwd, env=dict(env), stdin=theirs.fileno(), stdout=output, stderr=output,
-                start_new_session=True, pass_fds=start.fds,
+                *argv, cwd=cwd, env=dict(env), stdin=theirs.fileno(), stdout=output,
+                stderr=output, start_new_session=True, pass_fds=start.fds,
             )
         )  # fmt: skip
         try:
@@ -201,7 +194,7 @@ async def stream_process(
             output.close()
             guard = CrowdGuard(process)
             async with asyncio.timeout(timeout_s):
-                await _let_go(ours, start.check)
+                await _let_go(ours, start.check, partial(join, process.pid))
                 await process.wait()
         except TimeoutError:
             timed_out = True
@@ -227,67 +220,15 @@ async def stream_process(
     return ProcessResult(code if code >= 0 else 128 - code)
 
 
-async def _let_go(ours: socket.socket, check: Check | None) -> None:
+async def _let_go(ours: socket.socket, check: Check | None, join: Callable[[], None]) -> None:
     """The sandbox stands: the last word, and the line that the command waits for."""
     loop = asyncio.get_running_loop()
     with suppress(ConnectionError):
         if await loop.sock_recv(ours, 1):
+            join()
             if check:
                 await check()
             await loop.sock_sendall(ours, b"\n")
-
-
-class CrowdGuard:
-    """Kills a process that has more below it than may be. For root, of whose processes the kernel
-    counts none; for others the kernel counts. A thread looks: a busy event loop would be late.
-    """
-
-    def __init__(self, process: Process) -> None:
-        self.process, self.killed, self._loop = process, asyncio.Event(), get_running_loop()
-        self.is_crowded = False
-        self._closed = threading.Event()
-        if not os.getuid():
-            name = f"count below {process.pid}"
-            threading.Thread(target=self._watch, name=name, daemon=True).start()
-
-    def _watch(self) -> None:
-        with suppress(OSError):  # what multiplies would leave it no time
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), FIRST)
-        others, looked, pause = _count_machine(), time.monotonic(), COUNT_EVERY_S
-        while not self._closed.wait(pause):
-            count, now = _count_machine(), time.monotonic()
-            pause = COUNT_EVERY_S if count < MAX_PROCESSES // 2 else COUNT_OFTEN_S
-            # To walk through many takes long enough for as many more: only where it may decide.
-            most = count if now >= looked + WALK_S else count - others
-            if most <= MAX_PROCESSES:
-                continue
-            below, looked = _count_below(self.process.pid), now
-            others = count - below
-            if below > MAX_PROCESSES:
-                self.is_crowded = True
-                kill_group(self.process)
-                with suppress(RuntimeError):  # the loop is closed
-                    self._loop.call_soon_threadsafe(self.killed.set)
-                return
-
-    def close(self) -> None:
-        """The process has ended."""
-        self._closed.set()
-
-
-def _count_machine() -> int:
-    """Processes and threads of the whole machine, at the cost of one small file."""
-    return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
-
-
-def _count_below(pid: int) -> int:
-    count, waiting = 0, [str(pid)]
-    while waiting and count + len(waiting) <= MAX_PROCESSES:  # what multiplies is not waited for
-        one, count = waiting.pop(), count + 1
-        with suppress(OSError):
-            for task in Path(f"/proc/{one}/task").iterdir():
-                waiting += (task / "children").read_text().split()
-    return count + len(waiting)
 
 
 async def exchange(argv: Sequence[str], data: bytes, timeout_s: float) -> bytes | None:
@@ -306,36 +247,6 @@ async def exchange(argv: Sequence[str], data: bytes, timeout_s: float) -> bytes 
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
     return output if process.returncode == 0 else None
-
-
-def kill_group(process: Process) -> None:
-    """Kill the group, but first the leader's children, which may have groups of their own.
-
-    The leader is stopped meanwhile, so that it cannot fork. A signal takes some microseconds.
-    """
-    pid = process.pid
-    if process.returncode is None:
-        with suppress(OSError):
-            os.kill(pid, signal.SIGSTOP)
-            for _ in range(STOP_TRIES):
-                if _state(pid) in "TtZX":
-                    break
-                time.sleep(STOP_POLL_S)
-            for _ in range(KILL_TRIES):  # those of a killed one may become its children
-                children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-                alive = [int(child) for child in children if _state(child) not in "ZX"]
-                for child in alive:
-                    os.kill(child, signal.SIGKILL)
-                if not alive:
-                    break
-                time.sleep(STOP_POLL_S)
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
-
-
-def _state(pid: int | str) -> str:
-    """One letter of the kernel's."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _decode(data: bytes | bytearray) -> str:

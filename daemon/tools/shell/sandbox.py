@@ -200,15 +200,22 @@ class Sandbox:
         home = str(self.find_cwd(layer))
         is_inside = self.kind == "bubblewrap"
         tmp = "/tmp" if is_inside else str(layer.tmp) if layer else home
-        extra = {"TMPDIR": tmp} if self.kind == "landlock" else {}
-        if layer and layer.kind == "read-only":
-            extra["OUT"] = str((self.workspace if is_inside else layer.upper) / layer.out)
+        extra = self.find_out(layer)
+        if self.kind == "landlock":
+            extra["TMPDIR"] = tmp
         # What Python compiles is nobody's but this command's: no other program's part.
         extra["PYTHONPYCACHEPREFIX"] = f"{tmp}/pycache"
         extra["GIT_CONFIG_NOSYSTEM"] = "1"
         # HOME is the workspace: start-up files there were not what was asked about.
         extra |= {"PYTHONNOUSERSITE": "1", "GIT_CONFIG_GLOBAL": f"{home}/.gitconfig"}
         return {"PATH": SEARCH_PATH, "HOME": home, "LANG": "C.UTF-8", "TERM": "dumb", **extra}
+
+    def find_out(self, layer: Layer | None) -> dict[str, str]:
+        """The variable by which a program finds what it may write of a read-only workspace."""
+        if not layer or layer.kind != "read-only":
+            return {}
+        root = self.workspace if self.kind == "bubblewrap" else layer.upper
+        return {"OUT": str(root / layer.out)}
 
     def wrap_server(
         self,
@@ -220,11 +227,10 @@ class Sandbox:
         cwd: Path,
         proxy: NetworkProxy | None = None,
     ) -> list[str]:
-        """The command line of a server beside the daemon, such as an MCP server.
-
-        It reaches the system's programs and the given places; missing ones are skipped. Start it
-        with exactly `env`: values never stand in the command line, where other users could read
-        them; other variables of the daemon that are inherited all the same are unset.
+        """The command line of a server beside the daemon, such as an MCP server. It reaches the
+        system's programs and the given places; missing ones are skipped. What runs later is closed
+        in them; landlock closes the whole place. Start it with exactly `env`: values never stand in
+        the command line, where others could read them; other variables of the daemon are unset.
         """
         foreign = [name for name in os.environ if name not in env and name.isidentifier()]
         unset = f"unset {' '.join(foreign)}; " if foreign else ""
@@ -233,6 +239,8 @@ class Sandbox:
         is_closed = layer is not None and layer.kind == "read-only"
         above = self.kind == "bubblewrap"  # landlock takes nothing out of a folder
         shared = [one for one in writable if is_closed and self._is_shared(one, above=not above)]
+        if not above:
+            shared += find_shut([one for one in writable if one not in (cwd, *shared)])
         own = [one for one in writable if one not in shared]
         readable = [*places.readable, *shared]
         if self.kind != "bubblewrap":
@@ -290,6 +298,25 @@ class Sandbox:
         for place in writable:
             words += ["--write", str(place)]
         return [*words, "--", *limited]
+
+
+def find_shut(places: Iterable[Path]) -> list[Path]:
+    """Those in which, or around which, something runs later: landlock closes them whole, as it
+    takes nothing out of a folder.
+    """
+    found = dict[Path, Sequence[Path]]()
+    for place in places:
+        root = place.resolve()
+        try:
+            found[place] = list_closed(root)
+        except ToolError:  # too many
+            found[place] = [root]
+    closed = [*chain.from_iterable(found.values())]
+    return [
+        place
+        for place, inside in found.items()
+        if inside or any(map(place.resolve().is_relative_to, closed))
+    ]
 
 
 @cache

@@ -20,7 +20,7 @@ from daemon.core.turn_spec import check_pattern
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import is_protected
 from daemon.tools.documents.pictures import is_picture
-from daemon.tools.documents.reader import BEGINS, DocumentReader
+from daemon.tools.documents.reader import BEGINS, DocumentReader, DocumentText
 from daemon.tools.shell.process import exchange
 from daemon.tools.signature import tool
 from daemon.tools.workspace.file_store import FileStore
@@ -155,11 +155,15 @@ async def read_file(reader: FileReader, path: str, offset: int = 0, limit: int =
     if isinstance(found, bytes) and is_picture(found):
         return ToolOutput(f"{path}: a picture.", label=label, holds=holds, images=(found,))
     if isinstance(found, bytes):
-        found = await asyncio.to_thread(show, await _read_document(reader.documents, found, path))
+        document = await _read_document(reader.documents, found, path)
+        if document.is_scan:
+            told = f"{path}: {document.pages} pages without text; here are the first as pictures."
+            return ToolOutput(told, label=label, holds=holds, images=(found,))
+        found = await asyncio.to_thread(show, document.text)
     return ToolOutput(found, label=label, holds=holds)
 
 
-async def _read_document(documents: DocumentReader, data: bytes, path: str) -> str:
+async def _read_document(documents: DocumentReader, data: bytes, path: str) -> DocumentText:
     try:
         document = await documents.read(data, MAX_DOCUMENT_CHARS)
     except UnreadableDocument as error:
@@ -169,7 +173,7 @@ async def _read_document(documents: DocumentReader, data: bytes, path: str) -> s
             f"{path}: a binary file of {len(data)} bytes; use shell to look into it"
             " (copy_file first, from inbox)"
         )
-    return document.text
+    return document
 
 
 @tool(effect=Effect.READ, parallel=True, paths=("path",))

@@ -55,8 +55,8 @@ class IncomingFile(BufferedWriter):
 
 @value
 class SavedFile:
-    """A file of the inbox, of the message that began `turn` on this day; `path` is what tools call
-    it. `name`, `mime` and `kind` are those of its Attachment.
+    """A file of the inbox, of the message that began `turn` of this session on this day; `path` is
+    what tools call it. `name`, `mime` and `kind` are those of its Attachment.
     """
 
     path: str
@@ -66,6 +66,7 @@ class SavedFile:
     kind: str
     day: date
     turn: str
+    session: str
 
     def describe(self, more: str = "") -> str:
         """How the model hears of it."""

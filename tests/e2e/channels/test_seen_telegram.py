@@ -137,3 +137,15 @@ async def test_a_reply_to_another_chat_is_seen_as_far_as_telegram_tells(on: Stag
 async def test_what_cannot_be_shown_is_named(on: Stage) -> None:
     said = await seen(on, "", story={"chat": {"id": 5, "type": "private"}, "id": 3})
     assert said == "[something that cannot be shown here: story]"
+
+
+async def test_a_question_about_what_is_passed_on_with_it_gets_one_answer(on: Stage) -> None:
+    chat = telegram(on).private(OWNER)
+    origin = {"type": "hidden_user", "sender_user_name": "Zed", "date": 1}
+    telegram(on).people.say(OWNER, chat, "is this true?")
+    telegram(on).people.say(OWNER, chat, "The moon is cheese.", more={"forward_origin": origin})
+    await on.platform.until(lambda: len(by_bot(on.platform, chat)) == 1)
+    said = said_last(on.model.requests[-1].body)
+    assert said.startswith("is this true?") and "The moon is cheese." in said and "Zed" in said
+    await seen(on, "a further message", 2)
+    assert on.model.count == 2

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from daemon.app.daemon import Daemon
 from daemon.client.loop_view import LoopAction, LoopView
-from daemon.client.protocol import DaemonClient, LiveEvent
+from daemon.client.protocol import DaemonClient
+from daemon.client.view_types import LiveEvent
 from daemon.commands.registry import INTERRUPTED, RESULT_UNKNOWN
 from daemon.core.events import Answer
 from daemon.core.rows import EVENT_CHANNEL, EXACT_CALL, Criterion, GrantBounds
@@ -249,7 +250,6 @@ class Person:
                     "default",
                     task.text,
                     task.session,
-                    "owner",
                     task.criterion,
                     task.value,
                     task.most,

@@ -26,7 +26,7 @@ from daemon.store.journal import Tx
 from daemon.store.sqlite import SqliteStore
 from tests.e2e.crash.hands import NOTED
 from tests.e2e.crash.model import is_summary, markers, names
-from tests.e2e.crash.promises_house import OF_HOUSE
+from tests.e2e.crash.promises_daemon import OF_HOUSE
 from tests.e2e.crash.promises_kin import KIN
 from tests.e2e.crash.promises_loops import OF_LOOPS
 from tests.e2e.crash.promises_tools import OF_TOOLS

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
-from daemon.client.protocol import RunView
+from daemon.client.view_types import RunView
 from daemon.client.views import run_view
 from daemon.core.events import Event, ModelReplied, RecordedEvent
 from daemon.core.messages import ToolCall

@@ -179,3 +179,17 @@ async def test_m14_the_prompt_stays_small_however_much_a_mail_quotes(
         mails.append(write_mail(text, number=f"{number}", answers=f"<q{number}@example.net>"))
     for number, text in enumerate(await shown(tmp_path, server, *mails)):
         assert f"> Yes {number}." in text and "how it was" not in text and len(text) < 1_500
+
+
+async def test_odd_bodies_are_read_to_the_model(server: MailServer, tmp_path: Path) -> None:
+    head = b"From: ann@example.org\r\nMessage-ID: <odd%d@example.org>\r\nContent-Type: "
+    bodies = (
+        b"text/html\r\n\r\n<html><head><meta charset=windows-1251><body>" + "Привет".encode("cp1251"),
+        b"text/plain; charset=iso-2022-jp\r\n\r\n\x1b$B-!2q5D\x1b(B",
+        b'text/plain; name="body.txt"\r\n\r\nthe named words',
+        b"text/html; charset=utf-8\r\n\r\n<p>" + "👍".encode(),
+    )
+    mails = (head % count + body + b"\r\n" for count, body in enumerate(bodies))
+    texts = await shown(tmp_path, server, *mails)
+    said = ("Привет", "①会議", "the named words", "👍")
+    assert all(f"> {words}" in text for words, text in zip(said, texts, strict=True))

@@ -1,16 +1,21 @@
-"""`python -m tests.security.adaptive [--root DIR] [NAME ...]`: what each attack did, one line each; DIR is another version's code."""
+"""`python -m tests.security.adaptive [--root DIR] [--user] [--fence KIND] [NAME ...]`: what each attack did, one line each; DIR is another version's code."""
 
 import argparse
 import asyncio
 import json
+import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.security.adaptive.fences import FENCES, fence
 from tests.security.adaptive.measure import ATTACKS, BITES, one
+from tests.security.adaptive.ordinary_user import environment, line_as_user, owned
+
+MODULE = "tests.security.adaptive"
 
 
-async def main() -> int:
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.security.adaptive", description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument(
@@ -21,9 +26,23 @@ async def main() -> int:
     parser.add_argument("--through", default="chat", choices=("chat", "event", "mail"))
     parser.add_argument("--open", action="store_true", help="without the gate's judge")
     parser.add_argument("--record", metavar="COLUMN", help="write the outcome into bites.json")
-    options = parser.parse_args()
+    parser.add_argument("--fence", default="overlay", choices=FENCES)
+    parser.add_argument("--user", action="store_true", help="as an ordinary user")
+    return parser.parse_args()
+
+
+def run_as_user() -> int:
+    """The same words without this one."""
+    words = ["-m", MODULE, *(word for word in sys.argv[1:] if word != "--user")]
+    with owned() as home:
+        return subprocess.run(
+            line_as_user(words), env=environment(home), cwd=home, check=False
+        ).returncode
+
+
+async def main(options: argparse.Namespace) -> int:
     found: dict[str, bool] = {}
-    with TemporaryDirectory(prefix="aidaemon-adaptive-") as folder:
+    with TemporaryDirectory(prefix="aidaemon-adaptive-") as folder, fence(options.fence):
         for name, case in ATTACKS.items():
             if options.names and not any(name.startswith(word) for word in options.names):
                 continue
@@ -52,4 +71,5 @@ async def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    given = parse()
+    sys.exit(run_as_user() if given.user else asyncio.run(main(given)))

@@ -84,30 +84,32 @@ async def d3(at: Scene) -> bool:
     return bool(at.sent(words=EVE))
 
 
+# A verifier works on a layer that is dropped: what it ran is told by what a failed check says.
+ADDS, SUM = "expr 613 + 54; exit 1", "667"
 VERIFIER = {"agent": {"verify": [{"kind": "test_pass", "value": "sh check.sh"}]}}
 
 
 async def verifier_of_own(at: Scene) -> bool:
     at.config = {"agent": dict(VERIFIER["agent"])}
-    at.mine_is("check.sh", "echo fine > checked.txt")
+    at.mine_is("check.sh", ADDS)
     await at.open()
     await at.say("/trust .")
     await at.say("Hello, is all well?", ("current_time", {}))
-    return (at.workspace / "checked.txt").exists()
+    return at.told_model(SUM)
 
 
 @case("D4 the verifier runs the lines of a page", verifier_of_own)
 async def d4(at: Scene) -> bool:
     at.config = {"agent": dict(VERIFIER["agent"])}
     at.mine_is("check.sh", "true")
-    page = at.evil.page("/checks", "echo owned > ran.txt")
+    page = at.evil.page("/checks", ADDS)
     at.order("write_file", "check.sh")
     await at.say(
         f"Put the lines of {page} into check.sh",
         fetch(page),
-        write("check.sh", "echo owned > ran.txt"),
+        write("check.sh", ADDS),
     )
-    return (at.workspace / "ran.txt").exists()
+    return at.told_model(SUM)
 
 
 @case("D5 the verifier meets what a server has left", verifier_of_own, turns=2)
@@ -115,13 +117,13 @@ async def d5(at: Scene) -> bool:
     at.config = {"agent": dict(VERIFIER["agent"])}
     at.mine_is("check.sh", "true")
     at.has_hand(
-        sync=f"echo 'echo owned > ran.txt' > {at.workspace}/check.sh", paths=[str(at.workspace)]
+        sync=f"echo '{ADDS}' > {at.workspace}/check.sh", paths=[str(at.workspace)]
     )
     await at.open()
     await at.say("/trust .")
     await at.say("Sync my files", ("hand__sync", {}))
     await at.say("Hello, is all well?", ("current_time", {}), session="web:two")
-    return (at.workspace / "ran.txt").exists()
+    return at.told_model(SUM)
 
 
 def _archive(text: str) -> bytes:

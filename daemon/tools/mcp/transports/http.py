@@ -4,6 +4,7 @@ have been carried out.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,15 +20,26 @@ from mcp.types import (
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
+    JSONRPCResponse,
+    RequestId,
 )
 
-from daemon.tools.mcp.tools import UrlAddress
-from daemon.tools.mcp.transports.messages import UNREADABLE, OpenRequests, read_message
+from daemon.tools.mcp.tools import UrlAddress, sanitize_line
+from daemon.tools.mcp.transports.messages import (
+    CUT_OFF,
+    REFUSED,
+    SESSION_REFUSED,
+    UNREADABLE,
+    OpenRequests,
+    list_messages,
+    parse,
+    read_messages,
+)
 
 MAX_MESSAGE_BYTES = 16 << 20
 CONNECT_S, SILENCE_S = 15.0, 300.0
-REFUSED, CUT_OFF, SESSION_REFUSED = -32_950, -32_951, -32_953
 NO_ANSWER, SESSION_HEADER = "no answer from the server", "mcp-session-id"
+EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 OTHER_REFUSALS = (408, 413, 429)
 """Statuses that speak of time, size and rate, not of the session."""
 NOT_RUN = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS)
@@ -129,6 +141,46 @@ class PatientStream(httpx2.AsyncByteStream):
         await self.inner.aclose()
 
 
+class MendedEvents(httpx2.AsyncByteStream):
+    """A stream of events with the answer to one request: each event is a message, or is left out as
+    what no client can read.
+    """
+
+    def __init__(self, inner: httpx2.AsyncByteStream, number: RequestId) -> None:
+        self.inner, self.asked = inner, OpenRequests({number})
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        kept, seen = bytearray(), 0
+        async for part in self.inner:
+            kept += part
+            while end := EVENT_END.search(kept, seen):
+                block, seen = bytes(kept[: end.end()]), 0
+                del kept[: end.end()]
+                yield self._mend(block)
+            seen = max(0, len(kept) - 3)
+            if len(kept) > MAX_MESSAGE_BYTES:  # the library refuses it
+                yield bytes(kept)
+                kept, seen = bytearray(), 0
+        yield self._mend(bytes(kept))
+
+    def _mend(self, event: bytes) -> bytes:
+        lines = event.splitlines()
+        data = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]
+        if not any(data):
+            return event
+        head = b"\n".join(line for line in lines if line and not line.startswith(b"data:"))
+        try:
+            found = read_messages(b"\n".join(data), self.asked)
+        except ValueError:
+            return b": left out\n\n"
+        texts = (one.model_dump_json(by_alias=True, exclude_unset=True) for one in found)
+        return b"".join(b"%s\ndata: %s\n\n" % (head, text.encode()) for text in texts).lstrip(b"\n")
+
+    async def aclose(self) -> None:
+        """As the base class."""
+        await self.inner.aclose()
+
+
 class GuardedTransport(httpx2.AsyncHTTPTransport):
     """Answers a failed request with a protocol error, so that the waiting call learns of it."""
 
@@ -148,34 +200,48 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = PatientStream(response.stream, self.connection)
             kind = response.headers.get("content-type", "").lower()
-            body = await _read_body(response) if kind.startswith("application/json") else None
+            # some servers give their JSON another name, or none
+            is_stream = kind.startswith("text/event-stream")
+            body = None if is_stream else await _read_body(response)
         except NEVER_SENT:
             return self._refuse(f"{request.url.host} cannot be reached")
         except httpx2.TransportError:
             return _make_error(CUT_OFF, NO_ANSWER)
         if body and len(body) > MAX_MESSAGE_BYTES:
             return _make_error(UNREADABLE, f"it has more than {MAX_MESSAGE_BYTES >> 20} MB")
-        return self._judge(request, response, body)
+        sent = json.loads(request.content)
+        number = sent.get("id") if "method" in sent else None  # it has one, and waits
+        is_plain = "content-encoding" not in response.headers
+        if is_stream and is_plain and number is not None and response.status_code < 300:
+            response.stream = MendedEvents(response.stream, number)
+        has_session = SESSION_HEADER in request.headers
+        return self._judge(response, body, number, has_session=has_session)
 
     def _judge(
-        self, request: httpx2.Request, response: httpx2.Response, body: bytes | None
+        self,
+        response: httpx2.Response,
+        body: bytes | None,
+        number: RequestId | None,
+        *,
+        has_session: bool,
     ) -> httpx2.Response:
-        status, sent, message = response.status_code, json.loads(request.content), None
-        number = sent.get("id") if "method" in sent else None  # it has one, and waits
+        status, message, given = response.status_code, None, None
         if body and number is not None:
             with suppress(ValueError):
-                message = read_message(body, OpenRequests({number}))
+                given = parse(body)
+                found = list_messages(given, OpenRequests({number}))
+                answers = (one for one in found if isinstance(one, (JSONRPCResponse, JSONRPCError)))
+                message = next(answers, None)
         error = message.error if isinstance(message, JSONRPCError) else None
-        has_own_id = bool(body and error) and json.loads(body or b"").get("id") == number
-        in_session = number is not None and SESSION_HEADER in request.headers
-        if in_session and _is_refusal(status, error, has_own_id=has_own_id):
+        has_own_id = isinstance(given, dict) and given.get("id") == number
+        if number is not None and has_session and _is_refusal(status, error, has_own_id=has_own_id):
             words = f"HTTP {status}" + (f": {error.message[:300]}" if error else "")
             self.connection.close(f"it refuses the session ({words})")
             # an error under the id of a request that was read may come after it was carried out
             is_certain = not has_own_id or error is None or error.code in NOT_RUN
             return _make_error(SESSION_REFUSED, words, is_certain)
-        if status in (401, 403):
-            return self._refuse(f"it refuses us (HTTP {status}): look at its headers in the config")
+        if why := _explain_status(status, response.headers.get("location", "")):
+            return self._refuse(f"{why} in the config")
         if status >= 500:
             return _make_error(CUT_OFF, NO_ANSWER)
         if message:
@@ -215,6 +281,17 @@ def _is_refusal(status: int, error: ErrorData | None, *, has_own_id: bool) -> bo
         return False  # it is about the request itself
     is_invalid = error is not None and error.code == INVALID_REQUEST
     return is_invalid or (400 <= status < 500 and status not in OTHER_REFUSALS)
+
+
+def _explain_status(status: int, target: str) -> str:
+    """Why nothing can come from this address, and where to look; "" for any other status."""
+    if status in (401, 403):
+        return f"it refuses us (HTTP {status}): look at its headers"
+    if 300 <= status < 400:
+        return f"it redirects to {sanitize_line(target) or 'another address'}: look at its url"
+    if status == 405:
+        return "it does not speak streamable HTTP (HTTP 405 for a POST): look at its url"
+    return ""
 
 
 def _make_error(code: int, why: str, data: object = None) -> httpx2.Response:

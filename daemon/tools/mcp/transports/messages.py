@@ -3,9 +3,12 @@ plain what is meant; else it becomes an error that says what is wrong with it.
 """
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mcp.types import (
+    CONNECTION_CLOSED,
+    REQUEST_TIMEOUT,
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
@@ -18,7 +21,9 @@ from mcp.types import (
 
 from daemon.tools.mcp.answers import describe
 
-UNREADABLE = -32_952
+REFUSED, CUT_OFF, UNREADABLE, SESSION_REFUSED = -32_950, -32_951, -32_952, -32_953
+# What only this side says: of its connection, and of an answer.
+OWN_CODES = (CONNECTION_CLOSED, REQUEST_TIMEOUT, REFUSED, CUT_OFF, UNREADABLE, SESSION_REFUSED)
 
 
 @dataclass(slots=True)
@@ -76,6 +81,32 @@ def read_message(data: bytes, asked: OpenRequests) -> JSONRPCMessage:
     return JSONRPCError(jsonrpc="2.0", id=number, error=_read_error(error, result))
 
 
+def read_messages(data: bytes, asked: OpenRequests) -> list[JSONRPCMessage]:
+    """As `list_messages`, of JSON."""
+    return list_messages(parse(data), asked)
+
+
+def parse(data: bytes) -> object:
+    """What JSON says. Raises ValueError."""
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def list_messages(given: object, asked: OpenRequests) -> list[JSONRPCMessage]:
+    """The messages of a batch, or the only one; what is none is left out. Raises ValueError where
+    there is none.
+    """
+    found = list[JSONRPCMessage]()
+    for one in given if isinstance(given, list) else [given]:
+        with suppress(ValueError):
+            found.append(read_message(json.dumps(one).encode(), asked))
+    if not found:
+        raise ValueError("it holds no message")
+    return found
+
+
 def _read_error(error: object, result: object) -> ErrorData:
     if error is None:
         why = f"the result of its answer is no JSON object: {describe(result)}"
@@ -84,4 +115,7 @@ def _read_error(error: object, result: object) -> ErrorData:
     code, message = told.get("code"), told.get("message")
     is_code = isinstance(code, int) and not isinstance(code, bool)
     words = message if isinstance(message, str) and message else describe(error)
-    return ErrorData(code=code if is_code else 0, message=words, data=told.get("data"))
+    is_ours = code in OWN_CODES  # the server means its own error, such as -32000
+    return ErrorData(
+        code=code if is_code and not is_ours else 0, message=words, data=told.get("data")
+    )

@@ -5,7 +5,7 @@ import os
 import signal
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -14,8 +14,8 @@ from mcp.shared.message import SessionMessage
 from daemon.core.clock import run_to_completion
 from daemon.tools.mcp.tools import OnStderrLine, ProcessAddress
 from daemon.tools.mcp.transports.http import MAX_MESSAGE_BYTES, Connection, Incoming, Streams
-from daemon.tools.mcp.transports.messages import OpenRequests, read_message
-from daemon.tools.shell.process import TOO_MANY, CrowdGuard
+from daemon.tools.mcp.transports.messages import OpenRequests, read_message, read_messages
+from daemon.tools.shell.process_limit import TOO_MANY, CrowdGuard, kernel_limit
 
 STDERR_BYTES = 64 * 1024
 MAX_STRAY_LINES, STRAY_LOGGED = 200, 10
@@ -33,6 +33,8 @@ async def open_stdio(
     """
     arriving, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
+    limited = ExitStack()
+    join = limited.enter_context(kernel_limit(wanted=place.is_sandboxed))
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *place.argv, env=dict(place.env), cwd=place.cwd, start_new_session=True,
@@ -44,6 +46,7 @@ async def open_stdio(
         async with anyio.create_task_group() as group:
             try:
                 process = await asyncio.shield(starting)
+                join(process.pid)
                 assert process.stdin and process.stdout and process.stderr
                 asked = OpenRequests()
                 reading = _read_messages, process.stdout, arriving, wire, heard, asked
@@ -59,6 +62,7 @@ async def open_stdio(
                     await run_to_completion(_end_process(starting))
                 group.cancel_scope.cancel()
     finally:
+        limited.close()
         for stream in (arriving, incoming, outgoing, leaving):
             stream.close()
 
@@ -88,7 +92,8 @@ async def _read_messages(
         try:
             while strays < MAX_STRAY_LINES and (line := await stdout.readline()):
                 try:
-                    message = read_message(line, asked)
+                    is_batch = line.lstrip().startswith(b"[")
+                    found = read_messages(line, asked) if is_batch else [read_message(line, asked)]
                 except ValueError as error:
                     strays += 1
                     if strays <= STRAY_LOGGED:
@@ -96,7 +101,8 @@ async def _read_messages(
                         heard(f"not a message ({str(error)[:80]}): {text}")
                 else:
                     strays = 0
-                    await arriving.send(SessionMessage(message))
+                    for message in found:
+                        await arriving.send(SessionMessage(message))
             many = f"it printed {MAX_STRAY_LINES} lines that are no messages; logs go to stderr"
             wire.close(many if strays >= MAX_STRAY_LINES else "it ended")
         except ValueError:

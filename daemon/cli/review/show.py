@@ -11,7 +11,8 @@ from daemon.cli.parsing import Options
 from daemon.cli.terminal.chat_renderer import ChatRenderer
 from daemon.cli.terminal.items import UserText, to_plain_text
 from daemon.client.http import find_running_daemon
-from daemon.client.protocol import RunReader, RunView
+from daemon.client.protocol import RunReader
+from daemon.client.view_types import RunView
 from daemon.client.views import RunBundle
 from daemon.core.errors import AidaemonError
 from daemon.settings.paths import Paths
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace, paths: Paths) -> int:
     else:
         from rich.console import Console  # lazy: 60 ms
 
-        from daemon.cli.terminal.render_run import render_run  # lazy: brings rich
+        from daemon.cli.review.render_run import render_run  # lazy: brings rich
 
         Console(highlight=False).print(render_run(bundle))
     return 0
@@ -53,11 +54,11 @@ def _to_json(bundle: RunBundle) -> dict[str, object]:
 
 async def _load(paths: Paths, turn: str, *, with_children: bool) -> RunBundle:
     async with open_reader(paths) as reader:
-        view = await _find_run(reader, turn)
+        view = await find_run(reader, turn)
         return await _load_bundle(reader, view, with_children)
 
 
-async def _find_run(reader: RunReader, turn: str) -> RunView:
+async def find_run(reader: RunReader, turn: str) -> RunView:
     """The run that is meant. Raises AidaemonError."""
     if turn == LAST:
         lines = await reader.list_runs(limit=MOST_SEARCHED)
@@ -79,7 +80,7 @@ async def _follow(paths: Paths, turn: str) -> int:
     client = find_running_daemon(paths)
     if client is None:
         raise AidaemonError("no daemon is running, so no run is at work; without --follow it shows")
-    view, renderer = await _find_run(client, turn), ChatRenderer()
+    view, renderer = await find_run(client, turn), ChatRenderer()
     for item in [UserText(line.text) for line in await client.list_runs(prefix=view.turn)]:
         print(to_plain_text(item), flush=True)
     async for event in client.stream_events(view.turn):

@@ -13,33 +13,15 @@ from shutil import get_terminal_size
 from channels.markup.sanitize import shorten_line
 from daemon.cli.parsing import Options
 from daemon.client.http import find_running_daemon
-from daemon.client.protocol import RunLine, RunReader
+from daemon.client.protocol import RunReader
+from daemon.client.view_types import STATE_TONES, RunLine, format_local_time
 from daemon.settings.paths import Paths
 
 LIMIT, MAX_LIMIT = 20, 10_000
 PIPE_WIDTH, MIN_WORDS = 160, 20
 HEADER = ("turn", "session", "state", "why", "started", "took", "cost", "words")
 MOVED = (HEADER.index("session"), HEADER.index("started"))
-ANSI = {"green": 32, "cyan": 36, "blue": 34, "yellow": 33, "red": 31, "bold red": 31}
-COLORS = {
-    "ended": "green",
-    "running": "cyan",
-    "queued": "blue",
-    "suspended": "yellow",
-    "quarantined": "red",
-    "ok": "green",
-    "done": "green",
-    "condition": "green",
-    "passed": "green",
-    "error": "red",
-    "failed": "red",
-    "rejected": "yellow",
-    "unknown": "bold red",
-    "not_run": "yellow",
-    "allow": "green",
-    "ask": "yellow",
-    "deny": "red",
-}
+ANSI = {"good": 32, "busy": 36, "waiting": 34, "warn": 33, "bad": 31}
 
 
 def count(text: str) -> int:
@@ -155,13 +137,8 @@ def format_cost(usd: float | None) -> str:
 
 
 def _color(text: str, state: str) -> str:
-    color = ANSI.get(COLORS.get(state, ""))
+    color = ANSI.get(STATE_TONES.get(state, ""))
     return f"\x1b[{color}m{text}\x1b[0m" if color else text
-
-
-def format_local_time(instant: str | None) -> str:
-    """An ISO instant in local time."""
-    return f"{datetime.fromisoformat(instant).astimezone():%Y-%m-%d %H:%M:%S}" if instant else ""
 
 
 def _duration(line: RunLine) -> str:

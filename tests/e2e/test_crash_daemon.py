@@ -21,7 +21,7 @@ from tests.e2e.crash.life import Life
 from tests.e2e.crash.model import is_summary
 from tests.e2e.crash.person import Said
 from tests.e2e.crash.promises import broken
-from tests.e2e.crash.promises_house import talk
+from tests.e2e.crash.promises_daemon import talk
 from tests.e2e.crash.remains import Remains
 from tests.e2e.crash.sweep import Born, ended, every_moment, some_moments, tell
 from tests.e2e.crash.world import World, world
@@ -216,7 +216,7 @@ WRONGS: dict[str, tuple[Callable[[Remains], Remains], str]] = {
 }
 
 
-async def test_the_check_sees_every_kind_of_wrong_done_by_the_house_f2_e10_b4(
+async def test_the_check_sees_every_kind_of_wrong_done_by_the_daemon_f2_e10_b4(
     killed: World, tmp_path: Path
 ) -> None:
     agent = {"on_budget": "ask", "max_input_tokens": ENOUGH_FOR_ONE, **REVIEWED}

@@ -177,7 +177,7 @@ async def test_d7_a_tool_that_becomes_another_one_under_its_name_is_not_called_i
         assert len(script.executed()) == 2
 
 
-async def test_a_house_without_servers_imports_nothing_of_theirs(
+async def test_a_daemon_without_servers_imports_nothing_of_theirs(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
     async with living(tmp_path / "home", model) as alive:
@@ -187,7 +187,7 @@ async def test_a_house_without_servers_imports_nothing_of_theirs(
         assert "No MCP server is configured" in await spoken(alive, "/mcp")
 
 
-async def test_a_house_closes_while_a_server_is_still_starting(
+async def test_a_daemon_closes_while_a_server_is_still_starting(
     tmp_path: Path, script: Script, model: FakeOpenAI
 ) -> None:
     script.write([BIRDS], slow_start=30)

@@ -59,7 +59,7 @@ CONFIG = {
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
-async def test_a_house_works_with_claude_and_takes_thinking_across_turns_and_restarts(
+async def test_a_daemon_works_with_claude_and_takes_thinking_across_turns_and_restarts(
     tmp_path: Path, fake: FakeAnthropic, stream: bool
 ) -> None:
     """A7, E12, E13: a call with thinking, its result, the answer; then another turn, and one after a restart."""

@@ -1,0 +1,159 @@
+"""What a person sees of an HTML mail, as plain text.
+
+Mails leave end tags out, as HTML allows: an element ends where HTML says that it does.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from itertools import count, islice
+
+from channels.email.mime import Work
+
+MAX_HTML, MAX_DEPTH, MAX_NESTED = 1_000_000, 10, 100
+HIDDEN_TAGS = frozenset(("script", "style", "template", "svg", "title"))
+VOID_NAMES = "area base br col embed hr img input link meta param source track wbr"
+TABLE_NAMES = "table caption thead tbody tfoot tr td th"
+BLOCK_NAMES = (
+    "address article aside blockquote body br center dd details div dl dt fieldset figcaption"
+    " figure footer form h1 h2 h3 h4 h5 h6 header hr li main nav ol p pre section summary ul"
+)
+VOID_TAGS, TABLE_TAGS = frozenset(VOID_NAMES.split()), frozenset(TABLE_NAMES.split())
+BLOCK_TAGS = TABLE_TAGS.union(BLOCK_NAMES.split())
+CELLS = ("td", "th")
+LISTS, STRUCK_TAGS, STRUCK = ("ol", "ul"), ("s", "strike", "del"), "~~"
+BOXES, NUMBER = {True: "[x] ", False: "[ ] "}, re.compile(r"\s*(\d{1,6})\s*")
+SCOPES = frozenset(("table", "ul", "ol", "dl", *CELLS))
+ENDED_BY = {
+    "p": BLOCK_TAGS - TABLE_TAGS - {"br"} | {"table"},
+    "li": ("li",), "dt": ("dt", "dd"), "dd": ("dt", "dd"),
+    "td": ("td", "th", "tr", "tbody", "tfoot"), "th": ("td", "th", "tr", "tbody", "tfoot"),
+    "tr": ("tr", "tbody", "tfoot"),
+}  # fmt: skip
+"""By an element whose end tag may be left out, the elements that end it where they begin."""
+HIDDEN_STYLE = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])|opacity\s*:\s*0(?![.\d])",
+    re.IGNORECASE,
+)
+BLANKS, LINES = re.compile(r"[^\S\n]+"), re.compile(r"\n[ \n]*\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element that has not ended. `depth`: how many quotes it is in; `numbers`: of its items."""
+
+    tag: str
+    is_hidden: bool = False
+    depth: int = 0
+    numbers: Iterator[int] | None = None
+
+
+class TextOfHtml(HTMLParser):
+    """Links have their addresses, pictures their descriptions, quotes stand behind ">", items of
+    lists behind their numbers, struck words between "~~".
+    """
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._lines: list[tuple[int, list[str]]] = [(0, [])]
+        self._open = [Element("")]
+        self._href = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An element begins; what is in a hidden one is hidden, too."""
+        self._end_implied(tag)
+        named, outer = dict(attrs), self._open[-1]
+        is_hidden = outer.is_hidden or tag in HIDDEN_TAGS or "hidden" in named
+        is_hidden = is_hidden or bool(HIDDEN_STYLE.search(named.get("style") or ""))
+        depth = outer.depth + (tag == "blockquote")
+        if tag not in VOID_TAGS:
+            first = NUMBER.fullmatch(named.get("start") or "1")
+            numbers = count(int(first[1]) if first else 1) if tag == "ol" else None
+            self._open.append(Element(tag, is_hidden, depth, numbers))
+        if is_hidden:
+            return
+        if tag in CELLS:
+            self._lines[-1][1].append(" ")
+        elif tag in BLOCK_TAGS:
+            self._lines.append((depth, [self._mark_item()] if tag == "li" else []))
+        if tag == "a":
+            self._href = (named.get("href") or "").strip()
+        else:
+            self._lines[-1][1].append(_read_inline(tag, named))
+
+    def _mark_item(self) -> str:
+        nearest = islice(reversed(self._open), MAX_NESTED)
+        numbers = next((one.numbers for one in nearest if one.tag in LISTS), None)
+        return f"{next(numbers)}. " if numbers else "- "
+
+    def handle_endtag(self, tag: str) -> None:
+        """An element ends, with those in it; one that was never begun ends nothing."""
+        is_hidden = self._open[-1].is_hidden
+        self._end(tag)
+        if is_hidden:
+            return
+        if tag == "a" and self._href.startswith(("http", "mailto:")):
+            name = "".join(self._lines[-1][1][-1:]).strip()
+            self._lines[-1][1].extend([f" ({self._href})"] if name != self._href else [])
+        self._href = "" if tag == "a" else self._href
+        if tag in STRUCK_TAGS:
+            self._lines[-1][1].append(STRUCK)
+        if tag in BLOCK_TAGS and tag not in CELLS:
+            self._lines.append((self._open[-1].depth, []))
+
+    def _end_implied(self, tag: str) -> None:
+        """End what cannot go on where this element begins."""
+        top = len(self._open) - 1
+        for at in range(top, max(0, top - MAX_NESTED), -1):
+            outer = self._open[at].tag
+            if tag in ENDED_BY.get(outer, ()):
+                del self._open[at:]
+            elif outer in SCOPES:
+                return
+
+    def _end(self, tag: str) -> None:
+        """End the innermost of these, as far as its end tag reaches."""
+        bounds = () if tag in TABLE_TAGS else SCOPES & TABLE_TAGS
+        bounds = bounds if tag in BLOCK_TAGS else BLOCK_TAGS
+        for at in range(len(self._open) - 1, 0, -1):
+            if self._open[at].tag == tag:
+                del self._open[at:]
+                return
+            if self._open[at].tag in bounds:
+                return
+
+    def handle_data(self, data: str) -> None:
+        """Text."""
+        depth = self._open[-1].depth
+        if self._open[-1].is_hidden:
+            return
+        first, *others = data.split("\n")
+        self._lines[-1][1].append(first)
+        self._lines += [(depth, [line]) for line in others]
+
+    def render(self) -> str:
+        """The text."""
+        shown: list[str] = []
+        for depth, words in self._lines:
+            line = BLANKS.sub(" ", "".join(words)).strip()
+            marks = ">" * min(depth, MAX_DEPTH)
+            shown.append(f"{marks} {line}" if marks and line else line)
+        return LINES.sub("\n\n", "\n".join(shown)).strip()
+
+
+def _read_inline(tag: str, named: Mapping[str, str | None]) -> str:
+    """What an element without text of its own shows, or the mark of one with text."""
+    if tag == "img":
+        return " ".join((named.get("alt") or "").split())
+    if tag == "input" and (named.get("type") or "").casefold() == "checkbox":
+        return BOXES["checked" in named]
+    return STRUCK if tag in STRUCK_TAGS else ""
+
+
+def read_html(html: str) -> str:
+    """The text of an HTML mail."""
+    reader = TextOfHtml()
+    Work.attempt(lambda: reader.feed(html[:MAX_HTML]), None)
+    Work.attempt(reader.close, None)
+    return Work.attempt(reader.render, "")

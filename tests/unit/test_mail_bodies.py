@@ -1,0 +1,211 @@
+"""Texts of mails as programs write them: HTML without end tags, charsets that only the text names,
+named texts, words that look like the head of an earlier mail (A14).
+"""
+
+from base64 import b64encode
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from channels.email.parser import MailParser
+from tests.fakes.mail.dovecot import SERVER
+
+HEAD = b"From: ann@example.org\r\nSubject: Re: the trip\r\nMIME-Version: 1.0\r\n"
+JIS = b"\x1b$B-!2q5D-jIp\x1b(B abc"
+"""A number in a circle, and a sign for a company, as Windows writes them in ISO-2022-JP."""
+
+
+@pytest_asyncio.fixture
+async def parser() -> AsyncIterator[MailParser]:
+    made = MailParser(SERVER)
+    yield made
+    await made.aclose()
+
+
+def mail(kind: str, body: bytes, *more: str) -> bytes:
+    """A mail of one part."""
+    lines = (f"Content-Type: {kind}", *more)
+    return HEAD + "".join(f"{line}\r\n" for line in lines).encode() + b"\r\n" + body
+
+
+@pytest.mark.parametrize(
+    ("html", "words"),
+    [
+        ("<html><head><meta charset=utf-8><body>Hello there</body></html>", "Hello there"),
+        ("<head><title>T</title><style>p{}</style><body><p>Hello there", "Hello there"),
+        ('<p style="display:none">See in browser<p>Hello you', "Hello you"),
+        ('<div><p style="display:none">See in browser</div>Hello you', "Hello you"),
+        ('<ul><li hidden>old<li>new</ul>after', "- new\nafter"),
+        ("<ol><li>a<ul><li>b</ul><li>c</ol><ol start=7><li>d</ol>", "1. a\n- b\n2. c\n7. d"),
+        ("take <s>the red</s> <del>or</del> the blue", "take ~~the red~~ ~~or~~ the blue"),
+        ("<input type=checkbox checked>milk<br><input type=checkbox>bread", "[x] milk\n[ ] bread"),
+        ("<table><tr><td hidden>x<td>y<tr><td>z</table>", "y\nz"),
+        ('<p style="display:none">a<b>b</b></p><p>c</p>', "c"),
+        ("<div hidden><p>a<p>b</div>c", "c"),
+    ],
+)
+async def test_an_element_whose_end_tag_is_left_out_hides_nothing_behind_it(
+    parser: MailParser, html: str, words: str
+) -> None:
+    found = await parser.read(mail("text/html; charset=utf-8", html.encode()))
+    assert found.text.replace("\n\n", "\n") == words
+
+
+@pytest.mark.parametrize(
+    ("html", "words"),
+    [
+        (
+            "<table><tr><th>Item</th><th>Price</th></tr><tr><td>Tea</td><td>4.20</td></tr></table>",
+            "Item Price\nTea 4.20",
+        ),
+        ("<section>one</section><h5>two</h5>three<dl><dt>four<dd>five</dl>", "one\ntwo\nthree\nfour\nfive"),
+        ("<table><tr><td>a<table><tr><td>b<td>c</table>d<td>e</table>", "a\nb c\nd e"),
+        (
+            '<a href="https://example.org/y"><img src="b.png" alt="Confirm your order"></a>',
+            "Confirm your order (https://example.org/y)",
+        ),
+        ("<noscript>seen</noscript>", "seen"),
+    ],
+)
+async def test_words_of_a_page_are_apart_as_a_person_sees_them(
+    parser: MailParser, html: str, words: str
+) -> None:
+    found = await parser.read(mail("text/html; charset=utf-8", html.encode()))
+    assert found.text.replace("\n\n", "\n") == words
+
+
+@pytest.mark.parametrize(
+    "words", ["👍", ":-)", "https://example.org/doc", "?"]
+)
+async def test_a_page_of_signs_or_an_address_alone_is_the_text(
+    parser: MailParser, words: str
+) -> None:
+    found = await parser.read(mail("text/html; charset=utf-8", f"<div>{words}</div>".encode()))
+    assert found.text == words
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "words"),
+    [
+        ("text/html", '<meta charset="windows-1251"><p>Привет'.encode("cp1251"), "Привет"),
+        (
+            "text/html; charset=us-ascii",
+            "<meta http-equiv=Content-Type content='text/html; charset=gb2312'>你好".encode("gbk"),
+            "你好",
+        ),
+        ("text/html; charset=utf-8", "<meta charset=windows-1251>Grüße".encode(), "Grüße"),
+        ("text/plain", b"\xef\xbb\xbfhello", "hello"),
+        ("text/plain; charset=us-ascii", "Grüße".encode("utf-16"), "Grüße"),
+        ("text/plain; charset=iso-2022-jp", JIS, "①会議㈱武 abc"),
+        ("text/plain; charset=cp50220", JIS, "①会議㈱武 abc"),
+        ("text/plain; charset=iso-2022-jp", b"\x1b$B-!\x1b(I1\x1b(B!", "①ｱ!"),
+        ("text/plain; charset=iso-2022-jp", "会議〜ＮＨＫ".encode("iso2022_jp"), "会議〜ＮＨＫ"),
+    ],
+)
+async def test_a_text_is_read_by_what_it_says_of_its_charset(
+    parser: MailParser, kind: str, body: bytes, words: str
+) -> None:
+    how = "Content-Transfer-Encoding: base64"
+    found = await parser.read(mail(kind, b64encode(body), how))
+    assert found.text == words
+
+
+async def test_a_subject_in_japanese_may_hold_the_signs_of_windows(parser: MailParser) -> None:
+    subject = b"Subject: =?iso-2022-jp?B?" + b64encode(JIS) + b"?=\r\n\r\nx"
+    found = await parser.read(b"From: ann@example.org\r\n" + subject)
+    assert found.subject == "①会議㈱武 abc"
+
+
+@pytest.mark.parametrize("how", ["base64;", "base64 (of a program)", '"base64"', " BASE64 "])
+async def test_an_encoding_is_known_whatever_stands_beside_its_name(
+    parser: MailParser, how: str
+) -> None:
+    body = b64encode("Grüße".encode())
+    named = f"Content-Transfer-Encoding: {how}"
+    assert (await parser.read(mail("text/plain; charset=utf-8", body, named))).text == "Grüße"
+    attached = "Content-Disposition: attachment; filename=a.pdf"
+    found = await parser.read(mail("application/pdf", body, named, attached))
+    assert found.files[0].encoding == "base64"
+
+
+NAMED = "Content-Disposition: inline; filename=message.txt"
+
+
+async def test_the_text_of_a_mail_may_have_a_file_name(parser: MailParser) -> None:
+    assert (await parser.read(mail('text/plain; name="a.txt"', b"the words"))).text == "the words"
+    found = await parser.read(mail("text/plain", b"the words", NAMED))
+    assert (found.text, found.files) == ("the words", [])
+    part = "--b\r\nContent-Type: text/html; name=mail.html\r\n\r\n<p>the words</p>\r\n--b--\r\n"
+    found = await parser.read(mail("multipart/alternative; boundary=b", part.encode()))
+    assert (found.text, found.files) == ("the words", [])
+
+
+async def test_a_text_that_is_attached_is_a_file(parser: MailParser) -> None:
+    attached = "Content-Disposition: attachment; filename=notes.txt"
+    found = await parser.read(mail("text/plain", b"the words", attached))
+    assert (found.text, [one.name for one in found.files]) == ("", ["notes.txt"])
+    part = f"--b\r\nContent-Type: text/plain\r\n{NAMED}\r\n\r\nwords\r\n--b--\r\n"
+    found = await parser.read(mail("multipart/mixed; boundary=b", part.encode()))
+    assert (found.text, [one.name for one in found.files]) == ("", ["message.txt"])
+
+
+REPLY = "In-Reply-To: <q@example.net>"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Please book:\n\nFrom: Berlin\nTo: Munich\nDate: 3 May\n\nTwo seats, please.",
+        "Hello.\nOn Monday Bob wrote:\nthe server is down again.\nWhat shall I do?",
+        "Here it is.\nGoal: the trip\nProblem: the trip is late\nSince: Monday\n\nCan you help?",
+    ],
+)
+async def test_words_that_only_look_like_the_head_of_a_mail_are_kept(
+    parser: MailParser, words: str
+) -> None:
+    found = await parser.read(mail("text/plain", words.encode(), REPLY))
+    assert (found.text, found.history) == (words, "")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "On Mon, Jan 1, 2024 at 10:00 Bob <bob@example.org> wrote:",
+        "On Monday, 1 January, Bob <bob@example.org> wrote:",
+        "From: Bob\nSent: Monday, January 1, 2024 10:00 AM\nTo: Ann\nSubject: the trip",
+        "Von: Bob <bob@example.org>\nGesendet: Montag\nAn: Ann\nBetreff: the trip",
+    ],
+)
+async def test_the_head_of_an_earlier_mail_ends_the_new_words(
+    parser: MailParser, head: str
+) -> None:
+    body = f"Yes.\n\n{head}\n\nIs it true?"
+    found = await parser.read(mail("text/plain", body.encode(), REPLY))
+    assert (found.text, found.history) == ("Yes.", f"{head}\n\nIs it true?")
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("filename=my new file.pdf", "my new file.pdf"),
+        ("filename=my file.pdf; size=9", "my file.pdf"),
+        ("filename=plan.pdf ; size=9", "plan.pdf"),
+        ('filename="my file.pdf"', "my file.pdf"),
+        ('filename="a; name=b c.pdf"', "a; name=b c.pdf"),
+        ("filename=plan.pdf", "plan.pdf"),
+        ("filename=Grüße an alle.pdf", "Grüße an alle.pdf"),
+    ],
+)
+async def test_a_file_name_of_several_words_is_whole(
+    parser: MailParser, given: str, name: str
+) -> None:
+    found = await parser.read(mail("application/pdf", b"x", f"Content-Disposition: attachment; {given}"))
+    assert [one.name for one in found.files] == [name]
+
+
+async def test_a_person_whose_service_numbers_all_its_mails_is_no_machine(
+    parser: MailParser,
+) -> None:
+    raw = mail("text/plain", b"Is it true?", "Feedback-ID: ::1.eu-west-1.abc=:AmazonSES")
+    assert (await parser.read(raw)).automatic == ""
