@@ -20,6 +20,7 @@ from memory.words import (
     list_telling,
     list_words,
     match_words,
+    rate_term,
     write_terms,
 )
 
@@ -32,7 +33,7 @@ WITH_MODEL = {
     "asks": 0.3, "when": 0.4,
 }  # fmt: skip
 FIRST, WHOLE = 200, 1000
-GATE = 0.5  # of what the question's words are worth
+GATE = 0.3  # of what the question's words are worth
 ASSUMED = 300  # rows at least: of a few rows nothing tells how rare a word is
 COMMON = 0.25
 LEAST_BEGIN, MOST_CUT = 5, 2  # letters by which words of a begin are found, and that may differ
@@ -315,27 +316,24 @@ def choose_rows(
 
 
 def find_fitting(file: sqlite3.Connection, question: Question, scope: Scope, best: str) -> set[int]:
-    """Those of the ids in `best` (JSON) that have, with what was said beside them, half of what the
-    question's words are worth. A rare word is worth more; one that nobody has ever said, such as
-    "now" or "still" often is, as much as one said once.
+    """Those of the ids in `best` (JSON) that have enough of what the question's words are worth;
+    what was said beside them counts half. A rare word is worth more; one that nobody has ever said,
+    such as "now" or "which" often is, as much as one said once.
     """
     count = _count_all(file)
     beside = defaultdict[int, list[int]](list)
     for row, one in file.execute(NEAR, (best,)):
         beside[row].append(one)
     near = json.dumps(sorted({one for ids in beside.values() for one in ids}))
-    values, found = list[float](), list[set[int]]()
+    worth, sums = 0.0, dict.fromkeys(beside, 0.0)
     for word in question.words:
         said, among = _count_matches(file, [word], scope, near)
-        said = max(said, 1)
-        values.append(log(1 + (count - said + 0.5) / (said + 0.5)))
-        found.append(among)
-    return {
-        row
-        for row, ids in beside.items()
-        if sum(value for value, said in zip(values, found, strict=True) if said.intersection(ids))
-        >= GATE * sum(values)
-    }
+        rows = max(said, 1)
+        value = log(1 + (count - rows + 0.5) / (rows + 0.5)) * rate_term(word, said=said > 0)
+        worth += value
+        for row, ids in beside.items():
+            sums[row] += value * ((row in among) + (not among.isdisjoint(ids))) / 2
+    return {row for row, found in sums.items() if found >= GATE * worth}
 
 
 def find_words(rows: Sequence[Row], words: Mapping[int, float]) -> tuple[list[float], list[float]]:

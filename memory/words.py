@@ -18,9 +18,11 @@ STOPWORDS = frozenset(
     your please tell know remember recall
     """)
 )
+HIRAGANA = re.compile("[\u3040-\u309f]+")
 # Hebrew and Arabic: an article is one with its word.
 PREFIXED = re.compile("[\u0590-\u06ff]")
 MAX_WORDS, LEAST_ROOT = 32, 3
+LITTLE, BORDERS = 0.1, 0.3
 MAX_JOINED = 40  # characters
 # "wi-fi", "O'Brien", "18.17.1"; "LH 1234", "DE89 3704 0044"; "LH1234", "userName".
 COMPOUND = re.compile(
@@ -116,6 +118,17 @@ def quote(word: str) -> str:
     """For FTS5."""
     is_sign = len(word) == 1 and UNSPACED.fullmatch(word)
     return f'"{word}"*' if is_sign else f'"{word}"'
+
+
+def rate_term(term: str, *, said: bool) -> float:
+    """How much of a word this is. Little is a letter ("what's"), and two signs of a script without
+    blanks: in Hiragana, with which Japanese words end, or where nobody `said` them, which are
+    mostly the border of two words.
+    """
+    signs = term.strip('"*')
+    if UNSPACED.fullmatch(signs):
+        return LITTLE if HIRAGANA.fullmatch(signs) else 1.0 if said else BORDERS
+    return LITTLE if len(signs) == 1 and signs.isalpha() else 1.0
 
 
 def match_words(terms: Iterable[str], column: str = "", joint: str = "OR") -> str:

@@ -35,13 +35,16 @@ RESULTS = {
 
 @dataclass(frozen=True)
 class Task:
-    """What a person asks, the tools a right answer uses in this order, and what must be in their arguments or in the reply."""
+    """What a person asks, the tools a right answer uses in this order, and what must be in their arguments or in the reply.
+    `brief`: it is in the short form, too.
+    """
 
     says: str
     tools: tuple[str, ...]
     arguments: tuple[str, ...] = ()
     reply: tuple[str, ...] = ()
     may_answer_at_once: bool = False
+    brief: bool = False
 
 
 TASKS = (
@@ -50,18 +53,19 @@ TASKS = (
     Task(
         "which files do I have in my workspace?", ("list_dir",), reply=("notes.txt", "budget.csv")
     ),
-    Task("what is in notes.txt?", ("read_file",), ("notes.txt",), ("milk", "Ann")),
+    Task("what is in notes.txt?", ("read_file",), ("notes.txt",), ("milk", "Ann"), brief=True),
     Task(
         "read notes.txt and write a summary of it to summary.txt",
         ("read_file", "write_file"),
         ("notes.txt", "summary.txt"),
+        brief=True,
     ),
     Task("count the lines of notes.txt", ("shell",), ("wc", "notes.txt"), ("3",)),
-    Task("remember that my dog is called Rex", ("remember",), ("Rex",)),
+    Task("remember that my dog is called Rex", ("remember",), ("Rex",), brief=True),
     Task("what's my dog's name?", ("recall",), ("dog",), ("Rex",)),
     Task("remind me tomorrow at 9 to pay rent", ("schedule",), ("tomorrow", "9", "rent")),
     Task("thanks!", ()),
-    Task("what is 17 + 25?", ("shell",), ("17", "25"), ("42",), may_answer_at_once=True),
+    Task("what is 17 + 25?", ("shell",), ("17", "25"), ("42",), may_answer_at_once=True, brief=True),
     Task(
         "find out the time and write it to now.txt",
         ("current_time", "write_file"),

@@ -138,7 +138,7 @@ TASKS = (
     ask("What is the capital of France?", lambda it: it.answers("Paris") and not it.used("shell")),
     ask('How do you say "good night" in German?', lambda it: it.answers("gute", "nacht")),
     number("What is 2+2?", "4", brief=True),
-    number("what is 17 * 23?", "391", brief=True),
+    number("what is 17 * 23?", "391"),
     number("what is 144 divided by 12?", "12"),
     number("what's 15% of 80?", "12"),
     number("what is 2 to the power of 20?", "1048576"),
@@ -153,7 +153,6 @@ TASKS = (
     ask(
         "what files are in the folder photos?",
         lambda it: it.answers("cat.txt", "dog.txt"),
-        brief=True,
     ),
     ask("how many lines does notes.txt have?", lambda it: it.answers("3") or it.answers("three")),
     ask("how much was the rent in march, according to budget.csv?", lambda it: it.answers("720")),
@@ -201,7 +200,6 @@ TASKS = (
     ask(
         "run hello.py and tell me what it prints",
         lambda it: it.answers("7319") and it.used("shell"),
-        brief=True,
     ),
     ask("how big is budget.csv, in bytes?", lambda it: it.answers(str(len(FILES["budget.csv"])))),
     ask(
@@ -279,7 +277,7 @@ REMINDERS = (
         repeats=True,
     ),
     Reminder(
-        "remind me every day at 8:00 to take my pills", "pills", at=(8, 0), repeats=True, brief=True
+        "remind me every day at 8:00 to take my pills", "pills", at=(8, 0), repeats=True
     ),
     Reminder(
         "weekdays at 7:30 remind me to stretch", "stretch", on=WEEKDAYS, at=(7, 30), repeats=True

@@ -21,12 +21,14 @@ from daemon.ops.models import DEFAULT_MODEL
 from daemon.ops.own_models import find_model_file
 from daemon.providers.local.engine import ChunkCallback, LocalEngine, ModelProcess, open_llama
 from daemon.providers.local.provider import Local
+from tests.e2e.crash.sweep import FULL
 from tests.e2e.embedded_tasks import TASKS, TOOLS, Task, Trace, result_of
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1800)]
 
 Report = Callable[[str], None]
 MOST_STEPS = 5
+CHOSEN = tuple(task for task in TASKS if FULL or task.brief)
 REMEMBER = "remember that my dog is called Rex"
 
 
@@ -109,7 +111,7 @@ class Worked:
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def worked(local: Local) -> Worked:
     traces, after = dict[str, Trace](), None
-    for task in TASKS:
+    for task in CHOSEN:
         traces[task.says] = trace = await work(local, task)
         if task.says == REMEMBER:
             after = await local.complete(DEFAULT_MODEL, ask(*trace.messages, said("thanks!")))
@@ -126,23 +128,23 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
     return tell
 
 
-async def test_nine_of_twelve_small_tasks_are_done_with_the_right_tools(
+async def test_three_of_four_small_tasks_are_done_with_the_right_tools(
     worked: Worked, report: Report
 ):
-    traces = [worked.traces[task.says] for task in TASKS]
-    for task, trace in zip(TASKS, traces, strict=True):
+    traces = [worked.traces[task.says] for task in CHOSEN]
+    for task, trace in zip(CHOSEN, traces, strict=True):
         verdict = "right" if trace.right(task) else "WRONG"
         steps = " ".join(f"{call.name}{call.arguments}" for call in trace.calls)
         report(
             f"{verdict} {sum(trace.seconds):5.1f} s  {task.says}: {steps} -> {trace.replies[-1].text!r}"
         )
-    right = sum(trace.right(task) for task, trace in zip(TASKS, traces, strict=True))
+    right = sum(trace.right(task) for task, trace in zip(CHOSEN, traces, strict=True))
     seconds = sorted(second for trace in traces for second in trace.seconds)
     report(
-        f"{right} of {len(TASKS)} right; a step takes {seconds[0]:.1f} to {seconds[-1]:.1f} s, half of them under "
+        f"{right} of {len(CHOSEN)} right; a step takes {seconds[0]:.1f} to {seconds[-1]:.1f} s, half of them under "
         f"{seconds[len(seconds) // 2]:.1f} s"
     )
-    assert right >= 9
+    assert right >= 0.75 * len(CHOSEN)
 
 
 async def test_a_later_step_reads_only_what_is_new(worked: Worked, report: Report):
@@ -191,7 +193,7 @@ async def test_the_pieces_shown_make_up_the_reply(local: Local):
     pieces: list[str] = []
     reply = await local.complete(
         DEFAULT_MODEL,
-        ask(said('say exactly this: he said "hé" 😀 and left'), tools=()),
+        ask(said('say exactly this: he said "hé" 😀 and left'), tools=(), max_tokens=40),
         pieces.append,
     )
     assert "".join(pieces) == reply.text
