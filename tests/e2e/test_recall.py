@@ -114,6 +114,25 @@ async def test_a_question_with_one_word_that_was_said_and_one_that_never_was_is_
     assert "is lent to Marco" not in await home.ask("Who wrote the book about a drill in Paris?", "three")
 
 
+@pytest.mark.parametrize(
+    ("said", "asked", "other"),
+    [
+        ("Mein Zahnarzt ist Doktor Zahnlos in der Elmstraße", "Wie heißt mein Zahnarzt?", "Erzähl mir einen Witz"),
+        ("Mon dentiste est le docteur Zahnlos, rue des Ormes", "Comment s'appelle mon dentiste, déjà ?", "Raconte-moi une blague"),
+        ("我的牙医是王医生 Zahnlos", "我的牙医叫什么名字？", "给我讲个笑话"),
+        ("私の歯医者は山田先生 Zahnlos", "歯医者さんの名前は何でしたか？", "何か冗談を言って"),
+    ],
+)  # fmt: skip
+async def test_a_question_in_another_language_brings_its_answer_by_itself_a4(
+    home: Home, said: str, asked: str, other: str
+) -> None:
+    await home.ask(said)
+    await home.ask("Wir fahren im Sommer nach Porto, on part en août, 八月去旅行, 八月に旅行する", "trip")
+    await home.until_indexed(4)
+    assert "Zahnlos" in await home.ask(asked, "two")
+    assert "Zahnlos" not in await home.ask(other, "three")
+
+
 async def test_what_was_said_before_a_clean_chat_is_found_again(home: Home) -> None:
     await home.ask(SAID)
     await home.until_indexed(2)
