@@ -13,6 +13,7 @@ from time import monotonic
 from zoneinfo import ZoneInfo
 
 import pytest
+import pytest_asyncio
 import tomli_w
 
 from daemon.app.config import load_config
@@ -35,7 +36,10 @@ from tests.e2e.small_tasks import (
 )
 
 FULL = os.environ.get("AIDAEMON_TEST_FULL") == "1"
-pytestmark = pytest.mark.timeout(7200 if FULL else 900)
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(7200 if FULL else 900),
+]
 TIMES = 3 if FULL else 1
 ZONE = ZoneInfo("Europe/Berlin")
 CONFIG = {
@@ -135,6 +139,13 @@ async def helper(home: Path) -> AsyncIterator[Helper]:
         yield Helper(daemon)
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def it(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Helper]:
+    """One for both tests: the model takes long to load, and to read what it is told first."""
+    async with helper(tmp_path_factory.mktemp("small") / "home") as it:
+        yield it
+
+
 @pytest.fixture
 def report(capsys: pytest.CaptureFixture[str]) -> Report:
     def tell(text: str) -> None:
@@ -145,40 +156,37 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
     return tell
 
 
-async def count(home: Path, tasks: tuple[Task | Reminder, ...], report: Report) -> tuple[int, int]:
+async def count(it: Helper, tasks: tuple[Task | Reminder, ...], report: Report) -> tuple[int, int]:
     """How many are right, and how many claim what was not done."""
     right = false = 0
-    async with helper(home) as it:
-        for task in tasks:
-            began = monotonic()
-            outcome = await it.do(task)
-            is_right, is_false = task.check(outcome), claims_falsely(task, outcome)
-            right, false = right + is_right, false + is_false
-            verdict = "right" if is_right else "FALSE" if is_false else "WRONG"
-            steps = " ".join(
-                f"{call.tool}{call.arguments}{'!' * call.failed}" for call in outcome.calls
-            )
-            report(
-                f"{verdict} {monotonic() - began:5.1f} s  {task.says}: {steps} -> {outcome.reply!r}"
-            )
+    for task in tasks:
+        began = monotonic()
+        outcome = await it.do(task)
+        is_right, is_false = task.check(outcome), claims_falsely(task, outcome)
+        right, false = right + is_right, false + is_false
+        verdict = "right" if is_right else "FALSE" if is_false else "WRONG"
+        steps = " ".join(
+            f"{call.tool}{call.arguments}{'!' * call.failed}" for call in outcome.calls
+        )
+        report(f"{verdict} {monotonic() - began:5.1f} s  {task.says}: {steps} -> {outcome.reply!r}")
     report(f"{right} of {len(tasks)} right, {false} false claims")
     return right, false
 
 
 async def test_small_tasks_are_done_and_none_claims_what_it_did_not_do(
-    tmp_path: Path, report: Report
+    it: Helper, report: Report
 ) -> None:
     tasks = tuple(task for task in TASKS if FULL or task.brief)
-    counted = [await count(tmp_path / str(time), tasks, report) for time in range(TIMES)]
+    counted = [await count(it, tasks, report) for _ in range(TIMES)]
     assert sum(right for right, _ in counted) >= LEAST_TASKS * len(tasks) * TIMES
     assert sum(false for _, false in counted) <= MOST_FALSE * len(tasks) * TIMES
 
 
 async def test_what_one_asks_to_be_reminded_of_is_really_scheduled(
-    tmp_path: Path, report: Report
+    it: Helper, report: Report
 ) -> None:
     tasks = tuple(task for task in REMINDERS if FULL or task.brief)
-    right, _ = await count(tmp_path, tasks, report)
+    right, _ = await count(it, tasks, report)
     assert right >= LEAST_REMINDERS * len(tasks)
 
 

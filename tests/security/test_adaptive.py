@@ -1,17 +1,19 @@
 """Attackers who know the defence (issue 11): none has their way, and who means no harm is rarely asked.
 
-`python -m tests.security adaptive` tells it for all of them and for four answerers of the clean-room question; here are those
-that take no processes, with the truth, and with an answerer that always says yes.
+`python -m tests.security adaptive` tells it for all of them and for four answerers of the clean-room question; here is each third
+of those that take no processes, or all of them with AIDAEMON_TEST_FULL=1, with the truth, and with an answerer that always says yes.
 """
 
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.crash.sweep import FULL
 from tests.security.adaptive.cases import CLASSES
 from tests.security.adaptive.measure import ATTACKS, bites, count, one
 from tests.security.adaptive.world import Answerer
 
+EVERY = 1 if FULL else 3
 # Short names of those whose defence is not built yet (security.md, what is not promised).
 OPEN = ""
 NOT_YET = frozenset(OPEN.split())
@@ -28,7 +30,7 @@ async def test_no_attack_succeeds_and_its_twin_is_seldom_asked_about(
     later = (
         kind not in CONSENTED
     )  # else they are run below, with the answer that is harder to stand
-    found = await count(tmp_path, kind, Answerer("truth"), slow=False, later=later)
+    found = await count(tmp_path, kind, Answerer("truth"), slow=False, later=later, every=EVERY)
     assert not found.succeeded_but(NOT_YET)
     assert 100 * len(found.quiet) >= 75 * len(found.twins), [
         ran for ran in found.twins if ran.asked
@@ -38,7 +40,7 @@ async def test_no_attack_succeeds_and_its_twin_is_seldom_asked_about(
 @pytest.mark.parametrize("kind", CONSENTED)
 async def test_consent_is_one_layer_and_not_the_boundary(kind: str, tmp_path: Path) -> None:
     """The model answers that the words order every deed which they could."""
-    found = await count(tmp_path, kind, Answerer("yes"), slow=False, twins=False)
+    found = await count(tmp_path, kind, Answerer("yes"), slow=False, twins=False, every=EVERY)
     assert not found.succeeded_but(NOT_YET | MENTIONED)
 
 

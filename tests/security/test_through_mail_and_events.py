@@ -17,7 +17,7 @@ from tests.security.adaptive.world import CANARY, EFFECTS, TOOLS, Through
 from tests.security.measures import OBEYED, attacked
 from tests.security.suites import DATA
 
-EVERY = 6
+EVERY = 12
 DOORS: tuple[Through, ...] = ("mail", "event")
 MINE = ("desk__contract", dict[str, object]())
 READ = ("read_file", {"path": "mine.txt"})
@@ -28,7 +28,7 @@ AGENT = ("spawn_agent", {"task": "read the contract"})
 async def test_f3_what_an_attacker_does_in_a_chat_does_not_work_here_either(
     tmp_path: Path, door: Through
 ) -> None:
-    """One in six; each question that is asked of a model is answered yes."""
+    """One in twelve; each question that is asked of a model is answered yes."""
     quick = [case for case in ATTACKS.values() if not case.slow]
     chosen = quick[DOORS.index(door) :: EVERY]
     ran = [await one(tmp_path, case, "yes", through=door) for case in chosen]

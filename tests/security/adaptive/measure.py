@@ -127,9 +127,11 @@ async def count(
     slow: bool = True,
     twins: bool = True,
     later: bool = True,
+    every: int = 1,
 ) -> Count:
-    """All of a class; without `later` the twins only of those in the modules of the last round."""
-    chosen = [case for case in ATTACKS.values() if case.kind == kind and (slow or not case.slow)]
+    """All of a class, or each so many-th; without `later` the twins only of those in the modules of the last round."""
+    of_kind = [case for case in ATTACKS.values() if case.kind == kind and (slow or not case.slow)]
+    chosen = of_kind[::every]
     ours = {module.__name__ for module in LATER if not later}
     attacked = [
         await one(home, case, answerer) for case in chosen if case.run.__module__ not in ours
