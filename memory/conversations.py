@@ -223,7 +223,7 @@ def _add(file: sqlite3.Connection, one: Utterance) -> bool:
     elif known or not text or file.execute(GONE, (find_turn(one.key),)).fetchone():
         return False
     sitting, place = _find_sitting(file, one.session, at)
-    asks, dated = text.endswith(("?", "？")), bool(RELATIVE.search(text))
+    asks, dated = text.endswith(("?", "？", "؟")), bool(RELATIVE.search(text))
     speaker, pairs = (one.speaker, one.role, one.label, one.own), write_forms(text)
     file.execute(ADD_SPEAKER, speaker)
     row = (one.key, sitting, place, one.private, at, asks, dated, text, pairs)

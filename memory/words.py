@@ -19,6 +19,7 @@ STOPWORDS = frozenset(
     """)
 )
 HIRAGANA = re.compile("[\u3040-\u309f]+")
+LETTERS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")  # of Thai, Lao, Burmese, Khmer
 # Hebrew and Arabic: an article is one with its word.
 PREFIXED = re.compile("[\u0590-\u06ff]")
 MAX_WORDS, LEAST_ROOT = 32, 3
@@ -126,7 +127,7 @@ def rate_term(term: str, *, said: bool) -> float:
     mostly the border of two words.
     """
     signs = term.strip('"*')
-    if UNSPACED.fullmatch(signs):
+    if UNSPACED.fullmatch(signs) and not LETTERS.fullmatch(signs):
         return LITTLE if HIRAGANA.fullmatch(signs) else 1.0 if said else BORDERS
     return LITTLE if len(signs) == 1 and signs.isalpha() else 1.0
 

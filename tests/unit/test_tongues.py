@@ -1,5 +1,6 @@
 """What was said is found again by its words in other languages, and in other scripts, too (A4)."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +24,32 @@ async def test_most_questions_of_each_language_find_their_answer_and_bring_it_by
     assert [one for one, least in LEAST.items() if counts[one].found < least] == [], counts
     assert [one for one, count in counts.items() if count.shown < LEAST_SHOWN] == [], counts
     assert [one for one, count in counts.items() if count.wrong > MOST_WRONG] == [], counts
+
+
+MORE = json.loads((Path(__file__).parents[1] / "data" / "more_languages.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("language", MORE)
+async def test_of_four_facts_three_come_by_themselves_and_small_talk_brings_none_a4(
+    tmp_path: Path, language: str
+) -> None:
+    """Thirteen more languages; "tell me a joke" in Hebrew has a word of one of them."""
+    database = await Database.open(tmp_path / "memory.db")
+    memory, told = await Conversations.open(database), MORE[language]
+    for number, text in enumerate(told["said"]):
+        at = datetime(2026, 1, 1 + number, tzinfo=UTC)
+        said = Utterance(f"{number}:1", f"s{number}", "ann", "owner", "trusted", True, at, text)
+        await memory.add([said])
+
+    async def show(text: str) -> list[str]:
+        found = await memory.search(text, Scope(), 5, automatic=True)
+        return [one.text for one in found if one.fits]
+
+    shown = [said in await show(asked) for said, asked in zip(told["said"], told["asked"], strict=True)]
+    wrong = [text for text in told["other"] if await show(text)]
+    await database.aclose()
+    assert sum(shown) >= 3, shown
+    assert len(wrong) <= (language == "Hebrew"), wrong
 
 
 FORMS = {
