@@ -16,6 +16,7 @@ from memory.vectors import VectorQuery
 from memory.words import (
     MAX_WORDS,
     MONTHS,
+    is_latin,
     list_pairs,
     list_telling,
     list_words,
@@ -211,8 +212,9 @@ def search(
     automatic: bool = False,
 ) -> list[Found]:
     """The best first. What has no word of the question nor one beside it is no answer, but where
-    its vectors are near. `automatic`: none at all where much of what was said has each word, as
-    what a schedule says each hour does, and much of it all of them: any row fits as well.
+    its vectors are near; to the local model, made for English, all of another script is near.
+    `automatic`: none at all where much of what was said has each word, as what a schedule says each
+    hour does, and much of it all of them: any row fits as well.
     """
     question = read_question(file, query, scope)
     if not (question.words and limit > 0):
@@ -243,7 +245,7 @@ def search(
     best = sorted(related, key=lambda place: -sums[place])[:limit]
     ids = json.dumps([rows[one].id for one in best])
     fitting = find_fitting(file, question, scope, ids)
-    if asked:
+    if asked and (asked.index.embedder.kind != "local" or is_latin(query)):
         least = median(alone or [0.0]) + asked.index.embedder.nearer
         fitting |= {rows[one].id for one in best if alone[one] >= least}
     shown = {row: read_fields(fields) for row, *fields in file.execute(SHOWN, (ids,))}

@@ -24,6 +24,7 @@ LETTERS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")  # of Thai, L
 PREFIXED = re.compile("[\u0590-\u06ff]")
 MAX_WORDS, LEAST_ROOT = 32, 3
 LITTLE, BORDERS = 0.1, 0.3
+LAST_LATIN = "\u0250"
 MAX_JOINED = 40  # characters
 # "wi-fi", "O'Brien", "18.17.1"; "LH 1234", "DE89 3704 0044"; "LH1234", "userName".
 COMPOUND = re.compile(
@@ -130,6 +131,12 @@ def rate_term(term: str, *, said: bool) -> float:
     if UNSPACED.fullmatch(signs) and not LETTERS.fullmatch(signs):
         return LITTLE if HIRAGANA.fullmatch(signs) else 1.0 if said else BORDERS
     return LITTLE if len(signs) == 1 and signs.isalpha() else 1.0
+
+
+def is_latin(text: str) -> bool:
+    """At least half of its letters are."""
+    letters = [one for one in text if one.isalpha()]
+    return 2 * sum(one < LAST_LATIN for one in letters) >= len(letters)
 
 
 def match_words(terms: Iterable[str], column: str = "", joint: str = "OR") -> str:

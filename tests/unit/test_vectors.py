@@ -26,7 +26,9 @@ BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass
 class WordEmbedder:
-    """Each word is a random direction, and words of one meaning the same; as with a real model, all have much in common."""
+    """Each word is a random direction, and words of one meaning the same, as are all of another script; as with a real model, all
+    have much in common.
+    """
 
     name: str = "words"
 
@@ -38,7 +40,8 @@ class WordEmbedder:
 
 
 def direct(word: str) -> Vectors:
-    seed = int.from_bytes(blake2b(MEANING.get(word, word).encode(), digest_size=4).digest())
+    word = MEANING.get(word, word) if word.isascii() else "unknown"
+    seed = int.from_bytes(blake2b(word.encode(), digest_size=4).digest())
     found = np.random.default_rng(seed).normal(size=WIDTH) + 2 * COMMON
     return found / np.linalg.norm(found)
 
@@ -87,6 +90,15 @@ async def test_what_means_the_same_is_found_without_one_of_its_words(
     (found,) = await find(memory, "doctor", Scope())
     assert found.text == "Physician visited"
     assert found.why["alone"] > 0 and "words" not in found.why
+
+
+async def test_in_a_script_that_the_model_does_not_know_words_tell_what_fits(
+    memory: Conversations,
+) -> None:
+    said = ("Мой паспорт лежит в столе", "Сестра живёт в Казани")
+    await keep(memory, [*(say(number, text) for number, text in enumerate(said)), *fill(10)])
+    assert await find(memory, "Расскажи анекдот", Scope()) == []
+    assert [one.text for one in await find(memory, "Где мой паспорт?", Scope())] == [said[0]]
 
 
 @pytest.mark.parametrize("count", [10, WHOLE + 10])
