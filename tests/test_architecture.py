@@ -59,7 +59,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/settings": 11_430,
     "daemon/store": 18_630,
     "daemon/tools": 140_370,
-    "daemon/triggers": 25_600,
+    "daemon/triggers": 26_750,
     "memory": 16_300,
 }
 TOP_LEVEL = {
