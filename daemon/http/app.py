@@ -168,7 +168,7 @@ def build_app(
     guard = web.middleware(partial(_guard, authenticator))
     app = web.Application(middlewares=[guard], client_max_size=BODY_LIMIT)
     app[BUSY], app[OPEN] = set(), Counter()
-    app.router.add_route("GET", HEALTH, partial(get_health, client))
+    app.router.add_get(HEALTH, partial(get_health, client))  # HEAD, too
     add_page(app)
     add_document(app, ROUTES)
     add_sign_in(app, sign_ins, authenticator.refuse_code)

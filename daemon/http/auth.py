@@ -5,11 +5,12 @@ address asks of the person (C9): every route names the right that it needs.
 import hmac
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 from urllib.parse import SplitResult, urlsplit
 
-from aiohttp import web
+from aiohttp import BasicAuth, web
 
 from daemon.client.protocol import SESSION_NAME, DaemonClient
 from daemon.core.errors import ConfigError
@@ -178,8 +179,7 @@ class Authenticator:
         is_event = place == EVENTS_PATH
         if is_event and request.match_info["name"] in self.signed:
             return  # its signature is over the body, which is read later
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        token = token.strip()
+        scheme, token = _find_token(request, is_event)
         if not (scheme or is_event) and (person := self._find_signed_in(request)):
             request[PERSON] = person
             return
@@ -223,6 +223,18 @@ class Authenticator:
             return HttpError(429, "too_many_attempts", text, wait)
         self._wrong.append(now)
         return HttpError(401, "unauthorized", message)
+
+
+def _find_token(request: web.Request, is_event: bool) -> tuple[str, str]:
+    """(scheme, token). Senders of events may send it as GitLab does, or as a password."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    token = token.strip()
+    if is_event and not scheme and (given := request.headers.get("X-Gitlab-Token")):
+        return "bearer", given.strip()
+    if is_event and scheme.lower() == "basic":
+        with suppress(ValueError):
+            return "bearer", BasicAuth.decode(f"{scheme} {token}", "utf-8").password
+    return scheme, token
 
 
 def _tokens_match(token: str, known: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from aiohttp import web
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic_core import from_json
 
 from daemon.client.protocol import SESSION_NAME, DaemonClient, Endpoint
@@ -27,7 +27,7 @@ from daemon.http.loops import make_loop_routes
 from daemon.http.responses import (
     Body,
     HttpError,
-    Text,
+    decode_text,
     invalid,
     json_response,
     read_body,
@@ -89,14 +89,20 @@ class MessageQuery(Query):
 
 
 class MessageBody(Body):
-    """A message. `agent` is set for the session, from this message on."""
+    """A message. `agent` is set for the session, from this message on. Files need no text."""
 
-    text: Text
+    text: str = ""
     client_id: str | None = Field(None, min_length=1, max_length=200)
     agent: str | None = None
     data: tuple[str, ...] = Field((), max_length=100)
     quoted: bool = False
     files: tuple[str, ...] = Field((), max_length=20)
+
+    @model_validator(mode="after")
+    def _check_text(self) -> "MessageBody":
+        if not (self.text.strip() or self.files):
+            raise ValueError("text: expected a text that is not empty")
+        return self
 
 
 class WebMessageBody(MessageBody):
@@ -121,7 +127,7 @@ async def post_message(client: DaemonClient, request: web.Request) -> web.Respon
     if message.agent is not None:
         await client.set_agent(session, message.agent)
     data = (message.text,) if message.quoted else message.data
-    given = (session, message.text, message.client_id)
+    given = (session, message.text, message.client_id or read_key(request))
     result = await client.send(*given, stream=stream, by=person, data=data, files=message.files)
     if result.command:
         return json_response({"command": result.command, "reply": result.reply})
@@ -187,12 +193,7 @@ class EventEndpoint:
         """202 once the event is on disk; the same Idempotency-Key gets the same response, whatever
         the body.
         """
-        key, name = request.headers.get(KEY_HEADER), request.match_info["name"]
-        if key is not None and not (
-            key.isascii() and key.isprintable() and 0 < len(key) <= MAX_KEY_LENGTH
-        ):
-            message = f"expected 1 to {MAX_KEY_LENGTH} printable ASCII characters"
-            raise invalid(f"{KEY_HEADER}: {message}")
+        key, name = read_key(request), request.match_info["name"]
         self.events.check_rate(name)
         raw = await read_raw_body(request, EVENT_LIMIT)
         try:
@@ -210,14 +211,22 @@ class EventEndpoint:
         return json_response({"session": receipt.session, "turn": receipt.turn}, 202)
 
 
+def read_key(request: web.Request) -> str | None:
+    """Which request it is, where it says so: the same one twice is one. Raises HttpError."""
+    key = request.headers.get(KEY_HEADER)
+    if key is not None and not (
+        key.isascii() and key.isprintable() and 0 < len(key) <= MAX_KEY_LENGTH
+    ):
+        message = f"expected 1 to {MAX_KEY_LENGTH} printable ASCII characters"
+        raise invalid(f"{KEY_HEADER}: {message}")
+    return key
+
+
 def read_payload(content_type: str, charset: str, raw: bytes) -> object:
     """The JSON of an event; or the fields of a form, of which GitHub and Slack put theirs into
     `payload`. Many clients call JSON a form. Raises ValueError.
     """
-    try:
-        text = raw.decode(charset).removeprefix(BYTE_ORDER_MARK)
-    except LookupError as error:
-        raise ValueError(f"its charset {charset[:40]!r} is not known") from error
+    text = decode_text(charset, raw)
     try:
         return from_json(text.encode(), allow_inf_nan=False)
     except ValueError:
@@ -236,7 +245,7 @@ def find_challenge(payload: object) -> str:
     return ""
 
 
-FORM, BYTE_ORDER_MARK = "application/x-www-form-urlencoded", "\ufeff"
+FORM = "application/x-www-form-urlencoded"
 SESSION_TURNS = Endpoint("GET", "/v1/sessions/{session}/turns", list[RunLine], missing="session")
 OWN_HANDLERS = ("get_health", "set_agent", "list_loops", "add_schedule")
 

@@ -3,6 +3,7 @@ every error.
 """
 
 import asyncio
+import codecs
 from hashlib import sha256
 from typing import Annotated, Any, TypeVar
 
@@ -20,6 +21,8 @@ BODY_HASH = web.RequestKey("body_hash", str)
 UNCACHED = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 BODY_LIMIT = 1024 * 1024
 BODY_SECONDS = 30.0
+BYTE_ORDER_MARK = "\ufeff"
+EXPECTED_JSON = "; expected a JSON object in UTF-8"
 EXTRA_FIELD = "Extra inputs are not permitted"
 
 
@@ -91,9 +94,25 @@ async def read_body(request: web.Request, model: type[BodyT], limit: int = BODY_
     """The body as this model. Raises HttpError that names the wrong field."""
     raw = await read_raw_body(request, limit)
     try:
-        return model.model_validate_json(raw)
+        return model.model_validate_json(decode_text(request.charset or "utf-8", raw))
     except ValidationError as error:
         raise invalid(describe_faults(error)) from error
+    except ValueError as error:
+        raise invalid(f"body: {error}{EXPECTED_JSON}") from error
+
+
+def decode_text(charset: str, raw: bytes) -> str:
+    """A body as text, in this charset, or in the one that its first bytes name. Raises
+    ValueError.
+    """
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        charset = "utf-16"
+    try:
+        return raw.decode(charset).removeprefix(BYTE_ORDER_MARK)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"its bytes at {error.start} are not {charset}") from error
+    except LookupError as error:
+        raise ValueError(f"its charset {charset[:40]!r} is not known") from error
 
 
 def describe_faults(error: ValidationError) -> str:
@@ -101,7 +120,8 @@ def describe_faults(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_context=False, include_input=False)[:3]
     faults = (f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in found)
     text = "; ".join(faults).replace(EXTRA_FIELD, "is not known here")
-    return text.replace("Value error, ", "")
+    text += EXPECTED_JSON if found and found[0]["type"] == "json_invalid" else ""
+    return text.replace("body: Value error, ", "").replace("Value error, ", "")
 
 
 async def read_raw_body(request: web.Request, limit: int = BODY_LIMIT) -> bytes:

@@ -27,7 +27,7 @@ SPECIFIC_CODES = _map_codes(
     "1113 base_resp_1008",
     AUTH="invalid_api_key authentication_error invalid_authentication_error permission_error "
     "api_key_invalid unauthenticated unauthorized base_resp_1004 base_resp_2049",
-    OVERLOADED="overloaded_error engine_overloaded_error",
+    OVERLOADED="overloaded_error engine_overloaded_error unavailable_error",
     NOT_FOUND="model_not_found model_not_supported model_decommissioned 1211",
     RATE_LIMIT="rate_limit_exceeded rate_limit_error 1302 1305 base_resp_1002",
     FILTERED="content_filter content_policy_violation moderation_blocked data_inspection_failed "
@@ -73,6 +73,10 @@ NO_CREDIT = re.compile(
     r"|payment|API usage limits",
     re.IGNORECASE,
 )
+NO_KEY = re.compile(
+    r"api.?key (is )?(not valid|invalid|incorrect)|(incorrect|invalid|wrong) api.?key",
+    re.IGNORECASE,
+)
 NO_MODEL = re.compile(
     r"model\b[^.;:]{0,80}\b(not found|does not exist|not exist|not available|is unknown)"
     r"|(unknown|valid|invalid) model\b|decommissioned",
@@ -111,6 +115,7 @@ TEMPLATE = re.compile(
 # The class that words mean, and the statuses they mean it at; None: an error without one.
 WORDS = (
     (TOO_LONG, ErrorClass.CONTEXT_TOO_LONG, (None, 400, 422, 500)),
+    (NO_KEY, ErrorClass.AUTH, (None, 400)),
     (NO_MODEL, ErrorClass.NOT_FOUND, (None, 400, 422)),
     (NO_CREDIT, ErrorClass.BILLING, (400, 403, 429)),
     (FILTER, ErrorClass.FILTERED, (None, 400, 403, 422)),
@@ -201,7 +206,7 @@ def make_object_error(
     if retry_after is None:
         delays = [DELAY.fullmatch(str(detail.get("retryDelay"))) for detail in listed]
         retry_after = next((float(delay[1]) for delay in delays if delay), None)
-    codes = [name.lower() for name in named if isinstance(name, str)]
+    codes = [str(name).lower() for name in named if isinstance(name, str | int)]
     kind = _classify(status, codes, words, retry_after)
     # A space, as an empty message would be replaced.
     return CallFailed(kind, words or " ", status=status, retry_after=retry_after)

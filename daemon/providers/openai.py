@@ -93,12 +93,11 @@ class ChatReplyBuilder(ReplyBuilder):
     def read(self, fields: Json) -> str:
         if fields.get("error") or fields.get("object") == "error":  # vLLM's is the whole object
             raise make_object_error(fields.get("error") or fields)
-        if used := get_object(fields, "usage"):
-            cached = get_count(get_object(used, "prompt_tokens_details"), "cached_tokens")
-            cached = cached or get_count(used, "prompt_cache_hit_tokens")  # DeepSeek's name for it
-            sent, received = get_count(used, "prompt_tokens"), get_count(used, "completion_tokens")
-            self.counts = [*map(max, self.counts, (sent, received, cached))]
         known, choices = {call.id for call in self._calls}, list_objects(fields.get("choices"))
+        # Groq's place for it, and Moonshot's
+        for table in (fields, get_object(fields, "x_groq"), *choices):
+            if used := get_object(table, "usage"):
+                self.counts = [*map(max, self.counts, _read_counts(used))]
         # Nobody asks for a second choice: where one comes, it goes on with the first.
         texts = [self._read_choice(choice, known) for choice in choices]
         text = next(filter(None, texts), "")
@@ -118,6 +117,8 @@ class ChatReplyBuilder(ReplyBuilder):
         has_piece = any(piece for key, piece in delta.items() if key != "role")
         self._in_pieces = self._in_pieces or has_piece
         message = delta if has_piece or not whole else whole
+        if not message and "text" in choice:  # a completion of the older kind
+            message = {"content": choice["text"]}
         first, older = len(self._calls), get_object(message, "function_call")
         given = list_objects(message.get("tool_calls")) or [{"function": older}] * bool(older)
         for position, call in enumerate(given, first):
@@ -152,6 +153,8 @@ class ChatReplyBuilder(ReplyBuilder):
             parts = _CallParts(call_id, name)
             self._calls.append(parts)
             self._by_index[len(self._calls) - 1 if index is None else index] = parts
+        if name and not (call_id or parts.arguments) and name != parts.name:
+            parts.name += name  # it comes in pieces
         parts.name = parts.name or name
         parts.id = parts.id or call_id
         parts.arguments += arguments if isinstance(arguments, str) else json.dumps(arguments)
@@ -178,6 +181,17 @@ class ChatReplyBuilder(ReplyBuilder):
         if not message and not any(extras):
             return None
         return make_native({"message": message, "calls": extras})
+
+
+def _read_counts(used: Json) -> tuple[int, int, int]:
+    """(sent, received, cached). What is thought is counted in the whole only by some servers."""
+    sent = get_count(used, "prompt_tokens") or get_count(used, "input_tokens")
+    received = get_count(used, "completion_tokens") or get_count(used, "output_tokens")
+    if sent and received:
+        received = max(received, get_count(used, "total_tokens") - sent)
+    details = get_object(used, "prompt_tokens_details")
+    cached = get_count(details, "cached_tokens") or get_count(used, "cached_tokens")
+    return sent, received, cached or get_count(used, "prompt_cache_hit_tokens")  # DeepSeek's
 
 
 def _join(before: object, piece: object) -> object:

@@ -7,7 +7,8 @@ local time fits, so in both passes, and never in a jump.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Literal
@@ -16,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from daemon.core import value
 from daemon.core.errors import UsageError
 from daemon.triggers.said_time import DEFAULT_HOUR
+from daemon.triggers.time_words import DAYS, MONTHS
 from daemon.triggers.when import read_times
 
 INTERVAL = re.compile(r"every\s+(?:(\d{1,6})\s*)?([a-z]+)", re.IGNORECASE)
@@ -25,6 +27,8 @@ LEAST_INTERVAL = timedelta(minutes=1)
 WORD = r"(?:\d{1,7}|[a-z]{3})"
 PART = rf"(?:\*|{WORD}(?:-{WORD})?)(?:/[1-9]\d{{0,3}})?"
 FIELD = re.compile(rf"{PART}(?:,{PART}){{0,99}}")
+LAST_DAY = "l"
+PLACED = re.compile(r"([0-7]|[a-z]{3})(?:#([1-5])|l)")  # a weekday of a month: 1#2, fril
 NICKNAMES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -36,11 +40,17 @@ NICKNAMES = {
 }
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 MINUTE = timedelta(minutes=1)
+PLACES = ("last", "1st", "2nd", "3rd", "4th", "5th")
 SHOWN_RUNS, MONTH, MOST_COUNTED = 3, timedelta(days=30), 500
 MAX_CHARS = 200
-CRON = re.compile(r"(?=\S*[\d*])[\d*/,a-z-]+( [\d*/,a-z-]+){4}", re.IGNORECASE)
+CRON = re.compile(r"(?=\S*[\d*])[\d*/,a-z#-]+( [\d*/,a-z#-]+){4}")
+NAMES = {one for words in (DAYS, MONTHS) for one in words["en"].replace("/", " ").split()}
+ZONED = (
+    re.compile(r"(?P<rule>.*[^\s\[(])\s*[\s\[(](?P<zone>[A-Za-z_]+/[\w/+-]+|UTC|GMT)[\])]?"),
+    re.compile(r"(?:CRON_)?TZ=(?P<zone>\S+) (?P<rule>.+)"),
+)
+EPOCH = re.compile(r"@?(\d{10})(\d{3})?")  # in seconds, or in milliseconds
 REPEATS = re.compile(r"[*/-]")  # in a cron expression's minute or hour
-DATE_CHARS = 10
 YEARS_AHEAD = 9  # the 29th of February may be eight years away
 EXPECTED = (
     'say it like "tomorrow at 9:00", "in 20 minutes", "every monday at 18:00", "weekdays at 7:30",'
@@ -104,40 +114,78 @@ def load_zone(name: str) -> ZoneInfo:
 
 
 def parse_rule(text: str, zone: str, start: datetime) -> Recurrence:
-    """A rule in a time zone; `start` is when it was made, which intervals count from. Raises
-    BadRule.
+    """A rule in a time zone, unless it names one itself; `start` is when it was made, which
+    intervals count from. Raises BadRule.
     """
     if len(text) > MAX_CHARS:
         raise BadRule(f"a rule of {len(text)} characters: {EXPECTED}, in {MAX_CHARS} characters")
-    place, words = load_zone(zone), " ".join(text.split())
-    if found := INTERVAL.fullmatch(words):
-        return _parse_interval(found, zone, start)
+    load_zone(zone)
+    words, zone = _split_zone(" ".join(text.strip(" \n\"'`").split()), zone)
     words = NICKNAMES.get(words.lower(), words)
-    if CRON.fullmatch(words):
-        words = words.lower()
-        _check_cron(words, start)
-        return Recurrence("cron", words, zone)
+    words = words.removeprefix("@") if words.startswith("@every ") else words
+    found, place = INTERVAL.fullmatch(words), load_zone(zone)
+    if found and (_find_unit(found[2]) or not _read_words(words, zone, start)):
+        return _parse_interval(found, zone, start)
+    if CRON.fullmatch(cron := _make_plain_cron(words)):
+        try:
+            _check_cron(cron, start)
+        except BadRule:
+            if not _read_words(words, zone, start):
+                raise
+        else:
+            return Recurrence("cron", cron, zone)
+    if epoch := EPOCH.fullmatch(words):
+        return _make_once(datetime.fromtimestamp(int(epoch[1]), UTC), place)
     try:
         at = datetime.fromisoformat(words)
     except ValueError:
         return _parse_words(words, zone, start)
-    if len(words) == DATE_CHARS:
+    if words.replace("-", "").isdecimal():  # a date
         at = at.replace(hour=DEFAULT_HOUR)
-    if at.tzinfo is None:
-        at = to_instant(at, place)
-    return Recurrence("once", at.astimezone(place).isoformat(), zone, at=at.astimezone(UTC))
+    return _make_once(at if at.tzinfo else to_instant(at, place), place)
+
+
+def _make_once(at: datetime, place: ZoneInfo) -> Recurrence:
+    local = at.astimezone(place)
+    return Recurrence("once", local.isoformat(), place.key, at=at.astimezone(UTC))
+
+
+def _split_zone(words: str, zone: str) -> tuple[str, str]:
+    """What is said without its zone, and that zone: "18:00 UTC", "0 9 * * * Asia/Tokyo"."""
+    for pattern in ZONED:
+        if found := pattern.fullmatch(words):
+            with suppress(BadRule):
+                load_zone(found["zone"])
+                return found["rule"], found["zone"]
+    return words, zone
+
+
+def _make_plain_cron(words: str) -> str:
+    """With five fields, and short names: others have seconds before and years behind, "?" for "*",
+    and write names out. Where weekdays have numbers there, they are other days.
+    """
+    plain = re.sub("[a-z]+", lambda one: one[0][:3] if one[0] in NAMES else one[0], words.lower())
+    fields = plain.replace("?", "*").split(" ")
+    if len(fields) == 7 and fields[6] == "*":
+        fields.pop()
+    if len(fields) == 6 and fields[0] == "0" and not re.search(r"\d", fields[5]):
+        del fields[0]
+    return " ".join(fields)
 
 
 def _parse_words(text: str, zone: str, start: datetime) -> Recurrence:
     """What people write; where it may mean two times, they are asked which."""
-    found = read_times(text, start.astimezone(load_zone(zone)).replace(tzinfo=None))
-    rules = [parse_rule(one, zone, start) for one in found]
+    rules = [parse_rule(one, zone, start) for one in _read_words(text, zone, start)]
     if len(rules) == 1:
         return rules[0]
     if not rules:
         expected = EXPECTED_CRON if "*" in text else EXPECTED
         raise BadRule(f"{text!r} cannot be read as a time; {expected}")
     raise BadRule(UNCLEAR.format(text=text, readings=" or ".join(map(_show_rule, rules[:2]))))
+
+
+def _read_words(text: str, zone: str, start: datetime) -> Sequence[str]:
+    return read_times(text, start.astimezone(load_zone(zone)).replace(tzinfo=None))
 
 
 def _show_rule(rule: Recurrence) -> str:
@@ -147,10 +195,13 @@ def _show_rule(rule: Recurrence) -> str:
     return f"{rule.at.astimezone(load_zone(rule.zone)):%A, %Y-%m-%d %H:%M}"
 
 
+def _find_unit(word: str) -> int:
+    """Its seconds; 0 where there is no such unit."""
+    return UNITS.get(word.lower()) or UNITS.get(word.lower().removesuffix("s"), 0)
+
+
 def _parse_interval(found: re.Match[str], zone: str, start: datetime) -> Recurrence:
-    unit = found[2].lower()
-    seconds = UNITS.get(unit) or UNITS.get(unit.removesuffix("s"))
-    if seconds is None:
+    if not (seconds := _find_unit(found[2])):
         raise BadRule(f"{found[0]!r}: the unit {found[2]!r} is not known: {EXPECTED}")
     every = timedelta(seconds=int(found[1] or 1) * seconds)
     if not LEAST_INTERVAL <= every <= timedelta(days=3660):
@@ -241,6 +292,9 @@ def _triggers(words: str, years: str):
 
     minute, hour, day, month, weekday = words.split(" ")
     base = {"minute": minute, "hour": hour, "month": month, "year": years, "timezone": UTC}
+    day = "last" if day == LAST_DAY else day
+    if placed := _find_placed(weekday):
+        return [CronTrigger(**base, day=placed)]
     fits = {"day": day, "day_of_week": _weekdays(weekday)}
     is_both = day.startswith("*") or weekday.startswith("*")
     days = [fits] if is_both else [{key: field} for key, field in fits.items()]
@@ -263,6 +317,16 @@ def _weekdays(field: str) -> str:
     return ",".join(WEEKDAYS[number] for number in sorted(found))
 
 
+def _find_placed(field: str) -> str:
+    """Weekdays by their place in a month, as APScheduler has them: "2nd mon,last fri"; "" for
+    others.
+    """
+    found = [PLACED.fullmatch(part) for part in field.split(",")]
+    return ",".join(
+        f"{PLACES[int(one[2] or 0)]} {WEEKDAYS[_weekday(one[1]) % 7]}" for one in found if one
+    )
+
+
 def _weekday(word: str) -> int:
     if word.isdecimal() and int(word) <= 7:
         return int(word)
@@ -274,8 +338,10 @@ def _weekday(word: str) -> int:
 def _check_cron(words: str, start: datetime) -> None:
     fields = words.split(" ")
     names = ("minute", "hour", "day", "month", "weekday")
+    is_placed = fields[2] == "*" and all(map(PLACED.fullmatch, fields[4].split(",")))
     for name, field in zip(names, fields, strict=True):
-        if not FIELD.fullmatch(field):
+        is_last = name == "day" and field == LAST_DAY
+        if not (FIELD.fullmatch(field) or is_last or (name == "weekday" and is_placed)):
             raise BadRule(f"{words!r}: the field {name} is {field!r}: {EXPECTED_CRON}")
     try:
         wall = _next_wall(words, start.replace(tzinfo=None))

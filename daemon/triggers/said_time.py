@@ -31,6 +31,7 @@ class Facts:
     from_now: bool = False
     every: str = ""  # the unit of what comes again; "interval" of a number of them
     week: bool = False
+    more: tuple[int, ...] = ()  # hours before `hour`, at the same minute
 
 
 def resolve(facts: Facts, now: datetime) -> Iterator[str]:
@@ -68,7 +69,7 @@ def _resolve_again(facts: Facts) -> str:
                 return f"every {count} {unit}" + ("s" if count > 1 else "")
         return ""
     hour = DEFAULT_HOUR if facts.hour is None else facts.hour
-    at = f"{facts.minute} {hour}"
+    at = f"{facts.minute} {','.join(map(str, (*facts.more, hour)))}"
     if facts.weekdays:
         return f"{at} * * {_cron_days(facts.weekdays)}" if facts.every in (WEEK, DAY) else ""
     if facts.dom and facts.month:
@@ -130,6 +131,8 @@ def _resolve_date(facts: Facts, now: datetime, hour: int) -> str:
                 continue
             at = datetime(day.year, day.month, day.day, hour, facts.minute)
             if at > now:
+                if facts.weekdays and day.weekday() not in facts.weekdays:
+                    return ""  # one of the two is wrong
                 return at.isoformat(timespec="seconds")
     return ""
 

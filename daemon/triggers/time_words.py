@@ -41,6 +41,13 @@ DAYS = {
     "fr": "lundi mardi mercredi jeudi vendredi samedi dimanche",
     "es": "lunes martes miércoles jueves viernes sábado domingo",
 }
+# Each behind its number, "_" between words.
+LARGE_NUMBERS = {
+    "en": "15 fifteen 20 twenty 30 thirty 40 forty 45 forty-five/forty_five 50 fifty 90 ninety",
+    "de": "15 fünfzehn 20 zwanzig 30 dreißig 40 vierzig 45 fünfundvierzig 50 fünfzig 90 neunzig",
+    "fr": "15 quinze 20 vingt 30 trente 40 quarante 45 quarante-cinq 50 cinquante",
+    "es": "15 quince 20 veinte 30 treinta 40 cuarenta 45 cuarenta_y_cinco 50 cincuenta 90 noventa",
+}
 # Of several words, the longest first. "skip" is what says nothing of its own.
 PHRASES = {
     "en": {
@@ -63,17 +70,19 @@ PHRASES = {
         "unit year": "year/years",
         "every": "every/each",
         "cycle hour": "hourly",
-        "cycle day": "daily",
+        "cycle day": "daily/everyday",
+        "other": "other/second",
         "cycle week": "weekly",
         "cycle month": "monthly",
         "cycle year": "yearly/annually",
-        "workdays": "weekday/weekdays/working day/working days/workday/workdays",
+        "workdays": "weekday/weekdays/working day/working days/workday/workdays/business day"
+        "/business days",
         "weekend": "weekend/the weekend",
         "weekends": "weekends",
         "in": "in",
         "from now": "from now",
-        "at": "at",
-        "next": "next",
+        "at": "at/around/about",
+        "next": "next/coming",
         "this": "this",
         "half": "half",
         "and half": "and a half",
@@ -108,6 +117,7 @@ PHRASES = {
         "every": "jeden/jede/jedes/alle/aller",
         "cycle hour": "stündlich",
         "cycle day": "täglich",
+        "other": "zweiten/zweite",
         "cycle week": "wöchentlich",
         "cycle month": "monatlich",
         "cycle year": "jährlich",
@@ -210,6 +220,9 @@ def load_words(language: str) -> Mapping[tuple[str, ...], tuple[Word, ...]]:
     for kind, table in (("number", NUMBERS), ("month", MONTHS), ("weekday", DAYS)):
         for place, phrases in enumerate(table[language].split()):
             add(phrases, Word(kind, place if kind == "weekday" else place + 1))
+    large = LARGE_NUMBERS[language].split()
+    for number, phrases in zip(large[::2], large[1::2], strict=True):
+        add(phrases.replace("_", " "), Word("number", int(number)))
     for place, phrases in enumerate(DAYS[language].split()):
         for phrase in phrases.split("/") if language in ("en", "de") else ():
             add(f"{phrase}s", Word("weekdays", place))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from daemon.triggers.said_time import SECONDS, Facts, resolve
+from daemon.triggers.said_time import FIRST_SURE_HOUR, SECONDS, Facts, resolve
 from daemon.triggers.time_words import (
     DAY,
     HOUR,
@@ -29,9 +29,13 @@ NUMBER = "number"
 SHORT_UNITS = {"h": HOUR, "m": MINUTE, "min": MINUTE, "s": "second", "d": DAY, "w": WEEK}
 TOKEN = re.compile(
     r"\d{4}-\d{2}-\d{2}|\d{1,2}\.\d{1,2}\.(?:\d{4})?|\d{1,2}/\d{1,2}(?:/\d{4})?"
-    r"|\d{1,2}[:.]\d{2}|\d{1,2}h\d{2}|\d{1,2}(?:st|nd|rd|th|er|\.)(?=\s|$)|\d{1,6}(?!\d)|[^\W\d_]+(?:['-][^\W\d_]+)*-?"
+    r"|\d{1,2}[:.]\d{2}|\d{1,2}h\d{2}(?!\s?m)|\d{1,3}[.,]\d(?=\s?[a-z])|\d{1,2}(?:st|nd|rd|th|er|\.)(?=\s|$)|\d{1,6}(?!\d)|[^\W\d_]+(?:['-][^\W\d_]+)*-?"
 )
-BETWEEN = re.compile(r"[\s,;!?.]*")
+BETWEEN = re.compile(r"[\s,;!?.@]*")
+DECIMAL = re.compile(r"(\d{1,3})[.,](\d)")
+YEAR_FIRST = re.compile(r"\b(\d{4})/(\d{1,2})/(\d{1,2})\b")
+SHORT_YEAR = re.compile(r"\b(\d{1,2}\.\d{1,2}\.)(\d{2})(?![\d:.])")
+NO_SECONDS = re.compile(r"\b(\d{1,2}:\d{2}):00\b")
 CLOCK = re.compile(r"(\d{1,2})[:.h](\d{2})")
 ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|\.)")
 NUMERIC = re.compile(r"(\d{1,2})([./])(\d{1,2})[./]?(\d{4})?")
@@ -47,7 +51,10 @@ def read_times(text: str, now: datetime) -> list[str]:
     """
     plain = unicodedata.normalize("NFC", text).lower().replace("\u2019", "'")
     plain = re.sub(r"\b([ap])\.m\.", r"\1m", plain).replace("demi-", "demi ")
-    plain = re.sub(r"\b([a-z]{3})-([a-z]{3})\b", r"\1 to \2", plain)  # mon-fri
+    plain = re.sub(r"\b([a-z]{3,9})[-\u2013]([a-z]{3,9})\b", _split_days, plain)
+    plain = YEAR_FIRST.sub(lambda one: f"{one[1]}-{one[2]:0>2}-{one[3]:0>2}", plain)
+    plain = NO_SECONDS.sub(r"\1", SHORT_YEAR.sub(r"\g<1>20\2", plain))
+    plain = re.sub(r"^\+(?=\d)", "in ", plain)
     tokens, at = list[str](), 0
     plain = plain.rstrip()
     while at < len(plain):
@@ -70,6 +77,13 @@ def read_times(text: str, now: datetime) -> list[str]:
         if rules:
             break
     return list(found_rules)
+
+
+def _split_days(found: re.Match[str]) -> str:
+    """ "mon-fri" as three words; other words with a hyphen stay one."""
+    days = load_words("en")
+    is_range = all(any(w.kind == "weekday" for w in days.get((one,), ())) for one in found.groups())
+    return f"{found[1]} to {found[2]}" if is_range else found[0]
 
 
 class _Reader:
@@ -140,6 +154,8 @@ class _Reader:
         if facts.hour is None:
             for end in self._after(at, "?at"):
                 yield from self._read_clock(facts, end)
+        elif facts.every and not facts.from_now:
+            yield from self._read_more_clocks(facts, at)
 
     def _read_duration(self, facts: Facts, at: int) -> Iterator[Step]:
         if facts.from_now or facts.every:
@@ -148,6 +164,9 @@ class _Reader:
             for seconds, months, end in self._amount(start):
                 yield replace(facts, seconds=seconds, months=months, from_now=True), end
         for seconds, months, start in self._amount(at):
+            is_all = at == 0 and start == len(self.tokens)
+            if is_all and self.tokens[-1] != "h":  # 21h is a time of day
+                yield replace(facts, seconds=seconds, months=months, from_now=True), start
             for end in self._after(start, "from now"):
                 yield replace(facts, seconds=seconds, months=months, from_now=True), end
 
@@ -157,6 +176,10 @@ class _Reader:
             yield int(found[1]) * 3600 + int(found[2]) * 60, 0, at + 1
         for seconds, end in self._part_of_hour(at):
             yield seconds, 0, end
+        if found := DECIMAL.fullmatch(self._token(at)):
+            for unit, end in self._unit(at + 1):
+                if unit in SECONDS:
+                    yield (int(found[1]) * 10 + int(found[2])) * SECONDS[unit] // 10, 0, end
         for (number,), start in self._match(at, "count"):
             for unit, end in self._unit(start):
                 if unit in (MONTH, YEAR):
@@ -223,6 +246,9 @@ class _Reader:
                 yield replace(facts, every=unit), end
             else:
                 yield replace(facts, every="interval", seconds=SECONDS[unit]), end
+        for (_, unit), end in self._match(at, "other", "unit"):
+            if unit in (DAY, WEEK):
+                yield replace(facts, every="interval", seconds=2 * SECONDS[unit]), end
         for part, end in self._of("part", at):
             yield replace(facts, every=DAY, part=part), end
         for days, end in (*self._weekdays(at, "weekday"), *self._repeated_days(at)):
@@ -249,7 +275,7 @@ class _Reader:
 
     def _read_day(self, facts: Facts, at: int) -> Iterator[Step]:
         """A day, or a part of one."""
-        has_day = facts.day is not None or bool(facts.weekdays) or bool(facts.dom)
+        has_day = facts.day is not None or bool(facts.weekdays)
         if not facts.part:
             for (part,), end in self._match(at, "?at", "part"):
                 yield replace(facts, part=part), end
@@ -260,9 +286,11 @@ class _Reader:
                 yield replace(facts, part=part, day=0), end
             for end in self._after(at, "tonight"):
                 yield replace(facts, part="night", day=0), end
+        yield from self._read_weekday(facts, at)
+        if facts.dom:
+            return
         for day, end in self._of("day", at) if not facts.every else ():
             yield replace(facts, day=day), end
-        yield from self._read_weekday(facts, at)
         for (_, unit), end in self._match(at, "next", "unit"):
             if unit == WEEK and not facts.week:
                 yield replace(facts, week=True), end
@@ -279,7 +307,9 @@ class _Reader:
                 yield replace(facts, weekdays=(day,), part=part), end
 
     def _read_date(self, facts: Facts, at: int) -> Iterator[Step]:
-        if facts.dom or facts.day is not None or facts.weekdays or facts.from_now:
+        if facts.dom or facts.day is not None or facts.from_now:
+            return
+        if facts.weekdays and (facts.every or len(facts.weekdays) > 1):
             return
         token = self._token(at)
         if found := ISO.fullmatch(token):
@@ -339,6 +369,16 @@ class _Reader:
                 if place > end and written.isdecimal() and int(written) < 60:
                     yield replace(spoken, minute=int(written), spoken=False), place + 1
         yield from self._read_spoken(facts, at)
+
+    def _read_more_clocks(self, facts: Facts, at: int) -> Iterator[Step]:
+        """Further times of the same days: "at 8:00, 12:00 and 18:00"; at the same minute each."""
+        first = facts.hour or 0
+        if facts.spoken and first < FIRST_SURE_HOUR:
+            return
+        for start in self._after(at, "?and", "?at"):
+            for more, end in self._read_clock(replace(facts, hour=None, minute=0), start):
+                if more.minute == facts.minute and more.hour is not None and more.hour > first:
+                    yield replace(more, more=(*facts.more, first)), end
 
     def _hour_word(self, at: int) -> Iterator[int]:
         """A word for hours behind their number: "9 heures", "17h"."""

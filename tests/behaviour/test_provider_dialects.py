@@ -238,3 +238,42 @@ async def test_words_in_place_of_events_are_told() -> None:
     body = b"data: upstream is gone\n\n"
     with pytest.raises(ProviderError, match="cut off: upstream is gone"):
         await answered(sends("text/event-stream", body), stream=True)
+
+
+COUNTED = {"prompt_tokens": 90, "completion_tokens": 30, "total_tokens": 120}
+
+
+@pytest.mark.parametrize(
+    ("last", "counts"),
+    [
+        ({"choices": [], "usage": COUNTED}, (90, 30, 0)),
+        ({"x_groq": {"id": "r", "usage": COUNTED}}, (90, 30, 0)),
+        ({"choices": [{"delta": {}, "usage": COUNTED | {"cached_tokens": 8}}]}, (90, 30, 8)),
+        ({"choices": [], "usage": {"input_tokens": 90, "output_tokens": 30}}, (90, 30, 0)),
+        ({"choices": [], "usage": COUNTED | {"total_tokens": 500}}, (90, 410, 0)),
+        ({"choices": [], "usage": COUNTED | {"total_tokens": 0}}, (90, 30, 0)),
+    ],
+)
+async def test_usage_is_counted_wherever_it_stands_and_with_what_is_thought(
+    last: Json, counts: tuple[int, int, int]
+) -> None:
+    chunks: list[Json] = [{"choices": [{"delta": {"content": "Hello"}}]}, END | last]
+    body = b"".join(b"data: %s\n\n" % json.dumps(one).encode() for one in chunks)
+    found = await answered(sends("text/event-stream", body + b"data: [DONE]\n\n"), stream=True)
+    usage = found.usage
+    assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == counts
+    assert not usage.estimated
+
+
+async def test_the_text_of_a_completion_of_the_older_kind_is_read() -> None:
+    step = stream_of({"text": "Hel"}, {"text": "lo", "finish_reason": "stop"})
+    assert (await answered(step, stream=True)).text == "Hello"
+
+
+async def test_the_name_of_a_tool_may_come_in_pieces() -> None:
+    steps = [{"name": "read_"}, {"name": "file"}, {"arguments": X}]
+    first: Json = {"index": 0, "id": "a", "function": steps[0]}
+    rest: list[Json] = [{"index": 0, "function": one} for one in steps[1:]]
+    deltas = [{"delta": {"tool_calls": [one]}} for one in (first, *rest)]
+    end = {"delta": {}, "finish_reason": "tool_calls"}
+    assert calls_in(await answered(stream_of(*deltas, end), stream=True)) == [("read_file", X)]

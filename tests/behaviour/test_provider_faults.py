@@ -89,6 +89,9 @@ REFUSALS: list[tuple[ErrorClass, int, object]] = [
         )
     ),
     (ErrorClass.AUTH, 401, says_error("Incorrect API key", "invalid_api_key")),
+    (ErrorClass.AUTH, 400, says_error("API key not valid. Please pass a valid API key.")),
+    (ErrorClass.AUTH, 400, says_error("Incorrect API key provided: xa***YZ.")),
+    (ErrorClass.OVERLOADED, 503, says_error("Loading model", "unavailable_error")),
     (ErrorClass.AUTH, 403, says_error("Country not supported", "unsupported_country")),
     (ErrorClass.BILLING, 402, says_error("Insufficient Balance")),
     (

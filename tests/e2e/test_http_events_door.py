@@ -1,6 +1,7 @@
 """The untrusted door, from outside: POST /v1/events/{name} (A13, A16). One daemon serves most of these tests."""
 
 import json
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from io import BytesIO
 from pathlib import Path
@@ -8,6 +9,7 @@ from uuid import UUID
 
 import pytest
 import pytest_asyncio
+from aiohttp import ClientSession
 
 from tests.fakes.daemon_process import TOKEN, Daemon, error_of, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, calls, says
@@ -251,3 +253,26 @@ async def test_A16_events_are_off_until_they_are_switched_on(tmp_path: Path) -> 
         config = scripted(model.base_url, events().replace("enabled = true", "enabled = false"))
         async with running_daemon(tmp_path, config) as daemon:
             assert (await refused(daemon, b"{}"))[0] == 401
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-Gitlab-Token": BELL},
+        {"Authorization": "Basic " + b64encode(f"alertmanager:{BELL}".encode()).decode()},
+    ],
+)
+async def test_A16_a_sender_may_give_its_token_as_gitlab_does_or_as_a_password(
+    daemon: Daemon, headers: dict[str, str]
+) -> None:
+    async def status(name: str) -> int:
+        async with (
+            ClientSession(daemon.url) as http,
+            http.post(f"/v1/events/{name}", json={"status": "firing"}, headers=headers) as answer,
+        ):
+            return answer.status
+
+    assert await status("bell") == 202
+    assert await status("github") in (401, 429)
+    async with ClientSession(daemon.url) as http, http.get("/v1/runs", headers=headers) as answer:
+        assert answer.status in (401, 429)

@@ -1,8 +1,10 @@
 """Messages in, runs out, over HTTP (http.md). One daemon serves all of these tests."""
 
 import asyncio
+import json
 
 import pytest
+from aiohttp import ClientSession
 
 from tests.fakes.daemon_process import Daemon
 from tests.fakes.openai import calls, gate, says
@@ -191,3 +193,49 @@ async def test_a_session_s_agent_is_set_where_it_may_be_written_to(daemon: Daemo
     }
     await daemon.post("/v1/sessions/web:set/agent", 400, agent="nobody")
     await daemon.post("/v1/sessions/telegram:1/agent", 404, agent="default")
+
+
+@pytest.mark.parametrize(
+    ("kind", "encoding"),
+    [
+        ("application/json", "utf-8-sig"),
+        ("application/json", "utf-16"),
+        ("application/json; charset=utf-16", "utf-16"),
+        ("application/json; charset=ISO-8859-1", "latin-1"),
+        ("text/plain", "utf-8"),
+    ],
+)
+async def test_a_body_is_read_in_the_charset_that_it_names_or_begins_with(
+    daemon: Daemon, script: Script, kind: str, encoding: str
+) -> None:
+    said = script.on(f"caf\u00e9-{encoding}-{len(kind)}", says("well read"))
+    body = json.dumps({"session": "charset", "text": said}, ensure_ascii=False).encode(encoding)
+    headers = {"Content-Type": kind}
+    async with daemon.http.post("/v1/messages?wait=1", data=body, headers=headers) as answer:
+        assert (await answer.json())["reply"] == "well read"
+
+
+async def test_a_body_that_is_no_json_says_what_is_expected(daemon: Daemon) -> None:
+    for body in (b"session=s&text=hi", b"", "{'text': 'caf\u00e9'}".encode("latin-1")):
+        async with daemon.http.post("/v1/messages", data=body) as answer:
+            assert answer.status == 400 and "expected a JSON object in UTF-8" in await answer.text()
+
+
+async def test_the_same_idempotency_key_gets_the_same_answer_and_one_run(
+    daemon: Daemon, script: Script
+) -> None:
+    said, turns = script.on("idempotent", says("once")), list[str]()
+    for _ in range(2):
+        async with daemon.http.post(
+            "/v1/messages?wait=1",
+            json={"session": "keyed", "text": said},
+            headers={"Idempotency-Key": "a-1"},
+        ) as answer:
+            turns.append((await answer.json())["turn"])
+    assert turns[0] == turns[1]
+    assert len(await daemon.listed("/v1/runs", session="web:keyed")) == 1
+
+
+async def test_a_watcher_may_ask_for_the_head_of_health(daemon: Daemon) -> None:
+    async with ClientSession(daemon.url) as http, http.head("/health") as answer:
+        assert answer.status == 200

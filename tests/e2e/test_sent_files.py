@@ -196,6 +196,9 @@ async def test_g1_over_http_a_file_is_sent_first_and_named_by_the_message(
         assert RENT in str(model.requests[-1].last("user")["content"])
         again = await daemon.post("/v1/messages?wait=1", **given)  # the file is not there any more
         assert (again["turn"], model.count) == (first["turn"], 1)
+        _, alone = await upload(daemon, make_pdf())
+        await daemon.post("/v1/messages?wait=1", files=[alone])
+        assert model.count == 2 and RENT in str(model.requests[-1].last("user")["content"])
         async with daemon.http.post("/v1/messages", json={"text": "x", "files": ["0" * 32]}) as answer:
             assert answer.status == 400 and "no file" in await answer.text()
         async with daemon.http.post("/v1/messages", json={"text": "x", "files": ["../../a"]}) as answer:

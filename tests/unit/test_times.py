@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from daemon.triggers.recurrence import BadRule, parse_rule
+from daemon.triggers.recurrence import BadRule, list_runs, parse_rule
 
 ZONE = "Europe/Berlin"
 NOW = datetime(2026, 11, 26, 10, 0, tzinfo=ZoneInfo(ZONE))
@@ -71,3 +71,72 @@ def test_what_cannot_be_read_is_answered_with_examples_and_without_cron(phrase: 
 def test_a_long_or_hostile_phrase_takes_no_time() -> None:
     for phrase in ("every " * 30, "1 " * 90, "and monday " * 15, "a " * 99, "at at at " * 20):
         assert read(phrase) == "?"
+
+
+@pytest.mark.parametrize(
+    ("rule", "same"),
+    [
+        ("0 8 * * monday-friday", "0 8 * * 1-5"),
+        ("0 8 1 January,July *", "0 8 1 1,7 *"),
+        ("0 9 ? * MON-FRI", "0 9 * * 1-5"),
+        ("0 0 9 ? * MON-FRI", "0 9 * * 1-5"),
+        ("0 0 9 * * ? *", "0 9 * * *"),
+        ('"0 9 * * 1-5"', "0 9 * * 1-5"),
+        ("`0 9 * * *`", "0 9 * * *"),
+        ("0 9 * * 1-5 Europe/Berlin", "0 9 * * 1-5"),
+        ("CRON_TZ=Europe/Berlin 0 9 * * *", "0 9 * * *"),
+        ("@every 5m", "every 5 minutes"),
+        ("@every 1h30m", "every 90 minutes"),
+        ("20261224", "2026-12-24"),
+        ("2026/12/24 18:00", "2026-12-24 18:00"),
+        ("24.12.26 18:00", "2026-12-24 18:00"),
+        ("24th of December at 6pm", "2026-12-24 18:00"),
+        ("Thursday, December 24, 2026 at 6:00 PM", "2026-12-24 18:00"),
+        ("2026-12-24T18:00:00+01:00[Europe/Berlin]", "2026-12-24 18:00"),
+        ("2026-12-24 17:00:00 UTC", "2026-12-24 18:00"),
+        ("2026-12-24 12:00 America/New_York", "2026-12-24 18:00"),
+        ("1798131600", "2026-12-24 18:00"),
+        ("1798131600000", "2026-12-24 18:00"),
+        ("tomorrow at 18:00:00", "2026-11-27 18:00"),
+        ("tomorrow @ 9am", "2026-11-27 9:00"),
+        ("10 minutes", "2026-11-26 10:10"),
+        ("+10m", "2026-11-26 10:10"),
+        ("in 1.5 hours", "2026-11-26 11:30"),
+        ("in 2h30m", "2026-11-26 12:30"),
+        ("in forty-five minutes", "2026-11-26 10:45"),
+        ("in zwanzig Minuten", "2026-11-26 10:20"),
+        ("every monday", "0 9 * * 1"),
+        ("every evening", "0 19 * * *"),
+        ("Mon\u2013Fri 9am", "0 9 * * 1-5"),
+        ("every other day", "every 2 days"),
+        ("every day at 8am and 8pm", "0 8,20 * * *"),
+        ("daily at 8:00, 12:00 and 18:00", "0 8,12,18 * * *"),
+    ],
+)
+def test_a_rule_in_another_common_spelling_means_the_same(rule: str, same: str) -> None:
+    found, meant = parse_rule(rule, ZONE, NOW), parse_rule(same, ZONE, NOW)
+    assert [*list_runs(found, NOW, 12)] == [*list_runs(meant, NOW, 12)] != []
+
+
+@pytest.mark.parametrize(
+    ("rule", "days"),
+    [
+        ("0 9 L * *", ["11-30", "12-31", "01-31", "02-28"]),
+        ("0 9 * * 5L", ["11-27", "12-25", "01-29", "02-26"]),
+        ("0 9 * * MON#2", ["12-14", "01-11", "02-08", "03-08"]),
+        ("0 9 * * 1#1,1#3", ["12-07", "12-21", "01-04", "01-18"]),
+    ],
+)
+def test_a_cron_rule_may_name_a_weekday_or_the_last_day_of_a_month(
+    rule: str, days: list[str]
+) -> None:
+    found = list_runs(parse_rule(rule, ZONE, NOW), NOW, 4)
+    assert [f"{at:%m-%d}" for at in found] == days
+
+
+@pytest.mark.parametrize(
+    "rule", ["0 0 9 ? * 2", "30 0 9 * * *", "Friday 24 December 2026", "21h30m and more"]
+)
+def test_a_rule_that_may_mean_something_else_is_not_guessed(rule: str) -> None:
+    with pytest.raises(BadRule):
+        parse_rule(rule, ZONE, NOW)
