@@ -142,21 +142,22 @@ def show_links(text: str, links: Sequence[tuple[int, int, str]]) -> tuple[str, t
     them. `links`: (start, end, address) in characters; STRUCK in place of an address: of words that
     are struck out.
     """
-    shown, at, hidden = list[str](), 0, list[str]()
+    marks, hidden, ends = list[tuple[int, int, int, bool, str]](), list[str](), {True: 0, False: 0}
     for start, end, address in sorted(links):
-        label = text[start:end]
+        label, is_struck = text[start:end], address == STRUCK
         if (
-            start < at
+            start < ends[is_struck]
             or end > len(text)
             or not label.strip()
             or address in (label, f"http://{label}")
         ):
             continue
-        if address == STRUCK:
-            shown += (text[at:start], f"{STRUCK}{label}{STRUCK}")
-            at = end
-            continue
-        shown += (text[at:start], f"[{label}]({address})")
-        hidden.append(address)
-        at = end
+        ends[is_struck] = end
+        first, last = (STRUCK, STRUCK) if is_struck else ("[", f"]({address})")
+        marks += ((start, 1, -end, not is_struck, first), (end, 0, -start, is_struck, last))
+        hidden += [] if is_struck else [address]
+    shown, at = list[str](), 0
+    for place, *_, mark in sorted(marks):
+        shown += (text[at:place], mark)
+        at = place
     return "".join((*shown, text[at:])), tuple(hidden)

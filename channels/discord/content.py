@@ -3,8 +3,8 @@ the messages that it passes on.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
 
 from markdown_it import MarkdownIt
 
@@ -27,7 +27,7 @@ FORWARD = 1
 TIME = re.compile(r"<t:(-?\d{1,10})(?::[A-Za-z])?>")
 NAMED = re.compile(r"<a?(:\w{1,32}:)\d+>|<(/[\w -]{1,100}):\d+>")
 """Emoji of a guild, and commands."""
-MARK = re.compile(r"<(?:#|@&)\d+>")
+MARK = re.compile(r"<(?:#|@[&!]?)\d+>")
 Names = Mapping[str, str]
 """What people see for the mark of a channel or role."""
 TEXT_KEYS = ("label", "content", "description", "placeholder")
@@ -40,8 +40,9 @@ def read_content(message: Json, bot: str, names: Names, roles: Iterable[str] = (
     """
     text = _read_text(message, bot, names, roles)
     files = _list_files(message)
-    cards = [_read_embed(embed) for embed in find_objects(message, "embeds")]
-    rows = (_read_component(one, MAX_DEPTH) for one in find_objects(message, "components"))
+    show = partial(_show_marks, users=_name_users(message, bot), names=names)
+    cards = [_read_embed(embed, show) for embed in find_objects(message, "embeds")]
+    rows = (show(_read_component(one, MAX_DEPTH)) for one in find_objects(message, "components"))
     stickers = find_objects(message, "sticker_items") or find_objects(message, "stickers")
     return Content(
         text,
@@ -97,16 +98,25 @@ def name_of(user: Json) -> str:
 
 
 def _read_text(message: Json, bot: str, names: Names, roles: Iterable[str]) -> str:
-    text = find_text(message, "content")
-    for user in find_objects(message, "mentions"):
-        if (number := find_text(user, "id")) not in ("", bot):
-            name = f"@{as_word(name_of(user))}"
-            text = text.replace(f"<@{number}>", name).replace(f"<@!{number}>", name)
-    text = NAMED.sub(r"\1\2", TIME.sub(lambda found: show_moment(int(found[1])), text))
     ours = "|".join([f"<@!?{re.escape(bot)}>", *(f"<@&{re.escape(role)}>" for role in roles)])
-    text = re.sub(rf" (?:{ours})(?= )", "", text)
+    text = re.sub(rf" (?:{ours})(?= )", "", find_text(message, "content"))
     text = re.sub(rf" ?(?:{ours}) ?", "", text).strip()
-    return MARK.sub(lambda found: names.get(found[0], found[0]), text)
+    return _show_marks(text, _name_users(message, bot), names)
+
+
+def _name_users(message: Json, bot: str) -> Names:
+    """Those whom it mentions, by their marks."""
+    users = {
+        find_text(one, "id"): as_word(name_of(one)) for one in find_objects(message, "mentions")
+    }
+    named = ((number, name) for number, name in users.items() if number not in ("", bot))
+    return {f"<@{sign}{number}>": f"@{name}" for number, name in named for sign in ("", "!")}
+
+
+def _show_marks(text: str, users: Names, names: Names) -> str:
+    """The text with moments and names in place of Discord's marks."""
+    text = NAMED.sub(r"\1\2", TIME.sub(lambda found: show_moment(int(found[1])), text))
+    return MARK.sub(lambda found: users.get(found[0]) or names.get(found[0], found[0]), text)
 
 
 @cache
@@ -130,16 +140,17 @@ def _list_masked(text: str) -> Iterator[str]:
             label += part.content
 
 
-def _read_embed(embed: Json) -> Card:
+def _read_embed(embed: Json, show: Callable[[str], str]) -> Card:
     media = [(key, find_object(embed, key)) for key in ("image", "thumbnail", "video")]
     fields = [
-        (find_text(one, "name"), find_text(one, "value")) for one in find_objects(embed, "fields")
+        (show(find_text(one, "name")), show(find_text(one, "value")))
+        for one in find_objects(embed, "fields")
     ]
     pictures = ((key, find_text(one, "description") or find_text(one, "url")) for key, one in media)
     author = find_text(embed, "author", "name") or find_text(embed, "provider", "name")
     return Card(
-        find_text(embed, "title"),
-        find_text(embed, "description"),
+        show(find_text(embed, "title")),
+        show(find_text(embed, "description")),
         find_text(embed, "url"),
         author,
         (*fields, *(pair for pair in pictures if pair[1])),
@@ -207,7 +218,8 @@ def _list_files(message: Json) -> list[Attachment]:
         kind = "voice" if is_voice else MEDIA_KINDS.get(mime.partition("/")[0], "document")
         name, size = _name_of_file(file), find_number(file, "size")
         if is_voice:
-            name = name_file(kind, find_text(message, "id"), mime)
+            number = find_text(message, "id") or find_text(file, "id")
+            name = name_file(kind, number, mime)
         url = find_text(file, "url")
         files.append(Attachment(kind, name, mime, size, url, not is_voice))
     return files

@@ -5,7 +5,7 @@ Mails leave end tags out, as HTML allows: an element ends where HTML says that i
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from itertools import count, islice
 
@@ -22,6 +22,8 @@ BLOCK_NAMES = (
 VOID_TAGS, TABLE_TAGS = frozenset(VOID_NAMES.split()), frozenset(TABLE_NAMES.split())
 BLOCK_TAGS = TABLE_TAGS.union(BLOCK_NAMES.split())
 CELLS = ("td", "th")
+GAPS = ("blockquote", "dl", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "p", "pre", "table")
+"""Elements with an empty line before and behind them."""
 LISTS, STRUCK_TAGS, STRUCK = ("ol", "ul"), ("s", "strike", "del"), "~~"
 BOXES, NUMBER = {True: "[x] ", False: "[ ] "}, re.compile(r"\s*(\d{1,6})\s*")
 SCOPES = frozenset(("table", "ul", "ol", "dl", *CELLS))
@@ -36,17 +38,38 @@ HIDDEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])|opacity\s*:\s*0(?![.\d])",
     re.IGNORECASE,
 )
+KEPT_STYLE = re.compile(r"white-space\s*:\s*(?:pre|break-spaces)", re.IGNORECASE)
 BLANKS, LINES = re.compile(r"[^\S\n]+"), re.compile(r"\n[ \n]*\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element that has not ended. `depth`: how many quotes it is in; `numbers`: of its items."""
+    """An element that has not ended. `depth`: how many quotes it is in; `numbers`: of its items;
+    `is_kept`: its spaces and ends of lines are shown as they are.
+    """
 
     tag: str
     is_hidden: bool = False
     depth: int = 0
     numbers: Iterator[int] | None = None
+    is_kept: bool = False
+
+
+@dataclass(slots=True)
+class Line:
+    """A line that is shown. `mark`: what stands before an item of a list."""
+
+    depth: int = 0
+    mark: str = ""
+    is_kept: bool = False
+    words: list[str] = field(default_factory=list)
+
+    def render(self) -> str:
+        """Behind the signs of its quotes."""
+        text = f"{self.mark}{''.join(self.words)}"
+        text = text.rstrip() if self.is_kept else BLANKS.sub(" ", text).strip()
+        signs = ">" * min(self.depth, MAX_DEPTH)
+        return f"{signs} {text}" if signs and text else text
 
 
 class TextOfHtml(HTMLParser):
@@ -56,7 +79,7 @@ class TextOfHtml(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self._lines: list[tuple[int, list[str]]] = [(0, [])]
+        self._lines = [Line()]
         self._open = [Element("")]
         self._href = ""
 
@@ -70,17 +93,30 @@ class TextOfHtml(HTMLParser):
         if tag not in VOID_TAGS:
             first = NUMBER.fullmatch(named.get("start") or "1")
             numbers = count(int(first[1]) if first else 1) if tag == "ol" else None
-            self._open.append(Element(tag, is_hidden, depth, numbers))
+            is_kept = outer.is_kept or tag == "pre"
+            is_kept = is_kept or bool(KEPT_STYLE.search(named.get("style") or ""))
+            self._open.append(Element(tag, is_hidden, depth, numbers, is_kept))
         if is_hidden:
             return
         if tag in CELLS:
-            self._lines[-1][1].append(" ")
+            self._lines[-1].words.append(" ")
+        elif tag == "br":
+            self._lines.append(Line(depth))
         elif tag in BLOCK_TAGS:
-            self._lines.append((depth, [self._mark_item()] if tag == "li" else []))
+            self._break(tag, depth, self._mark_item() if tag == "li" else "")
         if tag == "a":
             self._href = (named.get("href") or "").strip()
         else:
-            self._lines[-1][1].append(_read_inline(tag, named))
+            self._lines[-1].words.append(_read_inline(tag, named))
+
+    def _break(self, tag: str, depth: int, mark: str = "") -> None:
+        """Begin a line, where one has begun already."""
+        line = self._lines[-1]
+        if any(map(str.strip, line.words)) or (mark and line.mark):
+            self._lines.append(line := Line())
+        if tag in GAPS and not line.mark:
+            self._lines.append(line := Line())
+        line.depth, line.mark = depth, line.mark or mark
 
     def _mark_item(self) -> str:
         nearest = islice(reversed(self._open), MAX_NESTED)
@@ -90,17 +126,19 @@ class TextOfHtml(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         """An element ends, with those in it; one that was never begun ends nothing."""
         is_hidden = self._open[-1].is_hidden
+        if tag in VOID_TAGS:
+            return
         self._end(tag)
         if is_hidden:
             return
         if tag == "a" and self._href.startswith(("http", "mailto:")):
-            name = "".join(self._lines[-1][1][-1:]).strip()
-            self._lines[-1][1].extend([f" ({self._href})"] if name != self._href else [])
+            name = "".join(self._lines[-1].words[-1:]).strip()
+            self._lines[-1].words.extend([f" ({self._href})"] if name != self._href else [])
         self._href = "" if tag == "a" else self._href
         if tag in STRUCK_TAGS:
-            self._lines[-1][1].append(STRUCK)
+            self._lines[-1].words.append(STRUCK)
         if tag in BLOCK_TAGS and tag not in CELLS:
-            self._lines.append((self._open[-1].depth, []))
+            self._break(tag, self._open[-1].depth)
 
     def _end_implied(self, tag: str) -> None:
         """End what cannot go on where this element begins."""
@@ -125,21 +163,19 @@ class TextOfHtml(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Text."""
-        depth = self._open[-1].depth
-        if self._open[-1].is_hidden:
+        element = self._open[-1]
+        if element.is_hidden:
             return
-        first, *others = data.split("\n")
-        self._lines[-1][1].append(first)
-        self._lines += [(depth, [line]) for line in others]
+        if element.tag == "sup" and data[:1].isalnum():
+            data = f"^{data}"
+        first, *others = data.split("\n") if element.is_kept else [data.replace("\n", " ")]
+        self._lines[-1].words.append(first)
+        self._lines[-1].is_kept = element.is_kept
+        self._lines += [Line(element.depth, "", element.is_kept, [line]) for line in others]
 
     def render(self) -> str:
         """The text."""
-        shown: list[str] = []
-        for depth, words in self._lines:
-            line = BLANKS.sub(" ", "".join(words)).strip()
-            marks = ">" * min(depth, MAX_DEPTH)
-            shown.append(f"{marks} {line}" if marks and line else line)
-        return LINES.sub("\n\n", "\n".join(shown)).strip()
+        return LINES.sub("\n\n", "\n".join(line.render() for line in self._lines)).strip()
 
 
 def _read_inline(tag: str, named: Mapping[str, str | None]) -> str:

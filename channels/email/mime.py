@@ -22,6 +22,8 @@ CHUNK, MAX_LONG_VALUE, MAX_VALUE, MAX_HEADER, MAX_PARTS = 8_192, 20_000, 4_000, 
 MAX_BYTES = 4_000_000
 LONG_HEADERS = frozenset(("references", "in-reply-to", "to", "cc"))
 ENCODING, WORD = "content-transfer-encoding", re.compile(r"[\w-]+")
+ENCODED = re.compile(r"\s*[A-Za-z0-9+/]+={0,2}\s*")
+PADDED, NO_LETTERS = re.compile(r"(?<==)\s+"), re.compile(r"[^A-Za-z0-9+/]")
 NAMING = ("content-type", "content-disposition")
 UNQUOTED = re.compile(
     r'"(?:[^"\\]|\\.)*"|(;\s*(?:file)?name\s*=\s*)([^\s;="][^;="]*)', re.IGNORECASE | re.DOTALL
@@ -155,9 +157,8 @@ def read_text(part: EmailMessage) -> str:
     """The text of a part, whatever its charset claims."""
     data = part.get_payload(decode=True)
     raw = data[:MAX_BYTES] if isinstance(data, bytes) else b""
-    if any(isinstance(one, errors.InvalidBase64LengthDefect) for one in part.defects):
-        letters = re.sub(rb"[^A-Za-z0-9+/]", b"", raw)
-        raw = b64decode(letters[: len(letters) // 4 * 4])  # it breaks off
+    if header(part, ENCODING).casefold() == "base64":
+        raw = Work.attempt(lambda: _decode_base64(str(part.get_payload())), raw)[:MAX_BYTES]
     charset = Work.attempt(lambda: str(part.get_content_charset("")), "")
     known = list_codecs(raw, charset, is_html="html" in part.get_content_subtype())
     text = _decode(raw, known).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
@@ -166,6 +167,17 @@ def read_text(part: EmailMessage) -> str:
         if str(named.get("format", "")).casefold() == "flowed":
             return unfold(text, joins=str(named.get("delsp", "")).casefold() == "yes")
     return text
+
+
+def _decode_base64(text: str) -> bytes:
+    """One block or several; the last may break off. What a server has added below is as it is."""
+    lines = text.splitlines()
+    bare = (n for n, line in enumerate(lines) if line.strip() and not ENCODED.fullmatch(line))
+    end = next(bare, len(lines))
+    blocks = (NO_LETTERS.sub("", one) for one in PADDED.split("\n".join(lines[:end])))
+    whole = (one[:-1] if len(one) % 4 == 1 else one for one in blocks)
+    data = b"".join(b64decode(one + "=" * (-len(one) % 4)) for one in whole)
+    return data + "".join(f"\n{one}" for one in lines[end:]).encode("utf-8", "surrogateescape")
 
 
 SIGNED = bytes.fromhex("2a864886f70d010702")

@@ -15,17 +15,27 @@ from mailparser_reply.parser import EmailMessage as Headers
 from channels.email.mime import Work
 
 LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"]
-MAX_WINDOW, WINDOW_LINES, MAX_HEADS = 1_500, 4, 2_000
+MAX_WINDOW, WINDOW_LINES, MAX_HEADS, HEAD_LINES = 1_500, 4, 2_000, 5
 MAX_ANSWERED, MAX_KEPT = 600, 20_000
 MORE = "> [...]"
 QUOTED = re.compile(r"[ \t]{0,3}>")
+RULES = ("--", "__", "==", "**")
 RULED = re.compile(r"\s*[-_=*]{2,}[^-_=*]{0,60}[-_=*]{2,}\s*")
+LEAD = re.compile(r"(?=.*\d{4})(?=.*\d:\d\d)(?=.*<[^<>\s]+@[^<>\s]+>).*[:：]\s*")
+"""A year, a time and an address, whatever the language."""
+RULED_LEAD = re.compile(r"\s*-{2,}(?=.*\d:\d\d)(?=.*\S@\S).*-{2,}\s*")
 SIGNATURE = re.compile(r"-- ?|_{5,}")
 LABELLED = re.compile(r"[ \t*]{0,4}\w[^:：\n]{0,30}[:：](.*)")
 DATED = re.compile(r"\d.*@|@.*\d|\d{1,2}:\d\d|\d{4}")
 WRITTEN = re.compile(rf"\S@\S|{DATED.pattern}")
-FORWARDED = re.compile(r"\s*(fwd?|wg|tr|rv|i|enc|doorst)\s*:", re.IGNORECASE)
-MARKS = re.compile(r"(?:\w{1,8}(?:\[\d+\])?\s*[:：]\s*)+")
+TAGS = r"\s*(?:\[[^\[\]]{1,40}\]\s*){0,4}"
+"""What servers and lists put before a subject, such as [EXTERNAL]."""
+ADDRESS, YEAR = re.compile(r"\S@\S"), re.compile(r"\d{4}")
+FORWARDED = re.compile(
+    rf"{TAGS}(fwd?|wg|tr|rv|i|enc|doorst|vb|vl|vs|pd|[iİ]lt|пересл|转发|轉寄|轉發|転送|전달)\s*[:：]",
+    re.IGNORECASE,
+)
+MARKS = re.compile(rf"{TAGS}(?:\w{{1,8}}(?:\[\d+\])?\s*[:：]\s*)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,10 @@ def _find_old(lines: Sequence[str], about: str) -> int:
     looked = at = 0
     while at < len(lines) and looked < MAX_HEADS:
         line = lines[at]
+        if line.lstrip()[:2] in RULES:
+            looked += 1
+            if _leads_over(lines, at, about):
+                return at
         if _is_own(line) and (line.rstrip().endswith((":", "：")) or LABELLED.match(line)):
             looked += 1
             if found := _find_head(lines, at, about):
@@ -81,6 +95,17 @@ def _find_old(lines: Sequence[str], about: str) -> int:
                 continue
         at += 1
     return len(lines)
+
+
+def _leads_over(lines: Sequence[str], at: int, about: str) -> bool:
+    """A line between rules tells of an earlier mail: itself, or what is laid out below it."""
+    line = lines[at][:MAX_WINDOW]
+    if not RULED.fullmatch(line):
+        return bool(RULED_LEAD.fullmatch(line))
+    below = [one[:MAX_WINDOW] for one in islice(lines, at + 1, at + 12) if one.strip()]
+    told = "\n".join(below[:HEAD_LINES]).casefold()
+    is_told = bool(about) and about in told and bool(line.strip("-_=* \t"))
+    return is_told and bool(ADDRESS.search(told) and YEAR.search(told))
 
 
 def _find_head(lines: Sequence[str], at: int, about: str) -> tuple[int, int] | None:
@@ -97,11 +122,11 @@ def _find_head(lines: Sequence[str], at: int, about: str) -> tuple[int, int] | N
         while start > max(0, at - WINDOW_LINES + 1) and _is_own(lines[start - 1]):
             start -= 1
         window = "\n".join(line.strip()[:MAX_WINDOW] for line in lines[start:last])[-MAX_WINDOW:]
-        found = _head_pattern().search(window)
-        if found is None:
+        if found := _head_pattern().search(window):
+            skipped = len(found[0]) - len(found[0].lstrip())
+            first = last - window.count("\n", found.start() + skipped) - 1
+        elif not LEAD.fullmatch(lines[at][:MAX_WINDOW]):
             return None
-        skipped = len(found[0]) - len(found[0].lstrip())
-        first = last - window.count("\n", found.start() + skipped) - 1
     if not any(map(WRITTEN.search, lines[first:last])):
         return None
     above = next((n for n in range(first - 1, max(-1, first - 3), -1) if lines[n].strip()), -1)

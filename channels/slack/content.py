@@ -198,7 +198,8 @@ def _read(part: object, depth: int = MAX_DEPTH) -> str:
         return _read_rich(part, kind, depth - 1)
     if kind in MARKS:
         mark, key = MARKS[kind]
-        return mark.format(escape(find_text(part, key)))
+        tone = find_number(part, "skin_tone")
+        return mark.format(escape(find_text(part, key))) + f":skin-tone-{tone}:" * bool(tone)
     match kind:
         case "mrkdwn":
             return text

@@ -13,6 +13,7 @@ from telegram import Message
 from telegram.constants import UpdateType
 
 from channels.content import (
+    NO_WORDS,
     STRUCK,
     UNREADABLE_PART,
     WORDLESS,
@@ -144,6 +145,7 @@ def _parse_message(message: Json, me: TelegramIdentity, *, edited: bool) -> Inbo
     is_addressed = False
     if "@" in text or text.startswith("/"):
         text, is_addressed = strip_mention(text, me.username)
+        text = text if text or content.files else NO_WORDS
     points = any(map(message.get, POINTERS))
     references = _read_references(message, me) if points else ()
     replied = find_object(message, "reply_to_message")

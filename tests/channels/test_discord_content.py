@@ -220,3 +220,20 @@ async def test_a_moment_is_shown_as_a_date():
     async with talking() as on:
         said = await heard(on, "due <t:1618953630:R>, made <t:0>, not <t:99999999999999>")
     assert said.text == "due 2021-04-20 21:20 UTC, made 1970-01-01 00:00 UTC, not <t:99999999999999>"
+
+
+async def test_moments_and_names_in_a_card_are_shown_as_people_see_them():
+    embed = {
+        "type": "rich",
+        "title": "Standup <a:bell:5>",
+        "description": "starts <t:1800000000:F>, say </join now:7>",
+        "fields": [{"name": "<t:1800000000:R>", "value": "see <:ok:6>"}],
+    }
+    rows = [{"type": 17, "components": [{"type": 10, "content": "ends <t:1800003600:t>"}]}]
+    async with talking() as on:
+        said = await heard(on, "when?", embeds=[embed], components=rows)
+    assert said.text == (
+        "when?\n\n[card]\nStandup :bell:\nstarts 2027-01-15 08:00 UTC, say /join now\n"
+        "2027-01-15 08:00 UTC: see :ok:\n[end of the card]\n\n"
+        "[card]\nends 2027-01-15 09:00 UTC\n[end of the card]"
+    )

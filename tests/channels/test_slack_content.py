@@ -387,3 +387,10 @@ async def test_what_stands_in_an_attachment_of_no_known_kind_is_seen():
     assert text == (
         "[card]\n[Tasks](https://lists.example/1)\nbuy milk\nbuy bread\n[end of the card]"
     )
+
+
+async def test_an_emoji_of_a_skin_tone_does_not_say_the_words_twice():
+    thumb = {"type": "emoji", "name": "+1", "unicode": "1f44d-1f3fc", "skin_tone": 3}
+    async with fake() as slack, stage(slack) as on:
+        said = await heard(on, ":+1::skin-tone-3: ok", blocks=[rich(line(thumb, word(" ok")))])
+    assert said.text == ":+1::skin-tone-3: ok"

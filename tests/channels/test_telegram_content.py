@@ -140,3 +140,29 @@ def test_words_that_are_struck_out_are_marked():
     assert (found.text, found.data) == ("take ~~the red~~ the blue", ())
     quoted = {"type": "blockquote", "offset": 0, "length": 21}
     assert heard(text="take the red the blue", entities=[struck, quoted]).data == (found.text,)
+
+
+@pytest.mark.parametrize(
+    ("struck", "link", "shown"),
+    [
+        ((0, 8), (4, 4), "~~the [shop](https://a.example)~~ is shut"),
+        ((4, 4), (0, 8), "[the ~~shop~~](https://a.example) is shut"),
+        ((0, 8), (0, 8), "~~[the shop](https://a.example)~~ is shut"),
+        ((0, 4), (4, 4), "~~the ~~[shop](https://a.example) is shut"),
+    ],
+)
+def test_words_that_are_struck_out_keep_the_addresses_under_them(struck: Any, link: Any, shown: str):
+    entities = [
+        {"type": "strikethrough", "offset": struck[0], "length": struck[1]},
+        {"type": "text_link", "offset": link[0], "length": link[1], "url": "https://a.example"},
+    ]
+    found = heard(text="the shop is shut", entities=entities)
+    assert (found.text, found.data) == (shown, ("https://a.example",))
+
+
+def test_a_mention_without_words_is_heard_with_what_it_answers():
+    group, bob = {"id": -7, "type": "supergroup"}, {"id": 8, "is_bot": False, "first_name": "Bob"}
+    answered = {"message_id": 4, "from": bob, "text": "Is it open on Sunday?"}
+    found = heard(chat=group, text="@helper", reply_to_message=answered)
+    assert (found.text, found.addressed) == ("[a mention without words]", True)
+    assert [(one.text, one.author) for one in found.references] == [(answered["text"], "Bob")]

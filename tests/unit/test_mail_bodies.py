@@ -209,3 +209,79 @@ async def test_a_person_whose_service_numbers_all_its_mails_is_no_machine(
 ) -> None:
     raw = mail("text/plain", b"Is it true?", "Feedback-ID: ::1.eu-west-1.abc=:AmazonSES")
     assert (await parser.read(raw)).automatic == ""
+
+
+FOOTER = b"\r\n-- \r\nTalk mailing list\r\nhttps://lists.example.org/talk\r\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b64encode("Grüße aus Köln!".encode()) + b"\r\n" + FOOTER, "Grüße aus Köln!\n-- \nTalk mailing"),
+        (b64encode("Grüße aus Köln".encode()) + b"\r\n" + b64encode(b" and more."), "Grüße aus Köln and more."),
+        (b64encode("Grüße aus Köln!".encode())[:-2], "Grüße aus Köl"),
+    ],
+    ids=["a footer below", "two blocks", "broken off"],
+)
+async def test_an_encoded_text_is_read_whatever_a_server_has_added_below(
+    parser: MailParser, body: bytes, words: str
+) -> None:
+    encoding = "Content-Transfer-Encoding: base64"
+    found = await parser.read(mail("text/plain; charset=utf-8", body, encoding))
+    assert found.text.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("html", "words"),
+    [
+        ("<div>a</div>\n<div>b<br/>c</div><div><br></div><div>d</div>", "a\nb\nc\n\nd"),
+        ("<ul><li><p>a</p></li><li><p>b</p></li></ul>", "- a\n\n- b"),
+        ("<table><tr><td>Tea</td><td>4</td></tr>\n<tr><td>Milk</td><td>2</td></tr></table>", "Tea 4\nMilk 2"),
+        ("<p>so:</p><pre>if a:\n    b()\n</pre>", "so:\n\nif a:\n    b()"),
+        ('<div style="white-space: pre-wrap">a\n  b</div>', "a\n  b"),
+        ("<p>one\nline</p>", "one line"),
+        ("<p>10<sup>6</sup> m<sup>2</sup></p>", "10^6 m^2"),
+    ],
+)
+async def test_lines_of_a_page_are_as_a_person_sees_them(parser: MailParser, html: str, words: str) -> None:
+    assert (await parser.read(mail("text/html", html.encode()))).text == words
+
+
+HEAD_OF_BOB = "发件人: Bob <bob@example.com>\r\n发送时间: 2026年11月25日 9:12\r\n收件人: Ann\r\n主题: the trip"
+
+
+@pytest.mark.parametrize(
+    "subject",
+    ["转发: the trip", "転送: the trip", "[EXTERNAL] FW: the trip", "VB: the trip", "Fwd：the trip"],
+)
+async def test_who_passes_a_mail_on_means_all_of_it_in_any_language(parser: MailParser, subject: str) -> None:
+    head = HEAD.replace(b"Re: the trip", subject.encode()) + b"In-Reply-To: <1@example.com>\r\n\r\n"
+    found = await parser.read(head + f"fyi\r\n\r\n{HEAD_OF_BOB}\r\n\r\nIt costs 90.".encode())
+    assert found.text.startswith("fyi") and found.text.endswith("It costs 90.")
+
+
+@pytest.mark.parametrize(
+    ("subject", "lead"),
+    [
+        ("[EXT] Re: the trip", HEAD_OF_BOB),
+        ("Re: the trip", "在 2026-11-25 09:12:11，\"Bob\" <bob@example.com> 写道："),
+        ("Re: the trip", "---- On Wed, 25 Nov 2026 09:12:11 +0100 Bob <bob@example.com> wrote ----"),
+        (
+            "Re: the trip",
+            "---- 回复的原邮件 ----\r\n| 发件人 | Bob<bob@example.com> |\r\n"
+            "| 发送日期 | 2026年11月25日 09:12 |\r\n| 主题 | the trip |",
+        ),
+    ],
+)
+async def test_what_leads_over_to_an_earlier_mail_ends_the_new_words_in_any_language(
+    parser: MailParser, subject: str, lead: str
+) -> None:
+    head = HEAD.replace(b"Re: the trip", subject.encode()) + b"In-Reply-To: <1@example.com>\r\n\r\n"
+    found = await parser.read(head + f"yes\r\n\r\n{lead}\r\n\r\nIt costs 90.".encode())
+    assert found.text == "yes" and found.history.endswith("It costs 90.")
+
+
+async def test_rules_and_addresses_in_the_words_of_a_person_end_nothing(parser: MailParser) -> None:
+    words = "Bob <bob@example.com> comes in 2026:\n\n---- the plan ----\nat 9:00, the trip\n-- 7 --\nask c@example.com"
+    head = HEAD + b"In-Reply-To: <1@example.com>\r\n\r\n"
+    assert (await parser.read(head + words.encode())).text == words
