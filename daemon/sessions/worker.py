@@ -124,8 +124,13 @@ class SessionWorker:
             await self._load()
         while (job := self._next_job()) and not self.manager.stopping.is_set():
             rank = self._find_rank(job)
-            if rank is not None and not await self._take_place(rank):
-                continue  # what there is to do has changed meanwhile
+            if rank is not None:
+                self.waiting = self.manager.places.begin_wait(rank)
+                try:
+                    if self.waiting and not await self.waiting:
+                        continue  # what there is to do has changed meanwhile
+                finally:
+                    self.waiting = None
             try:
                 if job is not self._next_job():
                     continue
@@ -150,14 +155,6 @@ class SessionWorker:
             return UNTRUSTED_RANK
         is_owner = isinstance(job, str) or job.role == Role.OWNER.value
         return OWNER_RANK if is_owner else PERSON_RANK
-
-    async def _take_place(self, rank: int) -> bool:
-        """False when it is not waited for any more."""
-        self.waiting = self.manager.places.begin_wait(rank)
-        try:
-            return self.waiting is None or await self.waiting
-        finally:
-            self.waiting = None
 
     def _next_job(self) -> InboxRow | str | None:
         """A turn to resume, else a message. In a paused session only one that was stopped, for it

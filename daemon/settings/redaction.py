@@ -21,7 +21,7 @@ import re
 import sys
 from base64 import b64encode
 from binascii import unhexlify
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from time import monotonic
@@ -194,19 +194,12 @@ class Needles:
     def find(self, data: bytes) -> list[Span]:
         """(start, end, name) of all that is there, by where it starts, the longest first."""
         escapes = [one for one in ESCAPES if one.sign in data]
-        spans: set[Span] = set()
-        for start, needle in dict.fromkeys(self._iter_starts(data, escapes)):
-            ends = [one.follow(data, start, needle, len(data)) for one in (AS_IS, *escapes)]
-            spans |= {(start, end, self.names[needle]) for end in ends if end > 0}
-        return sorted(spans, key=lambda span: (span[0], -span[1]))
-
-    def _iter_starts(self, data: bytes, escapes: Iterable[Escape]) -> Iterator[tuple[int, bytes]]:
-        """Where a needle may stand, and which."""
+        starts: set[tuple[int, bytes]] = set()  # where a needle may stand, and which
         blocks = memoryview(data)[: len(data) // BLOCK * BLOCK].cast("Q")
         for needle in self.short if self.blocks.isdisjoint(blocks) else self.names:
             start = data.find(head := needle[:LONG])
             while start >= 0:
-                yield start, needle
+                starts.add((start, needle))
                 start = data.find(head, start + 1)
         for escape in escapes:
             for found in escape.pattern.finditer(data):
@@ -214,7 +207,12 @@ class Needles:
                 for key in {letter, data[max(at - 1, 0) : at] + letter}:
                     for needle, before in self.places.get(key, ()):
                         if before <= at and data.startswith(needle[:before], at - before):
-                            yield at - before, needle
+                            starts.add((at - before, needle))
+        spans: set[Span] = set()
+        for start, needle in starts:
+            ends = [one.follow(data, start, needle, len(data)) for one in (AS_IS, *escapes)]
+            spans |= {(start, end, self.names[needle]) for end in ends if end > 0}
+        return sorted(spans, key=lambda span: (span[0], -span[1]))
 
     def find_partial(self, data: bytes) -> int:
         """Where the earliest string begins that goes on behind the end; the end when none does."""
