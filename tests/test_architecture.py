@@ -53,7 +53,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/ops": 20_760,
     "daemon/outbox": 12_520,
     "daemon/providers": 29_880,
-    "daemon/recall": 10_200,
+    "daemon/recall": 10_240,
     "daemon/services": 8_940,
     "daemon/sessions": 11_380,
     "daemon/settings": 11_430,

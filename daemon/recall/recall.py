@@ -18,6 +18,7 @@ from memory.memory import Memory
 from memory.search import Found, Scope
 
 MAX_FACTS = 5
+LEAST_SHARE = 0.3  # of how well the best one fits; less is a common word
 MAX_CHARS, MIN_CHARS, MAX_TOTAL = 400, 40, 1500
 CANDIDATES = 20
 TIMEOUT_S = 2.0
@@ -54,6 +55,8 @@ class MemoryRecall:
         except (TimeoutError, sqlite3.Error) as error:
             log.warning("memory did not answer (%s); going on without", error or "too slow")
             return ()
+        least = LEAST_SHARE * max((one.score for one in facts), default=0.0)
+        facts = [one for one in facts if one.pinned or one.score >= least]
         said, ended = list[Found](), dict[str, Ended]()
         try:
             async with asyncio.timeout(TIMEOUT_S):

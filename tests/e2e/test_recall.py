@@ -382,6 +382,24 @@ async def test_a4_of_seven_pinned_facts_five_are_shown(home: Home) -> None:
     assert sum(f"fond of {thing}" in shown for thing in things) == 5
 
 
+async def test_facts_that_share_only_a_common_word_with_a_question_are_not_shown_a4(
+    home: Home,
+) -> None:
+    facts = (
+        "Ich bin gegen Nüsse allergisch",
+        "Ich fahre einen blauen Skoda",
+        "Ich arbeite im Bauamt",
+        "Ich rauche nicht mehr",
+    )
+    for fact in facts:
+        home.model.script(calls(("remember", {"fact": fact})), says("ok"))
+        await home.ask(f"Merk dir: {fact}", "facts")
+    shown = await home.ask("Gegen was bin ich allergisch?", "last")
+    memory = shown[shown.index("<memory>\\n") : shown.index("</memory>\\n")]
+    assert facts[0] in memory
+    assert not any(fact.removeprefix("Ich ") in memory for fact in facts[1:])
+
+
 async def test_what_was_said_elsewhere_makes_a_web_conversation_the_owners_alone(
     home: Home,
 ) -> None:
