@@ -43,7 +43,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/access": 2_320,
     "daemon/agent": 40_760,
     "daemon/app": 14_660,
-    "daemon/cli": 35_000,
+    "daemon/cli": 35_170,
     "daemon/client": 17_270,
     "daemon/commands": 16_680,
     "daemon/core": 15_580,
