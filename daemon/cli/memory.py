@@ -9,10 +9,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from daemon.cli.parsing import Actions, send_command
+from daemon.cli.parsing import Actions, count, send_command
 from daemon.core.clock import show_day
 from daemon.core.errors import AidaemonError
 from daemon.settings.paths import Paths
@@ -29,7 +30,11 @@ ACTIONS: Actions = {
         {
             "QUERY": {"nargs": "+", "help": "words, or a question"},
             "--session S": "in this conversation only",
-            "--k N": {"type": int, "default": 10, "help": "how many (default: 10)"},
+            "--k N": {
+                "type": partial(count, MAX_LISTED),
+                "default": 10,
+                "help": "how many (default: 10)",
+            },
             "--explain": "show each part of the score",
             "--json": "as a JSON list",
         },

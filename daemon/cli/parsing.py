@@ -49,6 +49,8 @@ MODULES = {
     "eval": "evaluation.command",
 }
 TERMINAL = "terminal:main"
+PASTED = ("NAME", "TURN", "ID")
+WORDS = {"help": "--help", "version": "--version"}  # of other programs
 NOT_YET = {
     "init": 'write config.toml by hand, a few lines: README tells how ("Models")',
     "service": "let your system start `aidaemon run`",
@@ -80,6 +82,24 @@ class RaisingParser(argparse.ArgumentParser):
         raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
 
 
+def strip_pasted(text: str) -> str:
+    """A name or an id without the blanks and quotes that were copied with it."""
+    return text.strip(" \t\n'\"`")
+
+
+def count(most: int, text: str) -> int:
+    """How many of something are wanted."""
+    if not (text.isascii() and text.strip().isdigit() and 1 <= int(text) <= most):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {most}")
+    return int(text)
+
+
+def name_session(text: str) -> str:
+    """A bare name is that of a conversation in the terminal, as `chat --session` takes it."""
+    name = strip_pasted(text)
+    return name if ":" in name or name.startswith("event_") else f"terminal:{name}"
+
+
 def add_options(parser: argparse._ActionsContainer, options: Options) -> None:
     """Add options by their usage."""
     for usage, about in options.items():
@@ -89,6 +109,8 @@ def add_options(parser: argparse._ActionsContainer, options: Options) -> None:
             add_options(parser.add_mutually_exclusive_group(), given)
             continue
         if not name.startswith("-"):
+            if name in PASTED:
+                given["type"] = strip_pasted
             name, metavar = name.lower(), name
         if metavar:
             given["metavar"] = metavar
@@ -106,6 +128,8 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
     _, rest = _common_parser().parse_known_args(words)
     if not rest and sys.stdin.isatty() and sys.stdout.isatty():
         rest = ["chat"]
+    if rest in [[word] for word in WORDS]:
+        rest = [WORDS[rest[0]]]
     if not rest or rest[0].startswith("-"):
         _front_parser().parse_args(rest or ["--help"])
     name = rest[0]

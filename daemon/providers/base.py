@@ -267,7 +267,8 @@ class ReplyBuilder(ABC):
         if not (text.strip() or asked or unread):
             empty = ErrorClass.MALFORMED, "an empty reply"
             raise self._make_error(*self.withheld.get(self.finish, empty))
-        offered = [tool.name for tool in request.tools if request.tools_allowed]
+        schemas = {one.name: one.parameters for one in request.tools if request.tools_allowed}
+        offered = [*schemas]
         before, written = ("", []) if asked else find_text_calls(unread or text, offered)
         if unread and not written:
             raise self._make_error(ErrorClass.MALFORMED, SPOILT)
@@ -280,9 +281,10 @@ class ReplyBuilder(ABC):
             while not wanted or wanted in ids or (wanted != given and wanted in named):
                 wanted, number = f"{given or 'call'}_{number}", number + 1
             ids.append(wanted)
+        named_calls = [(find_offered(name, offered), arguments) for _, name, arguments in asked]
         calls = tuple(
-            ToolCall(call_id, find_offered(name, offered), clean_arguments(arguments))
-            for call_id, (_, name, arguments) in zip(ids, asked, strict=True)
+            ToolCall(call_id, name, clean_arguments(given, schemas.get(name, {})))
+            for call_id, (name, given) in zip(ids, named_calls, strict=True)
         )
         sent, received, cached = self.counts
         usage = Usage(sent, received, cached)

@@ -94,10 +94,18 @@ class ChatReplyBuilder(ReplyBuilder):
         if fields.get("error") or fields.get("object") == "error":  # vLLM's is the whole object
             raise make_object_error(fields.get("error") or fields)
         known, choices = {call.id for call in self._calls}, list_objects(fields.get("choices"))
-        # Groq's place for it, and Moonshot's
+        # Groq's place for it, and Moonshot's; what is thought stands in the total only for some.
         for table in (fields, get_object(fields, "x_groq"), *choices):
             if used := get_object(table, "usage"):
-                self.counts = [*map(max, self.counts, _read_counts(used))]
+                sent = get_count(used, "prompt_tokens") or get_count(used, "input_tokens")
+                given = get_count(used, "completion_tokens") or get_count(used, "output_tokens")
+                given = (
+                    max(given, get_count(used, "total_tokens") - sent) if sent and given else given
+                )
+                cached = get_count(get_object(used, "prompt_tokens_details"), "cached_tokens")
+                cached = cached or get_count(used, "cached_tokens")
+                cached = cached or get_count(used, "prompt_cache_hit_tokens")  # DeepSeek's name
+                self.counts = [*map(max, self.counts, (sent, given, cached))]
         # Nobody asks for a second choice: where one comes, it goes on with the first.
         texts = [self._read_choice(choice, known) for choice in choices]
         text = next(filter(None, texts), "")
@@ -181,17 +189,6 @@ class ChatReplyBuilder(ReplyBuilder):
         if not message and not any(extras):
             return None
         return make_native({"message": message, "calls": extras})
-
-
-def _read_counts(used: Json) -> tuple[int, int, int]:
-    """(sent, received, cached). What is thought is counted in the whole only by some servers."""
-    sent = get_count(used, "prompt_tokens") or get_count(used, "input_tokens")
-    received = get_count(used, "completion_tokens") or get_count(used, "output_tokens")
-    if sent and received:
-        received = max(received, get_count(used, "total_tokens") - sent)
-    details = get_object(used, "prompt_tokens_details")
-    cached = get_count(details, "cached_tokens") or get_count(used, "cached_tokens")
-    return sent, received, cached or get_count(used, "prompt_cache_hit_tokens")  # DeepSeek's
 
 
 def _join(before: object, piece: object) -> object:

@@ -5,6 +5,7 @@ texts.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeGuard
 from urllib.parse import unquote
 
@@ -28,7 +29,15 @@ MAX_DEPTH = 50
 # What models write around arguments: a fence, and brackets, tags and tokens at their end.
 OPENING = re.compile(r"\s*```\w{0,20}\s|\s+")
 ENDING = re.compile(r"(?:\s|```|[}\])]|</?\w{1,40}>|<[|｜]/?\w{1,40}[|｜]>)*")
+TYPED_AS_TEXT = re.compile(r'":\s*"(?:[\[{\d-]|\\n|true|false)')
 DECODER = json.JSONDecoder()
+KIND_NAMES: Mapping[type, frozenset[str]] = {
+    dict: frozenset({"object"}),
+    list: frozenset({"array"}),
+    bool: frozenset({"boolean"}),
+    int: frozenset({"integer", "number"}),
+    float: frozenset({"number"}),
+}
 
 
 def split_instructions(
@@ -116,12 +125,14 @@ def make_valid_arguments(written: str) -> str:
     return json.dumps(found) if found in ({}, {"invalid": written}) else written
 
 
-def clean_arguments(written: str) -> str:
+def clean_arguments(written: str, schema: Mapping[str, object]) -> str:
     """One object, where servers write it twice, as a text, or behind an empty one, and where it is
-    nearly JSON. Half characters, which stand in JSON as escapes, are replaced; else as the model
-    wrote them.
+    nearly JSON. A text that holds what the schema takes becomes that. Half characters, which stand
+    in JSON as escapes, are replaced; else as the model wrote them.
     """
     written = _find_object(written)
+    if TYPED_AS_TEXT.search(written):
+        written = _fit_arguments(written, schema)
     if "\\ud" not in written.lower():
         return written
     try:
@@ -149,6 +160,40 @@ def _find_object(written: str) -> str:
         return "{}"
     is_one = len(found) > 1 and isinstance(full[0][0], dict)
     return full[0][1] if is_one and all(value == full[0][0] for value, _ in full) else written
+
+
+def _fit_arguments(written: str, schema: Mapping[str, object]) -> str:
+    """With a list, an object, a number or a truth value where a model writes it as a text, and the
+    schema takes no text there; else as it is.
+    """
+    shapes = schema.get("properties")
+    try:
+        found: object = json.loads(written)
+    except (ValueError, RecursionError):
+        return written
+    if not isinstance(found, dict) or not isinstance(shapes, dict):
+        return written
+    read: Json = {}
+    for key, given in found.items():
+        kinds = _list_kinds(shapes.get(key)) if isinstance(given, str) else frozenset()
+        if kinds and "string" not in kinds:
+            with suppress(ValueError, RecursionError):
+                inner: object = json.loads(given)
+                if kinds & KIND_NAMES.get(type(inner), frozenset()):
+                    read[key] = inner
+    return json.dumps(found | read, ensure_ascii=False) if read else written
+
+
+def _list_kinds(shape: object) -> frozenset[object]:
+    """The types that a schema allows; none where it does not say them all."""
+    if not isinstance(shape, dict):
+        return frozenset()
+    kind = shape.get("type")
+    if isinstance(kind, str | list):
+        return frozenset([kind] if isinstance(kind, str) else map(str, kind))
+    choices = shape.get("anyOf", shape.get("oneOf"))
+    kinds = [_list_kinds(one) for one in choices] if isinstance(choices, list) else []
+    return frozenset().union(*kinds) if all(kinds) else frozenset()
 
 
 def _mend_object(written: str) -> str:

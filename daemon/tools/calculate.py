@@ -20,6 +20,7 @@ Number = Fraction | Decimal  # only a Fraction is exact
 SIGNS = str.maketrans({"×": "*", "·": "*", "÷": "/", ":": "/", "−": "-", "^": "**", "\0": "?"})
 CONSTANTS = {"pi": Fraction(math.pi), "e": CONTEXT.exp(Decimal(1))}
 GROUPED = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)")
+MODULE = re.compile(r"\b(?:math|Math|np)\.(?=[a-z])")
 HELP = (
     "use numbers without thousands separators, + - * / // % **, parentheses, pi, e and sqrt, round,"
     " abs, min, max, floor, ceil, exp, log, log10, sin, cos, tan; 15% of 80 is 15/100*80"
@@ -31,7 +32,7 @@ async def calculate(expression: str) -> str:
     """Calculate exactly, such as 3*(12.5+1)/100 or round(sqrt(2), 3)."""
     if len(expression) > MAX_CHARS:
         raise ToolError(f"expression: longer than {MAX_CHARS} characters; calculate it in parts")
-    text = expression.translate(SIGNS).strip().rstrip("= ?")
+    text = MODULE.sub("", expression.translate(SIGNS).strip().rstrip("= ?"))
     if grouped := GROUPED.search(text):
         raise ToolError(f"{grouped[0]} may be one number or two: write 1000, or 1, 000")
     try:
@@ -176,6 +177,8 @@ FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "ceil": lambda number: -_floor(-number),
     "exp": lambda number: _as_decimal(number).exp(),
     "log": _take_log,
+    "ln": lambda number: _as_decimal(number).ln(),
+    "pow": _raise_power,
     "log10": lambda number: _as_decimal(number).log10(),
     **{name: _by_float(getattr(math, name)) for name in ("sin", "cos", "tan")},
 }

@@ -5,6 +5,7 @@ for the terminal.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -18,10 +19,11 @@ from daemon.core.trust import Effect, Label, TextLabel, join_all, join_sources
 from daemon.core.turn import Turn
 from daemon.store.tables.schedules import ScheduleRow
 from daemon.tools.base import Arguments, Tool, ToolContext, ToolError, ToolOutput
+from daemon.tools.basic import find_zone
 from daemon.tools.signature import bind, tool
 from daemon.triggers.changes import change_schedule
 from daemon.triggers.orders import CONFIG, ScheduleOrder
-from daemon.triggers.recurrence import Recurrence, describe_runs, load_zone, parse_rule
+from daemon.triggers.recurrence import BadRule, Recurrence, describe_runs, load_zone, parse_rule
 from daemon.triggers.schedules import ScheduleEngine
 
 LONGEST_TASK = 200
@@ -100,7 +102,7 @@ async def schedule(
                 rule=when,
                 prompt=prompt.strip(),
                 session=await engine.find_root(session),
-                zone=zone or begun.zone,
+                zone=_name_zone(zone) or begun.zone,
                 remind=remind,
                 label=label.integrity,
                 origin="model",
@@ -119,13 +121,23 @@ async def schedule(
             await engine.change(row.id, "remove")
             told = f"{row.name} is cancelled: {row.prompt[:LONGEST_TASK]}"
             return ToolOutput(told, label=row.label)
-        zone = zone or turn.zone
+        zone = _name_zone(zone) or turn.zone
         row = await change_schedule(engine, row.id, when, prompt, zone, origin="model", label=label)
         state = "paused" if row.state == "paused" else "changed"
         told = f"{row.name} is {state}: {row.prompt[:LONGEST_TASK]}\n{engine.describe(row)}"
         return ToolOutput(told, label=row.label)
     except UsageError as error:
         raise ToolError(str(error)) from error
+
+
+def _name_zone(given: str) -> str:
+    """The zone that is meant, in any case or by its city; what is none stays as it is."""
+    try:
+        return load_zone(given).key if given else ""
+    except BadRule:
+        with suppress(ToolError):
+            return str(find_zone(given))
+        return given
 
 
 def render_list(rows: list[ScheduleRow]) -> str:
@@ -161,7 +173,7 @@ def schedule_tool(schedules: SessionSchedules, clock: Clock, home: str = "") -> 
     engine = schedules.engine
 
     def read(arguments: Arguments) -> Recurrence:
-        zone = str(arguments.get("zone") or home or engine.zone)
+        zone = _name_zone(str(arguments.get("zone") or "")) or home or engine.zone
         return parse_rule(str(arguments.get("when") or ""), zone, clock.now())
 
     def check(arguments: Arguments) -> None:

@@ -277,3 +277,35 @@ async def test_the_name_of_a_tool_may_come_in_pieces() -> None:
     deltas = [{"delta": {"tool_calls": [one]}} for one in (first, *rest)]
     end = {"delta": {}, "finish_reason": "tool_calls"}
     assert calls_in(await answered(stream_of(*deltas, end), stream=True)) == [("read_file", X)]
+
+
+SHAPES: Json = {
+    "tags": {"type": "array", "items": {"type": "string"}},
+    "count": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+    "deep": {"type": ["object", "null"]},
+    "all": {"type": "boolean"},
+    "text": {"type": "string"},
+    "either": {"type": ["string", "number"]},
+    "any": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"tags": '["a","b"]', "count": "5"}, {"tags": ["a", "b"], "count": 5}),
+        ({"deep": '{"k": 1}', "all": "true"}, {"deep": {"k": 1}, "all": True}),
+        ({"text": "[1]", "either": "5", "any": "5"}, {"text": "[1]", "either": "5", "any": "5"}),
+        ({"tags": "a, b", "count": "[5]"}, {"tags": "a, b", "count": "[5]"}),
+        ({"other": "5"}, {"other": "5"}),
+    ],
+)
+async def test_an_argument_that_is_written_as_a_text_is_what_its_tool_takes(
+    given: Json, meant: Json
+) -> None:
+    tool = ToolSpec("label", "Labels", {"type": "object", "properties": SHAPES})
+    call = {"id": "a", "function": {"name": "label", "arguments": json.dumps(given)}}
+    step = whole({"content": None, "tool_calls": [call]})
+    asked = ModelRequest((Message(MessageRole.USER, "hi"),), tools=(tool,))
+    [found] = (await answered_by(step, stream=False, asked=asked)).calls
+    assert json.loads(found.arguments) == meant

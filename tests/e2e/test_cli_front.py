@@ -40,6 +40,17 @@ def test_every_command_has_help_of_its_own(command: str):
     )
 
 
+def test_help_and_version_are_told_as_words_too():
+    assert aidaemon("version").stdout == f"aidaemon {VERSION}\n"
+    assert aidaemon("help").stdout == aidaemon("--help").stdout
+
+
+@pytest.mark.parametrize("number", ["0", "-5", "abc", "99999"])
+def test_a_number_of_hits_that_is_none_is_refused(tmp_path: Path, number: str):
+    done = aidaemon("memory", "search", "Rome", f"--k={number}", home=tmp_path)
+    assert done.returncode == 2 and "not a number from 1 to 1000" in done.stderr
+
+
 def test_the_version_is_told_without_importing_the_program():
     assert aidaemon("--version").stdout == f"aidaemon {VERSION}\n"
     loaded = modules_after("--version")

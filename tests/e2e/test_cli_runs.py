@@ -85,6 +85,16 @@ async def test_runs_of_one_session_and_no_more_than_asked_for(past: Past):
     )
 
 
+async def test_a_name_or_an_id_counts_without_the_blanks_and_quotes_it_was_pasted_with(past: Past):
+    for given in (f" {past.turn} ", f"'{past.turn}'", f"`{past.turn}`", '"last"'):
+        assert aidaemon("show", given, home=past.home).returncode == 0
+
+
+async def test_runs_of_a_bare_name_are_those_of_the_terminal_and_of_none_are_said_so(past: Past):
+    found = aidaemon("runs", "--session", "nowhere", home=past.home)
+    assert "no runs in terminal:nowhere" in found.stdout and "aidaemon sessions" in found.stdout
+
+
 async def test_runs_for_people_is_a_table(past: Past):
     lines = past.live["runs",].stdout.splitlines()
     assert lines[0].split()[:3] == ["turn", "session", "state"]

@@ -64,6 +64,23 @@ async def test_ordinary_words_for_a_time_are_read_alike_in_a_chat_at_the_termina
                 assert told_as in one and "Europe/Berlin" in one, (words, one)
 
 
+async def test_a_zone_may_be_named_by_its_city_or_stand_behind_the_time_e3(tmp_path: Path) -> None:
+    async with house(tmp_path, '[general]\ntimezone = "Europe/Berlin"\n') as it, it.up() as daemon:
+        orders = (
+            {"when": "tomorrow at 9am", "zone": "new york"},
+            {"when": "tomorrow at 9am", "zone": "america/new_york"},
+            {"when": "tomorrow at 9am America/New_York", "zone": "Europe/Berlin"},
+            {"when": "2026-03-28T14:00:00 UTC"},
+        )
+        for order in orders:
+            wanted = {**order, "prompt": "call Ann", "remind": True}
+            it.model.script(calls(("schedule", wanted)), says("Done."))
+            await daemon.ask("remind me to call Ann")
+        found = [(one["due"], one["zone"]) for one in await daemon.listed("/v1/schedules")]
+    assert [str(due)[:16] for due, _ in found] == [*["2026-03-28T13:00"] * 3, "2026-03-28T14:00"]
+    assert [zone for _, zone in found] == [*["America/New_York"] * 3, "UTC"]
+
+
 async def test_a_time_that_may_mean_two_is_asked_back_with_both_e3(tmp_path: Path) -> None:
     async with house(tmp_path, '[general]\ntimezone = "Europe/Berlin"\n') as it, it.up() as daemon:
         said = str((await daemon.post("/v1/messages", text="/schedule at 8: tea"))["reply"])

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from shutil import get_terminal_size
 
 from channels.markup.sanitize import shorten_line
-from daemon.cli.parsing import Options
+from daemon.cli.parsing import Options, count, name_session
 from daemon.client.http import find_running_daemon
 from daemon.client.protocol import RunReader
 from daemon.client.view_types import STATE_TONES, RunLine, format_local_time
@@ -24,19 +25,19 @@ MOVED = (HEADER.index("session"), HEADER.index("started"))
 ANSI = {"good": 32, "busy": 36, "waiting": 34, "warn": 33, "bad": 31}
 
 
-def count(text: str) -> int:
-    """A number of lines."""
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_LIMIT:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_LIMIT}")
-    return int(text)
-
-
 LIST_OPTIONS: Options = {
-    "--limit N": {"type": count, "default": LIMIT, "help": f"how many at most (default: {LIMIT})"},
+    "--limit N": {
+        "type": partial(count, MAX_LIMIT),
+        "default": LIMIT,
+        "help": f"how many at most (default: {LIMIT})",
+    },
     "--json": "as a JSON list",
 }
 OPTIONS: Options = {
-    "--session S": "only of this session, for example terminal:default",
+    "--session S": {
+        "type": name_session,
+        "help": "only of this session, for example terminal:default",
+    },
     **LIST_OPTIONS,
 }
 
@@ -48,6 +49,8 @@ def run(args: argparse.Namespace, paths: Paths) -> int:
         print(json.dumps([asdict(line) for line in lines], ensure_ascii=False))
     elif lines:
         print(render_runs(lines, get_width(), colors=sys.stdout.isatty()))
+    elif args.session:
+        print(f"There are no runs in {args.session}. `aidaemon sessions` lists conversations.")
     else:
         print("There are no runs yet. Say something: aidaemon chat")
     return 0

@@ -60,6 +60,8 @@ HINTS = {
     ("openWorldHint", True): "reaches outside",
     ("openWorldHint", False): "reaches nothing outside",
 }
+ADVICE = dict.fromkeys((*TEXT_KEYS, "format"), str)
+MIN_KIND_CHARS = 3
 KINDS = frozenset(("null", "boolean", "object", "array", "number", "string", "integer"))
 # An empty registry: a reference in a server's schema fetches nothing.
 # How programs tell the status of a server that failed: "HTTP 503", "status code: 502", "500
@@ -201,11 +203,20 @@ def fill_tables(schema: Mapping[str, object]) -> dict[str, object]:
 
 
 def _check_parts(schema: Mapping[str, object]) -> dict[str, object]:
-    """The schema without the nulls that some servers write for nothing. Raises UnfitTool for what
-    no provider takes for a schema.
+    """The schema without the nulls that some servers write for nothing, and without advice and
+    marks of older drafts that no provider takes. Raises UnfitTool for what no provider takes for
+    a schema.
     """
     given = fill_tables(schema)
-    found = {key: part for key, part in given.items() if part is not None or key == "const"}
+    found = {
+        key: part
+        for key, part in given.items()
+        if (part is not None or key == "const") and isinstance(part, ADVICE.get(key, object))
+    }
+    if isinstance(found.get("required"), bool):  # as drafts before the fourth have it
+        del found["required"]
+    if "type" in found:
+        found["type"] = _mend_type(found["type"])
     for key, part in found.items():
         if not isinstance(part, PARTS.get(key, object)):
             raise UnfitTool(f"its inputSchema is malformed: {key} is a {type(part).__name__}")
@@ -214,6 +225,16 @@ def _check_parts(schema: Mapping[str, object]) -> dict[str, object]:
         if not isinstance(kind, str) or kind not in KINDS:
             raise UnfitTool(f"its inputSchema is malformed: {kind!r:.80} is no type")
     return found
+
+
+def _mend_type(kind: object) -> object:
+    """As JSON Schema spells it, where it is written in other letters or cut: STRING, int, bool."""
+    if isinstance(kind, list):
+        return [_mend_type(one) for one in kind]
+    if not isinstance(kind, str) or kind in KINDS or len(kind) < MIN_KIND_CHARS:
+        return kind
+    meant = [one for one in KINDS if one.startswith(kind.lower())]
+    return meant[0] if len(meant) == 1 else kind
 
 
 def _check_exact(text: str) -> str:
