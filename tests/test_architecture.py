@@ -58,9 +58,9 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 11_380,
     "daemon/settings": 11_430,
     "daemon/store": 18_630,
-    "daemon/tools": 140_530,
-    "daemon/triggers": 26_750,
-    "memory": 16_300,
+    "daemon/tools": 140_560,
+    "daemon/triggers": 26_810,
+    "memory": 16_340,
 }
 TOP_LEVEL = {
     "pyproject.toml",
