@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 from uuid import uuid4
 
-from memory.words import WORD, list_pairs, list_telling, match_words, write_forms, write_terms
+from memory.words import list_pairs, list_telling, match_words, write_forms, write_terms
 
 ACTIVE, PENDING, REJECTED = "active", "pending", "rejected"
 
@@ -81,6 +81,11 @@ class MemoryFull(Exception):
 ID_PREFIX = re.compile(r"[0-9a-f]{8,32}")
 KEY = re.compile(r"(?P<whose>[\w-]{1,40})(?:\.[\w-]{1,40}){1,3}")
 USER = "user"
+# Of signs those that stand at the edge of a word: "C++", "C#", "5 %", "x < y", "-5".
+SIGN = "+<>=±~%$€£¥°#"
+WORD_OR_SIGN = re.compile(
+    rf"\w+|[{SIGN}]+(?![\w{SIGN}])|(?<![\w{SIGN}])[{SIGN}]+|(?<!\w)[-−](?=\d)"
+)
 
 
 def build_query(words: str) -> str:
@@ -101,8 +106,8 @@ def read_key(key: str, text: str) -> str:
 
 
 def normalize(text: str) -> str:
-    """The same for two ways of writing one fact."""
-    return " ".join(WORD.findall(text.casefold())) or text.strip()
+    """The same for two ways of writing one fact: signs that are no punctuation count."""
+    return " ".join(WORD_OR_SIGN.findall(text.casefold())) or text.strip()
 
 
 SCORED = (

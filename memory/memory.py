@@ -56,7 +56,7 @@ from memory.forgetting import (
 )
 from memory.search import Utterance
 from memory.statements import FactChoice, StatementPage, keep_chosen, list_statements
-from memory.words import WORD, list_pairs, list_words, match_words, write_terms
+from memory.words import WORD, list_pairs, list_telling, list_words, match_words, write_terms
 
 T = TypeVar("T")
 
@@ -136,16 +136,18 @@ class Memory:
         return [fact for fact in await self._list(BY_ID, prefix) if fact.state != REJECTED]
 
     async def matching(self, words: str, limit: int) -> list[Fact]:
-        """What has all these words, that which waits included."""
-        wanted = normalize(words).split()
-        if not wanted or not WORD.search(words):
-            return []
-        terms = write_terms(words, [*list_words(words), *list_pairs(words)])
-        query = match_words(terms, joint="AND")
-        waiting = [
-            fact for fact in await self.pending() if {*wanted} <= {*normalize(fact.text).split()}
-        ]
-        return [*await self._list(MATCHING, query, limit), *waiting][:limit]
+        """What has all these words, that which waits included; where nothing has, all that carry
+        meaning.
+        """
+        every, found = list_words(words), list[Fact]()
+        for wanted in (every, list_telling(words)):
+            if not found and WORD.search(words):
+                terms = write_terms(words, [*wanted, *list_pairs(words)])
+                needed = {*normalize(words).split()} - ({*every} - {*wanted})
+                found = await self._list(MATCHING, match_words(terms, joint="AND"), limit)
+                waiting = await self.pending()
+                found += [one for one in waiting if needed <= {*normalize(one.text).split()}]
+        return found[:limit]
 
     async def recall(
         self,

@@ -23,7 +23,7 @@ BODY_LIMIT = 1024 * 1024
 BODY_SECONDS = 30.0
 BYTE_ORDER_MARK = "\ufeff"
 EXPECTED_JSON = "; expected a JSON object in UTF-8"
-EXTRA_FIELD = "Extra inputs are not permitted"
+EXTRA_FIELD, UNKNOWN_FIELD = "Extra inputs are not permitted", "is not known here"
 
 
 class Body(BaseModel):
@@ -96,7 +96,10 @@ async def read_body(request: web.Request, model: type[BodyT], limit: int = BODY_
     try:
         return model.model_validate_json(decode_text(request.charset or "utf-8", raw))
     except ValidationError as error:
-        raise invalid(describe_faults(error)) from error
+        faults = describe_faults(error)
+        if UNKNOWN_FIELD in faults:
+            faults += f"; the fields are {', '.join(model.model_fields)}"
+        raise invalid(faults) from error
     except ValueError as error:
         raise invalid(f"body: {error}{EXPECTED_JSON}") from error
 
@@ -119,7 +122,7 @@ def describe_faults(error: ValidationError) -> str:
     """The first faults, each with its field, without what was found."""
     found = error.errors(include_url=False, include_context=False, include_input=False)[:3]
     faults = (f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in found)
-    text = "; ".join(faults).replace(EXTRA_FIELD, "is not known here")
+    text = "; ".join(faults).replace(EXTRA_FIELD, UNKNOWN_FIELD)
     text += EXPECTED_JSON if found and found[0]["type"] == "json_invalid" else ""
     return text.replace("body: Value error, ", "").replace("Value error, ", "")
 

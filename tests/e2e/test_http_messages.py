@@ -239,3 +239,10 @@ async def test_the_same_idempotency_key_gets_the_same_answer_and_one_run(
 async def test_a_watcher_may_ask_for_the_head_of_health(daemon: Daemon) -> None:
     async with ClientSession(daemon.url) as http, http.head("/health") as answer:
         assert answer.status == 200
+
+
+async def test_a_field_of_another_name_is_told_the_names_there_are(daemon: Daemon) -> None:
+    async with daemon.http.post("/v1/messages", json={"message": "hi"}) as answer:
+        told = await answer.text()
+    assert answer.status == 400
+    assert "message: is not known here; the fields are text, client_id" in told

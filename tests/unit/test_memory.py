@@ -219,3 +219,28 @@ async def test_a_memory_of_before_there_were_others_is_the_owners(tmp_path: Path
             ("the dog is called Rex", True)
         ]
         await again.aclose()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ann writes C++", "Ann writes C#"),
+        ("The freezer is at 5 degrees", "The freezer is at -5 degrees"),
+        ("The fee is 5 EUR", "The fee is 5 % EUR"),
+        ("Alarm when x < 3", "Alarm when x > 3"),
+    ],
+)
+async def test_facts_that_differ_in_a_sign_only_are_both_kept(
+    memory: Memory, one: str, other: str
+) -> None:
+    for number, text in enumerate((one, other, f"{one}.", one.upper())):
+        await keep(memory, text, number)
+    assert len(await memory.facts(10)) == 2
+
+
+async def test_a_fact_is_matched_by_a_description_with_other_small_words(memory: Memory) -> None:
+    await keep(memory, "Ann's birthday is 3 May")
+    await keep(memory, "Bob likes tea")
+    for words in ("the birthday of Ann", "when is Ann's birthday?", "birthday 3 may"):
+        assert [one.text for one in await memory.matching(words, 5)] == ["Ann's birthday is 3 May"]
+    assert await memory.matching("the birthday of Bob", 5) == []
