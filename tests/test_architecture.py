@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 11_380,
     "daemon/settings": 11_430,
     "daemon/store": 18_630,
-    "daemon/tools": 140_560,
+    "daemon/tools": 141_180,
     "daemon/triggers": 26_810,
     "memory": 16_380,
 }

@@ -23,7 +23,7 @@ RULES = ("--", "__", "==", "**")
 RULED = re.compile(r"\s*[-_=*]{2,}[^-_=*]{0,60}[-_=*]{2,}\s*")
 LEAD = re.compile(r"(?=.*\d{4})(?=.*\d:\d\d)(?=.*<[^<>\s]+@[^<>\s]+>).*[:：]\s*")
 """A year, a time and an address, whatever the language."""
-RULED_LEAD = re.compile(r"\s*-{2,}(?=.*\d:\d\d)(?=.*\S@\S).*-{2,}\s*")
+RULED_LEAD = re.compile(r"\s*-{2,}+(?=.*\d:\d\d)(?=.*\S@\S).*--\s*")
 SIGNATURE = re.compile(r"-- ?|_{5,}")
 LABELLED = re.compile(r"[ \t*]{0,4}\w[^:：\n]{0,30}[:：](.*)")
 DATED = re.compile(r"\d.*@|@.*\d|\d{1,2}:\d\d|\d{4}")

@@ -9,7 +9,20 @@ import pytest
 
 from tests.e2e.channels.stage import Stage, stage
 from tests.fakes.daemon_process import TOKEN
-from tests.fakes.documents import DOCUMENTS, RENT, lock_pdf, make_bomb, make_docx, make_pdf
+from tests.fakes.documents import (
+    DOCUMENTS,
+    LOCKED_WORD,
+    MAIL,
+    NOTEBOOK,
+    PAGE,
+    RENT,
+    lock_pdf,
+    make_bomb,
+    make_docx,
+    make_form,
+    make_pdf,
+    make_price_list,
+)
 from tests.fakes.openai import calls, says
 from tests.fakes.platform import OWNER
 
@@ -52,6 +65,7 @@ async def test_g1_what_cannot_be_read_is_said_in_a_word_and_the_message_is_answe
 ) -> None:
     wanted = {
         "locked.pdf": (lock_pdf(make_pdf()), "its text is not here: it has a password]"),
+        "locked.docx": (LOCKED_WORD, "its text is not here: it has a password]"),
         "half.pdf": (make_pdf()[:700], "its text is not here: it is damaged, or far too large]"),
         "empty.pdf": (make_pdf([""]), "a page without text: it is shown beside this as pictures]"),
         "bomb.docx": (make_bomb(), "its text is not here: it is damaged, or far too large]"),
@@ -69,6 +83,26 @@ async def test_g1_what_cannot_be_read_is_said_in_a_word_and_the_message_is_answe
         for file, (data, words) in wanted.items():
             told = await send(it, (file, data))
             assert words in told, (file, told)
+
+
+async def test_g1_what_a_document_says_beside_its_lines_comes_too(tmp_path: Path) -> None:
+    saved = f"<!-- saved from url=(0014)about:internet -->\n{PAGE}"
+    latin = PAGE.replace("<body>", "<head><meta charset=iso-8859-1></head><body><p>Größe")
+    wanted = {
+        "form.pdf": (make_form(), ["[Tenant: Ann Jönsson]", "[ticked: Pets]", f"[note: {RENT}]"]),
+        "prices.docx": (make_price_list(), ["Tea\t2\t8.40", RENT]),
+        "talk.pptx": (DOCUMENTS["talk.pptx"](), [RENT, "Say hello first"]),
+        "saved.html": (saved.encode(), ["# Contract"]),
+        "bom.html": (PAGE.encode("utf-8-sig"), ["# Contract"]),
+        "latin.html": (latin.encode("latin-1"), ["Größe"]),
+        "mail.eml": (MAIL.encode(), ["Miete März", f"Grüße. {RENT}", "[files in it: plan.pdf]"]),
+        "work.ipynb": (NOTEBOOK.encode(), ["rent = 900", RENT]),
+    }
+    async with listening("telegram", tmp_path) as it:
+        for file, (data, words) in wanted.items():
+            told = await send(it, (file, data))
+            assert all(one in told for one in words), (file, told)
+            assert all(one not in told for one in ("Smoker", "<p>", "iVBOR", "saved from")), told
 
 
 async def test_g1_a_long_document_is_cut_and_read_on_by_its_lines(tmp_path: Path) -> None:

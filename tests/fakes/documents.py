@@ -1,7 +1,9 @@
 """Documents of all kinds, whole and broken, made here; each says that the rent is 900 euros."""
 
 import io
+import json
 import zipfile
+from base64 import b64encode
 from collections.abc import Sequence
 
 import docx
@@ -9,6 +11,7 @@ import openpyxl
 import pptx
 import pypdf
 from PIL import Image
+from pypdf.annotations import Text
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
@@ -47,6 +50,30 @@ def make_scan(pages: int) -> bytes:
     return file.getvalue()
 
 
+def make_form() -> bytes:
+    """A PDF that somebody has filled in and commented on."""
+    file, made = io.BytesIO(), io.BytesIO()
+    canvas = Canvas(file)
+    canvas.drawString(72, 750, "Application")
+    canvas.acroForm.textfield(name="Tenant", value="Ann Jönsson", x=72, y=700, width=200, height=20)
+    canvas.acroForm.checkbox(name="Pets", checked=True, x=72, y=650)
+    canvas.acroForm.checkbox(name="Smoker", checked=False, x=72, y=600)
+    canvas.save()
+    writer = pypdf.PdfWriter(clone_from=file)
+    writer.add_annotation(0, Text(text=RENT, rect=(50, 450, 70, 470)))
+    writer.write(made)
+    return made.getvalue()
+
+
+def make_price_list() -> bytes:
+    """A document of Word's with tabs in place of a table."""
+    made, file = docx.Document(), io.BytesIO()
+    made.add_paragraph("Tea\t2\t8.40")
+    made.add_paragraph(RENT)
+    made.save(file)
+    return file.getvalue()
+
+
 def lock_pdf(pdf: bytes) -> bytes:
     writer, file = pypdf.PdfWriter(clone_from=io.BytesIO(pdf)), io.BytesIO()
     writer.encrypt("secret")
@@ -77,6 +104,8 @@ def make_pptx() -> bytes:
     slide = made.slides.add_slide(made.slide_layouts[5])
     assert slide.shapes.title
     slide.shapes.title.text = RENT
+    assert slide.notes_slide.notes_text_frame
+    slide.notes_slide.notes_text_frame.text = "Say hello first"
     made.save(file)
     return file.getvalue()
 
@@ -121,3 +150,32 @@ DOCUMENTS = {
     "page.html": PAGE.encode,
     "notes.md": f"# Notes\n{RENT}".encode,
 }
+
+LOCKED_WORD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600 + "EncryptedPackage".encode("utf-16-le") + b"\0" * 600
+"""The beginning of what Word, Excel and PowerPoint write with a password."""
+MAIL = (
+    "From: Bob <bob@example.com>\r\nTo: ann@example.org\r\nSubject: =?utf-8?Q?Miete_M=C3=A4rz?=\r\nMIME-Version: 1.0\r\n"
+    "Content-Type: multipart/mixed; boundary=b\r\n\r\n"
+    "--b\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\n"
+    f"{b64encode(f'Grüße. {RENT}'.encode()).decode()}\r\n"
+    "--b\r\nContent-Type: application/pdf\r\nContent-Disposition: attachment; filename=plan.pdf\r\n\r\nx\r\n--b--\r\n"
+)
+NOTEBOOK = json.dumps(
+    {
+        "cells": [
+            {
+                "cell_type": "code",
+                "execution_count": 1,
+                "metadata": {},
+                "source": ["rent = 900"],
+                "outputs": [
+                    {"output_type": "stream", "name": "stdout", "text": [RENT]},
+                    {"output_type": "display_data", "data": {"image/png": "iVBORw0K" * 9_000}, "metadata": {}},
+                ],
+            }
+        ],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from channels.email.charsets import list_codecs
 from daemon.core import value
 from daemon.core.errors import UnreadableDocument
 from daemon.tools.shell.process import exchange
@@ -19,6 +20,15 @@ EXTRACT_SCRIPT = Path(__file__).with_name("text_extract.py")
 EXTRACT_S = 30.0
 MAX_DOCUMENT_BYTES = 50_000_000
 BEGINS = (b"%PDF-", b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"{\\rtf")  # and old office files
+PAGE, MAIL, NOTEBOOK = "text/html", "message/rfc822", "application/x-ipynb+json"
+PAGE_BEGIN = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:[^-]|-(?!->))*+-->\s*)*+"
+    rb"<(?:!doctype html|html)",
+    re.IGNORECASE,
+)
+MAIL_HEAD = re.compile(rb"(?:[A-Za-z][A-Za-z0-9-]*:.*\n(?:[ \t].*\n)*)+\r?\n")
+MAIL_LINES = (rb"(?im)^from:", rb"(?im)^(?:message-id|mime-version|received):")
+MAX_HEAD = 100_000
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text of the old encodings has any
 NO_EXTRA = "pip install 'aidaemon[files]' is needed to read it"
@@ -59,34 +69,50 @@ class DocumentReader:
         """Plain text as it is, a document's text in the order of reading; None for what has none,
         such as an archive. Raises UnreadableDocument.
         """
-        plain = await asyncio.to_thread(_decode, data)
-        if plain is not None:
+        plain, kind = await asyncio.to_thread(_decode, data)
+        obstacle = find_obstacle("kreuzberg", self.sandbox)
+        if plain is not None and (obstacle or not kind):
             return DocumentText(plain[:max_chars], len(plain))
-        if obstacle := find_obstacle("kreuzberg", self.sandbox):
+        if obstacle:
             if not data.startswith(BEGINS):
                 return None
             raise UnreadableDocument(obstacle)
         if len(data) > MAX_DOCUMENT_BYTES:
             raise UnreadableDocument(TOO_MUCH)
-        command = [sys.executable, "-I", str(EXTRACT_SCRIPT), str(max_chars)]
+        data = plain.encode("utf-8", "replace") if kind == PAGE and plain else data
+        command = [sys.executable, "-I", str(EXTRACT_SCRIPT), str(max_chars), kind]
         output = await exchange(self.sandbox.wrap_own(command, EXTRACT_SCRIPT), data, EXTRACT_S)
         if not output:
             raise UnreadableDocument(TOO_MUCH)
         found = json.loads(output)
         if (why := found.get("why")) is not None:
+            if plain and kind != PAGE:
+                return DocumentText(plain[:max_chars], len(plain))
             if why:
                 raise UnreadableDocument(why)
             return None
         return DocumentText(**found)
 
 
-def _decode(data: bytes) -> str | None:
-    """What is text already; a page of HTML is a document."""
-    start = data[:1024].lstrip()
-    if start.startswith(BEGINS) or start.lower().startswith((b"<!doctype html", b"<html")):
-        return None
-    encoding = "utf-16" if data.startswith(UTF_16) else "utf-8-sig"
-    with suppress(UnicodeDecodeError):
-        text = data.decode(encoding)
-        return None if "\0" in text else text
-    return None if CONTROL.search(data) else data.decode("cp1252", "replace")
+def _decode(data: bytes) -> tuple[str | None, str]:
+    """What is text already, and the kind of a document that is written as text."""
+    if data[:1024].lstrip().startswith(BEGINS):
+        return None, ""
+    kind = _find_kind(data)
+    codecs = list_codecs(data, "", is_html=kind == PAGE)
+    codecs = ["utf-16" if data.startswith(UTF_16) else "utf-8-sig", *codecs]
+    for codec in codecs:
+        with suppress(UnicodeDecodeError):
+            text = data.decode(codec)
+            return (None if "\0" in text else text), kind
+    return (None if CONTROL.search(data) else data.decode("cp1252", "replace")), kind
+
+
+def _find_kind(data: bytes) -> str:
+    """By how it begins; "" for none of these."""
+    if PAGE_BEGIN.match(data[:MAX_HEAD]):
+        return PAGE
+    if data.lstrip()[:1] == b"{" and b'"nbformat"' in data and b'"cells"' in data:
+        return NOTEBOOK
+    head = MAIL_HEAD.match(data[:MAX_HEAD])
+    return MAIL if head and all(re.search(line, head[0]) for line in MAIL_LINES) else ""

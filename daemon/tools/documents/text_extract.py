@@ -1,15 +1,22 @@
-"""Extracts the text of a document: `python -I text_extract.py MAX_CHARS < file > JSON`.
+"""Extracts the text of a document: `python -I text_extract.py MAX_CHARS KIND < file > JSON`.
 
 Runs as a child process that imports nothing of ours: documents from strangers are read with little
-memory, little time and no right to write. Their kind is told by their content, not by their name.
+memory, little time and no right to write. Their kind is told by their content, not by their name;
+KIND is "" where the first bytes say it.
 """
 
 import json
+import re
 import resource
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from ctypes import c_ushort
+from io import BytesIO
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 import kreuzberg
-from pypdfium2 import PdfDocument, PdfiumError
+from pypdfium2 import PdfDocument, PdfiumError, PdfPage, raw
 
 MEMORY_BYTES, CPU_S = 4_000_000_000, 20
 NO_DOCUMENTS = ("image/", "audio/", "video/", "font/")
@@ -21,36 +28,64 @@ LOCKED, DAMAGED = "it has a password", "it is damaged, or far too large"
 EMPTY = "it has no text in it"
 FAULTS = (kreuzberg.KreuzbergError, RuntimeError, ValueError)
 PASSWORD = 4  # FPDF_ERR_PASSWORD
+OLE, ENCRYPTED = b"\xd0\xcf\x11\xe0", "EncryptedPackage".encode("utf-16-le")
+WORD, WORD_XML = "wordprocessingml.document", "word/document.xml"
+TAB = re.compile(rb"<w:(?:tab ?|cr ?|ptab\b[^<>]*)/>")
+MAX_XML, MAX_NOTES, MAX_NOTE = 50_000_000, 500, 2_000
+PLAIN_KINDS = ("presentationml", "rfc822")
+"""Kinds of which only the plain form is whole: with the notes of a speaker, without escapes."""
+TICKED = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
 
 
-def extract(data: bytes, max_chars: int) -> dict[str, object]:
+def extract(data: bytes, max_chars: int, kind: str) -> dict[str, object]:
     """Its text, how long that was before it was cut, and how many pages have a number, or are
     pictures; or why it cannot be read, "" for what is no document.
     """
-    if b"%PDF-" in data[:1024]:
+    if b"%PDF-" in data[:1024] and not kind:
         return _read_pdf(data, max_chars)
+    if data.startswith(OLE) and ENCRYPTED in data:
+        return {"why": LOCKED}
     try:
-        kind = kreuzberg.detect_mime_type(data)
+        kind = kind or kreuzberg.detect_mime_type(data)
     except FAULTS:
         return {"why": ""}
     is_binary = kind == "text/plain" and b"\0" in data
     if kind.startswith(NO_DOCUMENTS) or kind in ARCHIVES or is_binary:
         return {"why": ""}
-    config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False)
+    form = "plain" if any(one in kind for one in PLAIN_KINDS) else "markdown"
+    config = kreuzberg.ExtractionConfig(output_format=form, use_cache=False)
     try:
-        text = kreuzberg.extract_bytes_sync(data, kind, config=config).content
+        data = _keep_tabs(data) if WORD in kind else data
+        found = kreuzberg.extract_bytes_sync(data, kind, config=config)
     except FAULTS as error:
         is_locked = any(word in str(error).lower() for word in ("password", "encrypt"))
         return {"why": LOCKED if is_locked else DAMAGED}
-    text = _clean(text)
+    text, files = _clean(found.content), found.metadata.get("attachments")
+    if files:
+        text += f"\n\n[files in it: {', '.join(map(str, files))[:MAX_NOTE]}]"
     if not text:
         return {"why": EMPTY}
     return {"text": text[:max_chars], "chars": len(text)}
 
 
+def _keep_tabs(data: bytes) -> bytes:
+    """Word's tabs as text: what they hold apart runs together else."""
+    file = BytesIO(data)
+    with suppress(BadZipFile, KeyError), ZipFile(file, "a", ZIP_DEFLATED) as archive:
+        entry = archive.getinfo(WORD_XML)
+        if entry.file_size <= MAX_XML:
+            text = TAB.sub(b'<w:t xml:space="preserve">\t</w:t>', archive.read(entry))
+            archive.filelist.remove(entry)
+            del archive.NameToInfo[WORD_XML]
+            archive.writestr(WORD_XML, text)
+    return file.getvalue()
+
+
 def _read_pdf(data: bytes, max_chars: int) -> dict[str, object]:
     try:
-        pages = [_clean(page.get_textpage().get_text_bounded()) for page in PdfDocument(data)]
+        document = PdfDocument(data)
+        document.init_forms()
+        pages = [_read_page(document, page) for page in document]
     except PdfiumError as error:
         return {"why": LOCKED if error.err_code == PASSWORD else DAMAGED}
     if not any(pages):
@@ -59,8 +94,41 @@ def _read_pdf(data: bytes, max_chars: int) -> dict[str, object]:
     return {"text": text[:max_chars], "chars": len(text), "pages": len(pages)}
 
 
+def _read_page(document: PdfDocument, page: PdfPage) -> str:
+    text = _clean(page.get_textpage().get_text_bounded())
+    return "\n".join(filter(None, (text, *_list_notes(document, page))))
+
+
+def _list_notes(document: PdfDocument, page: PdfPage) -> Iterator[str]:
+    """What is filled in, and what readers have noted."""
+    for number in range(min(MAX_NOTES, raw.FPDFPage_GetAnnotCount(page))):
+        note, form = raw.FPDFPage_GetAnnot(page, number), document.formenv
+        kind = raw.FPDFAnnot_GetFormFieldType(form, note) if form else -1
+        if kind in TICKED and raw.FPDFAnnot_IsChecked(form, note):
+            yield f"[ticked: {_name_field(form, note)}]"
+        elif kind > 0 and (held := _read_string(raw.FPDFAnnot_GetFormFieldValue, form, note)):
+            if kind not in TICKED:
+                yield f"[{_name_field(form, note)}: {held}]"
+        elif kind <= 0 and (said := _read_string(raw.FPDFAnnot_GetStringValue, note, b"Contents")):
+            yield f"[note: {said}]"
+        raw.FPDFPage_CloseAnnot(note)
+
+
+def _name_field(form: object, note: object) -> str:
+    told = raw.FPDFAnnot_GetFormFieldAlternateName, raw.FPDFAnnot_GetFormFieldName
+    return next(filter(None, (_read_string(one, form, note) for one in told)), "a field")
+
+
+def _read_string(get: Callable[..., int], *of: object) -> str:
+    """PDFium first tells how many bytes it is, in UTF-16 and with a zero at its end."""
+    size = get(*of, None, 0)
+    held = (c_ushort * (size // 2 + 1))()
+    get(*of, held, size)
+    return _clean(bytes(held)[:size].decode("utf-16-le", "replace"))[:MAX_NOTE]
+
+
 def _clean(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\0", "").strip()
+    return text.replace("\r\n", "\n").replace("\0", "").replace("&#9;", "\t").strip()
 
 
 if __name__ == "__main__":
@@ -68,4 +136,4 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     for forbidden in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
         resource.setrlimit(forbidden, (0, 0))
-    sys.stdout.write(json.dumps(extract(sys.stdin.buffer.read(), int(sys.argv[1]))))
+    sys.stdout.write(json.dumps(extract(sys.stdin.buffer.read(), int(sys.argv[1]), *sys.argv[2:])))
