@@ -58,9 +58,9 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 11_380,
     "daemon/settings": 11_430,
     "daemon/store": 18_630,
-    "daemon/tools": 141_180,
+    "daemon/tools": 141_370,
     "daemon/triggers": 26_810,
-    "memory": 16_380,
+    "memory": 16_420,
 }
 TOP_LEVEL = {
     "pyproject.toml",
