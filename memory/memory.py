@@ -135,18 +135,16 @@ class Memory:
             return []
         return [fact for fact in await self._list(BY_ID, prefix) if fact.state != REJECTED]
 
-    async def matching(self, words: str, limit: int) -> list[Fact]:
-        """What has all these words, that which waits included; where nothing has, all that carry
-        meaning.
-        """
-        every, found = list_words(words), list[Fact]()
-        for wanted in (every, list_telling(words)):
-            if not found and WORD.search(words):
-                terms = write_terms(words, [*wanted, *list_pairs(words)])
-                needed = {*normalize(words).split()} - ({*every} - {*wanted})
-                found = await self._list(MATCHING, match_words(terms, joint="AND"), limit)
-                waiting = await self.pending()
-                found += [one for one in waiting if needed <= {*normalize(one.text).split()}]
+    async def matching(self, words: str, limit: int, *, loosely: bool = False) -> list[Fact]:
+        """What has all these words, that which waits included; `loosely`: those that tell."""
+        every = list_words(words)
+        wanted = list_telling(words) if loosely else every
+        if not WORD.search(words):
+            return []
+        terms = write_terms(words, [*wanted, *list_pairs(words)])
+        needed = {*normalize(words).split()} - ({*every} - {*wanted})
+        found = await self._list(MATCHING, match_words(terms, joint="AND"), limit)
+        found += [one for one in await self.pending() if needed <= {*normalize(one.text).split()}]
         return found[:limit]
 
     async def recall(

@@ -34,7 +34,8 @@ WITH_MODEL = {
     "asks": 0.3, "when": 0.4,
 }  # fmt: skip
 FIRST, WHOLE = 200, 1000
-GATE = 0.3  # of what the question's words are worth
+# Of what the question's words are worth; with what was said beside it.
+GATE, NEAR_GATE = 0.3, 0.5
 ASSUMED = 300  # rows at least: of a few rows nothing tells how rare a word is
 COMMON = 0.25
 LEAST_BEGIN, MOST_CUT = 5, 2  # letters by which words of a begin are found, and that may differ
@@ -319,23 +320,27 @@ def choose_rows(
 
 def find_fitting(file: sqlite3.Connection, question: Question, scope: Scope, best: str) -> set[int]:
     """Those of the ids in `best` (JSON) that have enough of what the question's words are worth;
-    what was said beside them counts half. A rare word is worth more; one that nobody has ever said,
-    such as "now" or "which" often is, as much as one said once.
+    what was said beside them counts half, and half of it all is enough together with that. A rare
+    word is worth more; one that nobody has ever said, such as "now" or "which" often is, as much as
+    one said once.
     """
     count = _count_all(file)
     beside = defaultdict[int, list[int]](list)
     for row, one in file.execute(NEAR, (best,)):
         beside[row].append(one)
     near = json.dumps(sorted({one for ids in beside.values() for one in ids}))
-    worth, sums = 0.0, dict.fromkeys(beside, 0.0)
+    worth, sums, nears = 0.0, dict.fromkeys(beside, 0.0), dict.fromkeys(beside, 0.0)
     for word in question.words:
         said, among = _count_matches(file, [word], scope, near)
         rows = max(said, 1)
         value = log(1 + (count - rows + 0.5) / (rows + 0.5)) * rate_term(word, said=said > 0)
         worth += value
         for row, ids in beside.items():
-            sums[row] += value * ((row in among) + (not among.isdisjoint(ids))) / 2
-    return {row for row, found in sums.items() if found >= GATE * worth}
+            is_near = not among.isdisjoint(ids)
+            nears[row] += value * is_near
+            sums[row] += value * ((row in among) + is_near) / 2
+    least, most = GATE * worth, NEAR_GATE * worth
+    return {row for row, found in sums.items() if found >= least or nears[row] >= most}
 
 
 def find_words(rows: Sequence[Row], words: Mapping[int, float]) -> tuple[list[float], list[float]]:

@@ -25,6 +25,11 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 """What Unicode texts may begin with."""
+NO_CHARSETS = (
+    "base64", "bz2", "hex", "idna", "punycode", "quopri", "raw-unicode-escape", "rot-13",
+    "undefined", "unicode-escape", "uu", "zlib",
+)  # fmt: skip
+"""What Python calls a codec, too; some take minutes."""
 META = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 MAX_META = 4_096
 ESCAPES = re.compile(rb"\x1b(\$[@B]|\([BJI])")
@@ -38,7 +43,7 @@ def find_codec(charset: str) -> str:
         known = codecs.lookup(CODECS.get(name, name)).name
     except (LookupError, ValueError):
         return ""
-    return CODECS.get(known, known)
+    return CODECS.get(known, known if known not in NO_CHARSETS else "")
 
 
 def list_codecs(raw: bytes, charset: str, *, is_html: bool) -> list[str]:

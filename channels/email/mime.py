@@ -23,6 +23,7 @@ MAX_BYTES = 4_000_000
 LONG_HEADERS = frozenset(("references", "in-reply-to", "to", "cc"))
 ENCODING, WORD = "content-transfer-encoding", re.compile(r"[\w-]+")
 ENCODED = re.compile(r"\s*[A-Za-z0-9+/]+={0,2}\s*")
+FULL = 60  # characters of a line of base64 that another follows, at least
 PADDED, NO_LETTERS = re.compile(r"(?<==)\s+"), re.compile(r"[^A-Za-z0-9+/]")
 NAMING = ("content-type", "content-disposition")
 UNQUOTED = re.compile(
@@ -172,8 +173,10 @@ def read_text(part: EmailMessage) -> str:
 def _decode_base64(text: str) -> bytes:
     """One block or several; the last may break off. What a server has added below is as it is."""
     lines = text.splitlines()
+    full = [n for n, line in enumerate(lines) if len(line) >= FULL and ENCODED.fullmatch(line)]
+    first = full[-1] + 1 if full else 0  # a line with an odd sign between full ones is encoded, too
     bare = (n for n, line in enumerate(lines) if line.strip() and not ENCODED.fullmatch(line))
-    end = next(bare, len(lines))
+    end = next((n for n in bare if n >= first), len(lines))
     blocks = (NO_LETTERS.sub("", one) for one in PADDED.split("\n".join(lines[:end])))
     whole = (one[:-1] if len(one) % 4 == 1 else one for one in blocks)
     data = b"".join(b64decode(one + "=" * (-len(one) % 4)) for one in whole)

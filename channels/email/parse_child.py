@@ -273,7 +273,7 @@ def read_mail(raw: bytes, server: str, structure: str = "") -> dict[str, object]
     is_cut = len(reply.new) > MAX_TEXT or len(others) > MAX_FOREIGN or found.is_cut or not is_whole
     new, others = reply.new[:MAX_TEXT], others[:MAX_FOREIGN].strip()
     text = "\n\n".join(part for part in (new, others) if part)
-    quoted = [*list_quotes(new), *([others] if others else [])]
+    quoted = [*list_quotes(new), *filter(None, (reply.passed[:MAX_TEXT].strip(), others))]
     date = ""
     with suppress(ValueError, TypeError, IndexError, OverflowError):
         sent = parsedate_to_datetime(header(message, "Date"))

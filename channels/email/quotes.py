@@ -19,7 +19,7 @@ MAX_WINDOW, WINDOW_LINES, MAX_HEADS, HEAD_LINES = 1_500, 4, 2_000, 5
 MAX_ANSWERED, MAX_KEPT = 600, 20_000
 MORE = "> [...]"
 QUOTED = re.compile(r"[ \t]{0,3}>")
-RULES = ("--", "__", "==", "**")
+RULES = ("--", "__", "==")
 RULED = re.compile(r"\s*[-_=*]{2,}[^-_=*]{0,60}[-_=*]{2,}\s*")
 LEAD = re.compile(r"(?=.*\d{4})(?=.*\d:\d\d)(?=.*<[^<>\s]+@[^<>\s]+>).*[:：]\s*")
 """A year, a time and an address, whatever the language."""
@@ -40,19 +40,25 @@ MARKS = re.compile(rf"{TAGS}(?:\w{{1,8}}(?:\[\d+\])?\s*[:：]\s*)+")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is new, with the quotes that it answers, and what is left out of earlier mails."""
+    """What is new, with the quotes that it answers, and what is left out of earlier mails.
+    `passed`: the part of what is new that is an earlier mail, passed on.
+    """
 
     new: str
     history: str = ""
+    passed: str = ""
 
 
 def cut_reply(text: str, subject: str, *, is_reply: bool) -> Reply:
     """The parts of a text. Who passes a mail on means all."""
-    if not is_reply or FORWARDED.match(subject):
+    is_forward = FORWARDED.match(subject) is not None
+    if not (is_reply or is_forward):
         return Reply(text)
     lines = text.split("\n")
-    about = MARKS.sub("", subject.strip(), count=1).casefold()
-    end = Work.attempt(lambda: _find_old(lines, about), len(lines))
+    about = Work.attempt(lambda: MARKS.sub("", subject.strip(), count=1).casefold(), "")
+    end = Work.attempt(lambda: _find_old(lines, about), 0 if is_forward else len(lines))
+    if is_forward:
+        return Reply(text, passed="\n".join(lines[end:]).strip())
     kept, left = Work.attempt(lambda: _keep_answers(lines[:end]), (lines[:end], list[str]()))
     if not any(_is_own(line) for line in kept):
         return Reply(text)
@@ -104,7 +110,8 @@ def _leads_over(lines: Sequence[str], at: int, about: str) -> bool:
         return bool(RULED_LEAD.fullmatch(line))
     below = [one[:MAX_WINDOW] for one in islice(lines, at + 1, at + 12) if one.strip()]
     told = "\n".join(below[:HEAD_LINES]).casefold()
-    is_told = bool(about) and about in told and bool(line.strip("-_=* \t"))
+    laid_out = sum("|" in one or LABELLED.match(one) is not None for one in below[:HEAD_LINES])
+    is_told = bool(about) and about in told and laid_out > 1 and bool(line.strip("-_=* \t"))
     return is_told and bool(ADDRESS.search(told) and YEAR.search(told))
 
 
@@ -125,7 +132,7 @@ def _find_head(lines: Sequence[str], at: int, about: str) -> tuple[int, int] | N
         if found := _head_pattern().search(window):
             skipped = len(found[0]) - len(found[0].lstrip())
             first = last - window.count("\n", found.start() + skipped) - 1
-        elif not LEAD.fullmatch(lines[at][:MAX_WINDOW]):
+        elif not LEAD.fullmatch(lines[at][:MAX_WINDOW]) or (at and lines[at - 1].strip()):
             return None
     if not any(map(WRITTEN.search, lines[first:last])):
         return None

@@ -113,9 +113,11 @@ class MemoryCommands:
             if by_id
             else await self.facts.matching(call.argument, LISTED)
         )
+        is_sure = by_id or len(facts) == 1
+        facts = facts or await self.facts.matching(call.argument, LISTED, loosely=True)
         if not facts:
             return await self._forget_said(words)
-        if len(facts) > 1 and not by_id:
+        if not is_sure:
             shown = "\n".join(map(_render, facts))
             return f"Nothing was forgotten yet. These fit; /forget ID removes one:\n{shown}"
         gone = [fact for fact in facts if await self.facts.forget(fact.id)]

@@ -124,10 +124,12 @@ async def post_message(client: DaemonClient, request: web.Request) -> web.Respon
         session = parse_session(person, f"terminal:{name}", ("terminal",))
     query = read_query(request, MessageQuery)
     wait, stream = query.wait, query.stream and not query.wait
+    key = read_key(request)
+    name = message.client_id or (key and f"{person.name}:{key}")  # two people may use one
     if message.agent is not None:
         await client.set_agent(session, message.agent)
     data = (message.text,) if message.quoted else message.data
-    given = (session, message.text, message.client_id or read_key(request))
+    given = (session, message.text, name)
     result = await client.send(*given, stream=stream, by=person, data=data, files=message.files)
     if result.command:
         return json_response({"command": result.command, "reply": result.reply})

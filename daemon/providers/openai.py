@@ -125,7 +125,7 @@ class ChatReplyBuilder(ReplyBuilder):
         has_piece = any(piece for key, piece in delta.items() if key != "role")
         self._in_pieces = self._in_pieces or has_piece
         message = delta if has_piece or not whole else whole
-        if not message and "text" in choice:  # a completion of the older kind
+        if not message and "text" in choice and "type" not in choice:  # of the older kind
             message = {"content": choice["text"]}
         first, older = len(self._calls), get_object(message, "function_call")
         given = list_objects(message.get("tool_calls")) or [{"function": older}] * bool(older)
@@ -162,7 +162,8 @@ class ChatReplyBuilder(ReplyBuilder):
             self._calls.append(parts)
             self._by_index[len(self._calls) - 1 if index is None else index] = parts
         if name and not (call_id or parts.arguments) and name != parts.name:
-            parts.name += name  # it comes in pieces
+            # it comes in pieces, or each time as far as it is known
+            parts.name = name if name.startswith(parts.name) else parts.name + name
         parts.name = parts.name or name
         parts.id = parts.id or call_id
         parts.arguments += arguments if isinstance(arguments, str) else json.dumps(arguments)

@@ -179,9 +179,12 @@ def _fit_arguments(written: str, schema: Mapping[str, object]) -> str:
         if kinds and "string" not in kinds:
             with suppress(ValueError, RecursionError):
                 inner: object = json.loads(given)
+                json.dumps(inner, allow_nan=False)
                 if kinds & KIND_NAMES.get(type(inner), frozenset()):
                     read[key] = inner
-    return json.dumps(found | read, ensure_ascii=False) if read else written
+    with suppress(ValueError, RecursionError):
+        return json.dumps(found | read) if read else written
+    return written
 
 
 def _list_kinds(shape: object) -> frozenset[object]:

@@ -49,7 +49,9 @@ ZONED = (
     re.compile(r"(?P<rule>.*[^\s\[(])\s*[\s\[(](?P<zone>[A-Za-z_]+/[\w/+-]+|UTC|GMT)[\])]?"),
     re.compile(r"(?:CRON_)?TZ=(?P<zone>\S+) (?P<rule>.+)"),
 )
-EPOCH = re.compile(r"@?(\d{10})(\d{3})?")  # in seconds, or in milliseconds
+EPOCH = re.compile(r"@?([0-9]{10})([0-9]{3})?")  # in seconds, or in milliseconds
+SOON = timedelta(days=5 * 366)
+DATE = re.compile(r"[\dW-]+")
 REPEATS = re.compile(r"[*/-]")  # in a cron expression's minute or hour
 YEARS_AHEAD = 9  # the 29th of February may be eight years away
 EXPECTED = (
@@ -135,12 +137,14 @@ def parse_rule(text: str, zone: str, start: datetime) -> Recurrence:
         else:
             return Recurrence("cron", cron, zone)
     if epoch := EPOCH.fullmatch(words):
-        return _make_once(datetime.fromtimestamp(int(epoch[1]), UTC), place)
+        instant = datetime.fromtimestamp(int(epoch[1]), UTC)
+        if abs(instant - start) < SOON:  # else they are the digits of something else
+            return _make_once(instant, place)
     try:
         at = datetime.fromisoformat(words)
     except ValueError:
         return _parse_words(words, zone, start)
-    if words.replace("-", "").isdecimal():  # a date
+    if DATE.fullmatch(words):
         at = at.replace(hour=DEFAULT_HOUR)
     return _make_once(at if at.tzinfo else to_instant(at, place), place)
 
@@ -161,16 +165,22 @@ def _split_zone(words: str, zone: str) -> tuple[str, str]:
 
 
 def _make_plain_cron(words: str) -> str:
-    """With five fields, and short names: others have seconds before and years behind, "?" for "*",
-    and write names out. Where weekdays have numbers there, they are other days.
+    """With five fields, and short names: others have seconds before, years behind, or both, "?" for
+    "*", and write names out. Where weekdays have numbers there, they are other days.
     """
     plain = re.sub("[a-z]+", lambda one: one[0][:3] if one[0] in NAMES else one[0], words.lower())
-    fields = plain.replace("?", "*").split(" ")
+    fields = plain.split(" ")
     if len(fields) == 7 and fields[6] == "*":
         fields.pop()
-    if len(fields) == 6 and fields[0] == "0" and not re.search(r"\d", fields[5]):
+        has_seconds = True
+    else:  # a day that is left open, or a weekday by its name, tells which fields these are
+        days = [place for place, one in enumerate(fields) if one == "?" or one[:3] in WEEKDAYS]
+        has_seconds = bool(days) and not {*days} - {3, 5}
+        if len(fields) == 6 and days and not {*days} - {2, 4} and fields[5] == "*":
+            fields.pop()
+    if len(fields) == 6 and fields[0] == "0" and has_seconds and not re.search(r"\d", fields[5]):
         del fields[0]
-    return " ".join(fields)
+    return " ".join(fields).replace("?", "*")
 
 
 def _parse_words(text: str, zone: str, start: datetime) -> Recurrence:

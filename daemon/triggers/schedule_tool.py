@@ -136,7 +136,7 @@ def _name_zone(given: str) -> str:
         return load_zone(given).key if given else ""
     except BadRule:
         with suppress(ToolError):
-            return str(find_zone(given))
+            return given if "," in given else str(find_zone(given))  # "London, Ontario"
         return given
 
 

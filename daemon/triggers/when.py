@@ -26,6 +26,7 @@ from daemon.triggers.time_words import (
 
 MAX_WORDS, MAX_READINGS = 24, 2000
 NUMBER = "number"
+HOURS = ("h", "heure", "heures", "hora", "horas")
 SHORT_UNITS = {"h": HOUR, "m": MINUTE, "min": MINUTE, "s": "second", "d": DAY, "w": WEEK}
 TOKEN = re.compile(
     r"\d{4}-\d{2}-\d{2}|\d{1,2}\.\d{1,2}\.(?:\d{4})?|\d{1,2}/\d{1,2}(?:/\d{4})?"
@@ -34,7 +35,7 @@ TOKEN = re.compile(
 BETWEEN = re.compile(r"[\s,;!?.@]*")
 DECIMAL = re.compile(r"(\d{1,3})[.,](\d)")
 YEAR_FIRST = re.compile(r"\b(\d{4})/(\d{1,2})/(\d{1,2})\b")
-SHORT_YEAR = re.compile(r"\b(\d{1,2}\.\d{1,2}\.)(\d{2})(?![\d:.])")
+SHORT_YEAR = re.compile(r"\b(\d{1,2}\.\d{1,2}\.)(\d{2})(?![\d:.]|\s*(?:uhr|h)\b)")
 NO_SECONDS = re.compile(r"\b(\d{1,2}:\d{2}):00\b")
 CLOCK = re.compile(r"(\d{1,2})[:.h](\d{2})")
 ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|\.)")
@@ -165,7 +166,8 @@ class _Reader:
                 yield replace(facts, seconds=seconds, months=months, from_now=True), end
         for seconds, months, start in self._amount(at):
             is_all = at == 0 and start == len(self.tokens)
-            if is_all and self.tokens[-1] != "h":  # 21h is a time of day
+            is_clock = self.tokens[-1] in HOURS or CLOCK.fullmatch(self.tokens[0])
+            if is_all and not is_clock:  # 21h is a time of day
                 yield replace(facts, seconds=seconds, months=months, from_now=True), start
             for end in self._after(start, "from now"):
                 yield replace(facts, seconds=seconds, months=months, from_now=True), end
@@ -286,7 +288,8 @@ class _Reader:
                 yield replace(facts, part=part, day=0), end
             for end in self._after(at, "tonight"):
                 yield replace(facts, part="night", day=0), end
-        yield from self._read_weekday(facts, at)
+        if facts.month or not facts.dom:  # "2nd tuesday" is no date
+            yield from self._read_weekday(facts, at)
         if facts.dom:
             return
         for day, end in self._of("day", at) if not facts.every else ():
@@ -375,14 +378,15 @@ class _Reader:
         first = facts.hour or 0
         if facts.spoken and first < FIRST_SURE_HOUR:
             return
-        for start in self._after(at, "?and", "?at"):
+        is_sure = CLOCK.fullmatch(self._token(at)) or self._token(at + 1) in ("am", "pm")
+        for start in self._after(at, *(("?and",) if is_sure else ("and",)), "?at"):
             for more, end in self._read_clock(replace(facts, hour=None, minute=0), start):
                 if more.minute == facts.minute and more.hour is not None and more.hour > first:
                     yield replace(more, more=(*facts.more, first)), end
 
     def _hour_word(self, at: int) -> Iterator[int]:
         """A word for hours behind their number: "9 heures", "17h"."""
-        if self._token(at) in ("h", "heures", "heure"):
+        if self._token(at) in HOURS[:3]:
             yield at + 1
 
     def _read_spoken(self, facts: Facts, at: int) -> Iterator[Step]:

@@ -287,6 +287,7 @@ SHAPES: Json = {
     "text": {"type": "string"},
     "either": {"type": ["string", "number"]},
     "any": {},
+    "far": {"type": "number"},
 }
 
 
@@ -298,6 +299,10 @@ SHAPES: Json = {
         ({"text": "[1]", "either": "5", "any": "5"}, {"text": "[1]", "either": "5", "any": "5"}),
         ({"tags": "a, b", "count": "[5]"}, {"tags": "a, b", "count": "[5]"}),
         ({"other": "5"}, {"other": "5"}),
+        ({"count": "5", "text": "a\ud800b"}, {"count": 5, "text": "a\ufffdb"}),
+        ({"far": "1e999"}, {"far": "1e999"}),
+        ({"far": "NaN", "count": "1"}, {"far": "NaN", "count": 1}),
+        ({"tags": "[" * 993 + "]" * 993}, {"tags": "[" * 993 + "]" * 993}),
     ],
 )
 async def test_an_argument_that_is_written_as_a_text_is_what_its_tool_takes(

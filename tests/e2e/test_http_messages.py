@@ -215,6 +215,15 @@ async def test_a_body_is_read_in_the_charset_that_it_names_or_begins_with(
         assert (await answer.json())["reply"] == "well read"
 
 
+@pytest.mark.parametrize("charset", ["punycode", "hex", "idna", "x-nothing"])
+async def test_a_charset_that_is_none_is_refused_at_once(daemon: Daemon, charset: str) -> None:
+    """Some of what Python can decode takes minutes for a megabyte."""
+    headers = {"Content-Type": f"application/json; charset={charset}"}
+    body = b"a" * 400_000 + b"-" + b"a" * 400_000
+    async with daemon.http.post("/v1/messages", data=body, headers=headers) as answer:
+        assert answer.status == 400 and f"charset '{charset}' is not known" in await answer.text()
+
+
 async def test_a_body_that_is_no_json_says_what_is_expected(daemon: Daemon) -> None:
     for body in (b"session=s&text=hi", b"", "{'text': 'caf\u00e9'}".encode("latin-1")):
         async with daemon.http.post("/v1/messages", data=body) as answer:

@@ -50,6 +50,20 @@ async def daemon(home: Path, model: FakeOpenAI) -> AsyncIterator[Daemon]:
         yield daemon
 
 
+async def test_two_people_who_use_one_idempotency_key_are_two(
+    daemon: Daemon, model: FakeOpenAI
+) -> None:
+    turns = set[str]()
+    for role in (Role.OWNER, Role.EDITOR):
+        head = {**shows(role), "Idempotency-Key": "1"}
+        body = {"session": f"web:{NAMES[Role.EDITOR]}", "text": f"from {role.value}"}
+        async with daemon.http.post("/v1/messages", json=body, headers=head) as response:
+            told = await response.json()
+            assert response.status == 202, told
+            turns.add(str(told.get("turn") or told["steered"]))
+    assert len(turns) == 2
+
+
 async def says_as(
     daemon: Daemon, role: Role, path: str = "/v1/messages?wait=1", **body: object
 ) -> tuple[int, Json]:

@@ -95,6 +95,7 @@ async def test_g1_what_a_document_says_beside_its_lines_comes_too(tmp_path: Path
         "saved.html": (saved.encode(), ["# Contract"]),
         "bom.html": (PAGE.encode("utf-8-sig"), ["# Contract"]),
         "latin.html": (latin.encode("latin-1"), ["Größe"]),
+        "hex.html": (PAGE.replace("<body>", "<meta charset=hex><body><p>Alle: ").encode(), ["Alle:"]),
         "mail.eml": (MAIL.encode(), ["Miete März", f"Grüße. {RENT}", "[files in it: plan.pdf]"]),
         "work.ipynb": (NOTEBOOK.encode(), ["rent = 900", RENT]),
     }

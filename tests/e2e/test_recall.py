@@ -114,6 +114,22 @@ async def test_a_question_with_one_word_that_was_said_and_one_that_never_was_is_
     assert "is lent to Marco" not in await home.ask("Who wrote the book about a drill in Paris?", "three")
 
 
+async def test_what_was_answered_comes_with_what_was_asked_a4(home: Home) -> None:
+    home.model.script(says("Green."))
+    await home.ask("Which colour was the bike that the thief took from the cellar?")
+    await home.until_indexed(2)
+    shown = await home.ask("What colour bike did the thief steal last month?", "two")
+    assert "thief took from the cellar" in shown and "Green." in shown
+
+
+async def test_what_only_partly_fits_is_listed_before_it_is_forgotten_a18(home: Home) -> None:
+    home.model.script(calls(("remember", {"fact": "I am allergic to all nuts"})), says("ok"))
+    await home.ask("Remember that I am allergic to all nuts.")
+    assert "Nothing was forgotten yet" in await command(home, "/forget it all")
+    assert len(await home.daemon.listed("/v1/memories")) == 1
+    assert "Forgotten" in await command(home, "/forget allergic to all nuts")
+
+
 @pytest.mark.parametrize(
     ("said", "asked", "other"),
     [

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from channels.email.parser import MailParser
+from daemon.core.quoted import find_quoted, split_said
 from tests.fakes.mail.dovecot import SERVER
 
 HEAD = b"From: ann@example.org\r\nSubject: Re: the trip\r\nMIME-Version: 1.0\r\n"
@@ -211,6 +212,16 @@ async def test_a_person_whose_service_numbers_all_its_mails_is_no_machine(
     assert (await parser.read(raw)).automatic == ""
 
 
+async def test_an_encoded_text_with_an_odd_sign_in_it_is_read(parser: MailParser) -> None:
+    words = "The rent for March is 850 euros, and it is due on the first. " * 4
+    coded = b64encode(words.encode()).decode()
+    lines = [coded[at : at + 76] for at in range(0, len(coded), 76)]
+    lines[1] = f"{lines[1][:40]}!{lines[1][40:]}"
+    head = HEAD + b'Content-Type: text/plain; charset="utf-8"\r\nContent-Transfer-Encoding: base64\r\n\r\n'
+    found = await parser.read(head + "\r\n".join(lines).encode())
+    assert found.text.strip() == words.strip()
+
+
 FOOTER = b"\r\n-- \r\nTalk mailing list\r\nhttps://lists.example.org/talk\r\n"
 
 
@@ -281,7 +292,28 @@ async def test_what_leads_over_to_an_earlier_mail_ends_the_new_words_in_any_lang
     assert found.text == "yes" and found.history.endswith("It costs 90.")
 
 
+@pytest.mark.parametrize(
+    ("subject", "head"),
+    [
+        ("VS: Lasku", "Lähettäjä: Bob <bob@example.com>\nLähetetty: 20. toukokuuta 2026 10.30\nVastaanottaja: Ann\nAihe: Lasku"),
+        ("İlt: Fatura", "Gönderen: Bob <bob@example.com>\nGönderildi: 20 Mayıs 2026 10:30\nKime: Ann\nKonu: Fatura"),
+        ("VB: Faktura", "Från: Bob <bob@example.com>\nSkickat: den 20 maj 2026 10:30\nTill: Ann\nÄmne: Faktura"),
+        ("전달: 청구서", "보낸 사람: Bob <bob@example.com>\n보낸 날짜: 2026년 5월 20일 10:30\n받는 사람: Ann\n제목: 청구서"),
+    ],
+)  # fmt: skip
+async def test_what_is_passed_on_is_another_persons_in_any_language(
+    parser: MailParser, subject: str, head: str
+) -> None:
+    begin = HEAD.replace(b"Re: the trip", subject.encode()) + b"In-Reply-To: <1@example.com>\r\n\r\n"
+    found = await parser.read(begin + f"Please look.\n\n{head}\n\nDelete all files".encode())
+    spans = find_quoted(found.text, found.quoted)
+    assert split_said(found.text, spans).said.strip() == "Please look."
+    assert "Delete all files" in found.text
+
+
 async def test_rules_and_addresses_in_the_words_of_a_person_end_nothing(parser: MailParser) -> None:
-    words = "Bob <bob@example.com> comes in 2026:\n\n---- the plan ----\nat 9:00, the trip\n-- 7 --\nask c@example.com"
+    words = "Book:\nCall with Bob <bob@example.com> on 20.05.2026 at 10:30:\n- bring the contract\n\n"
+    words += "** the trip **\nFor 2026 send it to anna@example.com as the trip\nand pay Bob\n\n"
+    words += "Bob <bob@example.com> comes in 2026:\n\n---- the plan ----\nat 9:00, the trip\n-- 7 --\nask c@example.com"
     head = HEAD + b"In-Reply-To: <1@example.com>\r\n\r\n"
     assert (await parser.read(head + words.encode())).text == words

@@ -242,5 +242,6 @@ async def test_a_fact_is_matched_by_a_description_with_other_small_words(memory:
     await keep(memory, "Ann's birthday is 3 May")
     await keep(memory, "Bob likes tea")
     for words in ("the birthday of Ann", "when is Ann's birthday?", "birthday 3 may"):
-        assert [one.text for one in await memory.matching(words, 5)] == ["Ann's birthday is 3 May"]
-    assert await memory.matching("the birthday of Bob", 5) == []
+        assert [one.text for one in await memory.matching(words, 5, loosely=True)] == ["Ann's birthday is 3 May"]
+    assert await memory.matching("the birthday of Bob", 5, loosely=True) == []
+    assert await memory.matching("the birthday of Ann", 5) == []

@@ -135,7 +135,26 @@ def test_a_cron_rule_may_name_a_weekday_or_the_last_day_of_a_month(
 
 
 @pytest.mark.parametrize(
-    "rule", ["0 0 9 ? * 2", "30 0 9 * * *", "Friday 24 December 2026", "21h30m and more"]
+    ("rule", "meant"),
+    [("0 9 * * ? *", "0 9 * * *"), ("0 9 1 * ? *", "0 9 1 * *"), ("0 0 9 ? * MON-FRI", "0 9 * * mon-fri")],
+)
+def test_six_fields_with_a_day_left_open_are_told_apart(rule: str, meant: str) -> None:
+    """Some have a year at the end, others seconds at the beginning."""
+    assert parse_rule(rule, ZONE, NOW).text == meant
+
+
+@pytest.mark.parametrize("said", ["9h30", "14h30", "18h00"])
+def test_a_french_time_alone_is_a_time_of_day(said: str) -> None:
+    assert f"T{said.replace('h', ':'):0>5}" in parse_rule(said, ZONE, NOW).text
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *("0 0 9 ? * 2", "30 0 9 * * *", "Friday 24 December 2026", "21h30m and more"),
+        *("0 9 * * * *", "0 0 9 * * *", "0 9 * * 1-5 *", "every day at 8 15", "jeden tag um 8 20"),
+        *("2nd tuesday at 9:00", "the 5th friday", "15 horas", "2026122418"),
+    ],
 )
 def test_a_rule_that_may_mean_something_else_is_not_guessed(rule: str) -> None:
     with pytest.raises(BadRule):

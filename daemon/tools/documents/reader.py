@@ -82,9 +82,7 @@ class DocumentReader:
         data = plain.encode("utf-8", "replace") if kind == PAGE and plain else data
         command = [sys.executable, "-I", str(EXTRACT_SCRIPT), str(max_chars), kind]
         output = await exchange(self.sandbox.wrap_own(command, EXTRACT_SCRIPT), data, EXTRACT_S)
-        if not output:
-            raise UnreadableDocument(TOO_MUCH)
-        found = json.loads(output)
+        found = json.loads(output) if output else {"why": TOO_MUCH}
         if (why := found.get("why")) is not None:
             if plain and kind != PAGE:
                 return DocumentText(plain[:max_chars], len(plain))
@@ -102,7 +100,7 @@ def _decode(data: bytes) -> tuple[str | None, str]:
     codecs = list_codecs(data, "", is_html=kind == PAGE)
     codecs = ["utf-16" if data.startswith(UTF_16) else "utf-8-sig", *codecs]
     for codec in codecs:
-        with suppress(UnicodeDecodeError):
+        with suppress(LookupError, ValueError):
             text = data.decode(codec)
             return (None if "\0" in text else text), kind
     return (None if CONTROL.search(data) else data.decode("cp1252", "replace")), kind

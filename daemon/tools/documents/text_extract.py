@@ -9,6 +9,7 @@ import json
 import re
 import resource
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from ctypes import c_ushort
@@ -71,7 +72,7 @@ def extract(data: bytes, max_chars: int, kind: str) -> dict[str, object]:
 def _keep_tabs(data: bytes) -> bytes:
     """Word's tabs as text: what they hold apart runs together else."""
     file = BytesIO(data)
-    with suppress(BadZipFile, KeyError), ZipFile(file, "a", ZIP_DEFLATED) as archive:
+    with suppress(BadZipFile, KeyError, zlib.error), ZipFile(file, "a", ZIP_DEFLATED) as archive:
         entry = archive.getinfo(WORD_XML)
         if entry.file_size <= MAX_XML:
             text = TAB.sub(b'<w:t xml:space="preserve">\t</w:t>', archive.read(entry))
