@@ -94,12 +94,6 @@ def count(most: int, text: str) -> int:
     return int(text)
 
 
-def name_session(text: str) -> str:
-    """A bare name is that of a conversation in the terminal, as `chat --session` takes it."""
-    name = strip_pasted(text)
-    return name if ":" in name or name.startswith("event_") else f"terminal:{name}"
-
-
 def add_options(parser: argparse._ActionsContainer, options: Options) -> None:
     """Add options by their usage."""
     for usage, about in options.items():

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import json
 
-from daemon.cli.parsing import TERMINAL, Actions, name_session, send_command
+from daemon.cli.parsing import TERMINAL, Actions, send_command
 from daemon.core.errors import AidaemonError
 from daemon.settings.paths import Paths
 
@@ -22,7 +22,6 @@ ACTIONS: Actions = {
             "--name NAME": "its name (default: from the task)",
             "--zone ZONE": "its time zone (default: [scheduler] timezone)",
             "--session ID": {
-                "type": name_session,
                 "default": TERMINAL,
                 "help": "the conversation that is told and asked (default: terminal:main)",
             },

@@ -90,9 +90,18 @@ async def test_a_name_or_an_id_counts_without_the_blanks_and_quotes_it_was_paste
         assert aidaemon("show", given, home=past.home).returncode == 0
 
 
-async def test_runs_of_a_bare_name_are_those_of_the_terminal_and_of_none_are_said_so(past: Past):
+async def test_runs_of_a_bare_name_are_those_of_the_terminal(tmp_path: Path):
+    async with FakeOpenAI() as model:
+        model.script(says("Hello."))
+        (tmp_path / "config.toml").write_text(scripted(model.base_url))
+        told = ("chat", "--once", "hi", "--session", "side")
+        await asyncio.to_thread(aidaemon, *told, home=tmp_path)
+    assert "terminal:side" in aidaemon("runs", "--session", " side ", home=tmp_path).stdout
+
+
+async def test_runs_of_a_session_that_has_none_are_said_so(past: Past):
     found = aidaemon("runs", "--session", "nowhere", home=past.home)
-    assert "no runs in terminal:nowhere" in found.stdout and "aidaemon sessions" in found.stdout
+    assert "no runs in nowhere" in found.stdout and "aidaemon sessions" in found.stdout
 
 
 async def test_runs_for_people_is_a_table(past: Past):

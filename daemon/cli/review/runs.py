@@ -12,7 +12,7 @@ from functools import partial
 from shutil import get_terminal_size
 
 from channels.markup.sanitize import shorten_line
-from daemon.cli.parsing import Options, count, name_session
+from daemon.cli.parsing import Options, count, strip_pasted
 from daemon.client.http import find_running_daemon
 from daemon.client.protocol import RunReader
 from daemon.client.view_types import STATE_TONES, RunLine, format_local_time
@@ -35,7 +35,7 @@ LIST_OPTIONS: Options = {
 }
 OPTIONS: Options = {
     "--session S": {
-        "type": name_session,
+        "type": strip_pasted,
         "help": "only of this session, for example terminal:default",
     },
     **LIST_OPTIONS,
@@ -70,7 +70,10 @@ async def open_light_reader(paths: Paths) -> AsyncIterator[RunReader]:
 
 async def _load(paths: Paths, session: str | None, limit: int) -> list[RunLine]:
     async with open_light_reader(paths) as reader:
-        return await reader.list_runs(session, limit)
+        lines = await reader.list_runs(session, limit)
+        if session and not lines and ":" not in session:  # as `chat --session` takes it
+            return await reader.list_runs(f"terminal:{session}", limit)
+        return lines
 
 
 def get_width() -> int:
