@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 from uuid import uuid4
 
-from memory.words import list_pairs, list_telling, match_words, write_forms, write_terms
+from memory.words import WORD, list_pairs, list_telling, match_words, write_forms, write_terms
 
 ACTIVE, PENDING, REJECTED = "active", "pending", "rejected"
 
@@ -131,6 +131,11 @@ ON CONFLICT (sameness, state) WHERE valid_to IS NULL DO UPDATE SET
     category = coalesce(nullif(excluded.category, ''), category),
     key = coalesce(nullif(key, ''), excluded.key)
 RETURNING id, key
+"""
+# Facts of before signs counted, in the same words.
+RENEW = """
+UPDATE facts SET sameness = :sameness WHERE sameness = :plain AND state = :state
+    AND valid_to IS NULL AND text = :text
 """
 OF_KEY = f"""
 SELECT id, at FROM facts INDEXED BY facts_key WHERE key = ? AND key <> '' AND {KNOWN}
@@ -271,6 +276,9 @@ def add(database: sqlite3.Connection, row: FactRow) -> str:
         row |= {name: row[name] or had for name, had in zip(KEPT, weaker, strict=False)}
         database.execute(DELETE_WEAKER, row)
     database.execute(DELETE_WAITING, row)
+    plain = " ".join(WORD.findall(str(row["text"]).casefold()))
+    if plain != row["sameness"]:
+        database.execute(RENEW, {**row, "plain": plain})
     [(fact_id, key)] = database.execute(ADD, row).fetchall()
     if weaker and weaker[-1]:
         database.execute(PIN, (True, fact_id))

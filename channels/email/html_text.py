@@ -112,7 +112,10 @@ class TextOfHtml(HTMLParser):
     def _break(self, tag: str, depth: int, mark: str = "") -> None:
         """Begin a line, where one has begun already."""
         line = self._lines[-1]
-        if any(map(str.strip, line.words)) or (mark and line.mark):
+        is_blank = not any(map(str.strip, line.words))
+        if is_blank:
+            line.words.clear()  # many breaks look at them no more
+        if not is_blank or (mark and line.mark):
             self._lines.append(line := Line())
         if tag in GAPS and not line.mark:
             self._lines.append(line := Line())

@@ -238,6 +238,14 @@ async def test_facts_that_differ_in_a_sign_only_are_both_kept(
     assert len(await memory.facts(10)) == 2
 
 
+async def test_a_fact_of_before_signs_counted_is_not_kept_twice(memory: Memory) -> None:
+    await keep(memory, "I like C++")
+    await memory.database.run(lambda file: file.execute("UPDATE facts SET sameness = 'i like c'"))
+    await keep(memory, "I like C++", 1)
+    await keep(memory, "I like C#", 2)
+    assert sorted(one.text for one in await memory.facts(10)) == ["I like C#", "I like C++"]
+
+
 async def test_a_fact_is_matched_by_a_description_with_other_small_words(memory: Memory) -> None:
     await keep(memory, "Ann's birthday is 3 May")
     await keep(memory, "Bob likes tea")
