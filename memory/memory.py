@@ -136,7 +136,9 @@ class Memory:
         return [fact for fact in await self._list(BY_ID, prefix) if fact.state != REJECTED]
 
     async def matching(self, words: str, limit: int, *, loosely: bool = False) -> list[Fact]:
-        """What has all these words, that which waits included; `loosely`: those that tell."""
+        """What has all these words, that which waits included; `loosely`: all of those that carry
+        meaning.
+        """
         every = list_words(words)
         wanted = list_telling(words) if loosely else every
         if not WORD.search(words):

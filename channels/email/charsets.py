@@ -25,11 +25,8 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 """What Unicode texts may begin with."""
-NO_CHARSETS = (
-    "base64", "bz2", "hex", "idna", "punycode", "quopri", "raw-unicode-escape", "rot-13",
-    "undefined", "unicode-escape", "uu", "zlib",
-)  # fmt: skip
-"""What Python calls a codec, too; some take minutes."""
+NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
+"""Of texts, too, but nothing is sent so; some take minutes."""
 META = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 MAX_META = 4_096
 ESCAPES = re.compile(rb"\x1b(\$[@B]|\([BJI])")
@@ -41,6 +38,7 @@ def find_codec(charset: str) -> str:
     name = charset.casefold()
     try:
         known = codecs.lookup(CODECS.get(name, name)).name
+        b"\0\0\0\0".decode(known)  # hex, zlib and the like are none of texts
     except (LookupError, ValueError):
         return ""
     return CODECS.get(known, known if known not in NO_CHARSETS else "")

@@ -99,9 +99,8 @@ class ChatReplyBuilder(ReplyBuilder):
             if used := get_object(table, "usage"):
                 sent = get_count(used, "prompt_tokens") or get_count(used, "input_tokens")
                 given = get_count(used, "completion_tokens") or get_count(used, "output_tokens")
-                given = (
-                    max(given, get_count(used, "total_tokens") - sent) if sent and given else given
-                )
+                if sent and given:
+                    given = max(given, get_count(used, "total_tokens") - sent)
                 cached = get_count(get_object(used, "prompt_tokens_details"), "cached_tokens")
                 cached = cached or get_count(used, "cached_tokens")
                 cached = cached or get_count(used, "prompt_cache_hit_tokens")  # DeepSeek's name

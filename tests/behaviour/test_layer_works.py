@@ -1,6 +1,5 @@
 """Ordinary pieces of work, each right on an overlay, on a copy and under landlock: what its commands say, what the owner finds then."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -11,13 +10,13 @@ from tests.behaviour.test_deferred import GIT, GROUNDS
 from tests.behaviour.test_files_labels import context
 from tests.fakes.commands import Commands
 from tests.fakes.tools import Bench
+from tests.full_form import FULL
 
 G = "git -c user.name=o -c user.email=o@x"
 DIVERGED = (
     f"git checkout -qb t; echo t > t; git add t; {G} commit -qm t; git checkout -q main;"
     f" echo m > m; git add m; {G} commit -qm m"
 )
-FULL = os.environ.get("AIDAEMON_TEST_FULL") == "1"
 STOPPED = (
     f"git checkout -qb t; echo t > a.txt; {G} commit -qam t; git checkout -q main;"
     f" echo m > a.txt; {G} commit -qam m; {G} merge t || true"

@@ -4,7 +4,6 @@ silence (A22). Some hundred mutations with a fixed seed; 10,000 with AIDAEMON_TE
 
 import copy
 import json
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +14,9 @@ import pytest
 from daemon.core.events import Outcome
 from daemon.services.admin import answer_mcp
 from tests.fakes.mcp import Script, keeping
+from tests.full_form import FULL
 
-COUNT = 10_000 if os.environ.get("AIDAEMON_TEST_FULL") == "1" else 300
+COUNT = 10_000 if FULL else 300
 SEED = 20_24
 WRONG = [None, True, 0, -1, 1e300, "", "x", "\ud800", [], [None], {}, {"x": 1}, [{"type": "text"}]]
 AT = {"type": "object", "properties": {"at": {"type": "string", "description": "where"}}}

@@ -4,7 +4,6 @@ fixed seed; 10,000 with AIDAEMON_TEST_FULL=1.
 """
 
 import copy
-import os
 import random
 from typing import Any
 
@@ -19,8 +18,9 @@ from tests.channels.slack_stage import fake, stage
 from tests.contract.seen import EMBED, ORIGIN, POLL_BLOCK
 from tests.fakes.discord.world import Json
 from tests.fakes.telegram import FakeTelegram
+from tests.full_form import FULL
 
-COUNT = 10_000 if os.environ.get("AIDAEMON_TEST_FULL") == "1" else 300
+COUNT = 10_000 if FULL else 300
 ODD: tuple[Any, ...] = (None, True, 0, -1, 1.5, 10**30, "", "x", "nan", "<@U0BOT>", [], {}, [None])
 ODD += ([[]], [{}], {"type": "text"}, {"id": []}, [{"type": {}}], "\ud800")
 Path = tuple[Any, ...]

@@ -10,7 +10,6 @@ import pytest_asyncio
 from daemon.core.events import Outcome
 from tests.e2e.crash.person import Said
 from tests.e2e.crash.sweep import (
-    FULL,
     ROLLED_BACK,
     ended,
     every_moment,
@@ -23,6 +22,7 @@ from tests.e2e.crash.sweep import (
 )
 from tests.e2e.crash.world import World, world
 from tests.e2e.test_crash_tools import CHAT, Spoil, outcomes
+from tests.full_form import FULL
 
 ROWS = 40
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -21,8 +21,8 @@ from daemon.ops.models import DEFAULT_MODEL
 from daemon.ops.own_models import find_model_file
 from daemon.providers.local.engine import ChunkCallback, LocalEngine, ModelProcess, open_llama
 from daemon.providers.local.provider import Local
-from tests.e2e.crash.sweep import FULL
 from tests.e2e.embedded_tasks import TASKS, TOOLS, Task, Trace, result_of
+from tests.full_form import FULL
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(1800)]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.crash.sweep import FULL
 from tests.fakes.daemon_process import running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, says
+from tests.full_form import FULL
 
 READS, EVENTS = (3_000 if FULL else 60), 600
 COPY = """INSERT INTO events SELECT turn, (SELECT max(seq) FROM events) + n, at, kind, version, payload

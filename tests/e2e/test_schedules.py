@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.crash.sweep import FULL
 from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import Daemon, Json, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, calls, fails, gate, says
+from tests.full_form import FULL
 
 START = datetime(2026, 3, 27, 6, tzinfo=UTC)
 TASK = """[general]

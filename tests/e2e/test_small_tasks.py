@@ -1,7 +1,6 @@
 """The embedded model in a whole daemon, on small tasks and reminders: all of them three times with AIDAEMON_TEST_FULL=1."""
 
 import asyncio
-import os
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -34,8 +33,8 @@ from tests.e2e.small_tasks import (
     Task,
     claims_falsely,
 )
+from tests.full_form import FULL
 
-FULL = os.environ.get("AIDAEMON_TEST_FULL") == "1"
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(7200 if FULL else 900),

@@ -16,9 +16,9 @@ from aiohttp import web
 from tests.e2e.test_odd_servers import home_with_note, replies
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
 from tests.fakes.openai import Exchange, FakeOpenAI, fails
+from tests.full_form import FULL
 
 Json = dict[str, Any]
-FULL = os.environ.get("AIDAEMON_TEST_FULL") == "1"
 TURNS, KILL_EVERY = (200, 20) if FULL else (40, 10)
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ID = re.compile(r"[!-~]{1,64}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.crash.sweep import FULL
+from tests.full_form import FULL
 from tests.security.adaptive.cases import CLASSES
 from tests.security.adaptive.measure import ATTACKS, bites, count, one
 from tests.security.adaptive.world import Answerer

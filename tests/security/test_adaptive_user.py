@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.e2e.crash.sweep import FULL
+from tests.full_form import FULL
 from tests.security.adaptive.fences import fence
 from tests.security.adaptive.measure import ATTACKS, Ran, one
 from tests.security.adaptive.ordinary_user import environment, line_as_user, owned

@@ -1,6 +1,5 @@
 """Realistic mails with members removed, doubled, or of a wrong type, charset or encoding: each gives a text or a named reason, in its time."""
 
-import os
 import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -16,8 +15,8 @@ from channels.email.parser import READ_S, MailParser, UnreadableMail
 from channels.message import MessagePart, OutboundMessage
 from tests.fakes.mail.dovecot import SERVER
 from tests.fakes.mail.recorded import RECORDED
+from tests.full_form import FULL
 
-FULL = os.environ.get("AIDAEMON_TEST_FULL") == "1"
 MUTATIONS, SLOW_S = (10_000 if FULL else 400), READ_S / 2
 TYPES = (
     "text/plain", "text/html", "text/calendar; method=REQUEST", "multipart/mixed", "multipart/alternative",

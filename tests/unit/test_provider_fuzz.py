@@ -2,7 +2,6 @@
 
 import copy
 import json
-import os
 import random
 from dataclasses import replace
 from typing import Any
@@ -19,8 +18,8 @@ from daemon.providers.gemini import Gemini
 from daemon.providers.http import HttpProvider
 from daemon.providers.openai import OpenAI
 from daemon.providers.responses import Responses
+from tests.full_form import FULL
 
-FULL = os.environ.get("AIDAEMON_TEST_FULL") == "1"
 COUNT = 10_000 if FULL else 500
 WRONG: list[Any] = [
     None,

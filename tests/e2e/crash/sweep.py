@@ -1,7 +1,6 @@
 """The same plan again and again, killed at another moment each time."""
 
 import asyncio
-import os
 import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from tests.e2e.crash.person import Plan
 from tests.e2e.crash.promises import broken
 from tests.e2e.crash.remains import Remains
 from tests.e2e.crash.world import World
+from tests.full_form import FULL
 
 TWICE = 0.4
 ROLLED_BACK = "within a commit"
@@ -26,7 +26,6 @@ ROLLED_BACK = "within a commit"
 SAMPLE = 4
 REPEATED = ("after a commit", "before a commit")
 """Nothing is written between these two: a kill at the second leaves behind what one at the first does."""
-FULL = os.environ.get("AIDAEMON_TEST_FULL") == "1"
 SOON = 30
 Born = Callable[[], Life]
 

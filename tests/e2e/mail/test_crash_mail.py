@@ -19,8 +19,8 @@ from tests.fakes.daemon_process import running_daemon
 from tests.fakes.mail.mailbox import mail_config, until_watching
 from tests.fakes.mail.server import MailServer, mail_server
 from tests.fakes.openai import FakeOpenAI, Json, Step, by, says
+from tests.full_form import FULL
 
-FULL = os.environ.get("AIDAEMON_TEST_FULL") == "1"
 MAILS, KILLS, HUGE, PATIENCE_S = (200, 20, 4, 120.0) if FULL else (60, 4, 1, 60.0)
 FAULTS = ("cut", "cut", "hole", "refuse", "lost", "cut before", *["later"] * FULL)
 MARK = re.compile(r"\[m\d+\]")
