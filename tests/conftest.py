@@ -23,6 +23,17 @@ settings.load_profile("default")
 @pytest.fixture(autouse=True)
 def own_time_zone() -> Iterator[None]:
     """A daemon in this process sets its zone; the next test begins with the machine's."""
+    yield from keep_zone()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_time_zone_of_a_module() -> Iterator[None]:
+    """So does a daemon that all tests of a file have; the next file begins with the machine's."""
+    yield from keep_zone()
+
+
+def keep_zone() -> Iterator[None]:
+    """It is the same again afterwards."""
     before = os.environ.get("TZ")
     yield
     if os.environ.get("TZ") != before:
