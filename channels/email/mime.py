@@ -14,7 +14,7 @@ from email.policy import EmailPolicy
 from time import process_time
 from typing import TypeVar
 
-from channels.email.charsets import CODECS, find_codec, list_codecs
+from channels.charsets import CODECS, WESTERN, find_codec, guess_codec, list_codecs
 
 T = TypeVar("T")
 PIECE_S, LAST_S = 1.5, 0.05
@@ -118,7 +118,7 @@ class Careful(EmailPolicy):
         try:
             return name, SPLIT.sub(_join_words, NAMED.sub(_name_codec, raw.decode()))
         except UnicodeError:
-            return name, raw.decode("cp1252", "replace")
+            return name, raw.decode(_guess(raw), "replace")
 
     def header_fetch_parse(self, name: str, value: str) -> str:
         """A header as it is read."""
@@ -248,7 +248,11 @@ def _decode(raw: bytes, known: Sequence[str]) -> str:
     text = None
     if known[0] not in ("ascii", "utf-8"):
         text = Work.attempt(lambda: raw.decode(known[0], "replace"), None)
-    return raw.decode("cp1252", "replace") if text is None else text
+    return raw.decode(_guess(raw), "replace") if text is None else text
+
+
+def _guess(raw: bytes) -> str:
+    return Work.attempt(lambda: guess_codec(raw), "") or WESTERN
 
 
 def unfold(text: str, *, joins: bool) -> str:

@@ -149,6 +149,48 @@ async def test_an_edit_that_keeps_bytes_that_are_no_text(root: Path) -> None:
     assert (root / "a.txt").read_bytes() == b"\xff two\xfe\n"
 
 
+OLD_CHARSETS = {
+    "cp1251": ("Иванов Пётр;Москва;1200\r\nСидорова Анна;Казань;450\r\n", "Москва", "Тверь", "€"),
+    "gb18030": ("王伟,北京,1200\n李娜,上海,450\n备注：周五之前付款\n", "北京", "西安", ""),
+    "cp932": ("山田太郎,東京,1200\n備考：金曜日までに支払うこと\n", "東京", "京都", "€"),
+    "cp1252": ("Müller Jörg;Köln;1200 €\nGroß Käthe;Nürnberg;450\n", "Köln", "Düren", "Ж"),
+    "utf-16": ("Größe;Menge\nKöln;12\n", "Köln", "Düren", ""),
+    "utf-8-sig": ("Größe;Menge\nKöln;12\n", "Köln", "Düren", ""),
+}
+
+
+@pytest.mark.parametrize("codec", OLD_CHARSETS)
+async def test_a_text_in_an_old_charset_is_read_found_and_edited_in_it(
+    root: Path, codec: str
+) -> None:
+    text, old, new, _ = OLD_CHARSETS[codec]
+    (root / "list.csv").write_bytes(text.encode(codec))
+    read = await call(root, "read_file", path="list.csv")
+    assert read.text.splitlines() == text.splitlines()
+    found = await call(root, "search_files", pattern=old)
+    assert found.text.startswith("list.csv:") and old in found.text
+    done = await call(root, "edit_file", path="list.csv", old=old, new=new)
+    assert done.outcome is Outcome.OK and new in done.text
+    assert (root / "list.csv").read_bytes() == text.replace(old, new).encode(codec)
+    await call(root, "delete_line", path="list.csv", text=new)
+    kept = [line for line in text.splitlines(keepends=True) if old not in line]
+    assert (root / "list.csv").read_bytes() == "".join(kept).encode(codec)
+
+
+@pytest.mark.parametrize("codec", [name for name, (*_, odd) in OLD_CHARSETS.items() if odd])
+async def test_a_sign_that_a_files_charset_lacks_changes_nothing_and_is_told(
+    root: Path, codec: str
+) -> None:
+    text, old, _, odd = OLD_CHARSETS[codec]
+    (root / "list.csv").write_bytes(text.encode(codec))
+    if codec == "cp1251":
+        odd = "東"
+    missed = await call(root, "edit_file", path="list.csv", old=old, new=f"{old} {odd}")
+    assert missed.outcome is Outcome.ERROR
+    assert f"its charset {codec} has no {odd!r}. Nothing was changed. Next: " in missed.text
+    assert (root / "list.csv").read_bytes() == text.encode(codec)
+
+
 @pytest.mark.parametrize("old", ["two", "two\n", "two\r\n"])
 async def test_a_line_that_an_edit_deletes_goes_with_its_end(root: Path, old: str) -> None:
     (root / "a.txt").write_bytes(b"one\r\ntwo\r\nthree ")

@@ -202,7 +202,14 @@ async def test_pages_in_old_encodings_are_read():
         wrong = await fetched(
             bench, made.put("/wrong", response("<p>grün</p>", kind="text/html; charset=klingon"))
         )
+        chinese = response("<p>请把合同发给我</p>".encode("gbk"), kind="text/html; charset=gb2312")
+        named = await fetched(bench, made.put("/gbk", chinese))
+        unnamed = [
+            await fetched(bench, made.put(f"/{kind}", response(text.encode("cp1251"), kind=kind)))
+            for kind, text in (("text/html", "<p>Привет, как дела?"), ("text/plain", "Привет, мир"))
+        ]
     assert "Größe" in told.text and "Привет" in meta.text and "grün" in wrong.text
+    assert "请把合同发给我" in named.text and all("Привет, " in one.text for one in unnamed)
 
 
 async def test_K_a_strangers_page_is_read_in_the_sandbox(tmp_path: Path):
@@ -210,10 +217,10 @@ async def test_K_a_strangers_page_is_read_in_the_sandbox(tmp_path: Path):
     (tmp_path / "secret.txt").write_text("hush")
     for kind in ("bubblewrap", "landlock"):
         sandbox = Sandbox(tmp_path.resolve(), kind)
-        page = await read_page(b"<title>T</title><p>some text</p>", "", 500, sandbox)
+        page = await read_page("<title>T</title><p>some text</p>", 500, sandbox)
         assert (page.title, page.text) == (
             "T",
-            (await read_page(b"<p>some text</p>", "", 500)).text,
+            (await read_page("<p>some text</p>", 500)).text,
         )
         spy = f"open({str(tmp_path / 'secret.txt')!r})"
         for code in (
@@ -240,7 +247,7 @@ def children() -> set[str]:
 
 async def test_a_page_made_to_be_hard_to_read_costs_a_child_and_not_the_daemon():
     before = children()
-    tangled = b"<div>" * 200_000 + b"<a href='x'" * 50_000
+    tangled = "<div>" * 200_000 + "<a href='x'" * 50_000
     with pytest.raises(ToolError, match="too large or too complex"):
-        await read_page(tangled, "", 500, timeout_s=0.5)
+        await read_page(tangled, 500, timeout_s=0.5)
     assert children() <= before

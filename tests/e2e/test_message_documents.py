@@ -77,6 +77,8 @@ async def test_g1_what_cannot_be_read_is_said_in_a_word_and_the_message_is_answe
         "id.csv": (f"ID3,900\n{RENT}".encode(), RENT),
         "wide.txt": (f"{RENT}, für zwölf Monate".encode("utf-16"), f"{RENT}, für zwölf"),
         "old.txt": (f"{RENT}, für zwölf Monate".encode("latin-1"), f"{RENT}, für zwölf"),
+        "list.csv": ("Имя;Город\nИванов Пётр;Москва\n".encode("cp1251"), "Иванов Пётр;Москва"),
+        "note.txt": ("备注：周五之前付款，谢谢。".encode("gbk"), "备注：周五之前付款"),
         "plain.pdf": (make_pdf().replace(b"\x93\x8c\x8b\x9e", b"abcd"), f"[page 1]\n{RENT}."),
     }
     async with listening("telegram", tmp_path) as it:

@@ -98,6 +98,9 @@ async def test_a_page_of_signs_or_an_address_alone_is_the_text(
         ("text/html; charset=utf-8", "<meta charset=windows-1251>Grüße".encode(), "Grüße"),
         ("text/plain", b"\xef\xbb\xbfhello", "hello"),
         ("text/plain; charset=us-ascii", "Grüße".encode("utf-16"), "Grüße"),
+        ("text/plain", "Встреча в четверг".encode("cp1251"), "Встреча в четверг"),
+        ("text/plain; charset=us-ascii", "明天下午三点开会".encode("gbk"), "明天下午三点开会"),
+        ("text/html; charset=unknown-8bit", "<p>会議は中止です".encode("cp932"), "会議は中止です"),
         ("text/plain; charset=iso-2022-jp", JIS, "①会議㈱武 abc"),
         ("text/plain; charset=cp50220", JIS, "①会議㈱武 abc"),
         ("text/plain; charset=iso-2022-jp", b"\x1b$B-!\x1b(I1\x1b(B!", "①ｱ!"),
@@ -110,6 +113,12 @@ async def test_a_text_is_read_by_what_it_says_of_its_charset(
     how = "Content-Transfer-Encoding: base64"
     found = await parser.read(mail(kind, b64encode(body), how))
     assert found.text == words
+
+
+async def test_a_subject_in_an_old_charset_that_nobody_names_is_read(parser: MailParser) -> None:
+    for codec, subject in (("cp1251", "Встреча в четверг"), ("gbk", "明天下午三点开会")):
+        raw = mail("text/plain", b"hello").replace(b"Re: the trip", subject.encode(codec))
+        assert (await parser.read(raw)).subject == subject
 
 
 async def test_a_subject_in_japanese_may_hold_the_signs_of_windows(parser: MailParser) -> None:

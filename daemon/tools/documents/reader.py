@@ -6,11 +6,10 @@ import asyncio
 import json
 import re
 import sys
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from channels.email.charsets import list_codecs
+from channels.charsets import decode_text
 from daemon.core import value
 from daemon.core.errors import UnreadableDocument
 from daemon.tools.shell.process import exchange
@@ -29,8 +28,6 @@ PAGE_BEGIN = re.compile(
 MAIL_HEAD = re.compile(rb"(?:[A-Za-z][A-Za-z0-9-]*:.*\n(?:[ \t].*\n)*)+\r?\n")
 MAIL_LINES = (rb"(?im)^from:", rb"(?im)^(?:message-id|mime-version|received):")
 MAX_HEAD = 100_000
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text of the old encodings has any
 NO_EXTRA = "pip install 'aidaemon[files]' is needed to read it"
 NO_SANDBOX = "no sandbox works on this machine, so no document is read (aidaemon doctor)"
 TOO_MUCH = "it takes too much time or memory to read"
@@ -97,13 +94,8 @@ def _decode(data: bytes) -> tuple[str | None, str]:
     if data[:1024].lstrip().startswith(BEGINS):
         return None, ""
     kind = _find_kind(data)
-    codecs = list_codecs(data, "", is_html=kind == PAGE)
-    codecs = ["utf-16" if data.startswith(UTF_16) else "utf-8-sig", *codecs]
-    for codec in codecs:
-        with suppress(LookupError, ValueError):
-            text = data.decode(codec)
-            return (None if "\0" in text else text), kind
-    return (None if CONTROL.search(data) else data.decode("cp1252", "replace")), kind
+    text, codec = decode_text(data, is_html=kind == PAGE)
+    return (text if codec and "\0" not in text else None), kind
 
 
 def _find_kind(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Extracts text and links from HTML: `python -I html_extract.py MAX_CHARS CHARSET < page > JSON`.
+"""Extracts text and links from HTML in UTF-8: `python -I html_extract.py MAX_CHARS < page > JSON`.
 
 Runs as a child process that imports nothing of ours: HTML from strangers is read with little
 memory, little time and no right to write. With the extra `web`, trafilatura finds the text; without
@@ -10,7 +10,6 @@ import re
 import resource
 import sys
 from collections import Counter
-from contextlib import suppress
 from html.parser import HTMLParser
 
 try:
@@ -29,7 +28,6 @@ BLOCK_TAGS = frozenset(
     ("p", "div", "br", "li", "ul", "ol", "tr", "table", "section", "article", "pre", "blockquote",
      "h1", "h2", "h3", "h4", "h5", "h6")
 )  # fmt: skip
-CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9_-]{1,40})", re.IGNORECASE)
 BLANKS, LINES = re.compile(r"[^\S\n]+"), re.compile(r"\s*\n\s*")
 
 
@@ -76,14 +74,8 @@ class PageParser(HTMLParser):
             self.words.append(data)
 
 
-def extract(page: bytes, charset: str, max_chars: int) -> dict[str, object]:
+def extract(source: str, max_chars: int) -> dict[str, object]:
     """Everything that is reported of a page: the links of its text before those of its menus."""
-    named = CHARSET.search(page[:4096])
-    source = page.decode("utf-8", "replace")
-    for name in (charset, named[1].decode() if named else ""):
-        with suppress(LookupError, UnicodeDecodeError):
-            source = page.decode(name)
-            break
     parser = PageParser()
     parser.feed(source)
     parser.close()
@@ -106,5 +98,5 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     for forbidden in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
         resource.setrlimit(forbidden, (0, 0))
-    found = extract(sys.stdin.buffer.read(), sys.argv[2], int(sys.argv[1]))
+    found = extract(sys.stdin.buffer.read().decode("utf-8", "replace"), int(sys.argv[1]))
     sys.stdout.write(json.dumps(found))

@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 
 from yarl import URL
 
+from channels.charsets import decode_text
 from daemon.core import value
 from daemon.core.errors import ConfigError, SecretRefused
 from daemon.core.trust import Effect, Label
@@ -89,10 +90,11 @@ async def web_fetch(reader: PageReader, context: ToolContext, url: str) -> ToolO
         return ToolOutput(text, is_error=True, label=Label.UNTRUSTED)
     kind, body = response.media_type, response.body
     if kind in HTML_TYPES or (not kind and body.lstrip()[:1] == b"<"):
-        page = await read_page(body, find_charset(response), reader.max_chars, reader.sandbox)
+        html, _ = decode_text(body, find_charset(response), is_html=True)
+        page = await read_page(html, reader.max_chars, reader.sandbox)
         links = _format_links(reader.client, here, page)
     else:
-        text = decode_text(response)
+        text = read_text(response)
         if text is None:
             kind = kind if MEDIA_TYPE.fullmatch(kind) else "something unknown"
             raise ToolError(
@@ -110,18 +112,17 @@ async def web_fetch(reader: PageReader, context: ToolContext, url: str) -> ToolO
 
 
 async def read_page(
-    html: bytes,
-    charset: str,
+    html: str,
     max_chars: int,
     sandbox: Sandbox | None = None,
     *,
     timeout_s: float = EXTRACT_S,
 ) -> WebPage:
     """Raises ToolError for a page that takes too much time or memory to read."""
-    command = [sys.executable, "-I", str(EXTRACT_SCRIPT), str(max_chars), charset]
+    command = [sys.executable, "-I", str(EXTRACT_SCRIPT), str(max_chars)]
     if sandbox:
         command = sandbox.wrap_own(command, EXTRACT_SCRIPT)
-    output = await exchange(command, html, timeout_s)
+    output = await exchange(command, html.encode("utf-8", "replace"), timeout_s)
     if output is None:
         raise ToolError("the page arrived, but it is too large or too complex to be read")
     return WebPage(**json.loads(output))
@@ -141,15 +142,13 @@ def find_charset(response: WebResponse) -> str:
     return found[1] if found else ""
 
 
-def decode_text(response: WebResponse) -> str | None:
+def read_text(response: WebResponse) -> str | None:
     """The body as text; None if it is none."""
-    known, body = TEXT_TYPES.fullmatch(response.media_type) is not None, response.body
-    if b"\0" in body or (response.media_type and not known):
+    is_known = TEXT_TYPES.fullmatch(response.media_type) is not None
+    if response.media_type and not is_known:
         return None
-    try:
-        return body.decode(find_charset(response) or "utf-8", "replace" if known else "strict")
-    except (LookupError, UnicodeDecodeError):
-        return body.decode("utf-8", "replace") if known else None
+    text, codec = decode_text(response.body, find_charset(response))
+    return text if "\0" not in text and (codec or is_known) else None
 
 
 def _format_links(client: WebClient, here: URL, page: WebPage) -> Iterator[str]:
@@ -316,7 +315,7 @@ def _format(response: WebResponse, outgoing: HttpRequests) -> Iterator[str]:
     if not response.body:
         return
     yield ""
-    text = decode_text(response)
+    text = read_text(response)
     if text is None:
         yield f"[{len(response.body)} bytes that are no text]"
         return

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
+from io import StringIO
 from itertools import chain, takewhile
 from pathlib import PurePosixPath
 
+from channels.charsets import decode_text
 from daemon.core.trust import Effect
 from daemon.tools.base import ToolContext, ToolError, ToolOutput
 from daemon.tools.calls import is_protected, truncate_middle
@@ -64,12 +67,12 @@ async def edit_file(
     def edit(data: bytes | None) -> bytes:
         if data is None:
             raise ToolError(f"{path}: no such file; write_file makes one")
-        text = data.decode("utf-8", "surrogateescape")
+        text, codec = open_text(data)
         places, put = find_places(path, text, old, new, every)
         told[:] = [_describe(path, text, places, put)]
         cuts = [0, *chain(*places), len(text)]
         kept = (text[start:end] for start, end in zip(cuts[::2], cuts[1::2], strict=True))
-        return put.join(kept).encode("utf-8", "surrogateescape")
+        return close_text(path, put.join(kept), codec)
 
     try:
         await files.write(path, edit, ChangeAuthor.from_context(context), whole=False)
@@ -86,17 +89,38 @@ async def edit_file(
 @tool(effect=Effect.WRITE, parallel=True, critical=("path",), paths=("path",))
 async def delete_line(files: FileStore, context: ToolContext, path: str, text: str) -> str:
     """Delete the one line of a text file that has this text."""
-    sought = text.strip().encode()
+    sought = text.strip()
 
     def delete(data: bytes | None) -> bytes:
-        lines = (data or b"").splitlines(keepends=True)
+        whole, codec = open_text(data or b"")
+        lines = StringIO(whole, newline="").readlines()
         kept = [line for line in lines if sought not in line]
         if (gone := len(lines) - len(kept)) != 1 or not sought:
             raise ToolError(f"{path}: {gone} lines have {text!r}, not one. {NOTHING}")
-        return b"".join(kept)
+        return close_text(path, "".join(kept), codec)
 
     await files.write(path, delete, ChangeAuthor.from_context(context), whole=False)
     return f"deleted the line with {text!r} from {path}"
+
+
+def open_text(data: bytes) -> tuple[str, str]:
+    """A file's text, and the codec that writes it back byte for byte; "" for one that none does."""
+    text, codec = decode_text(data)
+    with suppress(UnicodeError, LookupError):
+        if text.encode(codec) == data:
+            return text, codec
+    return data.decode("utf-8", "surrogateescape"), ""
+
+
+def close_text(path: str, text: str, codec: str) -> bytes:
+    """A changed text in its file's charset. Raises ToolError where that has no such sign."""
+    try:
+        return text.encode(codec) if codec else text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            f"{path}: its charset {codec} has no {text[error.start]!r}. {NOTHING}"
+            " Next: leave the sign out, or write the whole file with write_file, as UTF-8."
+        ) from error
 
 
 def find_places(path: str, text: str, old: str, new: str, every: bool) -> tuple[Places, str]:
@@ -167,7 +191,7 @@ def _find_line(text: str, at: int) -> int:
 
 def find_near(data: bytes, wanted: str) -> str:
     """The lines that are most like the first one that is wanted, with their numbers."""
-    lines = [line[:MAX_LINE] for line in data.decode("utf-8", "replace").splitlines()]
+    lines = [line[:MAX_LINE] for line in decode_text(data)[0].splitlines()]
     first = next((line for line in wanted.splitlines() if line.strip()), "")[:MAX_LINE]
     close = get_close_matches(first, lines[:MAX_LINES], n=NEAR_LINES, cutoff=NEAR_RATIO)
     rows = [f"{number}: {line}" for number, line in enumerate(lines, 1) if line in close]

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Self, TypeVar
 
+from channels.charsets import decode_text
 from daemon.core import value
 from daemon.core.clock import run_to_completion
 from daemon.core.errors import StoreUnavailable
@@ -71,7 +72,7 @@ def _adds_link(old: bytes | None, new: bytes | None) -> bool:
     """An address of the web stands in the new content, and did not in the old."""
     if new is None or b"/" not in new:
         return False
-    texts = (to_printable((one or b"").decode("utf-8", "replace")) for one in (old, new))
+    texts = (to_printable(decode_text(one or b"")[0]) for one in (old, new))
     found = [find_addresses(text).links for text in texts]  # as it is shown
     return not {*found[1]} <= {*found[0]}
 

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Self
 
+from channels.charsets import decode_text, is_wide
 from daemon.core import value
 from daemon.core.errors import UnreadableDocument
 from daemon.core.trust import Effect, join_all, join_sources
@@ -102,8 +103,8 @@ class SearchScope:
             space -= len(data)
             if space < 0 or len(texts) == MAX_SEARCH_FILES:
                 return texts, True
-            if b"\0" not in data:
-                texts.append((name, data.decode("utf-8", "replace").splitlines()))
+            if b"\0" not in data or is_wide(data):
+                texts.append((name, decode_text(data)[0].splitlines()))
         return texts, False
 
     def _iter_files(self, path: str) -> Iterator[tuple[str, bytes]]:
@@ -149,7 +150,7 @@ async def read_file(reader: FileReader, path: str, offset: int = 0, limit: int =
     show = partial(_format_page, path=path, offset=max(offset, 1), limit=limit, space=space)
 
     def convert(data: bytes) -> str | bytes:
-        return data if is_binary(data) else show(data.decode("utf-8", "replace"))
+        return data if is_binary(data) else show(decode_text(data)[0])
 
     found, label, holds = await reader.files.read(path, convert)
     if isinstance(found, bytes) and is_picture(found):

@@ -1,7 +1,8 @@
-"""Charsets of mails: which codec reads what is sent under a name, and what stands in the text."""
+"""Charsets of mails, files and pages: which codec reads what bears a name, or none."""
 
 import codecs
 import re
+from contextlib import suppress
 from typing import Any
 
 JIS = "iso2022_jp_ms"
@@ -28,7 +29,9 @@ MARKS = (
 NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
 """Of texts, too, but nothing is sent so; some take minutes."""
 META = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
-MAX_META = 4_096
+MAX_META, MAX_GUESS = 4_096, 20_000
+WESTERN, LEAST_SURE, AHEAD, UNREADABLE = "cp1252", 0.01, 1.5, "\ufffd"
+CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text of the old encodings has any
 ESCAPES = re.compile(rb"\x1b(\$[@B]|\([BJI])")
 KANJI, KANA = (b"$@", b"$B"), b"(I"
 
@@ -53,6 +56,44 @@ def list_codecs(raw: bytes, charset: str, *, is_html: bool) -> list[str]:
     if is_html and (meta := META.search(raw[:MAX_META])):
         names.append(meta[1].decode("latin-1"))
     return list(dict.fromkeys(filter(None, map(find_codec, (*names, "utf-8")))))
+
+
+def guess_codec(raw: bytes) -> str:
+    """Of a text that names no charset: UTF-8 where most of it can be read so, else the one in which
+    its letters are those of a language; the Western one, if no other fits much better. What is no
+    text has none.
+    """
+    from chardet import EncodingEra, detect_all  # lazy: few texts need it
+
+    part = b"\n".join(one for one in raw.splitlines() if not one.isascii())[:MAX_GUESS]
+    text = part.decode("utf-8", "replace")
+    if 2 * text.count(UNREADABLE) < len(text) - len(text.encode("ascii", "ignore")):
+        return "utf-8"
+    if CONTROL.search(raw):
+        return ""
+    era = EncodingEra.MODERN_WEB
+    found = detect_all(part, ignore_threshold=True, encoding_era=era, prefer_superset=True)
+    fits = {find_codec(one["encoding"] or ""): one["confidence"] for one in reversed(found)}
+    best = max(fits, key=lambda one: fits[one])
+    is_ahead = fits[best] >= max(LEAST_SURE, AHEAD * fits.get(WESTERN, 0.0))
+    return best if is_ahead or not best else WESTERN
+
+
+def decode_text(raw: bytes, charset: str = "", *, is_html: bool = False) -> tuple[str, str]:
+    """The text and its codec, whatever it is written in; signs that cannot be read are replaced.
+    The codec is "" for what is no text.
+    """
+    known = list_codecs(raw, charset, is_html=is_html)
+    for codec in known:
+        with suppress(LookupError, ValueError):
+            return raw.decode(codec), codec
+    codec = known[0] if known[0] not in ("ascii", "utf-8") else guess_codec(raw)
+    return raw.decode(codec or "utf-8", "replace"), codec
+
+
+def is_wide(raw: bytes) -> bool:
+    """It says that it is UTF-16."""
+    return raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
 def decode_jis(data: Any, errors: str = "strict", /) -> tuple[str, int]:
