@@ -64,7 +64,7 @@ async def every_moment(killed: World, born: Born, but: str = ROLLED_BACK) -> lis
     ]
     ends = await ended(killed, [[replace(born(), die_at=at)] for at in chosen])
     # where two things happen at once, a life may be a moment shorter
-    assert killed.kills - before >= 0.95 * len(chosen)
+    assert killed.kills - before >= min(0.95 * len(chosen), len(chosen) - 2)
     return ends
 
 
