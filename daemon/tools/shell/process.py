@@ -14,6 +14,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Literal
 
+from channels.charsets import decode_text
 from daemon.core import value
 from daemon.settings.redaction import RedactedStream, Redactor
 from daemon.tools.calls import to_printable, truncate_middle
@@ -250,4 +251,7 @@ async def exchange(argv: Sequence[str], data: bytes, timeout_s: float) -> bytes 
 
 
 def _decode(data: bytes | bytearray) -> str:
-    return to_printable(data.decode("utf-8", "replace"))
+    try:
+        return to_printable(data.decode())
+    except UnicodeDecodeError:
+        return to_printable(decode_text(bytes(data))[0])
