@@ -20,6 +20,8 @@ from tests.fakes.documents import (
     make_bomb,
     make_docx,
     make_form,
+    make_letter,
+    make_noted_sheet,
     make_pdf,
     make_price_list,
 )
@@ -93,6 +95,15 @@ async def test_g1_what_a_document_says_beside_its_lines_comes_too(tmp_path: Path
     wanted = {
         "form.pdf": (make_form(), ["[Tenant: Ann Jönsson]", "[ticked: Pets]", f"[note: {RENT}]"]),
         "prices.docx": (make_price_list(), ["Tea\t2\t8.40", RENT]),
+        "letter.docx": (
+            make_letter(),
+            [
+                f"[header: Ann Ltd, Harbour Street 4]\n\n{RENT}",
+                "[footer: IBAN DE89 3704]",
+                "[comment (Bob): too much?]",
+            ],
+        ),
+        "noted.xlsx": (make_noted_sheet(), [RENT, "[comment (B2): per month]"]),
         "talk.pptx": (DOCUMENTS["talk.pptx"](), [RENT, "Say hello first"]),
         "saved.html": (saved.encode(), ["# Contract"]),
         "bom.html": (PAGE.encode("utf-8-sig"), ["# Contract"]),

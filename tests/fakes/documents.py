@@ -10,6 +10,8 @@ import docx
 import openpyxl
 import pptx
 import pypdf
+from docx.oxml import parse_xml
+from openpyxl.comments import Comment
 from PIL import Image
 from pypdf.annotations import Text
 from reportlab.lib.utils import ImageReader
@@ -70,6 +72,34 @@ def make_price_list() -> bytes:
     made, file = docx.Document(), io.BytesIO()
     made.add_paragraph("Tea\t2\t8.40")
     made.add_paragraph(RENT)
+    made.save(file)
+    return file.getvalue()
+
+
+TEXT_BOX = """<mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"
+  xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">
+  <mc:Choice Requires="wps"><w:r><w:t>Harbour Street 4</w:t></w:r></mc:Choice>
+  <mc:Fallback><w:r><w:t>Harbour Street 4</w:t></w:r></mc:Fallback></mc:AlternateContent>"""
+
+
+def make_letter() -> bytes:
+    """A document of Word's with a letterhead in a text box, a line below its pages, and a comment."""
+    made, file = docx.Document(), io.BytesIO()
+    section = made.sections[0]
+    section.header.paragraphs[0].text = "Ann Ltd, "
+    section.header.paragraphs[0]._p.append(parse_xml(TEXT_BOX))
+    section.footer.paragraphs[0].text = "IBAN DE89\t3704"
+    noted = made.add_paragraph(RENT)
+    made.add_comment(noted.runs, text="too much?", author="Bob")
+    made.save(file)
+    return file.getvalue()
+
+
+def make_noted_sheet() -> bytes:
+    """A sheet of Excel's with a comment."""
+    made, file = openpyxl.Workbook(), io.BytesIO()
+    cell = made.create_sheet("Rent")["B2"]
+    cell.value, cell.comment = RENT, Comment("per month", "Bob")
     made.save(file)
     return file.getvalue()
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from ctypes import c_ushort
 from io import BytesIO
+from xml.etree.ElementTree import Element, ParseError, fromstring
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 import kreuzberg
@@ -25,14 +26,18 @@ ARCHIVES = frozenset(
     ("application/zip", "application/x-tar", "application/gzip", "application/x-7z-compressed",
      "application/octet-stream")
 )  # fmt: skip
+ZIP = b"PK\x03\x04"
 LOCKED, DAMAGED = "it has a password", "it is damaged, or far too large"
 EMPTY = "it has no text in it"
 FAULTS = (kreuzberg.KreuzbergError, RuntimeError, ValueError)
 PASSWORD = 4  # FPDF_ERR_PASSWORD
 OLE, ENCRYPTED = b"\xd0\xcf\x11\xe0", "EncryptedPackage".encode("utf-16-le")
 WORD, WORD_XML = "wordprocessingml.document", "word/document.xml"
+SPACES = ("}p", "}tab", "}br", "}cr")
 TAB = re.compile(rb"<w:(?:tab ?|cr ?|ptab\b[^<>]*)/>")
 MAX_XML, MAX_NOTES, MAX_NOTE = 50_000_000, 500, 2_000
+BESIDE = re.compile(r"(?:word|xl)/(?:comments/)?(header|footer|comment)s?\d*\.xml")
+ZIP_FAULTS = (BadZipFile, KeyError, zlib.error, ParseError, NotImplementedError, RuntimeError)
 PLAIN_KINDS = ("presentationml", "rfc822")
 """Kinds of which only the plain form is whole: with the notes of a speaker, without escapes."""
 TICKED = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
@@ -64,6 +69,10 @@ def extract(data: bytes, max_chars: int, kind: str) -> dict[str, object]:
     text, files = _clean(found.content), found.metadata.get("attachments")
     if files:
         text += f"\n\n[files in it: {', '.join(map(str, files))[:MAX_NOTE]}]"
+    beside = [*dict.fromkeys(_list_beside(data))] if data.startswith(ZIP) else []
+    heads = [one for one in beside if one.startswith("[header")]
+    parts = [*heads, text, *(one for one in beside if one not in heads)]
+    text = "\n\n".join(one for one in parts if one)
     if not text:
         return {"why": EMPTY}
     return {"text": text[:max_chars], "chars": len(text)}
@@ -80,6 +89,30 @@ def _keep_tabs(data: bytes) -> bytes:
             del archive.NameToInfo[WORD_XML]
             archive.writestr(WORD_XML, text)
     return file.getvalue()
+
+
+def _list_beside(data: bytes) -> Iterator[str]:
+    """What stands above and below the pages of an office file, and what its readers have noted."""
+    with suppress(*ZIP_FAULTS), ZipFile(BytesIO(data)) as archive:
+        for entry in archive.infolist():
+            found = BESIDE.fullmatch(entry.filename)
+            if not found or entry.file_size > MAX_XML:
+                continue
+            whole = fromstring(archive.read(entry))
+            notes = whole.findall(".//{*}comment")[:MAX_NOTES]
+            for part in notes if found[1] == "comment" else [whole]:
+                who = (one for name, one in part.items() if name.endswith(("}author", "ref")))
+                if said := _join_words(part):
+                    yield f"[{found[1]}{''.join(f' ({one})' for one in who)}: {said}]"
+
+
+def _join_words(part: Element) -> str:
+    for double in part.findall(".//{*}AlternateContent"):  # of a text box, for older programs
+        for older in double.findall("{*}Fallback"):
+            double.remove(older)
+    pieces = (one.text or "" if one.tag.endswith("}t") else " " * one.tag.endswith(SPACES)
+              for one in part.iter())  # fmt: skip
+    return " ".join("".join(pieces).split())[:MAX_NOTE]
 
 
 def _read_pdf(data: bytes, max_chars: int) -> dict[str, object]:
