@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 11_380,
     "daemon/settings": 11_430,
     "daemon/store": 18_630,
-    "daemon/tools": 141_740,
+    "daemon/tools": 141_780,
     "daemon/triggers": 27_010,
     "memory": 16_510,
 }

@@ -103,7 +103,7 @@ async def test_g1_what_a_document_says_beside_its_lines_comes_too(tmp_path: Path
                 "[comment (Bob): too much?]",
             ],
         ),
-        "noted.xlsx": (make_noted_sheet(), [RENT, "[comment (B2): per month]"]),
+        "noted.xlsx": (make_noted_sheet(), [RENT, "| Monday | 09:30:00 | 2026-03-01 |", "[comment (B2): per month]"]),
         "talk.pptx": (DOCUMENTS["talk.pptx"](), [RENT, "Say hello first"]),
         "saved.html": (saved.encode(), ["# Contract"]),
         "bom.html": (PAGE.encode("utf-8-sig"), ["# Contract"]),

@@ -5,6 +5,7 @@ import json
 import zipfile
 from base64 import b64encode
 from collections.abc import Sequence
+from datetime import date, time
 
 import docx
 import openpyxl
@@ -99,6 +100,7 @@ def make_noted_sheet() -> bytes:
     """A sheet of Excel's with a comment."""
     made, file = openpyxl.Workbook(), io.BytesIO()
     cell = made.create_sheet("Rent")["B2"]
+    cell.parent.append(["Monday", time(9, 30), date(2026, 3, 1)])
     cell.value, cell.comment = RENT, Comment("per month", "Bob")
     made.save(file)
     return file.getvalue()

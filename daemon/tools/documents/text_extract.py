@@ -33,6 +33,9 @@ FAULTS = (kreuzberg.KreuzbergError, RuntimeError, ValueError)
 PASSWORD = 4  # FPDF_ERR_PASSWORD
 OLE, ENCRYPTED = b"\xd0\xcf\x11\xe0", "EncryptedPackage".encode("utf-16-le")
 WORD, WORD_XML = "wordprocessingml.document", "word/document.xml"
+SHEETS = ("spreadsheetml", "ms-excel", "opendocument.spreadsheet")
+# A time of day has the first day of Excel's calendar, a day midnight.
+NO_DATE = re.compile(r"\b1899-12-3[01] (?=\d\d:\d\d)|(?<=\d) 00:00:00(?= *\|)")
 SPACES = ("}p", "}tab", "}br", "}cr")
 TAB = re.compile(rb"<w:(?:tab ?|cr ?|ptab\b[^<>]*)/>")
 MAX_XML, MAX_NOTES, MAX_NOTE = 50_000_000, 500, 2_000
@@ -69,6 +72,8 @@ def extract(data: bytes, max_chars: int, kind: str) -> dict[str, object]:
     text, files = _clean(found.content), found.metadata.get("attachments")
     if files:
         text += f"\n\n[files in it: {', '.join(map(str, files))[:MAX_NOTE]}]"
+    if any(one in kind for one in SHEETS):
+        text = NO_DATE.sub("", text)
     beside = [*dict.fromkeys(_list_beside(data))] if data.startswith(ZIP) else []
     heads = [one for one in beside if one.startswith("[header")]
     parts = [*heads, text, *(one for one in beside if one not in heads)]
