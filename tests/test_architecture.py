@@ -59,7 +59,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/settings": 11_430,
     "daemon/store": 18_630,
     "daemon/tools": 141_780,
-    "daemon/triggers": 27_010,
+    "daemon/triggers": 28_260,
     "memory": 16_510,
 }
 TOP_LEVEL = {

@@ -23,6 +23,7 @@ from daemon.triggers.when import read_times
 INTERVAL = re.compile(r"every\s+(?:(\d{1,6})\s*)?([a-z]+)", re.IGNORECASE)
 UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
 UNITS |= {"d": 86400, "day": 86400, "w": 604800, "week": 604800}
+DAYS_APART = re.compile(r"every (\d{1,4}) days at (\d{1,2}:\d{2}) from (\d{4}-\d{2}-\d{2})")
 LEAST_INTERVAL = timedelta(minutes=1)
 WORD = r"(?:\d{1,7}|[a-z]{3})"
 PART = rf"(?:\*|{WORD}(?:-{WORD})?)(?:/[1-9]\d{{0,3}})?"
@@ -82,10 +83,11 @@ class Due:
 @value
 class Recurrence:
     """A rule as it was read: `text` is its canonical form, `at` the instant of a single one,
-    `every` the interval, `start` what intervals are counted from.
+    `every` the interval, `start` what intervals are counted from. `days`: an interval of days, at
+    the same local time; its `start` is one, too.
     """
 
-    kind: Literal["once", "interval", "cron"]
+    kind: Literal["once", "interval", "days", "cron"]
     text: str
     zone: str
     at: datetime | None = None
@@ -101,6 +103,8 @@ class Recurrence:
             steps = max(1, (after - start) // self.every + 1)
             at = start + steps * self.every
             return Due(at, at.astimezone(UTC).isoformat())
+        if self.kind == "days" and self.start:
+            return _next_day(self.start, self.every, ZoneInfo(self.zone), after)
         return _next_cron(self.text, ZoneInfo(self.zone), after)
 
 
@@ -128,6 +132,8 @@ def parse_rule(text: str, zone: str, start: datetime) -> Recurrence:
     found, place = INTERVAL.fullmatch(words), load_zone(zone)
     if found and (_find_unit(found[2]) or not _read_words(words, zone, start)):
         return _parse_interval(found, zone, start)
+    if apart := DAYS_APART.fullmatch(words):
+        return _parse_days(apart, zone)
     if CRON.fullmatch(cron := _make_plain_cron(words)):
         try:
             _check_cron(cron, start)
@@ -217,6 +223,24 @@ def _parse_interval(found: re.Match[str], zone: str, start: datetime) -> Recurre
     if not LEAST_INTERVAL <= every <= timedelta(days=3660):
         raise BadRule(f"{found[0]!r}: expected an interval between one minute and ten years")
     return Recurrence("interval", found[0].lower(), zone, every=every, start=start)
+
+
+def _parse_days(found: re.Match[str], zone: str) -> Recurrence:
+    try:
+        start = datetime.fromisoformat(f"{found[3]}T{found[2]:0>5}")
+    except ValueError as error:
+        raise BadRule(f"{found[0]!r}: {error}") from error
+    count = int(found[1]) or 1
+    text = f"every {count} days at {start:%H:%M} from {start:%Y-%m-%d}"
+    return Recurrence("days", text, zone, every=timedelta(days=count), start=start)
+
+
+def _next_day(start: datetime, every: timedelta, zone: ZoneInfo, after: datetime) -> Due | None:
+    wall = after.astimezone(zone).replace(tzinfo=None)
+    wall = start + max(0, (wall - start) // every) * every
+    while (at := to_instant(wall, zone)) <= after:
+        wall += every
+    return Due(at, wall.isoformat(timespec="minutes"))
 
 
 def to_instant(wall: datetime, zone: ZoneInfo) -> datetime:

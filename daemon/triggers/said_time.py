@@ -10,6 +10,7 @@ from daemon.triggers.time_words import DAY, HOUR, MINUTE, MONTH, PARTS, WEEK, YE
 
 SECONDS = {"second": 1, MINUTE: 60, HOUR: 3600, DAY: 86_400, WEEK: 604_800}
 DEFAULT_HOUR, FIRST_SURE_HOUR = 9, 7
+LAST = 9
 LATE_PARTS = ("afternoon", "evening", "night")
 
 
@@ -32,13 +33,15 @@ class Facts:
     every: str = ""  # the unit of what comes again; "interval" of a number of them
     week: bool = False
     more: tuple[int, ...] = ()  # hours before `hour`, at the same minute
+    doms: tuple[int, ...] = ()  # days of a month before `dom`
+    place: int = 0  # of a day in its month: 2 for its second, LAST
 
 
 def resolve(facts: Facts, now: datetime) -> Iterator[str]:
     """The rules that these facts mean; none where they do not fit together."""
     for hour in _find_hours(facts):
         timed = replace(facts, hour=hour)
-        rule = _resolve_again(timed) if facts.every else _resolve_once(timed, now)
+        rule = _resolve_again(timed, now) if facts.every else _resolve_once(timed, now)
         if rule:
             yield rule
 
@@ -57,12 +60,12 @@ def _find_hours(facts: Facts) -> Iterable[int | None]:
     return (hour % 12, hour % 12 + 12)
 
 
-def _resolve_again(facts: Facts) -> str:
+def _resolve_again(facts: Facts, now: datetime) -> str:
     if facts.from_now or facts.week or facts.year or facts.day is not None:
         return ""
     if facts.every == "interval":
         if facts.weekdays or facts.dom or facts.hour is not None:
-            return ""
+            return _resolve_days(facts, now)
         for unit in (WEEK, DAY, HOUR, MINUTE):
             if facts.seconds and facts.seconds % SECONDS[unit] == 0:
                 count = facts.seconds // SECONDS[unit]
@@ -70,13 +73,38 @@ def _resolve_again(facts: Facts) -> str:
         return ""
     hour = DEFAULT_HOUR if facts.hour is None else facts.hour
     at = f"{facts.minute} {','.join(map(str, (*facts.more, hour)))}"
+    if facts.place:
+        return _resolve_place(facts, at)
+    if facts.months:
+        return f"{at} {facts.dom or 1} */{facts.months} *" if not facts.weekdays else ""
     if facts.weekdays:
         return f"{at} * * {_cron_days(facts.weekdays)}" if facts.every in (WEEK, DAY) else ""
     if facts.dom and facts.month:
         return f"{at} {facts.dom} {facts.month} *" if facts.every == YEAR else ""
     if facts.dom:
-        return f"{at} {facts.dom} * *" if facts.every == MONTH else ""
+        days = ",".join(map(str, (*facts.doms, facts.dom)))
+        return f"{at} {days} * *" if facts.every == MONTH else ""
     return f"{at} * * *" if facts.every == DAY else ""
+
+
+def _resolve_days(facts: Facts, now: datetime) -> str:
+    """Every so many days at a time of day, from the next such time."""
+    days, rest = divmod(facts.seconds, SECONDS[DAY])
+    if rest or facts.dom or facts.more or len(facts.weekdays) > 1:
+        return ""
+    hour = DEFAULT_HOUR if facts.hour is None else facts.hour
+    first = now.replace(hour=hour, minute=facts.minute, second=0, microsecond=0)
+    while first <= now or (facts.weekdays and first.weekday() not in facts.weekdays):
+        first += timedelta(days=1)
+    return f"every {days} days at {first:%H:%M} from {first:%Y-%m-%d}"
+
+
+def _resolve_place(facts: Facts, at: str) -> str:
+    """As cron has it: the first monday of a month is 1#1, its last 1l, its last day l."""
+    if not facts.weekdays:
+        return f"{at} {'l' if facts.place == LAST else facts.place} * *"
+    day = _cron_days(facts.weekdays)
+    return f"{at} * * {day}{'l' if facts.place == LAST else f'#{facts.place}'}"
 
 
 def _cron_days(days: tuple[int, ...]) -> str:

@@ -94,6 +94,11 @@ PHRASES = {
         "am": "am",
         "pm": "pm",
         "oclock": "o'clock/oclock",
+        "place 1": "first",
+        "place 2": "second",
+        "place 3": "third",
+        "place 4": "fourth",
+        "place 9": "last",
         "skip": "on/the/of",
     },
     "de": {
@@ -136,7 +141,12 @@ PHRASES = {
         "and": "und",
         "through": "bis",
         "oclock": "uhr",
-        "skip": "am/an/den/dem/der",
+        "place 1": "ersten/erster/erste",
+        "place 2": "zweiten/zweiter/zweite",
+        "place 3": "dritten/dritter/dritte",
+        "place 4": "vierten/vierter/vierte",
+        "place 9": "letzten/letzter/letzte",
+        "skip": "am/an/den/dem/der/im/des",
     },
     "fr": {
         "day 0": "aujourd'hui",
@@ -169,6 +179,11 @@ PHRASES = {
         "through": "au/à",
         "from": "du/de",
         "habit": "le",
+        "place 1": "premier",
+        "place 2": "deuxième",
+        "place 3": "troisième",
+        "place 4": "quatrième",
+        "place 9": "dernier",
         "skip": "de/du",
     },
     "es": {
@@ -202,9 +217,15 @@ PHRASES = {
         "and quarter": "y cuarto",
         "and": "y/e",
         "through": "a",
+        "place 1": "primer",
+        "place 2": "segundo",
+        "place 3": "tercer",
+        "place 4": "cuarto",
+        "place 9": "último",
         "skip": "el/la/de/del/a/día",
     },
 }
+KINDS = ("day", "part", "unit", "cycle", "place")
 LANGUAGES = tuple(PHRASES)
 
 
@@ -241,7 +262,7 @@ def load_words(language: str) -> Mapping[tuple[str, ...], tuple[Word, ...]]:
     for name, phrases in PHRASES[language].items():
         kind, _, which = name.partition(" ")
         number = int(which) if which.isdecimal() else which
-        word = Word(kind, number) if kind in ("day", "part", "unit", "cycle") else Word(name)
+        word = Word(kind, number) if kind in KINDS else Word(name)
         if name.startswith("every part"):
             word = Word("every part", name.split()[-1])
         add(phrases, word)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from daemon.triggers.said_time import FIRST_SURE_HOUR, SECONDS, Facts, resolve
+from daemon.triggers.said_time import FIRST_SURE_HOUR, LAST, SECONDS, Facts, resolve
 from daemon.triggers.time_words import (
     DAY,
     HOUR,
@@ -30,7 +30,7 @@ HOURS = ("h", "heure", "heures", "hora", "horas")
 SHORT_UNITS = {"h": HOUR, "m": MINUTE, "min": MINUTE, "s": "second", "d": DAY, "w": WEEK}
 TOKEN = re.compile(
     r"\d{4}-\d{2}-\d{2}|\d{1,2}\.\d{1,2}\.(?:\d{4})?|\d{1,2}/\d{1,2}(?:/\d{4})?"
-    r"|\d{1,2}[:.]\d{2}|\d{1,2}h\d{2}(?!\s?m)|\d{1,3}[.,]\d(?=\s?[a-z])|\d{1,2}(?:st|nd|rd|th|er|\.)(?=\s|$)|\d{1,6}(?!\d)|[^\W\d_]+(?:['-][^\W\d_]+)*-?"
+    r"|\d{1,2}[:.]\d{2}|\d{1,2}h\d{2}(?!\s?m)|\d{1,3}[.,]\d(?=\s?[a-z])|\d{1,2}(?:st|nd|rd|th|er|\.)(?=[\s,]|$)|\d{1,6}(?!\d)|[^\W\d_]+(?:['-][^\W\d_]+)*-?"
 )
 BETWEEN = re.compile(r"[\s,;!?.@]*")
 DECIMAL = re.compile(r"(\d{1,3})[.,](\d)")
@@ -150,6 +150,7 @@ class _Reader:
             yield facts, end
         yield from self._read_duration(facts, at)
         yield from self._read_every(facts, at)
+        yield from self._read_place(facts, at)
         yield from self._read_day(facts, at)
         yield from self._read_date(facts, at)
         if facts.hour is None:
@@ -243,6 +244,10 @@ class _Reader:
         for seconds, months, end in self._amount(at):
             if not months and seconds:
                 yield replace(facts, every="interval", seconds=seconds), end
+            if 12 % (months or 5) == 0:  # a part of a year
+                yield replace(facts, every=MONTH, months=months), end
+        for end in self._after(at, "quarter"):
+            yield replace(facts, every=MONTH, months=3), end
         for unit, end in self._unit(at):
             if unit in (DAY, WEEK, MONTH, YEAR):
                 yield replace(facts, every=unit), end
@@ -251,6 +256,9 @@ class _Reader:
         for (_, unit), end in self._match(at, "other", "unit"):
             if unit in (DAY, WEEK):
                 yield replace(facts, every="interval", seconds=2 * SECONDS[unit]), end
+        for (_, day), end in self._match(at, "other", "weekday"):
+            two_weeks = 2 * SECONDS[WEEK]
+            yield replace(facts, every="interval", seconds=two_weeks, weekdays=(day,)), end
         for part, end in self._of("part", at):
             yield replace(facts, every=DAY, part=part), end
         for days, end in (*self._weekdays(at, "weekday"), *self._repeated_days(at)):
@@ -259,6 +267,42 @@ class _Reader:
             yield replace(facts, every=WEEK, weekdays=(5, 6)), end
         for dated, end in self._read_date(facts, at):
             yield replace(dated, every=YEAR if dated.month else MONTH), end
+
+    def _read_place(self, facts: Facts, at: int) -> Iterator[Step]:
+        """A day by its place in each month: "the first monday of the month", "every last day of the
+        month", "the 2nd friday of each month".
+        """
+        if facts.every or facts.from_now or facts.weekdays or facts.dom:
+            return
+        for kind in ("?skip", "?every", "?habit"):
+            for start in self._after(at, kind):
+                for place, end in self._place(start):
+                    for behind in self._of_month(end) if place in (1, LAST) else ():
+                        yield replace(facts, every=MONTH, place=place), behind
+                    for (day,), last in self._match(end, "weekday"):
+                        for behind in self._of_month(last):
+                            found = replace(facts, every=MONTH, place=place, weekdays=(day,))
+                            yield found, behind
+                    for (unit,), last in self._match(end, "unit"):
+                        for behind in self._of_month(last) if unit == DAY else ():
+                            yield replace(facts, every=MONTH, place=place), behind
+
+    def _place(self, at: int) -> Iterator[tuple[int, int]]:
+        yield from self._of("place", at)
+        found = ORDINAL.fullmatch(self._token(at))
+        if found and 1 <= int(found[1]) <= 5:
+            yield int(found[1]), at + 1
+
+    def _of_month(self, at: int) -> Iterator[int]:
+        """What says that it is of each month."""
+        for kinds in (
+            ("?skip", "?skip", "unit"),
+            ("?skip", "?number", "unit"),
+            ("?skip", "every", "unit"),
+        ):
+            for (*_, unit), end in self._match(at, *kinds):
+                if unit == MONTH:
+                    yield end
 
     def _weekdays(self, at: int, kind: str) -> Iterator[tuple[tuple[int, ...], int]]:
         """One or more: "monday", "monday, wednesday and friday"."""
@@ -299,8 +343,12 @@ class _Reader:
                 yield replace(facts, week=True), end
 
     def _read_weekday(self, facts: Facts, at: int) -> Iterator[Step]:
-        if facts.every not in ("", WEEK):
+        is_weeks = facts.every == "interval" and facts.seconds % SECONDS[WEEK] == 0
+        if facts.every not in ("", WEEK) and not is_weeks:
             return
+        for days, end in self._weekdays(at, "weekday") if not facts.every else ():
+            if len(days) > 1:  # several days are each week's
+                yield replace(facts, every=WEEK, weekdays=days), end
         forms = ("?this", "weekday"), ("?next", "weekday"), ("weekday", "?next")
         for kinds in forms:
             for (day,), end in self._match(at, *kinds):
@@ -328,11 +376,23 @@ class _Reader:
         for place in {*self._after(at, "?skip"), *self._after(at, "?habit")}:
             for day, end in self._day_of_month(place):
                 yield replace(facts, dom=day), end
+                if not facts.every and ORDINAL.fullmatch(self._token(place)):
+                    yield from self._more_days(replace(facts, dom=day, every=MONTH), end)
                 for (month,), last in self._match(end, "?skip", "month"):
                     yield from self._with_year(replace(facts, dom=day, month=month), last)
         for month, start in self._of("month", at):
             for day, end in self._day_of_month(start):
                 yield from self._with_year(replace(facts, dom=day, month=month), end)
+
+    def _more_days(self, facts: Facts, at: int) -> Iterator[Step]:
+        """Of each month: "the 1st and 15th", "the 15th of the month"."""
+        for end in self._of_month(at):
+            yield facts, end
+        for start in self._after(at, "?and", "?skip"):
+            if found := ORDINAL.fullmatch(self._token(start)):
+                more = replace(facts, dom=int(found[1]), doms=(*facts.doms, facts.dom or 0))
+                yield more, start + 1
+                yield from self._more_days(more, start + 1)
 
     def _with_year(self, facts: Facts, at: int) -> Iterator[Step]:
         yield facts, at

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from daemon.triggers.config import ScheduleTask
 from daemon.triggers.recurrence import BadRule, list_runs, parse_rule
 
 ZONE = "Europe/Berlin"
@@ -60,7 +61,7 @@ def test_what_may_mean_two_times_is_asked_with_both(phrase: str, readings: str) 
 
 
 @pytest.mark.parametrize(
-    "phrase", ["soon", "every other friday at 5pm", "tomorrow at 9 or 10", "on february 30"]
+    "phrase", ["soon", "every 2 hours at 9", "tomorrow at 9 or 10", "on february 30"]
 )
 def test_what_cannot_be_read_is_answered_with_examples_and_without_cron(phrase: str) -> None:
     with pytest.raises(BadRule, match="tomorrow at 9:00") as refused:
@@ -141,6 +142,69 @@ def test_a_cron_rule_may_name_a_weekday_or_the_last_day_of_a_month(
 def test_six_fields_with_a_day_left_open_are_told_apart(rule: str, meant: str) -> None:
     """Some have a year at the end, others seconds at the beginning."""
     assert parse_rule(rule, ZONE, NOW).text == meant
+
+
+AGAIN = {
+    "every 2 days at 9:00 from 2026-11-27": (
+        *("every 2 days at 9", "every other day at 9am", "alle 2 Tage um 9 Uhr"),
+        *("tous les deux jours à 9h", "cada dos días a las 9"),
+    ),
+    "every 14 days at 9:00 from 2026-11-30": (
+        *("every other monday at 9", "every two weeks on monday", "jeden zweiten Montag um 9 Uhr"),
+        "every second monday at 9",
+    ),
+    "0 9 * * 1#1": (
+        *("the first monday of the month at 9", "every first monday of the month"),
+        *("jeden ersten Montag im Monat um 9 Uhr", "le premier lundi du mois à 9h"),
+        *("el primer lunes del mes a las 9", "1st monday of every month"),
+    ),
+    "0 18 l * *": (
+        *("last day of the month at 18:00", "am letzten Tag des Monats um 18 Uhr"),
+        *("le dernier jour du mois à 18h", "el último día del mes a las 18:00"),
+    ),
+    "0 9 * * 5l": ("last friday of the month", "letzter Freitag im Monat"),
+    "0 9 1,15 * *": ("on the 1st and 15th at 9", "on the 1st, 15th of the month at 9am", "the 1st and the 15th"),
+    "0 9 1 * *": ("first of the month at 9", "first day of the month"),
+    "0 9 1 */3 *": ("every 3 months", "every quarter", "alle 3 Monate"),
+    "30 7 * * 1,3,5": (
+        *("mon, wed, fri at 7:30", "montag, mittwoch und freitag um 7:30"),
+        "lundi, mercredi et vendredi à 7h30",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("phrase", "meant"), [(one, meant) for meant, phrases in AGAIN.items() for one in phrases]
+)
+def test_what_comes_again_is_read_in_the_words_of_calendars(phrase: str, meant: str) -> None:
+    assert read(phrase) == read(meant)
+
+
+def test_every_other_day_keeps_its_hour_and_its_days_where_clocks_change() -> None:
+    rule = parse_rule("every 2 days at 9:00 from 2026-03-26", ZONE, NOW)
+    before = datetime(2026, 3, 25, tzinfo=ZoneInfo(ZONE))
+    found = [at.astimezone(ZoneInfo(ZONE)) for at in list_runs(rule, before, 4)]
+    assert [f"{at:%m-%d %H:%M %z}" for at in found] == [
+        *("03-26 09:00 +0100", "03-28 09:00 +0100", "03-30 09:00 +0200", "04-01 09:00 +0200")
+    ]
+    due = rule.next_due(found[1])
+    assert due and due.at == found[2] and due.key == "2026-03-30T09:00"
+    assert next(list_runs(rule, datetime(2036, 3, 25, tzinfo=ZoneInfo(ZONE)), 1)).day == 25
+
+
+@pytest.mark.parametrize(
+    "rule", ["every 2 days at 24:00 from 2026-03-26", "every 2 days at 9:00 from 2026-02-30"]
+)
+def test_a_day_or_hour_that_is_none_is_told(rule: str) -> None:
+    with pytest.raises(BadRule, match="every 2 days at"):
+        parse_rule(rule, ZONE, NOW)
+
+
+def test_in_the_config_every_other_day_needs_the_day_that_it_begins_on() -> None:
+    task = {"name": "water", "prompt": "Water the plants.", "schedule": "every 2 days at 9"}
+    with pytest.raises(ValueError, match=r"begins on no date; write \"every 2 days at 09:00 from"):
+        ScheduleTask.model_validate(task)
+    ScheduleTask.model_validate(task | {"schedule": "every 2 days at 9:00 from 2026-11-27"})
 
 
 @pytest.mark.parametrize("said", ["9h30", "14h30", "18h00"])
