@@ -29,7 +29,8 @@ MARKS = (
 NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
 """Of texts, too, but nothing is sent so; some take minutes."""
 META = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
-MAX_META, MAX_GUESS = 4_096, 20_000
+MAX_META, MAX_GUESS, MAX_LEAD = 4_096, 20_000, 200
+LETTER = re.compile(rb"[\x80-\xff]")
 WESTERN, LEAST_SURE, AHEAD, UNREADABLE = "cp1252", 0.01, 1.5, "\ufffd"
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text of the old encodings has any
 ESCAPES = re.compile(rb"\x1b(\$[@B]|\([BJI])")
@@ -65,7 +66,7 @@ def guess_codec(raw: bytes) -> str:
     """
     from chardet import EncodingEra, detect_all  # lazy: few texts need it
 
-    part = b"\n".join(one for one in raw.splitlines() if not one.isascii())[:MAX_GUESS]
+    part = _take_telling(raw)
     text = part.decode("utf-8", "replace")
     if 2 * text.count(UNREADABLE) < len(text) - len(text.encode("ascii", "ignore")):
         return "utf-8"
@@ -77,6 +78,18 @@ def guess_codec(raw: bytes) -> str:
     best = max(fits, key=lambda one: fits[one])
     is_ahead = fits[best] >= max(LEAST_SURE, AHEAD * fits.get(WESTERN, 0.0))
     return best if is_ahead or not best else WESTERN
+
+
+def _take_telling(raw: bytes) -> bytes:
+    """Of its lines those with letters other than ASCII's, up to a limit."""
+    part, at = bytearray(), 0
+    while len(part) < MAX_GUESS and (found := LETTER.search(raw, at)):
+        first = found.start()
+        begin = max(raw.rfind(b"\n", at, first) + 1, at, first - MAX_LEAD)
+        end = raw.find(b"\n", first, first + MAX_GUESS)
+        at = end if end >= 0 else min(len(raw), first + MAX_GUESS)
+        part += raw[begin:at] + b"\n"
+    return bytes(part[:MAX_GUESS])
 
 
 def decode_text(raw: bytes, charset: str = "", *, is_html: bool = False) -> tuple[str, str]:
