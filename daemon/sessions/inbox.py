@@ -98,8 +98,9 @@ class Inbox:
         begins = command or inbound.text.startswith(PLAN_WORD)
         if not begins and not inbound.attachments:  # files are fetched when a turn begins
             control, steers = self.sessions.find_steerable(inbound.session, inbound.sender)
+        needles = self.redactor.look(anew=True)
         body, own, *data = (
-            self.redactor.redact_text(drop_lone_surrogates(text))
+            self.redactor.redact_text(drop_lone_surrogates(text), needles)
             for text in (inbound.text, inbound.own, *inbound.data)
         )
         row = InboxRow(

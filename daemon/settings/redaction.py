@@ -249,23 +249,24 @@ class Redactor:
         self._secrets = self.source()
         self._needles = Needles.build(self._secrets)
 
-    @property
-    def needles(self) -> Needles:
-        """What is looked for."""
-        if self.look_every_s:
-            if (now := monotonic()) - self._looked_at < self.look_every_s:
-                return self._needles
-            self._looked_at = now
-        secrets = self.source()
+    def look(self, *, anew: bool = False) -> Needles:
+        """What is looked for. `anew`: with the secrets that there are by now."""
+        at = monotonic() if self.look_every_s else 0.0
+        if not anew and at - self._looked_at < self.look_every_s:
+            return self._needles
+        secrets, needles = self.source(), self._needles
         if secrets is not self._secrets:
-            self._secrets, self._needles = secrets, Needles.build(secrets)
-        return self._needles
+            # Last: another thread that asks meanwhile looks, too, and does not take the old ones.
+            self._needles = needles = Needles.build(secrets)
+            self._secrets = secrets
+        self._looked_at = at
+        return needles
 
     def redact_text(self, text: str, needles: Needles | None = None) -> str:
         """Without any secret; the very same text if none is there. `needles`: of a look at the
         source that was just made.
         """
-        needles = needles or self.needles
+        needles = needles or self.look()
         clean = needles.clean
         if not text or not needles.names or text in clean:
             return text
@@ -282,7 +283,7 @@ class Redactor:
         """The same with every text in it cleaned: a dataclass, a tuple, a list, a mapping. The very
         thing if none is there.
         """
-        needles = self.needles  # of one look at the source, however many texts there are
+        needles = self.look()  # of one look at the source, however many texts there are
         return cast(T, self._redact(thing, needles)) if needles.names else thing
 
     def _redact(self, thing: Any, needles: Needles) -> object:
@@ -310,8 +311,7 @@ class Redactor:
 
     def is_clean(self, texts: Iterable[str]) -> bool:
         """No secret is in any of them, as is known now."""
-        self._looked_at = float("-inf")
-        needles = self.needles
+        needles = self.look(anew=True)
         return all(self.redact_text(text, needles) is text for text in texts)
 
 
@@ -328,7 +328,7 @@ class RedactedStream:
 
     def feed(self, chunk: str) -> str:
         """What can be shown by now."""
-        needles = self.redactor.needles
+        needles = self.redactor.look()
         if not (needles.names or self._held or self._skip):
             return chunk
         data = self._held + chunk.encode("utf-8", "surrogatepass")
@@ -339,7 +339,7 @@ class RedactedStream:
     def flush(self) -> str:
         """The rest: nothing more will come."""
         data, self._held = self._held, b""
-        rest = self.remove(data, self.redactor.needles.find(data), len(data))
+        rest = self.remove(data, self.redactor.look().find(data), len(data))
         self._skip, self._last = 0, ""
         return rest
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock, local
 from typing import TYPE_CHECKING
 
 import tomli_w
@@ -316,28 +317,38 @@ class ActiveSecrets:
     names: Mapping[str, str] = field(repr=False)
     _stamp: tuple[int, int, int] | None = None
     _path: str = field(init=False)
+    _merging: Lock = field(default_factory=Lock)
+    _reads: local = field(default_factory=local)
 
     def __post_init__(self) -> None:
         self._path = str(self.secrets.path)
 
     def add(self, names: Mapping[str, str]) -> None:
         """Of a config that was read again."""
-        self.names = {**self.names, **names}
+        self._merge(names)
 
     def __call__(self) -> Mapping[str, str]:
-        """The same mapping as long as nothing changed."""
+        """The same mapping as long as nothing changed. Each thread that sees a change reads it: no
+        one goes on with the names of before, and no lock is held while something may be logged.
+        """
         try:
             found = os.stat(self._path)  # noqa: PTH116  asked for every text: Path takes twice as long
         except OSError:
             return self.names
-        if self._stamp != (stamp := (found.st_mtime_ns, found.st_size, found.st_ino)):
-            self._stamp = stamp  # first, for what is read is logged
+        stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if self._stamp != stamp and not getattr(self._reads, "now", False):
+            self._reads.now = True  # what is logged meanwhile is redacted, too
             try:
-                stored = self.secrets.read_values()
-                self.names = {**self.names, **{value: name for name, value in stored.items()}}
+                self._merge({value: name for name, value in self.secrets.read_values().items()})
             except ConfigError as error:
                 log.warning("secrets that were added since the start are not known: %s", error)
+            finally:
+                self._stamp, self._reads.now = stamp, False
         return self.names
+
+    def _merge(self, names: Mapping[str, str]) -> None:
+        with self._merging:
+            self.names = {**self.names, **names}
 
 
 def find_config_secrets(config: BaseModel | None) -> dict[str, str]:

@@ -21,9 +21,9 @@ REDACTOR = Redactor(lambda: SECRETS)
 REPEATED = Redactor(lambda: ONE_LETTER)
 SIZE, SLOW_S, MOST = 2000, 0.02, 9
 LOOKS: dict[str, Callable[[str], object]] = {
-    "secrets": lambda text: REDACTOR.needles.find(text.encode()),
+    "secrets": lambda text: REDACTOR.look().find(text.encode()),
     "secrets in pieces": lambda text: [*map(RedactedStream(REDACTOR).feed, text)],
-    "secrets of one letter": lambda text: REPEATED.needles.find(text.encode()),
+    "secrets of one letter": lambda text: REPEATED.look().find(text.encode()),
     "addresses": addresses.find_addresses.__wrapped__,
     "mentions": addresses._normalize.__wrapped__,
     "a whole address": lambda text: addresses.mentions_address(

@@ -133,7 +133,7 @@ def test_A6_secrets_that_overlap_hide_no_other(text: str, values: list[str]):
 
 def test_a_stream_holds_back_no_more_than_the_longest_secret_and_nothing_that_cannot_be_one():
     known = redactor(one="0123456789" * 3)
-    stream, longest = RedactedStream(known), max(map(len, known.needles.names))
+    stream, longest = RedactedStream(known), max(map(len, known.look().names))
     assert stream.feed("hello, ") == "hello, "
     shown = "".join(
         stream.feed(piece) for piece in ("0123456789" * 2, "0123456789" * 2, "01234567")

@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from threading import Event, Thread, current_thread
 
 import pytest
 
@@ -131,11 +132,44 @@ def test_what_is_set_while_the_daemon_runs_is_known_at_once_and_what_was_a_secre
     assert known.redact_text("hunter2-new configured-1") == "[secret api] [secret provider.api_key]"
 
 
+def test_no_thread_goes_on_without_a_secret_that_another_is_reading(tmp_path: Path):
+    reading, go_on = Event(), Event()
+
+    class Slow(SecretStore):
+        def read_values(self) -> dict[str, str]:
+            if current_thread().name == "slow":
+                reading.set()
+                assert go_on.wait(20)
+            return super().read_values()
+
+    store = Slow(tmp_path / "secrets.toml")
+    known = Redactor(ActiveSecrets(store, {}), look_every_s=3600.0)
+    store.put("late", "late-secret-1a2b3c4d5e")
+    slow = Thread(target=known.redact_text, args=("nothing",), name="slow")
+    slow.start()
+    try:
+        assert reading.wait(20)
+        assert known.redact_text("it is late-secret-1a2b3c4d5e") == "it is [secret late]"
+    finally:
+        go_on.set()
+        slow.join()
+
+
+def test_who_looks_anew_knows_what_was_set_just_now(tmp_path: Path):
+    store = SecretStore(tmp_path / "secrets.toml")
+    known, text = Redactor(ActiveSecrets(store, {}), look_every_s=3600.0), "it is late-1a2b3c4d5e"
+    assert known.redact_text(text) == text
+    store.put("late", "late-1a2b3c4d5e")
+    assert known.redact_text(text) == text
+    assert known.redact_text(text, known.look(anew=True)) == "it is [secret late]"
+    assert known.redact_text(text) == "it is [secret late]"
+
+
 def test_needles_are_made_once_per_change_of_the_file(tmp_path: Path):
     secrets = SecretStore(tmp_path / "secrets.toml")
     secrets.put("api", "hunter2-old")
     known = Redactor(ActiveSecrets(secrets, {"configured-1": "provider.api_key"}))
-    stream, made = RedactedStream(known), [known.needles]
+    stream, made = RedactedStream(known), [known.look()]
 
     def work() -> None:
         for number in range(50):
@@ -143,8 +177,8 @@ def test_needles_are_made_once_per_change_of_the_file(tmp_path: Path):
             known.redact_value({"a": [f"one of many, {number}"]})
             stream.feed(f"a piece, {number} ")
             assert known.is_clean([f"a message, {number}"])
-            if known.needles is not made[-1]:
-                made.append(known.needles)
+            if known.look() is not made[-1]:
+                made.append(known.look())
 
     work()
     assert len(made) == 1

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.charsets import decode_text
 from daemon.core.messages import ToolCall, ToolSpec
 from daemon.core.trust import Effect
 from daemon.core.turn import CallState
@@ -102,7 +103,7 @@ def test_head_and_tail_of_a_stream_are_its_real_ends_however_it_was_cut(
         assert text.startswith(f"(binary output, {len(whole):,} bytes")
         return
     if len(whole) <= limit:
-        assert text == to_printable(whole.decode("utf-8", "replace"))
+        assert text == to_printable(decode_text(whole)[0])
     if len(whole) > 2 * limit and is_binary(whole[-limit:]):
         assert text.endswith(f"[... {len(whole) - limit:,} bytes left out: binary output ...]")
     elif len(whole) > 2 * limit:

@@ -88,7 +88,7 @@ class HeadTail:
             missing += len(tail)
             mark, tail = f"\n[... {missing:,} bytes left out: binary output ...]", bytearray()
         half = max((max_chars - len(mark)) // 2, 0)
-        unsafe = stream.redactor.needles.longest + MAX_ESCAPE
+        unsafe = stream.redactor.look().longest + MAX_ESCAPE
         start = stream.feed(_decode(self._head)) + stream.flush()
         end = stream.feed(_decode(tail)) + (stream.flush() if ended else "")
         start, end = start[: max(len(start) - unsafe, 0)], end[unsafe:]
