@@ -3,6 +3,7 @@
 import codecs
 import re
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 JIS = "iso2022_jp_ms"
@@ -22,6 +23,8 @@ reads all that is sent under this name, as the Encoding Standard of the web has 
 """
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
@@ -31,7 +34,11 @@ NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
 META = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 MAX_META, MAX_GUESS, MAX_LEAD = 4_096, 20_000, 200
 LETTER = re.compile(rb"[\x80-\xff]")
-WESTERN, LEAST_SURE, AHEAD, UNREADABLE = "cp1252", 0.01, 1.5, "\ufffd"
+WESTERN, LEAST_SURE, AHEAD, UNREADABLE = "cp1252", 0.03, 1.5, "\ufffd"
+PLAIN = b"\\~{+AGE-\x1b$B0!"  # in none of the charsets that are guessed do these mean other signs
+CUT_FIRST = re.compile(rb"\A[\x80-\xbf]{1,3}")  # of a letter in UTF-8, what a cut has left
+CUT_LAST = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
+LATIN_END, HIGH = "\u0250", range(0x80, 0x100)
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text of the old encodings has any
 ESCAPES = re.compile(rb"\x1b(\$[@B]|\([BJI])")
 KANJI, KANA = (b"$@", b"$B"), b"(I"
@@ -55,29 +62,57 @@ def list_codecs(raw: bytes, charset: str, *, is_html: bool) -> list[str]:
     names = [codec for mark, codec in MARKS if raw.startswith(mark)]
     names += [charset] if charset else []
     if is_html and (meta := META.search(raw[:MAX_META])):
-        names.append(meta[1].decode("latin-1"))
+        name = meta[1].decode("latin-1")
+        names.append("utf-8" if name.casefold().startswith(("utf-16", "utf-32")) else name)
     return list(dict.fromkeys(filter(None, map(find_codec, (*names, "utf-8")))))
 
 
-def guess_codec(raw: bytes) -> str:
+def guess_codec(raw: bytes, *, keeps_ascii: bool = False) -> str:
     """Of a text that names no charset: UTF-8 where most of it can be read so, else the one in which
     its letters are those of a language; the Western one, if no other fits much better. What is no
-    text has none.
+    text has none. `keeps_ascii`: none in which an ASCII letter may be a part of another.
     """
     from chardet import EncodingEra, detect_all  # lazy: few texts need it
 
     part = _take_telling(raw)
-    text = part.decode("utf-8", "replace")
-    if 2 * text.count(UNREADABLE) < len(text) - len(text.encode("ascii", "ignore")):
+    if _is_utf8(part):
         return "utf-8"
     if CONTROL.search(raw):
         return ""
-    era = EncodingEra.MODERN_WEB
+    part, era = b"\n" + part.replace(b"\x1b", b""), EncodingEra.MODERN_WEB
     found = detect_all(part, ignore_threshold=True, encoding_era=era, prefer_superset=True)
     fits = {find_codec(one["encoding"] or ""): one["confidence"] for one in reversed(found)}
-    best = max(fits, key=lambda one: fits[one])
-    is_ahead = fits[best] >= max(LEAST_SURE, AHEAD * fits.get(WESTERN, 0.0))
-    return best if is_ahead or not best else WESTERN
+    least = max(LEAST_SURE, AHEAD * fits.get(WESTERN, 0.0))
+    for codec in sorted(fits, key=lambda one: -fits[one]):
+        if fits[codec] < least:
+            break
+        if codec and _may_be(codec, part, keeps_ascii=keeps_ascii):
+            return codec
+    return WESTERN
+
+
+def _is_utf8(part: bytes) -> bool:
+    """At least half of its letters are, or what a cut has left of one."""
+    core = CUT_LAST.sub(b"", CUT_FIRST.sub(b"", part.strip(b"\n")))
+    if core.isascii():
+        return len(part.strip(b"\n")) - len(core) > 1
+    text = core.decode("utf-8", "replace")
+    return 2 * text.count(UNREADABLE) <= len(text) - len(text.encode("ascii", "ignore"))
+
+
+def _may_be(codec: str, part: bytes, *, keeps_ascii: bool) -> bool:
+    """All of it can be read so; what is ASCII stays that; and its words are not of two scripts."""
+    if PLAIN.decode(codec, "replace") != PLAIN.decode():
+        return False
+    if keeps_ascii and any("A" not in bytes((one, 65)).decode(codec, "replace") for one in HIGH):
+        return False
+    text = part.decode(codec, "replace")
+    if UNREADABLE in text[:-2]:
+        return False
+    kinds = [one < LATIN_END if one.isalpha() else None for one in text]
+    others = kinds.count(False)
+    mixed = sum({*pair} == {True, False} for pair in pairwise(kinds))
+    return 2 * mixed < others or not others
 
 
 def _take_telling(raw: bytes) -> bytes:
@@ -92,15 +127,21 @@ def _take_telling(raw: bytes) -> bytes:
     return bytes(part[:MAX_GUESS])
 
 
-def decode_text(raw: bytes, charset: str = "", *, is_html: bool = False) -> tuple[str, str]:
+def decode_text(
+    raw: bytes, charset: str = "", *, is_html: bool = False, keeps_ascii: bool = False
+) -> tuple[str, str]:
     """The text and its codec, whatever it is written in; signs that cannot be read are replaced.
-    The codec is "" for what is no text.
+    The codec is "" for what is no text. `keeps_ascii`: see guess_codec.
     """
     known = list_codecs(raw, charset, is_html=is_html)
     for codec in known:
         with suppress(LookupError, ValueError):
             return raw.decode(codec), codec
-    codec = known[0] if known[0] not in ("ascii", "utf-8") else guess_codec(raw)
+    codec = (
+        known[0]
+        if known[0] not in ("ascii", "utf-8")
+        else guess_codec(raw, keeps_ascii=keeps_ascii)
+    )
     return raw.decode(codec or "utf-8", "replace"), codec
 
 

@@ -118,7 +118,7 @@ class Careful(EmailPolicy):
         try:
             return name, SPLIT.sub(_join_words, NAMED.sub(_name_codec, raw.decode()))
         except UnicodeError:
-            return name, raw.decode(_guess(raw), "replace")
+            return name, raw.decode(guess_codec(raw) or WESTERN, "replace")  # timed with the mail
 
     def header_fetch_parse(self, name: str, value: str) -> str:
         """A header as it is read."""

@@ -50,6 +50,57 @@ def test_utf_8_with_a_broken_sign_stays_utf_8() -> None:
         assert codec == "utf-8" and "Иванов Пётр;Москва" in text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Größe: 5 µm", "ÄÖÜ", "élève", "½ cup", "café — naïve", "José Ñandú <a@b.de>"),
+        *("§ 5 Größe: 5 µm", "BMW;Größe;für\n", "Ort;Name\nhello;x\nMZ;Müller\n", "àéîõü"),
+        "\x1b[31mFehler\x1b[0m für Müller",
+    ],
+)
+def test_a_short_western_text_is_taken_for_no_other(text: str) -> None:
+    assert decode_text(text.encode("cp1252"))[0] == text
+
+
+@pytest.mark.parametrize(
+    ("codec", "text"),
+    [
+        ("cp932", "明日のAPI会議は中止です。モデルABC-1234のカードNOです"),
+        ("gb18030", "请用iPhone15打开App，谢谢"),
+        ("cp1251", "Купить iPhone и USB-кабель для MacBook"),
+        ("cp1251", "\x1b[31mОшибка: файл не найден\x1b[0m"),
+        ("utf-32", "Größe"),
+    ],
+)
+def test_latin_words_and_colours_in_another_script_are_read(codec: str, text: str) -> None:
+    assert decode_text(text.encode(codec))[0] == text
+
+
+@pytest.mark.parametrize(
+    "raw", [b"caf\xc3\xa9 \xff", "😀 done".encode()[1:], "ok 😀".encode()[:-1], "日本語 a".encode()[1:]]
+)
+def test_a_cut_or_broken_letter_leaves_utf_8(raw: bytes) -> None:
+    assert decode_text(raw)[0] == decode_text(raw, "utf-8")[0] == raw.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize(
+    "more", [b"\xff\xfehi\n", b"# coding: utf_16_le \xe9.\n", b"+AGE- \xe9\n", b"\x1b$B0! \xe9\n", b"~{VP~} \xe9"]
+)
+def test_no_line_makes_the_others_unreadable(more: bytes) -> None:
+    """What is ASCII stays as it is, so that secrets and addresses in it are seen."""
+    text, _ = decode_text(b"TOKEN=sk-live-123\n" + more + b"\nsee http://example.org/\n")
+    assert "TOKEN=sk-live-123\n" in text and "\nsee http://example.org/\n" in text
+    page = b"<meta charset='utf-16le'>TOKEN=sk-live-123 \xe9"
+    assert "TOKEN=sk-live-123" in decode_text(page, is_html=True)[0]
+
+
+def test_where_a_secret_may_be_no_ascii_letter_is_a_part_of_another() -> None:
+    raw = "これは日本語の文章です。\nTOKEN=".encode("cp932") + b"\x81sk-live-123"
+    assert "sk-live-123" in decode_text(raw, keeps_ascii=True)[0]
+    for codec in ("cp1251", "koi8-r", "cp1253"):
+        assert decode_text(TEXTS[codec].encode(codec), keeps_ascii=True)[0] == TEXTS[codec]
+
+
 def test_what_is_no_text_has_no_codec() -> None:
     for raw in (bytes(range(256)) * 9, b"\x01\x02\xff\xfe\x03" * 500, b"\xff\xd8\xff\xe0\x10JFIF\x01"):
         assert decode_text(raw)[1] == ""

@@ -254,4 +254,4 @@ def _decode(data: bytes | bytearray) -> str:
     try:
         return to_printable(data.decode())
     except UnicodeDecodeError:
-        return to_printable(decode_text(bytes(data))[0])
+        return to_printable(decode_text(bytes(data), keeps_ascii=True)[0])

@@ -3,6 +3,7 @@
 A child process with few rights reads the HTML; the model never sees a secret of a request.
 """
 
+import asyncio
 import json
 import re
 import sys
@@ -90,11 +91,12 @@ async def web_fetch(reader: PageReader, context: ToolContext, url: str) -> ToolO
         return ToolOutput(text, is_error=True, label=Label.UNTRUSTED)
     kind, body = response.media_type, response.body
     if kind in HTML_TYPES or (not kind and body.lstrip()[:1] == b"<"):
-        html, _ = decode_text(body, find_charset(response), is_html=True)
+        charset = find_charset(response)
+        html, _ = await asyncio.to_thread(decode_text, body, charset, is_html=True)
         page = await read_page(html, reader.max_chars, reader.sandbox)
         links = _format_links(reader.client, here, page)
     else:
-        text = read_text(response)
+        text = await asyncio.to_thread(read_text, response)
         if text is None:
             kind = kind if MEDIA_TYPE.fullmatch(kind) else "something unknown"
             raise ToolError(
@@ -147,7 +149,7 @@ def read_text(response: WebResponse) -> str | None:
     is_known = TEXT_TYPES.fullmatch(response.media_type) is not None
     if response.media_type and not is_known:
         return None
-    text, codec = decode_text(response.body, find_charset(response))
+    text, codec = decode_text(response.body, find_charset(response), keeps_ascii=True)
     return text if "\0" not in text and (codec or is_known) else None
 
 
