@@ -3,6 +3,7 @@
 import codecs
 import re
 from contextlib import suppress
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -35,10 +36,10 @@ META = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})",
 MAX_META, MAX_GUESS, MAX_LEAD = 4_096, 20_000, 200
 LETTER = re.compile(rb"[\x80-\xff]")
 WESTERN, LEAST_SURE, AHEAD, UNREADABLE = "cp1252", 0.03, 1.5, "\ufffd"
-PLAIN = b"\\~{+AGE-\x1b$B0!"  # in none of the charsets that are guessed do these mean other signs
+PLAIN = b"\\~{+AGE-\x1b$B0!"  # no other signs in a charset that is guessed
 CUT_FIRST = re.compile(rb"\A[\x80-\xbf]{1,3}")  # of a letter in UTF-8, what a cut has left
 CUT_LAST = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
-LATIN_END, HIGH = "\u0250", range(0x80, 0x100)
+LATIN_END, HIGH = "\u0250", [bytes([one]) for one in range(0x80, 0x100)]
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text of the old encodings has any
 ESCAPES = re.compile(rb"\x1b(\$[@B]|\([BJI])")
 KANJI, KANA = (b"$@", b"$B"), b"(I"
@@ -75,39 +76,48 @@ def guess_codec(raw: bytes, *, keeps_ascii: bool = False) -> str:
     from chardet import EncodingEra, detect_all  # lazy: few texts need it
 
     part = _take_telling(raw)
-    if _is_utf8(part):
+    if _is_utf8(part[1:]):
         return "utf-8"
     if CONTROL.search(raw):
         return ""
-    part, era = b"\n" + part.replace(b"\x1b", b""), EncodingEra.MODERN_WEB
-    found = detect_all(part, ignore_threshold=True, encoding_era=era, prefer_superset=True)
+    part = part.replace(b"\x1b", b"")
+    found = detect_all(
+        part, ignore_threshold=True, encoding_era=EncodingEra.MODERN_WEB, prefer_superset=True
+    )
     fits = {find_codec(one["encoding"] or ""): one["confidence"] for one in reversed(found)}
     least = max(LEAST_SURE, AHEAD * fits.get(WESTERN, 0.0))
-    for codec in sorted(fits, key=lambda one: -fits[one]):
-        if fits[codec] < least:
-            break
-        if codec and _may_be(codec, part, keeps_ascii=keeps_ascii):
+    may_be = _is_apart if keeps_ascii else _is_plain
+    for codec in sorted(fits, key=fits.__getitem__, reverse=True):
+        if fits[codec] >= least and may_be(codec) and _is_readable(codec, part):
             return codec
     return WESTERN
 
 
 def _is_utf8(part: bytes) -> bool:
     """At least half of its letters are, or what a cut has left of one."""
-    core = CUT_LAST.sub(b"", CUT_FIRST.sub(b"", part.strip(b"\n")))
+    core = CUT_LAST.sub(b"", CUT_FIRST.sub(b"", part))
     if core.isascii():
-        return len(part.strip(b"\n")) - len(core) > 1
+        return len(part) - len(core) > 1
     text = core.decode("utf-8", "replace")
     return 2 * text.count(UNREADABLE) <= len(text) - len(text.encode("ascii", "ignore"))
 
 
-def _may_be(codec: str, part: bytes, *, keeps_ascii: bool) -> bool:
-    """All of it can be read so; what is ASCII stays that; and its words are not of two scripts."""
-    if PLAIN.decode(codec, "replace") != PLAIN.decode():
-        return False
-    if keeps_ascii and any("A" not in bytes((one, 65)).decode(codec, "replace") for one in HIGH):
-        return False
+@cache
+def _is_plain(codec: str) -> bool:
+    """What is ASCII alone stays that."""
+    return bool(codec) and PLAIN.decode(codec, "replace") == PLAIN.decode()
+
+
+@cache
+def _is_apart(codec: str) -> bool:
+    """An ASCII letter stays that behind any sign, too."""
+    return _is_plain(codec) and all("A" in (one + b"A").decode(codec, "replace") for one in HIGH)
+
+
+def _is_readable(codec: str, part: bytes) -> bool:
+    """All of it can be read so, and its words are not of two scripts."""
     text = part.decode(codec, "replace")
-    if UNREADABLE in text[:-2]:
+    if UNREADABLE in text[:-1]:
         return False
     kinds = [one < LATIN_END if one.isalpha() else None for one in text]
     others = kinds.count(False)
@@ -122,8 +132,8 @@ def _take_telling(raw: bytes) -> bytes:
         first = found.start()
         begin = max(raw.rfind(b"\n", at, first) + 1, at, first - MAX_LEAD)
         end = raw.find(b"\n", first, first + MAX_GUESS)
-        at = end if end >= 0 else min(len(raw), first + MAX_GUESS)
-        part += raw[begin:at] + b"\n"
+        at = end if end >= 0 else first + MAX_GUESS
+        part += b"\n" + raw[begin:at]
     return bytes(part[:MAX_GUESS])
 
 
@@ -137,11 +147,9 @@ def decode_text(
     for codec in known:
         with suppress(LookupError, ValueError):
             return raw.decode(codec), codec
-    codec = (
-        known[0]
-        if known[0] not in ("ascii", "utf-8")
-        else guess_codec(raw, keeps_ascii=keeps_ascii)
-    )
+    codec = known[0]
+    if codec in ("ascii", "utf-8"):
+        codec = guess_codec(raw, keeps_ascii=keeps_ascii)
     return raw.decode(codec or "utf-8", "replace"), codec
 
 

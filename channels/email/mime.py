@@ -248,11 +248,9 @@ def _decode(raw: bytes, known: Sequence[str]) -> str:
     text = None
     if known[0] not in ("ascii", "utf-8"):
         text = Work.attempt(lambda: raw.decode(known[0], "replace"), None)
-    return raw.decode(_guess(raw), "replace") if text is None else text
-
-
-def _guess(raw: bytes) -> str:
-    return Work.attempt(lambda: guess_codec(raw), "") or WESTERN
+    if text is not None:
+        return text
+    return raw.decode(Work.attempt(lambda: guess_codec(raw), "") or WESTERN, "replace")
 
 
 def unfold(text: str, *, joins: bool) -> str:

@@ -184,9 +184,8 @@ class ScheduleTask(BaseModel):
                 rule = parse_rule(text, self.zone or "UTC", datetime.now(UTC))
                 if rule.kind == "once" and not text[:4].isdecimal():
                     raise UsageError(f"{text!r} changes from day to day; give the date")
-                if (
-                    rule.kind == "days" and rule.text[-10:] != text[-10:]
-                ):  # else it begins anew at each start
+                # Without its date it would begin anew at each start.
+                if rule.kind == "days" and rule.text[-10:] != text[-10:]:
                     raise UsageError(f'{text!r} begins on no date; write "{rule.text}"')
             if len(self.condition) > 1 or not {*self.condition} <= {*CONDITIONS}:
                 raise UsageError(f"condition: expected one of {', '.join(CONDITIONS)}")
