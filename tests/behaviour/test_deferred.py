@@ -192,6 +192,31 @@ OWNED = {
         "echo \"import os; os.system('touch $MARK')\" > t/lib.py",
         USE,
     ),
+    "what a hook that is a link leads to": (
+        "mkdir t; echo true > t/check; chmod +x t/check; ln -s ../../t/check .git/hooks/pre-commit",
+        f"{EVIL} > t/check",
+        USE,
+    ),
+    "what a program that is a link leads to": (
+        "mkdir t u; echo true > u/real; ln -s ../u/real t/check; echo 'sh t/check' > .git/hooks/pre-commit; chmod +x .git/hooks/*",
+        f"echo '{MARK}' > u/real",
+        USE,
+    ),
+    "program after a variable": (
+        "mkdir t; echo true > t/check; echo 'sh $PWD/t/check' > .git/hooks/pre-commit; chmod +x .git/hooks/*",
+        f"echo '{MARK}' > t/check",
+        USE,
+    ),
+    "program in a folder that is entered": (
+        "mkdir t; echo true > t/check; echo 'cd t && sh ./check' > .git/hooks/pre-commit; chmod +x .git/hooks/*",
+        f"echo '{MARK}' > t/check",
+        USE,
+    ),
+    "part of a package of a hook's program": (
+        "mkdir -p t/own; echo 'from own import lib' > t/check.py; touch t/own/lib.py; echo 'python3 -B t/check.py' > .git/hooks/pre-commit; chmod +x .git/hooks/*",
+        "echo \"import os; os.system('touch $MARK')\" > t/own/lib.py",
+        USE,
+    ),
     "what .envrc sources": (
         "echo 'source_env_if_exists .envrc.local' > .envrc",
         f"echo '{MARK}' > .envrc.local",

@@ -1,156 +1,184 @@
 """Which files of the workspace run when their owner only uses git there, or enters it: what the
-owner's settings of git (with what they include), hooks and start-up files name.
+owner's settings of git (with what they include), hooks and start-up files spell.
 
-Only names are followed: a hook that starts the project's build or tests runs the project's code.
+A text spells a file by its path, from a folder where it may run or that it spells; a module's path
+may go without its ending. What it starts by another name (a build, the tests) is the project's.
 """
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Literal
 
-from daemon.tools.workspace.fs import mode_of
+from daemon.tools.workspace.fs import NOTE_KINDS, mode_of
 
 MAX_NAMED, MAX_LEVELS, MAX_TEXT = 300, 3, 200_000
+MAX_PIECES, MAX_PLACES = 5000, 20
 SETTINGS = ("config", "config.worktree")
 SECTION = re.compile(r"\s*\[\s*([\w.-]+)[^\]]*\]")
 SETTING = re.compile(r"\s*([a-zA-Z][\w-]*)\s*=\s*(.*)")
 # They name no program.
 INERT_SETTING = re.compile(r".*file|template|.*url|fetch|merge|remote|name|email|worktree")
-WHOLE = re.compile(r"\.envrc.*|.*(rc|profile|login|logout|aliases|env)")  # every file they name
 # What lies in a closed folder and starts programs by itself.
 STARTS = re.compile(r"(tasks|settings(\.local)?|mcp|devcontainer|hooks)\.json|languages\.toml")
 HOOK_FOLDERS = frozenset((".husky", ".githooks", "hooks"))
-# They say how to build, so commands may change them.
-BUILT_BY = (
-    "*.bazel", "*.config.*", "*.tf", "*.tfvars", "*compose*.y*ml", "*ockerfile*", "CMakeLists.txt",
-    "CMakePresets.json", "Cargo.toml", "GNUmakefile", "Gemfile", "[Mm]akefile", "[Rr]akefile",
-    "SConstruct", "Taskfile.y*ml", "WORKSPACE*", "build.gradle*", "build.ninja", "build.rs",
-    "build.xml", "composer.json", "conftest.py", "deno.json*", "go.mod", "gradle.properties",
-    "[Jj]ustfile",
-    "meson.build", "meson[._]options*", "mypy.ini", "noxfile.py", "package.json", "pom.xml",
-    "pyproject.toml", "pytest.ini", "rust-toolchain*", "settings.gradle*", "setup.cfg", "setup.py",
-    "tasks.py", "tox.ini", "tsconfig*.json",
-)  # fmt: skip
-OUTPUT_FOLDERS = frozenset(
-    ("node_modules", ".venv", "venv", ".git", "__pycache__", "dist", "build", "out", "target",
-     "coverage", ".next", ".cache", ".tox", ".nox", ".pytest_cache", ".mypy_cache", ".ruff_cache",
-     "site-packages", ".idea", ".gradle")
-)  # fmt: skip
-# They run the file that they are given.
-INTERPRETERS = frozenset(
-    ("sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "python", "pypy", "perl", "ruby", "node",
-     "nodejs", "php", "lua", "luajit", "tclsh", "expect", "rscript", "julia", "deno", "bun",
-     "ts-node", "tsx", "elixir", "groovy", "java", "osascript", "guile", "swipl", "source", "eval",
-     "exec", "xargs", "parallel", "env", "busybox", "script", "su", "run-parts")
-)  # fmt: skip
-CODE_NAME = re.compile(
-    r"(?i).*\.(sh|bash|zsh|ksh|fish|py|pyw|pth|js|mjs|cjs|ts|mts|cts|tsx|jsx|rb|pl|pm|php|lua|awk"
-    r"|sed|mk|mak|cmake|gradle|kts|groovy|jar|class|so|c|cc|cpp|h|hpp|rs|go|java|kt|ps1|bat|tcl|exp|r|jl|ex|exs|el|just|nix)"
-)
-PLAIN_PIECE = re.compile(r"[\w.@%+/~-]+")
+VARIABLE = re.compile(r"\$\w+|\$\{\w+\}")
+PIECE = re.compile(r"[^\s\"'`;|&()<>=,:{}\[\]!#\\]+")
 IMPORT = re.compile(r"(?m)^\s*(?:from\s+([.\w]+)\s+import\s+([\w, *()]+)|import\s+([\w., ]+))")
-REQUIRED = re.compile(r"""(?:from|require\(|import\(?)\s*["'](\.{1,2}/[^"'\n]{1,200})["']""")
-JS_ENDINGS = (
-    "",
-    "/package.json",
-    ".node",
-    ".js",
-    ".mjs",
-    ".cjs",
-    ".ts",
-    ".tsx",
-    ".json",
-    "/index.js",
-    "/index.ts",
-)
+UPWARD = (".", "..", "~")
+FOR_A_FOLDER = ("__init__", "__main__", "index", "package")
 
 Named = tuple[str, Literal["settings", "hooks", "plain"], str]  # path, kind, what names it
 
 
-def find_of_repository(root: Path, place: str, over: Path) -> Iterator[Named]:
-    """What a repository's settings and hooks name in the workspace, or in what lies `over` it."""
-    here = root / place
-    tops = [*_list_tops(here)]
-    own = (here / name for name in SETTINGS)
-    home = Path.home()
-    waiting = [*own, home / ".gitconfig", home / ".config/git/config"]
-    hooks, seen = [here / "hooks"], set[Path]()
-    while waiting and len(seen) < MAX_NAMED:
-        file = waiting.pop(0)
-        if file in seen:
-            continue
-        seen.add(file)
-        by = _name(root, file)
-        for section, key, value in _read_settings(file):
-            if section.startswith("include") and key == "path":
-                target = _join(file.parent, value)
-                waiting.append(target)
-                if _name(root, target):
-                    yield _name(root, target), "settings", by
-            elif key == "hookspath":
-                for folder in (_join(top, value) for top in tops):
-                    hooks.append(folder)
-                    if _name(root, folder):
-                        yield _name(root, folder), "hooks", by
-            elif not INERT_SETTING.fullmatch(key):
-                for path in list_named(root, tops, value, over, whole=True):
-                    yield path, "plain", by
-    for folder in dict.fromkeys(hooks):
-        yield from _find_of_hooks(root, tops, folder, over)
-
-
-def find_of_start(root: Path, path: str, over: Path) -> Iterator[Named]:
-    """What a start-up file, or a folder of them, names."""
-    place = root / path
-    if place.name in HOOK_FOLDERS:
-        yield from _find_of_hooks(root, [place.parent], place, over)
-        return
-    files = [place]
-    if S_ISDIR(mode_of(place)):
-        files = [one for one in place.iterdir() if STARTS.fullmatch(one.name)]
-    for file in files:
-        whole = WHOLE.fullmatch(file.name) is not None
-        for found in list_named(root, [place.parent], _read(file), over, whole=whole):
-            yield found, "plain", path
-
-
-def _find_of_hooks(root: Path, tops: Sequence[Path], folder: Path, over: Path) -> Iterator[Named]:
-    with suppress(OSError):
-        for file in folder.iterdir():
-            if not file.name.endswith(".sample"):
-                for path in list_named(root, [*tops, folder], _read(file), over):
-                    yield path, "plain", _name(root, folder)
-
-
-def list_named(
-    root: Path, tops: Sequence[Path], text: str, over: Path, *, whole: bool = False
-) -> Iterator[str]:
-    """The files that a text names and what those name: code, what a program is said to run, or
-    with `whole` every file; nothing that is built or says how to build.
+class OwnersPrograms:
+    """Of the workspace at `root`, where what lies below `over`, and a file at the path `new`, will
+    be. Folders are read once.
     """
-    found = dict[str, None]()
-    level = [(text, list(tops), whole)]
-    for _ in range(MAX_LEVELS):
-        further: list[tuple[str, list[Path], bool]] = []
-        for each, places, all_files in level:
-            for piece, is_run in (*_list_pieces(each), *_list_modules(each)):
-                for place in places:
-                    path = _name(root, _join(place, piece)) or _name(root, place / piece.strip("/"))
-                    if path in found or len(found) >= MAX_NAMED or not path:
-                        continue
-                    file = root / path if mode_of(root / path) else over / path
-                    if not _is_own(file, path):
-                        continue
-                    if all_files or is_run or _looks_like_code(file):
+
+    def __init__(self, root: Path, over: Path | None = None, new: str = "") -> None:
+        self.root, self.over = root, over or root
+        self.new_folder, _, self.new = new.rpartition("/")
+        self._list = cache(self._read_folder)
+
+    def find_of_repository(self, place: str) -> Iterator[Named]:
+        """What a repository's settings and hooks name."""
+        here, home = self.root / place, Path.home()
+        tops = [*_list_tops(here)]
+        waiting = [here / name for name in SETTINGS]
+        waiting += [home / ".gitconfig", home / ".config/git/config"]
+        hooks, seen = [here / "hooks"], set[Path]()
+        while waiting and len(seen) < MAX_NAMED:
+            file = waiting.pop(0)
+            if file in seen:
+                continue
+            seen.add(file)
+            by = self._name(file)
+            for section, key, value in _read_settings(file):
+                if section.startswith("include") and key == "path":
+                    target = _join(file.parent, value)
+                    waiting.append(target)
+                    if self._name(target):
+                        yield self._name(target), "settings", by
+                elif key == "hookspath":
+                    for folder in (_join(top, value) for top in tops):
+                        hooks.append(folder)
+                        if self._name(folder):
+                            yield self._name(folder), "hooks", by
+                elif not INERT_SETTING.fullmatch(key):
+                    for path in self._list_spelled(tops, value):
+                        yield path, "plain", by
+        for folder in dict.fromkeys(hooks):
+            yield from self._find_of_hooks(tops, folder)
+
+    def find_of_start(self, path: str) -> Iterator[Named]:
+        """What a start-up file, or a folder of them, names."""
+        place = self.root / path
+        if place.name in HOOK_FOLDERS:
+            yield from self._find_of_hooks([place.parent], place)
+            return
+        files = [place]
+        if S_ISDIR(mode_of(place)):
+            files = [one for one in place.iterdir() if STARTS.fullmatch(one.name)]
+        for file in files:
+            yield from self._find_of_program([place.parent], file, path)
+
+    def _find_of_hooks(self, tops: Sequence[Path], folder: Path) -> Iterator[Named]:
+        with suppress(OSError):
+            for file in folder.iterdir():
+                if not file.name.endswith(".sample"):
+                    yield from self._find_of_program([*tops, folder], file, self._name(folder))
+
+    def _find_of_program(self, tops: Sequence[Path], file: Path, by: str) -> Iterator[Named]:
+        if file.is_symlink() and (path := self._name(file.resolve())):
+            yield path, "plain", by
+        for path in self._list_spelled(tops, _read(file)):
+            yield path, "plain", by
+
+    def _list_spelled(self, tops: Sequence[Path], text: str) -> Iterator[str]:
+        """The files that a text spells, and those that these spell."""
+        found = dict[str, None]()
+        level = [(text, list(tops))]
+        for _ in range(MAX_LEVELS):
+            further: list[tuple[str, list[Path]]] = []
+            for each, places in level:
+                for path in self._find_spelled(each, places):
+                    if path not in found and len(found) < MAX_NAMED:
                         found[path] = None
-                        further.append((_read(file), [*tops, (root / path).parent], False))
-        level = further
-    yield from found
+                        file = self._find(path)
+                        further.append((_read(file), [*tops, (self.root / path).parent]))
+                        if file.is_symlink() and (target := self._name(file.resolve())):
+                            found[target] = None
+            level = further
+        yield from found
+
+    def _find_spelled(self, text: str, tops: Sequence[Path]) -> Iterator[str]:
+        plain = VARIABLE.sub(" ", text)
+        pieces = [*dict.fromkeys(PIECE.findall(plain))][:MAX_PIECES]
+        places = list(dict.fromkeys(tops))
+        folders = (
+            _join(place, piece.strip("/"))
+            for place in tops
+            for piece in self._filter(place, pieces)
+        )
+        places += [one for one in dict.fromkeys(folders) if self._is_folder(one)][:MAX_PLACES]
+        modules = [*_list_modules(plain)]
+        for place in dict.fromkeys(places):
+            for piece in self._filter(place, pieces):
+                name = piece.strip("/")
+                whole = (_join(place, one) for one in (piece, name))
+                if exact := next(filter(self._is_file, whole), None):
+                    yield self._name(exact)
+                elif "/" in name:
+                    yield from self._find_module(_join(place, name))
+                elif "." in name.strip("."):
+                    yield from self._find_module(_join(place, name.replace(".", "/")))
+            for module in modules:
+                yield from self._find_module(_join(place, module))
+
+    def _filter(self, place: Path, pieces: Sequence[str]) -> Iterator[str]:
+        """Those that may lead anywhere from here."""
+        names, root = self._list(place).keys(), f"{self.root}/"
+        known = {*UPWARD, *names, *(name.partition(".")[0] for name in names)}
+        for piece in pieces:
+            first = piece.strip("/").partition("/")[0]
+            if first in known or first.partition(".")[0] in known or piece.startswith(root):
+                yield piece
+
+    def _find_module(self, path: Path) -> Iterator[str]:
+        """The files that this may mean without an ending, or that stand for this folder."""
+        for place, stems in ((path.parent, (path.name,)), (path, FOR_A_FOLDER)):
+            for name, is_file in self._list(place).items():
+                if is_file and name.partition(".")[0] in stems:
+                    yield self._name(place / name)
+
+    def _is_file(self, path: Path) -> bool:
+        return not path.name.endswith(NOTE_KINDS) and self._list(path.parent).get(path.name, False)
+
+    def _is_folder(self, path: Path) -> bool:
+        return not self._list(path.parent).get(path.name, True)
+
+    def _find(self, path: str) -> Path:
+        return self.root / path if mode_of(self.root / path) else self.over / path
+
+    def _read_folder(self, place: Path) -> Mapping[str, bool]:
+        """The names in this folder of the workspace, and whether each is a file."""
+        found = {self.new: True} if self.new and place == self.root / self.new_folder else {}
+        if not place.is_relative_to(self.root):
+            return found
+        for folder in dict.fromkeys((self.over / place.relative_to(self.root), place)):
+            with suppress(OSError, ValueError), os.scandir(folder) as entries:
+                found |= {one.name: one.is_file() for one in entries}
+        return found
+
+    def _name(self, place: Path) -> str:
+        """The path in the workspace; "" of what is not below it."""
+        root, path = f"{self.root}/", str(place)
+        return path.removeprefix(root) if path.startswith(root) else ""
 
 
 def _list_tops(here: Path) -> Iterator[Path]:
@@ -173,49 +201,19 @@ def _read_settings(file: Path) -> Iterator[tuple[str, str, str]]:
             yield section, found[1].lower(), found[2].strip().strip('"')
 
 
-def _list_pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Words that may be paths, and whether an interpreter before them runs them."""
-    runs = False
-    for piece in PLAIN_PIECE.findall(text):
-        if not (runs and piece.startswith("-")):
-            yield piece, runs
-            runs = re.sub(r"[\d.]+$", "", piece.rpartition("/")[2]) in INTERPRETERS or piece == "."
-
-
-def _list_modules(text: str) -> Iterator[tuple[str, bool]]:
-    for start, _, plain in IMPORT.findall(text):
-        for module in (start, *plain.split(",")):
-            base = module.split(" as ")[0].strip(" .").replace(".", "/")
-            yield from ((f"{base}{ending}", True) for ending in (".py", "/__init__.py") if base)
-    for module in re.findall(r"-m\s+([\w.]+)", text):
-        base = module.replace(".", "/")
-        yield from ((f"{base}{ending}", True) for ending in (".py", "/__main__.py"))
-    for module in REQUIRED.findall(text):
-        yield from ((f"{module}{ending}", True) for ending in JS_ENDINGS)
-
-
-def _is_own(file: Path, path: str) -> bool:
-    parts = path.split("/")
-    built = any(fnmatchcase(parts[-1], pattern) for pattern in BUILT_BY)
-    return not (OUTPUT_FOLDERS & set(parts) or built) and S_ISREG(mode_of(file))
-
-
-def _looks_like_code(file: Path) -> bool:
-    with suppress(OSError):
-        is_code = CODE_NAME.fullmatch(file.name) or file.stat().st_mode & 0o111
-        return bool(is_code) or _read(file).startswith("#!")
-    return False
+def _list_modules(text: str) -> Iterator[str]:
+    """What Python imports, as paths without their endings."""
+    for start, names, plain in IMPORT.findall(text):
+        base = start.strip(".").replace(".", "/")
+        yield from ([base] if base else [])
+        for module in (names or plain).split(","):
+            name = module.split(" as ")[0].strip(" ()").replace(".", "/")
+            yield f"{base}/{name}".strip("/")
 
 
 def _join(place: Path, word: str) -> Path:
     word = str(Path.home()) + word[1:] if word.startswith("~/") else word
     return Path(os.path.normpath(place / word))
-
-
-def _name(root: Path, place: Path) -> str:
-    """The path in the workspace; "" of what is not below it."""
-    path = os.path.normpath(place)
-    return path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else ""
 
 
 def _read(file: Path) -> str:

@@ -13,6 +13,7 @@ from time import monotonic
 
 from daemon.tools.layers.changes import Change, ChangeReader, leads_out, list_folder
 from daemon.tools.layers.git_index import MAX_INDEX, is_fine_index
+from daemon.tools.layers.owners_programs import OwnersPrograms
 from daemon.tools.layers.repositories import PARTS, Repository
 from daemon.tools.layers.runs_later import (
     clean_settings,
@@ -39,6 +40,7 @@ class MergePlan:
     ) -> None:
         self.reader, self.root, self.changes = reader, reader.layer.workspace, changes
         self.goes_on = goes_on  # it may still be changed: nothing is cleaned
+        self._programs = OwnersPrograms(self.root, over=reader.upper)
         self._judged = dict[str, dict[str, str]]()
         self._above = dict[str, list[tuple[dict[str, str], list[str]]]]()  # of each folder
         self._repositories = dict[str, str | None]()
@@ -190,7 +192,7 @@ class MergePlan:
             inside = {name: stat.S_ISDIR(info.st_mode) for name, info in names.items()}
             links = {name for name, info in names.items() if stat.S_ISLNK(info.st_mode)}
             for path, kind, _ in (
-                *judge_folder(self.root, place, inside, self.reader.upper),
+                *judge_folder(self._programs, place, inside),
                 *judge_links(place, links),
             ):
                 if kind != "repository":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from daemon.tools.base import ToolError
-from daemon.tools.layers.owners_programs import SETTINGS, find_of_repository, find_of_start
+from daemon.tools.layers.owners_programs import SETTINGS, OwnersPrograms
 
 Kind = Literal[
     "repository", "settings", "hooks", "launchers", "plain", "socket", "steps", "compiled", "index"
@@ -74,11 +74,11 @@ PLAIN_SETTINGS: Mapping[str, str] = {
 def list_closed(root: Path) -> list[Path]:
     """What runs later of all that is below a folder which a server may write; in a thread."""
     found = dict[Path, None]()
-    folders = [""]
+    folders, programs = [""], OwnersPrograms(root)
     while folders:
         place = folders.pop()
         inside = _list(root / place)
-        for path, kind, _ in judge_folder(root, place, inside):
+        for path, kind, _ in judge_folder(programs, place, inside):
             target = (root / path).resolve()
             if (
                 kind not in ("repository", "index")
@@ -99,14 +99,15 @@ def runs_later(root: Path, path: str) -> bool:
     so. Judged are the folders above it with their repositories.
     """
     steps = Path(os.path.relpath(root / path, root)).parts
+    programs = OwnersPrograms(root, new="/".join(steps))
     for count, step in enumerate(() if ".." in steps else steps):
         place = "/".join(steps[:count])
         inside = {step: count + 1 < len(steps), **_list(root / place)}
         if is_repository(inside):
             return True
-        judged = [*judge_folder(root, place, inside)]
+        judged = [*judge_folder(programs, place, inside)]
         if git := _list(root / place / ".git"):
-            judged += judge_folder(root, f"{place}/.git".lstrip("/"), git)
+            judged += judge_folder(programs, f"{place}/.git".lstrip("/"), git)
         if any(f"{'/'.join(steps)}/".startswith(f"{one}/") for one, _, _ in judged):
             return True
     return False
@@ -134,13 +135,11 @@ def judge_links(place: str, links: set[str]) -> Iterator[tuple[str, Kind, str]]:
 
 
 def judge_folder(
-    root: Path, place: str, inside: Mapping[str, bool], over: Path | None = None
+    programs: OwnersPrograms, place: str, inside: Mapping[str, bool]
 ) -> Iterator[tuple[str, Kind, str]]:
     """What runs later of what is in this folder, or is named by what is: where, its kind, and what
-    names it. `inside`: the names there, and whether each is a folder. What is named may lie `over`
-    the workspace.
+    names it. `inside`: the names there, and whether each is a folder.
     """
-    over = over or root
     above, prefix = Path(place), f"{place}/" if place else ""
     if above.name == ".git" or is_repository(inside):
         if place:
@@ -152,11 +151,11 @@ def judge_folder(
         for name in inside:
             if name == "index" or name.startswith("sharedindex."):
                 yield prefix + name, "index", ""
-        yield from find_of_repository(root, place, over)
+        yield from programs.find_of_repository(place)
     for name in inside:
         if name in NAMES or PATTERN.fullmatch(name):
             yield prefix + name, "plain", ""
-            yield from find_of_start(root, prefix + name, over)
+            yield from programs.find_of_start(prefix + name)
     for name in inside.keys() & WITHIN.get(above.name, frozenset()):
         yield prefix + name, "plain", ""
     if ".git" in inside and not inside[".git"]:
@@ -164,12 +163,10 @@ def judge_folder(
     if above.name in REBASES:
         for name in inside.keys() & {*STEPS, "strategy", "opts"}:
             yield prefix + name, "steps", ""
-    yield from _judge_environment(root, place, inside)
+    yield from _judge_environment(place, inside)
 
 
-def _judge_environment(
-    root: Path, place: str, inside: Mapping[str, bool]
-) -> Iterator[tuple[str, Kind, str]]:
+def _judge_environment(place: str, inside: Mapping[str, bool]) -> Iterator[tuple[str, Kind, str]]:
     above, prefix = Path(place), f"{place}/" if place else ""
     launchers = inside.keys() & {"bin", "Scripts"}
     if "pyvenv.cfg" in inside or above.name in ENVIRONMENTS:
