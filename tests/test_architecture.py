@@ -45,7 +45,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/app": 14_660,
     "daemon/cli": 35_170,
     "daemon/client": 17_270,
-    "daemon/commands": 16_700,
+    "daemon/commands": 16_780,
     "daemon/core": 15_580,
     "daemon/gateway": 7_160,
     "daemon/http": 15_070,
@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 11_380,
     "daemon/settings": 11_510,
     "daemon/store": 18_630,
-    "daemon/tools": 142_040,
+    "daemon/tools": 142_300,
     "daemon/triggers": 28_260,
     "memory": 16_510,
 }

@@ -48,7 +48,7 @@ from daemon.tools.web.client import WebClient
 from daemon.tools.web.guard import AddressGuard
 from daemon.tools.web.requests import HttpRequests, PageReader, web_tools
 from daemon.tools.web.search import WebSearch, make_engine, web_search
-from daemon.tools.workspace.command_effects import CommandEffects
+from daemon.tools.workspace.command_effects import CommandEffects, HeldFiles
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.fs import Workspace
 from daemon.tools.workspace.inbox_folder import INBOX, InboxFolder
@@ -148,7 +148,7 @@ class ToolOwner:
             sandbox.workspace, shell.max_output_chars, beside, protected.is_disguised
         )
         self.files = await FileStore.open(workspace, self.paths.undo, self.store, self.clock.now)
-        held = sandbox.layers.held if sandbox.layers else Path("/nonexistent")
+        held = HeldFiles(home / "quarantine")
         self.effects = effects = CommandEffects(self.files, held, protected, cache)
         if any(one.is_unsandboxed for one in self.config.mcp.values()):
             await effects.distrust()

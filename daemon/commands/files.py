@@ -14,7 +14,7 @@ from daemon.core.trust import Label
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolError
 from daemon.tools.layers.merge import bring_held, group_by_folder
-from daemon.tools.workspace.command_effects import CommandEffects, list_held
+from daemon.tools.workspace.command_effects import CommandEffects, HeldFiles, list_held
 from daemon.tools.workspace.foreign import list_keys
 from daemon.tools.workspace.index import WorkspaceIndex
 from daemon.tools.workspace.labels import FileLabels
@@ -49,7 +49,7 @@ class TrustCommands:
         index, labels = await self.effects.look(), self.effects.files.labels.snapshot()
         counts = await asyncio.to_thread(count_strange, index, labels)
         lines = await asyncio.to_thread(describe_held, self.effects.held)
-        return "\n".join(filter(None, (describe_counts(counts), lines)))
+        return "\n".join(filter(None, (describe_counts(counts), *lines)))
 
     async def _bring(self, place: str) -> str:
         """How much of what commands had left there comes to its place; empty for nothing."""
@@ -57,7 +57,7 @@ class TrustCommands:
         root = effects.files.workspace.root
         async with effects.files.lock:
             try:
-                found = await asyncio.to_thread(bring_held, effects.held, root, place)
+                found = await asyncio.to_thread(bring_first, effects.held, root, place)
             except OSError as error:
                 raise UsageError(f"Not all of {place} came to its place: {error}") from error
         return f"{len(found)} file{'s' * (len(found) != 1)}" if found else ""
@@ -137,16 +137,24 @@ def describe_counts(counts: Counter[str]) -> str:
     )
 
 
-def describe_held(held: Path) -> str:
-    """What commands have left that waits for the owner; empty for nothing. In a thread."""
-    found = group_by_folder(sorted(list_held(held)))
-    if not found:
-        return ""
-    shown = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" * (len(found) > SHOWN))
-    return (
-        f"What commands left that could run outside the sandbox waits in {held}: {shown}."
-        " /trust PATH brings it to its place."
-    )
+def bring_first(held: HeldFiles, root: Path, place: str) -> list[str]:
+    """What waits there comes to its place; the owner's before others'. In a thread."""
+    found = (bring_held(folder, root, place) for folder in held.list_folders())
+    return next(filter(None, found), [])
+
+
+def describe_held(held: HeldFiles) -> list[str]:
+    """What commands have left that waits for the owner. In a thread."""
+    lines = list[str]()
+    for folder in held.list_folders():
+        if found := group_by_folder(sorted(list_held(folder))):
+            more = f" and {len(found) - SHOWN} more" * (len(found) > SHOWN)
+            whose = "commands" if folder == held.find() else "commands of others, or servers,"
+            lines.append(
+                f"What {whose} left that could run outside the sandbox waits in {folder}:"
+                f" {', '.join(found[:SHOWN])}{more}. /trust PATH brings it to its place."
+            )
+    return lines
 
 
 def list_nested(index: WorkspaceIndex, place: str) -> list[str]:

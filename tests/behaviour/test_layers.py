@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from daemon.commands.files import bring_first, describe_held
+from daemon.core.events import UserSaid
 from daemon.core.trust import Label
+from daemon.core.turn import Turn
 from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.layers.layer import Layers
 from daemon.tools.layers.merge import Merge
@@ -22,7 +25,7 @@ from daemon.tools.workspace.undo import undo_turn
 from tests.behaviour.test_files_labels import context
 from tests.fakes.commands import Commands
 from tests.fakes.files import Desk
-from tests.fakes.tools import Bench
+from tests.fakes.tools import NOON, Bench
 
 NO_OVERLAY = "it is not there, for the test"
 GROUNDS = [("bubblewrap", ""), ("bubblewrap", NO_OVERLAY), ("landlock", NO_OVERLAY)]
@@ -271,6 +274,52 @@ async def test_a_merge_that_a_kill_cut_goes_on_at_the_next_start(
     for name in {"a", "old"} - {step.change.path for step in merge.steps[:moved]}:
         assert await again.files.labels.label_of(name) is Label.UNTRUSTED
     assert await merge_left(commands.sandbox, effects) == []
+
+
+def of_others(session: str, role: str = "editor") -> ToolContext:
+    """A call in a turn of somebody who is not the owner."""
+    bench = Bench([])
+    said = bench.turn.events[0].event
+    assert isinstance(said, UserSaid)
+    turn = Turn("t2", session, bench.journal)
+    turn.record(replace(said, role=role), NOON)
+    return replace(around(), session_id=session, turn=turn)
+
+
+async def test_what_others_left_lies_over_their_own_commands_alone(tmp_path: Path) -> None:
+    desk = await Desk.at(tmp_path.resolve())
+    effects = CommandEffects(desk.files)
+    commands = Commands(desk.root, effects=effects)
+    lay = "mkdir -p .venv/bin; echo 'echo {}' > .venv/bin/tool"
+    ann, ben = of_others("slack:ann"), of_others("slack:ben")
+    _, _, note = await commands.run(lay.format("of ann"), ann)
+    assert ".venv/bin/tool" in note and not (desk.root / ".venv/bin").exists()
+    look = "cat .venv/bin/tool 2>&1 || true"
+    for context_, shown in ((ann, "of ann"), (ben, "No such file"), (around(), "No such file")):
+        ran, _, _ = await commands.run(look, context_)
+        assert shown in ran.output
+    await commands.run(lay.format("of the owner"), around())
+    for context_, shown in ((ann, "of ann"), (ben, "No such file"), (around(), "of the owner")):
+        ran, _, _ = await commands.run(look, context_)
+        assert shown in ran.output
+
+
+async def test_what_others_left_is_held_apart_after_a_kill_too(tmp_path: Path) -> None:
+    desk = await Desk.at(tmp_path.resolve())
+    effects = CommandEffects(desk.files)
+    commands = Commands(desk.root, effects=effects)
+    place = effects.held.find("slack:ann")
+    async with commands.layers.open("killed", place) as layer:
+        layer.note.write_bytes(ORIGIN.dump_json(Origin("t", "s", "c", trusted=False, clean=False)))
+        (layer.upper / ".envrc").write_text("new")
+    again = await desk.again()
+    effects = CommandEffects(again.files, effects.held)
+    assert await merge_left(commands.sandbox, effects)
+    assert tree(place) == {".envrc": "new"} and not effects.held.find().exists()
+    told = "\n".join(describe_held(effects.held))
+    assert ".envrc" in told and str(place) in told and "of others" in told
+    assert bring_first(effects.held, desk.root, ".envrc") == [".envrc"]
+    assert (desk.root / ".envrc").read_text() == "new" and describe_held(effects.held) == []
 
 
 def system(*words: str) -> bool:

@@ -8,7 +8,7 @@ from daemon.tools.layers.layer import Layers
 from daemon.tools.shell.process import ProcessResult, run_process
 from daemon.tools.shell.run import Given, open_run
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
-from daemon.tools.workspace.command_effects import CommandEffects
+from daemon.tools.workspace.command_effects import CommandEffects, HeldFiles
 
 DEADLINE = 60
 
@@ -29,7 +29,7 @@ class Commands:
         self.sandbox = Sandbox(root, kind, layers=self.layers)
         self.effects = effects
         if effects:
-            effects.held = self.layers.held
+            effects.held = HeldFiles(self.quarantine)
 
     async def run(
         self, line: str, context: ToolContext, label: Label = Label.TRUSTED, maker: str = ""

@@ -197,7 +197,7 @@ def remove_tree(place: Path) -> None:
 
 @value
 class Layers:
-    """`folder` is that of all layers, outside the workspace; `held`: see Layer."""
+    """`folder` is that of all layers, outside the workspace; `held`: of the owner's, see Layer."""
 
     workspace: Path
     folder: Path
@@ -215,12 +215,12 @@ class Layers:
 
     @asynccontextmanager
     async def open(
-        self, name: str, *, needs_copy: bool = False, out: str = ""
+        self, name: str, held: Path | None = None, *, needs_copy: bool = False, out: str = ""
     ) -> AsyncIterator[Layer]:
-        """It is dropped at the end, unless it has a note: then it is still to be merged. `out`: no
-        more than this folder is to be written. Raises ToolError.
+        """It is dropped at the end, unless it has a note: then it is still to be merged. `held`: of
+        somebody else. `out`: no more than this folder is to be written. Raises ToolError.
         """
-        layer = await asyncio.to_thread(self._create, name, needs_copy, out)
+        layer = await asyncio.to_thread(self._create, name, held or self.held, needs_copy, out)
         lock = os.open(layer.place / LOCK, os.O_RDONLY | os.O_CLOEXEC)
         try:
             high = fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, MIN_LOCK)
@@ -234,14 +234,14 @@ class Layers:
             if not layer.note.exists():
                 await run_to_completion(asyncio.to_thread(layer.drop))
 
-    def _create(self, name: str, needs_copy: bool, out: str) -> Layer:
+    def _create(self, name: str, held: Path, needs_copy: bool, out: str) -> Layer:
         kind: LayerKind = "read-only" if out else "overlay"
         if self.obstacle and not out:
             fits = is_small(self.workspace, self.copy_mb)
             if needs_copy and not fits:
                 raise ToolError(NO_LAYER.format(MAX_COPIED_FILES, self.copy_mb))
             kind = "copy" if fits else "read-only"
-        layer = Layer(self.folder / name, self.workspace, kind, self.held, out or OUT)
+        layer = Layer(self.folder / name, self.workspace, kind, held, out or OUT)
         try:
             layer.create()
         except OSError as error:
@@ -256,7 +256,7 @@ class Layers:
         """What an earlier daemon did not merge, the oldest first."""
         places = [one for one in self.folder.glob("*") if (one / NOTE).exists()]
         places.sort(key=lambda one: (one / NOTE).stat().st_mtime_ns)
-        return [Layer(one, self.workspace, *read_kind(one, self.held)) for one in places]
+        return [Layer(one, self.workspace, *read_kind(one)) for one in places]
 
     def take_lent(self) -> None:
         """What versions before had set aside for later commands, each by its quoted path."""
@@ -273,10 +273,11 @@ class Layers:
                 Layer(place, self.workspace, "copy", self.held).drop()
 
 
-def read_kind(place: Path, held: Path) -> tuple[LayerKind, Path, str]:
-    """Of a layer that an earlier daemon made."""
+def read_kind(place: Path) -> tuple[LayerKind, Path, str]:
+    """Of a layer that an earlier daemon made, with where its held files are."""
     kinds: tuple[LayerKind, ...] = ("overlay", "copy", "read-only")
     found, _, out = (place / KIND).read_text().partition("\n")
+    held = (place / "held").readlink()
     return next((kind for kind in kinds if kind == found), "overlay"), held, out or OUT
 
 

@@ -68,7 +68,8 @@ async def open_files(
         return
     is_whole = config.write == "workspace" and sandbox.kind == "bubblewrap"
     out = "" if is_whole else f"{OUT}/{name}"
-    async with sandbox.layers.open(f"server-{name}-{token_hex(4)}", out=out) as layer:
+    held = effects.held.find(f"server {name}") if effects else None
+    async with sandbox.layers.open(f"server-{name}-{token_hex(4)}", held, out=out) as layer:
         files = ServerFiles(layer, sandbox, effects)
         if effects:
             note = ORIGIN.dump_json(effects.judge_server())

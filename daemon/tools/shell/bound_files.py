@@ -72,7 +72,8 @@ class CommandBinder:
         now: datetime,
     ) -> BoundContent:
         named = list_named(labels.workspace.root, arguments)
-        strangers = find_strangers(index, labels, self.effects.held, maker, named)
+        held = self.effects.held.list_folders()  # of whose turn this is, is not known here
+        strangers = find_strangers(index, labels, held, maker, named)
         lines = [describe_file(labels.workspace.root / path, path, now) for path in named]
         if strangers:
             shown = ", ".join(map(show_name, sorted(strangers)[:MAX_SHOWN]))
@@ -145,7 +146,11 @@ def find_maker(context: ToolContext, label: Label) -> str:
 
 
 def find_strangers(
-    index: WorkspaceIndex, labels: FileLabels, held: Path, maker: str, named: Container[str]
+    index: WorkspaceIndex,
+    labels: FileLabels,
+    held: Sequence[Path],
+    maker: str,
+    named: Container[str],
 ) -> dict[str, str]:
     """What is not the owner's, by path, with a digest; of very much, one digest for each folder at
     the top. What the command of this hash has left is no news to it, and what the owner's commands
@@ -162,8 +167,8 @@ def find_strangers(
         if not labels.find_makers(path, digest) <= known | notes:
             changed_ns = 0 if digest else (labels.workspace.root / path).lstat().st_ctime_ns
             found[path] = digest or f"{size} {changed_ns}"
-    for path in list_held(held):
-        digest = hash_held(labels, held, path)
+    for folder, path in ((one, path) for one in held for path in list_held(one)):
+        digest = hash_held(labels, folder, path)
         if not labels.is_same(path, digest) and not labels.find_makers(path, digest) <= known:
             found[path] = digest
     if len(found) <= MAX_LISTED:

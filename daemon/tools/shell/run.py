@@ -21,7 +21,7 @@ from daemon.tools.layers.merge import Merge
 from daemon.tools.shell.network import NetworkProxy
 from daemon.tools.shell.process import ProcessResult, Start
 from daemon.tools.shell.sandbox import Sandbox
-from daemon.tools.workspace.command_effects import CommandEffects, Origin
+from daemon.tools.workspace.command_effects import CommandEffects, Origin, name_others
 
 ORIGIN = TypeAdapter(Origin)
 KEPT = "meanwhile"
@@ -142,7 +142,10 @@ async def open_run(
     """Raises ToolError where it cannot run."""
     layers, name = sandbox.layers, token_hex(6)
     needs_copy = sandbox.kind == "none"
-    opened = layers.open(name, needs_copy=needs_copy) if layers and not given.reads else None
+    opened = None
+    if layers and not given.reads:
+        held = effects.held.find(name_others(context)) if effects else None
+        opened = layers.open(name, held, needs_copy=needs_copy)
     proxied = sandbox.open_proxy(given.domains, context.check_address)
     async with proxied as proxy, opened or nullcontext() as layer:
         origin = await effects.start(context, label, maker) if effects else None

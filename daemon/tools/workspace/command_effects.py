@@ -8,8 +8,9 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 from daemon.core import value
@@ -27,6 +28,7 @@ from daemon.tools.workspace.labels import (
 )
 from daemon.tools.workspace.protected import ProtectedFiles
 
+HELD, OTHERS, MAX_DIGITS = "held", "others", 16
 MAX_ENTRIES, MAX_FOREIGN, MAX_HASHED = 200_000, 5_000, 64_000_000
 TICK_NS, BAD = 20_000_000, Label.UNTRUSTED
 
@@ -52,7 +54,7 @@ class Origin:
     """What a command is from: a call of a turn. It outlives a kill of the daemon beside the layer
     that the command works on. `trusted`: so is what began it; `clean`: what it could read, too.
     `holds`: private sources that any file may have held; `carries`: those of the turn; `maker`: see
-    FileLabel. `strange_count`: that of the labels when it began.
+    FileLabel. `strange_count`: that of the labels when it began. `others`: see HeldFiles.
     """
 
     turn: str
@@ -64,16 +66,42 @@ class Origin:
     carries: Sources = ()
     maker: str = ""
     strange_count: int = 0
+    others: str = ""
+
+
+@value
+class HeldFiles:
+    """Where files wait that commands have made and that are not merged. They lie over the workspace
+    for later commands: what the owner's turns leave for those, what each conversation of others and
+    each server leaves for that one alone.
+    """
+
+    quarantine: Path
+
+    def find(self, others: str = "") -> Path:
+        """The folder of this conversation of others, or this server; "" is the owner's."""
+        name = sha256(others.encode()).hexdigest()[:MAX_DIGITS]
+        place = self.quarantine / OTHERS / name if others else self.quarantine
+        return place / HELD
+
+    def list_folders(self) -> list[Path]:
+        """The owner's first. In a thread."""
+        return [self.find(), *sorted(self.quarantine.glob(f"{OTHERS}/*/{HELD}"))]
+
+
+def name_others(context: ToolContext) -> str:
+    """Whose held files a call works on."""
+    return "" if context.turn.is_owners else context.session_id
 
 
 @dataclass(slots=True)
 class CommandEffects:
     """Labels what commands leave when it is merged, and what servers write that share the
-    workspace. `held`: where the files wait that commands have made and that are not merged.
+    workspace.
     """
 
     files: FileStore
-    held: Path = Path("/nonexistent")
+    held: HeldFiles = field(default_factory=lambda: HeldFiles(Path("/nonexistent")))
     protected: ProtectedFiles | None = None
     cache: IndexCache | None = None
     max_entries: int = MAX_ENTRIES
@@ -84,11 +112,12 @@ class CommandEffects:
         """
         labels, count = self.files.labels, self.files.labels.strange_count
         trusted = not context.untrusted_source and label is Label.TRUSTED
-        clean = trusted and not await self.find_foreign()
+        others = name_others(context)
+        clean = trusted and not await self.find_foreign(others)
         holds = join_sources(one.holds for one in labels.entries)
         return Origin(
             context.turn.id, context.session_id, context.call_id, trusted, clean, holds,
-            tuple(context.carries), maker, count,
+            tuple(context.carries), maker, count, others,
         )  # fmt: skip
 
     def judge_server(self) -> Origin:
@@ -99,7 +128,7 @@ class CommandEffects:
     async def judge_output(self, origin: Origin) -> Label:
         """Of what it printed, by what is there now and what was there since it began."""
         is_same = origin.strange_count == self.files.labels.strange_count
-        clean = origin.clean and is_same and not await self.find_foreign()
+        clean = origin.clean and is_same and not await self.find_foreign(origin.others)
         return Label.TRUSTED if clean else Label.UNTRUSTED
 
     async def merge(
@@ -177,10 +206,10 @@ class CommandEffects:
         """Of other programs that listen in the workspace."""
         return [*(await self.look()).list_sockets()]
 
-    async def find_foreign(self) -> str:
-        """A file that nobody knows now; empty where there is none."""
+    async def find_foreign(self, others: str = "") -> str:
+        """A file that nobody knows now; empty where there is none. `others`: see HeldFiles."""
         index, labels = await self.look(), self.files.labels.snapshot()
-        return await asyncio.to_thread(find_foreign, index, labels, self.held)
+        return await asyncio.to_thread(find_foreign, index, labels, self.held.find(others))
 
 
 def label_own(changed: Iterable[ChangedFile], labels: FileLabels, turn: str) -> Iterator[FileLabel]:
