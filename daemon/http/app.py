@@ -16,6 +16,7 @@ from time import monotonic, time
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from pydantic_core import to_json
+from yarl import URL
 
 from daemon.client.protocol import DaemonClient
 from daemon.client.view_types import LiveEvent
@@ -218,6 +219,7 @@ async def _guard(
         return error_response(error)
     except web.HTTPException as error:
         kind, message = HTTP_ERRORS.get(error.status, ("invalid", error.reason))
+        message += await _find_address(request) if error.status == 404 else ""
         response = error_response(HttpError(error.status, kind, message))
         if "Allow" in error.headers:
             response.headers["Allow"] = error.headers["Allow"]
@@ -230,6 +232,15 @@ async def _guard(
         return error_response(shown)
     finally:
         busy.discard(request.protocol)
+
+
+async def _find_address(request: web.Request) -> str:
+    """What was meant, where the path has a slash too many."""
+    path = "/" + "/".join(filter(None, request.path.split("/")))
+    if path == request.path:
+        return ""
+    found = await request.app.router.resolve(request.clone(rel_url=URL.build(path=path)))
+    return f"; {path} is one" if found.http_exception is None else ""
 
 
 class Refusal(Protocol):

@@ -4,6 +4,8 @@ every error.
 
 import asyncio
 import codecs
+import json
+import re
 from hashlib import sha256
 from typing import Annotated, Any, TypeVar
 
@@ -13,6 +15,7 @@ from pydantic_core import to_json
 
 from daemon.client.protocol import DaemonClient
 from daemon.core.errors import AidaemonError
+from daemon.core.messages import drop_lone_surrogates
 from daemon.core.trust import Person
 
 PERSON = web.RequestKey("person", Person)
@@ -24,6 +27,7 @@ BODY_SECONDS = 30.0
 BYTE_ORDER_MARK = "\ufeff"
 # Python's names of those that are read in one go; "punycode" takes minutes for a megabyte.
 CHARSETS = ("utf-", "ascii", "iso8859", "cp", "koi8", "gb", "big5", "shift_jis", "euc")
+HALF = re.compile(r"\\u[dD][89a-fA-F]")
 EXPECTED_JSON = "; expected a JSON object in UTF-8"
 EXTRA_FIELD, UNKNOWN_FIELD = "Extra inputs are not permitted", "is not known here"
 
@@ -96,7 +100,8 @@ async def read_body(request: web.Request, model: type[BodyT], limit: int = BODY_
     """The body as this model. Raises HttpError that names the wrong field."""
     raw = await read_raw_body(request, limit)
     try:
-        return model.model_validate_json(decode_text(request.charset or "utf-8", raw))
+        text = decode_text(request.charset or "utf-8", raw)
+        return model.model_validate_json(_mend_halves(text) if HALF.search(text) else text)
     except ValidationError as error:
         faults = describe_faults(error)
         if UNKNOWN_FIELD in faults:
@@ -104,6 +109,14 @@ async def read_body(request: web.Request, model: type[BodyT], limit: int = BODY_
         raise invalid(faults) from error
     except ValueError as error:
         raise invalid(f"body: {error}{EXPECTED_JSON}") from error
+
+
+def _mend_halves(text: str) -> str:
+    """JSON without half characters, as a client makes them that cuts a text within an emoji."""
+    try:
+        return drop_lone_surrogates(json.dumps(json.loads(text), ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return text  # what is wrong is told of the text as it came
 
 
 def decode_text(charset: str, raw: bytes) -> str:

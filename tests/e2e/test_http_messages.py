@@ -215,6 +215,26 @@ async def test_a_body_is_read_in_the_charset_that_it_names_or_begins_with(
         assert (await answer.json())["reply"] == "well read"
 
 
+async def test_half_an_emoji_of_a_client_does_not_cost_the_message(daemon: Daemon) -> None:
+    body = json.dumps({"session": "half", "text": "cut \ud83d \U0001f600 \\ud83d"})
+    headers = {"Content-Type": "application/json"}
+    async with daemon.http.post("/v1/messages?wait=1", data=body, headers=headers) as answer:
+        assert answer.status == 200, await answer.text()
+    run = (await daemon.listed("/v1/runs", session="web:half"))[0]
+    assert run["text"] == "cut \ufffd \U0001f600 \\ud83d"
+
+
+@pytest.mark.parametrize("path", ["/v1/messages/", "//v1//messages"])
+async def test_an_address_with_a_slash_too_many_names_the_right_one(
+    daemon: Daemon, path: str
+) -> None:
+    url = f"{daemon.url}{path}"
+    async with daemon.http.post(url, json={"text": "lost"}) as answer:
+        assert answer.status == 404 and "; /v1/messages is one" in await answer.text()
+    async with daemon.http.post(f"{daemon.url}/v1/nothing/", json={}) as answer:
+        assert answer.status == 404 and "is one" not in await answer.text()
+
+
 @pytest.mark.parametrize("charset", ["punycode", "hex", "idna", "x-nothing"])
 async def test_a_charset_that_is_none_is_refused_at_once(daemon: Daemon, charset: str) -> None:
     """Some of what Python can decode takes minutes for a megabyte."""
