@@ -48,7 +48,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/commands": 16_780,
     "daemon/core": 15_580,
     "daemon/gateway": 7_160,
-    "daemon/http": 15_250,
+    "daemon/http": 15_620,
     "daemon/loops": 5_600,
     "daemon/ops": 20_760,
     "daemon/outbox": 12_520,

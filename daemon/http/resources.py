@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from typing import Any
-from urllib.parse import parse_qs
 
 from aiohttp import web
 from pydantic import Field, model_validator
-from pydantic_core import from_json
 
 from daemon.client.protocol import SESSION_NAME, DaemonClient, Endpoint
 from daemon.client.view_types import RunLine, RunView, SendResult
@@ -24,10 +22,10 @@ from daemon.http.auth import (
     require_own_session,
 )
 from daemon.http.loops import make_loop_routes
+from daemon.http.payloads import find_challenge, read_payload
 from daemon.http.responses import (
     Body,
     HttpError,
-    decode_text,
     invalid,
     json_response,
     read_body,
@@ -183,8 +181,8 @@ async def get_health(client: DaemonClient, request: web.Request) -> web.Response
 
 @value
 class EventEndpoint:
-    """POST /v1/events/{name}: untrusted JSON (A13, A16). `tokens`: by name of the sender; they open
-    nothing else. `signed`: names whose events are signed.
+    """POST /v1/events/{name}: an untrusted payload (A13, A16). `tokens`: by name of the sender;
+    they open nothing else. `signed`: names whose events are signed.
     """
 
     events: EventTrigger
@@ -200,7 +198,8 @@ class EventEndpoint:
         raw = await read_raw_body(request, EVENT_LIMIT)
         try:
             key = self.events.verify(name, request.headers, raw) or key
-            payload = read_payload(request.content_type, request.charset or "utf-8", raw)
+            kind = request.headers.get("Content-Type", "")
+            payload = read_payload(kind, request.charset or "utf-8", raw)
             if challenge := find_challenge(payload):
                 return json_response({"challenge": challenge})
             if not self.events.is_meant(name, payload):
@@ -209,7 +208,7 @@ class EventEndpoint:
         except BadSignature as error:
             raise HttpError(401, "unauthorized", f"{error}; nothing was accepted") from error
         except ValueError as error:
-            raise invalid(f"body: is not JSON: {error}") from error
+            raise invalid(f"body: cannot be read: {error}") from error
         return json_response({"session": receipt.session, "turn": receipt.turn}, 202)
 
 
@@ -224,30 +223,6 @@ def read_key(request: web.Request) -> str | None:
     return key
 
 
-def read_payload(content_type: str, charset: str, raw: bytes) -> object:
-    """The JSON of an event; or the fields of a form, of which GitHub and Slack put theirs into
-    `payload`. Many clients call JSON a form. Raises ValueError.
-    """
-    text = decode_text(charset, raw)
-    try:
-        return from_json(text.encode(), allow_inf_nan=False)
-    except ValueError:
-        fields = parse_qs(text, max_num_fields=100) if content_type == FORM else {}
-        if not fields:
-            raise
-    if payload := fields.get("payload"):
-        return from_json(payload[0], allow_inf_nan=False)
-    return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
-
-
-def find_challenge(payload: object) -> str:
-    """What Slack sends once, to see whether somebody listens who knows the secret; "" for none."""
-    if isinstance(payload, dict) and payload.get("type") == "url_verification":
-        return str(payload.get("challenge", ""))[:200]
-    return ""
-
-
-FORM = "application/x-www-form-urlencoded"
 SESSION_TURNS = Endpoint("GET", "/v1/sessions/{session}/turns", list[RunLine], missing="session")
 OWN_HANDLERS = ("get_health", "set_agent", "list_loops", "add_schedule")
 

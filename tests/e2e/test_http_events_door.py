@@ -144,6 +144,33 @@ async def test_A16_any_json_is_an_event(daemon: Daemon, payload: object) -> None
         assert response.status == 202
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "shown"),
+    [
+        ("text/plain", b"the disk is full", '"the disk is full"'),
+        ("application/x-www-form-urlencoded", b"the disk is full", '"the disk is full"'),
+        (
+            "multipart/form-data; boundary=b",
+            b'--b\r\nContent-Disposition: form-data; name="payload"\r\n\r\n{"event": "media.play"}\r\n'
+            b'--b\r\nContent-Disposition: form-data; name="thumb"; filename="t.jpg"\r\n\r\n\xff\xd8\r\n--b--\r\n',
+            '"event": "media.play"',
+        ),
+    ],
+)
+async def test_A16_a_text_and_a_form_with_files_are_events(
+    daemon: Daemon, kind: str, body: bytes, shown: str
+) -> None:
+    head = {"Authorization": f"Bearer {GITHUB}", "Content-Type": kind}
+    async with daemon.http.post("/v1/events/github", data=body, headers=head) as response:
+        assert response.status == 202, await response.text()
+        turn = str((await response.json())["turn"])
+    await daemon.until(turn, "run.completed")
+    run = await daemon.run(turn)
+    assert run["label"] == "untrusted"
+    said = (await daemon.listed(f"/v1/runs/{turn}/transcript"))[0]
+    assert shown in json.dumps(said).replace('\\"', '"')
+
+
 async def test_A16_the_same_idempotency_key_is_one_event(daemon: Daemon) -> None:
     first = await sent(daemon, {"n": 1}, key="once")
     assert await sent(daemon, {"n": 2}, key="once") == first
