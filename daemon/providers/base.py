@@ -109,13 +109,13 @@ class EncodingCache:
             self._encoded.clear()
         encoded: list[bytes] = []
         for value, variant in values:
-            if getattr(value, "pictures", ()):  # some megabytes, and the same ones for a while only
-                encoded.append(encode_json(to_json(value, variant)))
-                continue
             key = id(value), variant
             if (entry := self._encoded.get(key)) is None:
-                # The entry holds the value, so that no other object gets its id.
-                entry = self._encoded[key] = value, encode_json(to_json(value, variant))
+                entry = value, encode_json(to_json(value, variant))
+                # Pictures are some megabytes, and the same ones for a while only.
+                if not getattr(value, "pictures", ()):
+                    # The entry holds the value, so that no other object gets its id.
+                    self._encoded[key] = entry
             encoded.append(entry[1])
         return encode_list(encoded)
 

@@ -279,12 +279,15 @@ class SessionWorker:
             child, spec = await manager.store.read(lambda tx: load_parent(tx, row.turn))
         history, parent = self.history, child.parent if child else ""
         settled, zone = await manager.store.read(
-            lambda tx: (tx.list_outcomes(self.session.id), tx.get_zone(row.sender))
+            lambda tx: (
+                tx.list_outcomes(self.session.id),
+                tx.get_zone(row.sender) if row.role != Role.OWNER else "",
+            )
         )
         said, error = await manager.preparer.first_event(
             self.session, row, history, files, child, spec, settled
         )
-        if zone and row.role != Role.OWNER:
+        if zone:
             said = replace(said, zone=zone)
         now = manager.clock.now()
         self.opening = TurnRow(
