@@ -31,7 +31,6 @@ from daemon.core.events import (
     TurnResumed,
     UserSaid,
 )
-from daemon.core.labels import find_label, find_private
 from daemon.core.messages import FetchedFiles
 from daemon.core.provenance import TrustContext
 from daemon.core.rows import NO_ROOT, ApprovalRow, InboxRow, SessionRow, TurnRow
@@ -290,12 +289,12 @@ class SessionWorker:
         if zone:
             said = replace(said, zone=zone)
         now = manager.clock.now()
-        self.opening = TurnRow(
-            row.turn, self.session.id, parent, row.id, "running", find_label(said), now,
-            agent=said.terms.agent, private=find_private(said),
-        )  # fmt: skip
         turn = Turn(id=row.turn, session=self.session.id, sink=self, parent=parent)
         turn.record(said, now)
+        self.opening = TurnRow(
+            row.turn, self.session.id, parent, row.id, "running", turn.label, now,
+            agent=said.terms.agent, private=turn.private,
+        )  # fmt: skip
         if history.plan and takes_up_plan(self.session, said, history):
             turn.record(TodosSet("", history.plan), now)
         if error:
