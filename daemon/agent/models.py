@@ -186,13 +186,14 @@ class RedactingChain:
         ProviderError.
         """
         redactor, has_pictures = self.redactor, False
-        texts = [tool.description for tool in request.tools]
+        texts = {tool.description for tool in request.tools}
         for message in request.messages:
-            texts.append(message.text)
+            texts.add(message.text)
             has_pictures = has_pictures or bool(message.pictures)
-            texts += [call.arguments for call in message.calls]
+            for call in message.calls:
+                texts.add(call.arguments)
             if message.native:
-                texts.append(message.native.blocks)
+                texts.add(message.native.blocks)
         if not redactor.is_clean(texts):
             messages = tuple(
                 one if (clean := redactor.redact_value(one)) is one else replace(clean, native=None)

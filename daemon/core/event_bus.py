@@ -82,8 +82,8 @@ class EventBus:
         elif not isinstance(item, ToolOutputChunk):
             self._drafts.pop(turn_id, None)
         for queue, accepts in self._watchers.get(turn_id, {}).items():
-            fits = queue.qsize() < BACKLOG or not isinstance(item, DROPPABLE)
-            if fits and (accepts is None or accepts(item)):
+            wanted = accepts is None or accepts(item)
+            if wanted and (queue.qsize() < BACKLOG or not isinstance(item, DROPPABLE)):
                 queue.put_nowait(item)
 
     def is_watched(self, turn_id: str) -> bool:

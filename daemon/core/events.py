@@ -275,7 +275,7 @@ class UserSaid:
     def own_label(self) -> Label:
         """The label of the message as it is shown, with what memory had to say about it."""
         said = Label.UNTRUSTED if self.quoted or self.named else self.label
-        return join_all((said, *(hit.label for hit in self.memories)))
+        return join_all([said, *[hit.label for hit in self.memories]])
 
 
 @value

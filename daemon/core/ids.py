@@ -18,7 +18,7 @@ def new_id() -> str:
     time of birth.
     """
     number = (time_ns() // 1_000_000 << 35) | random.getrandbits(35)
-    return "".join(ALPHABET[number >> shift & 31] for shift in range(75, -5, -5))
+    return "".join([ALPHABET[number >> shift & 31] for shift in range(75, -5, -5)])
 
 
 ACCOUNT_SEPARATOR = "/"

@@ -27,7 +27,7 @@ class Label(StrEnum):
 
 def join_all(labels: Iterable[Label]) -> Label:
     """The lowest of them; trusted when there are none."""
-    return Label.UNTRUSTED if any(label is Label.UNTRUSTED for label in labels) else Label.TRUSTED
+    return Label.UNTRUSTED if Label.UNTRUSTED in labels else Label.TRUSTED
 
 
 Sources = tuple[str, ...]

@@ -4,7 +4,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, TypeVar
 
 from pydantic_core import from_json
@@ -99,7 +99,7 @@ class EncodingCache:
 
     def encode(self, values: Iterable[T], to_json: Callable[[T], object]) -> bytes:
         """A JSON array of them."""
-        return self.encode_variants(((value, None) for value in values), lambda v, _: to_json(v))
+        return self.encode_variants([(value, None) for value in values], lambda v, _: to_json(v))
 
     def encode_variants(
         self, values: Iterable[tuple[T, V]], to_json: Callable[[T, V], object]
@@ -109,13 +109,13 @@ class EncodingCache:
             self._encoded.clear()
         encoded: list[bytes] = []
         for value, variant in values:
-            if getattr(value, "pictures", ()):  # some megabytes, and the same ones for a while only
-                encoded.append(encode_json(to_json(value, variant)))
-                continue
             key = id(value), variant
             if (entry := self._encoded.get(key)) is None:
-                # The entry holds the value, so that no other object gets its id.
-                entry = self._encoded[key] = value, encode_json(to_json(value, variant))
+                entry = value, encode_json(to_json(value, variant))
+                # Pictures are some megabytes, and the same ones for a while only.
+                if not getattr(value, "pictures", ()):
+                    # The entry holds the value, so that no other object gets its id.
+                    self._encoded[key] = entry
             encoded.append(entry[1])
         return encode_list(encoded)
 
@@ -249,8 +249,10 @@ class ReplyBuilder(ABC):
         why = f" ({self.finish})" if self.finish not in usual else ""
         return CallFailed(kind, what + why + (f": {self.detail}" if self.detail else ""))
 
-    def build(self, request: ModelRequest) -> ModelReply:
-        """The whole reply. Raises CallFailed when there is nothing in it that can be used."""
+    def build(self, request: ModelRequest, provider: str = "", model: str = "") -> ModelReply:
+        """The whole reply, which they have given. Raises CallFailed when there is nothing in it
+        that can be used.
+        """
         try:
             raw, asked = "".join(self.text), self._list_calls()
         except TypeError as error:
@@ -297,9 +299,8 @@ class ReplyBuilder(ABC):
             received = len(text) + _count_chars(calls)
             usage = Usage(sent // 4 + 1, received // 4 + 1, estimated=True)
         native = None if written else self._make_native(calls, raw, text)
-        return ModelReply(
-            text, calls, usage=usage, finish=self.finish, native=native, recovered=bool(written)
-        )
+        native = native and replace(native, provider=provider, model=model)
+        return ModelReply(text, calls, usage, provider, model, self.finish, native, bool(written))
 
 
 def make_too_long_error() -> CallFailed:

@@ -308,13 +308,11 @@ class HttpProvider(HttpService, ABC):
             )
             request = replace(request, messages=messages)
         try:
-            reply = await self._send(model, request, on_text)
+            return await self._send(model, request, on_text)
         except CallFailed as error:
             if self._is_native_rejected(error, model, request):
                 return await self.complete(model, request, on_text)
             raise self.to_provider_error(error) from None  # may echo the key
-        native = reply.native and replace(reply.native, provider=self.name, model=model)
-        return replace(reply, provider=self.name, model=model, native=native)
 
     @abstractmethod
     def prepare(
@@ -344,7 +342,7 @@ class HttpProvider(HttpService, ABC):
             sent = (name for name, value in fields.items() if value not in NOTHING)
             error.parameters = tuple(name for name in sent if name not in (*NEEDED, *self.needed))
             raise
-        return builder.build(request)
+        return builder.build(request, self.name, model)
 
     def _is_native_rejected(self, error: CallFailed, model: str, request: ModelRequest) -> bool:
         """After a change of the account's key a service may refuse its own former thinking.

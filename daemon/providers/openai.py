@@ -239,8 +239,9 @@ class OpenAI(HttpProvider):
         host = self.url.host or ""
         domain = host.partition(".")[2] if host.endswith(".openai.azure.com") else host
         max_tokens, seed = NAMES.get(domain, ("max_tokens", "seed"))
+        owner = self.name, model
         messages = [
-            (message, (ids, is_from(message.native, (self.name, model))))
+            (message, (ids, bool(message.native) and is_from(message.native, owner)))
             for message, ids in assign_ids(request.messages, OWN_ID)
         ]
         body: Json = {

@@ -4,7 +4,7 @@ texts.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeGuard
 from urllib.parse import unquote
@@ -51,22 +51,22 @@ def split_instructions(
 
 def assign_ids(
     messages: Iterable[Message], valid: re.Pattern[str] = VALID_ID
-) -> Iterator[tuple[Message, tuple[str, ...]]]:
+) -> list[tuple[Message, tuple[str, ...]]]:
     """Each message with the ids of its calls, or of the call that it answers: valid, none twice,
     and the same at every request. Results answer the calls before them by place; one without a
     call is left out.
     """
-    used, asked = set[str](), list[str]()
+    found, used, asked = [], set[str](), list[str]()
     for message in messages:
         if message.role is MessageRole.TOOL:
             if asked:
-                yield message, (asked.pop(0),)
-            continue
-        if not message.calls:
-            yield message, ()
-            continue
-        asked = [_make_unique(call.provider_id, used, valid) for call in message.calls]
-        yield message, tuple(asked)
+                found.append((message, (asked.pop(0),)))
+        elif message.calls:
+            asked = [_make_unique(call.provider_id, used, valid) for call in message.calls]
+            found.append((message, tuple(asked)))
+        else:
+            found.append((message, ()))
+    return found
 
 
 def is_from(native: Native | None, owner: tuple[str, str]) -> TypeGuard[Native]:

@@ -31,7 +31,6 @@ from daemon.core.events import (
     TurnResumed,
     UserSaid,
 )
-from daemon.core.labels import find_label, find_private
 from daemon.core.messages import FetchedFiles
 from daemon.core.provenance import TrustContext
 from daemon.core.rows import NO_ROOT, ApprovalRow, InboxRow, SessionRow, TurnRow
@@ -279,20 +278,23 @@ class SessionWorker:
             child, spec = await manager.store.read(lambda tx: load_parent(tx, row.turn))
         history, parent = self.history, child.parent if child else ""
         settled, zone = await manager.store.read(
-            lambda tx: (tx.list_outcomes(self.session.id), tx.get_zone(row.sender))
+            lambda tx: (
+                tx.list_outcomes(self.session.id),
+                tx.get_zone(row.sender) if row.role != Role.OWNER else "",
+            )
         )
         said, error = await manager.preparer.first_event(
             self.session, row, history, files, child, spec, settled
         )
-        if zone and row.role != Role.OWNER:
+        if zone:
             said = replace(said, zone=zone)
         now = manager.clock.now()
-        self.opening = TurnRow(
-            row.turn, self.session.id, parent, row.id, "running", find_label(said), now,
-            agent=said.terms.agent, private=find_private(said),
-        )  # fmt: skip
         turn = Turn(id=row.turn, session=self.session.id, sink=self, parent=parent)
         turn.record(said, now)
+        self.opening = TurnRow(
+            row.turn, self.session.id, parent, row.id, "running", turn.label, now,
+            agent=said.terms.agent, private=turn.private,
+        )  # fmt: skip
         if history.plan and takes_up_plan(self.session, said, history):
             turn.record(TodosSet("", history.plan), now)
         if error:

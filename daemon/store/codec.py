@@ -29,7 +29,8 @@ def _get_adapter(kind: str) -> TypeAdapter[Any]:
 def encode(event: Event) -> tuple[str, int, str]:
     """(kind, schema version, payload as JSON text)."""
     kind = type(event).__name__
-    return kind, SCHEMA, _get_adapter(kind).dump_json(event, exclude_defaults=True).decode()
+    dump = _get_adapter(kind).serializer.to_json
+    return kind, SCHEMA, dump(event, exclude_defaults=True).decode()
 
 
 def to_json(event: Event) -> dict[str, object]:
@@ -46,5 +47,4 @@ def decode(kind: str, version: int, payload: str) -> Event:
     try:
         return _get_adapter(kind).validate_json(payload)
     except ValidationError as error:
-        why = error.errors()[0]["msg"]
-        raise UnreadableEvent(f"event {kind} is damaged: {why}") from error
+        raise UnreadableEvent(f"event {kind} is damaged: {error.errors()[0]['msg']}") from error

@@ -378,8 +378,6 @@ class _TurnRun:
             exit_code = output.exit_code
             exited = "ToolError" if exit_code is None else f"exit_{exit_code}"
             output = replace(output, error_class=exited)
-        if output.seconds is None:
-            output = replace(output, seconds=seconds)
         kept: tuple[Picture, ...] = ()
         if output.images and executor.pictures:
             call_id, day = call.state.call_id, executor.clock.now().date()
@@ -389,39 +387,40 @@ class _TurnRun:
             if event := executor.asked_back.make_event(self.turn, asked, output.question):
                 await self._record_event(event)
             return
-        output = self._redact_output(call, output)
-        self._record_result(call, output, kept)
+        took = seconds if output.seconds is None else output.seconds
+        self._record_result(call, output, took, kept)
         if call.effect is Effect.READ:
             self._commit_soon()
         else:
             await self.commit()
 
-    def _redact_output(self, call: AdmittedCall, output: ToolOutput) -> ToolOutput:
-        # Cut last: a cut could split a secret, and control characters could hide one.
-        redact, most = self.executor.redactor.redact_text, call.tool.meta.max_chars
-        text, most = redact(to_printable(output.text)), most or self.executor.max_output_chars
-        text = text if len(text) <= most else truncate_middle(text, most)
-        return replace(output, text=text, records=redact(output.records))
-
     def _record_result(
-        self, call: AdmittedCall, output: ToolOutput, pictures: tuple[Picture, ...] = ()
+        self,
+        call: AdmittedCall,
+        output: ToolOutput,
+        seconds: float,
+        pictures: tuple[Picture, ...],
     ) -> None:
         executor, public = self.executor, output.public
+        # Cut last: a cut could split a secret, and control characters could hide one.
+        redact, most = executor.redactor.redact_text, call.tool.meta.max_chars
+        text, most = redact(to_printable(output.text)), most or executor.max_output_chars
+        text = text if len(text) <= most else truncate_middle(text, most)
         result = ToolFinished(
             call.state.call_id,
             call.state.call.name,
             Outcome.ERROR if output.is_error else Outcome.OK,
-            output.text,
+            text,
             call.effect,
-            score_importance(MessageRole.TOOL, output.text),
+            score_importance(MessageRole.TOOL, text),
             label=output.label,
             exit_code=output.exit_code,
             error_class=output.error_class if output.is_error else "",
             offers=output.offers,
-            seconds=output.seconds or 0.0,
+            seconds=seconds,
             owned=output.from_owner,
             public=call.tool.is_public(call.arguments) if public is None else public,
-            records=output.records,
+            records=redact(output.records),
             holds=output.holds,
             shows=call.tool.name_source(call.arguments),
             pictures=pictures,

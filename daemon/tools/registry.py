@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from operator import itemgetter
 
 from daemon.core.errors import ConfigError
 from daemon.core.messages import ToolSpec
@@ -85,16 +86,13 @@ class ToolRegistry:
     def search(self, query: str, limit: int = 8) -> tuple[ToolSpec, ...]:
         """Tools whose name or description has words of the query, best first."""
         words = {stem(word) for word in split_words(query) if len(word) > 2}
-        scores = [
-            (
-                3 * len(words & list_stems(tool.name))
-                + len(words & list_stems(tool.spec.description)),
-                tool.spec,
-            )
-            for tool in self._tools.values()
-        ]
-        best = sorted(scores, key=lambda pair: -pair[0])[:limit]
-        return tuple(spec for score, spec in best if score)
+        found: list[tuple[int, ToolSpec]] = []
+        for name, tool in self._tools.items():
+            in_name, told = words & list_stems(name), words & list_stems(tool.spec.description)
+            if in_name or told:
+                found.append((3 * len(in_name) + len(told), tool.spec))
+        best = sorted(found, key=itemgetter(0), reverse=True)[:limit]
+        return tuple(spec for _, spec in best)
 
 
 def is_enabled(name: str, enabled: Sequence[str], disabled: Sequence[str]) -> bool:

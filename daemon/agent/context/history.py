@@ -56,9 +56,11 @@ def estimate_max_tokens(messages: Sequence[Message], estimated: int) -> int:
     """The most that a request can take: for other scripts, and the provider's form of each call
     and result, on top of 4/3 of the estimate.
     """
-    texts = (one.text for one in messages if not one.text.isascii())
-    wide = sum(len(text.encode(*ENCODING)) - len(text) for text in texts)
-    calls = sum(len(message.calls) for message in messages)
+    wide = calls = 0
+    for message in messages:
+        calls += len(message.calls)
+        if not message.text.isascii():
+            wide += len(message.text.encode(*ENCODING)) - len(message.text)
     return estimated * 4 // 3 + wide // 3 + AROUND_A_CALL * calls
 
 
@@ -74,7 +76,7 @@ def feed_messages(digest: blake2b, messages: Sequence[Message]) -> blake2b:
         for call in message.calls:
             parts += (call.provider_id, call.name, call.arguments)
         parts += map(GET_PATH, message.pictures)
-        digest.update("".join(f"{part}\0" for part in parts).encode(*ENCODING))
+        digest.update("\0".join((*parts, "")).encode(*ENCODING))
     return digest
 
 
