@@ -17,7 +17,7 @@ class Figure:
     @property
     def ratio(self) -> float | None:
         """Value to target."""
-        return None if self.target is None else self.value / self.target
+        return self.value / self.target if self.target else None
 
     @property
     def within(self) -> str:
