@@ -202,6 +202,31 @@ OWNED = {
         f"echo '{MARK}' > u/real",
         USE,
     ),
+    "folder of hooks that is a link": (
+        "rm -rf .git/hooks; mkdir h; ln -s ../h .git/hooks",
+        f"{EVIL} > h/pre-commit; chmod +x h/pre-commit",
+        USE,
+    ),
+    "settings that are a link": (
+        "mv .git/config cfg; ln -s ../cfg .git/config",
+        f"printf '[core]\n\tfsmonitor = \"{MARK}; false\"\n' >> cfg",
+        USE,
+    ),
+    "editor's folder that is a link": (
+        "mkdir e; ln -s e .vscode",
+        "echo 1 > e/tasks.json",
+        "test ! -e .vscode/tasks.json || touch $MARK",
+    ),
+    "program with a blank in its name": (
+        "mkdir 'my t'; echo true > 'my t/check'; echo 'sh \"my t/check\"; sh my\\ t/check' > .git/hooks/pre-commit; chmod +x .git/hooks/*",
+        f"echo '{MARK}' > 'my t/check'",
+        USE,
+    ),
+    "module beside the main one of a package": (
+        "mkdir t; echo 'from . import lib' > t/__main__.py; touch t/lib.py; echo 'python3 -B -m t' > .git/hooks/pre-commit; chmod +x .git/hooks/*",
+        "echo \"import os; os.system('touch $MARK')\" > t/lib.py",
+        USE,
+    ),
     "program after a variable": (
         "mkdir t; echo true > t/check; echo 'sh $PWD/t/check' > .git/hooks/pre-commit; chmod +x .git/hooks/*",
         f"echo '{MARK}' > t/check",
@@ -278,6 +303,32 @@ async def test_H_what_the_owners_settings_start_is_not_a_commands(
     await sandboxed.command(line.replace("$MARK", str(sandboxed.mark)))
     sandboxed.owner(use)
     assert not sandboxed.mark.exists()
+
+
+@pytest.mark.parametrize("ground", GROUNDS, indirect=True)
+@pytest.mark.parametrize(
+    "around",
+    [
+        "mv .git ..",  # the workspace is a folder of a repository
+        "mv .git ../main.git; echo 'gitdir: ../main.git' > .git",  # it is a work tree of one elsewhere
+        "rm -rf a.txt .git; (cd ..; git init -q main; cd main; git commit -q --allow-empty -m x; git worktree add -q ../workspace)",
+    ],
+    ids=["around", "pointer", "worktree"],
+)
+async def test_H_what_a_repository_outside_the_workspace_starts_is_not_a_commands(
+    ground: Ground, around: str
+) -> None:
+    ground.owner(f"{around}; mkdir -p t; echo true > t/check")
+    hooks = ground.owner("git rev-parse --git-path hooks").strip()
+    name = "workspace/t/check" if around == "mv .git .." else "t/check"
+    ground.owner(f"mkdir -p {hooks}; echo 'sh {name}' > {hooks}/pre-commit; chmod +x {hooks}/*")
+    note = await ground.command(f"echo 'touch {ground.mark}' > t/check")
+    assert "t/check" in note
+    ground.owner("git commit -q --allow-empty -m more")
+    assert not ground.mark.exists()
+    ground.owner(f"echo 'touch {ground.mark}' > t/check; git commit -q --allow-empty -m more")
+    assert ground.mark.exists()  # it bites
+    assert runs_later(ground.root, "t/check") and not runs_later(ground.root, "t/other")
 
 
 async def test_H_a_workspace_without_a_repository_becomes_none_that_starts_a_program(

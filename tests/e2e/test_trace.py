@@ -32,7 +32,7 @@ MOST_FUNCTIONS, MOST_FILES = 302, 65  # memory/facts.py left memory.py: one more
 MOST_FUNCTIONS_OF_A_WRITE, MOST_FILES_OF_A_WRITE = 104, 20
 # what a command adds that the owner is asked about: the question, the press, the layer, the merge. The goal for all of
 # its turn, 430 in 80, is not met.
-MOST_FUNCTIONS_OF_A_COMMAND, MOST_FILES_OF_A_COMMAND = 388, 50
+MOST_FUNCTIONS_OF_A_COMMAND, MOST_FILES_OF_A_COMMAND = 396, 50
 LONGEST_S = 60.0
 
 

@@ -27,7 +27,9 @@ INERT_SETTING = re.compile(r".*file|template|.*url|fetch|merge|remote|name|email
 STARTS = re.compile(r"(tasks|settings(\.local)?|mcp|devcontainer|hooks)\.json|languages\.toml")
 HOOK_FOLDERS = frozenset((".husky", ".githooks", "hooks"))
 VARIABLE = re.compile(r"\$\w+|\$\{\w+\}")
-PIECE = re.compile(r"[^\s\"'`;|&()<>=,:{}\[\]!#\\]+")
+QUOTED = re.compile(r"\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'")
+PIECE = re.compile(r"(?:\\.|[^\s\"'`;|&()<>=,:{}\[\]!#\\])+")
+ESCAPED = re.compile(r"\\(.)")
 IMPORT = re.compile(r"(?m)^\s*(?:from\s+([.\w]+)\s+import\s+([\w, *()]+)|import\s+([\w., ]+))")
 UPWARD = (".", "..", "~")
 FOR_A_FOLDER = ("__init__", "__main__", "index", "package")
@@ -45,10 +47,23 @@ class OwnersPrograms:
         self.new_folder, _, self.new = new.rpartition("/")
         self._list = cache(self._read_folder)
 
-    def find_of_repository(self, place: str) -> Iterator[Named]:
-        """What a repository's settings and hooks name."""
+    def find_of_outside(self, place: str) -> Iterator[Named]:
+        """What the repositories name that this folder belongs to and that lie elsewhere: a work
+        tree's, and around the workspace.
+        """
+        here = self.root / place
+        for folder in (here, *here.parents) if not place else (here,):
+            git = folder / ".git"
+            pointed = _read(git).removeprefix("gitdir:").strip()
+            own = _join(folder, pointed) if pointed else git
+            common = _join(own, _read(own / "commondir").strip())
+            for one in {own, common} if pointed or folder != here else ():
+                yield from self.find_of_repository(str(one), [folder])
+
+    def find_of_repository(self, place: str, tops: Sequence[Path] = ()) -> Iterator[Named]:
+        """What a repository's settings and hooks name; `tops`: more folders where they run."""
         here, home = self.root / place, Path.home()
-        tops = [*_list_tops(here)]
+        tops = [*tops, *_list_tops(here)]
         waiting = [here / name for name in SETTINGS]
         waiting += [home / ".gitconfig", home / ".config/git/config"]
         hooks, seen = [here / "hooks"], set[Path]()
@@ -58,6 +73,8 @@ class OwnersPrograms:
                 continue
             seen.add(file)
             by = self._name(file)
+            if target := self._find_target(file):
+                yield target, "settings", by
             for section, key, value in _read_settings(file):
                 if section.startswith("include") and key == "path":
                     target = _join(file.parent, value)
@@ -78,6 +95,8 @@ class OwnersPrograms:
     def find_of_start(self, path: str) -> Iterator[Named]:
         """What a start-up file, or a folder of them, names."""
         place = self.root / path
+        if target := self._find_target(place):
+            yield target, "plain", path
         if place.name in HOOK_FOLDERS:
             yield from self._find_of_hooks([place.parent], place)
             return
@@ -89,13 +108,15 @@ class OwnersPrograms:
 
     def _find_of_hooks(self, tops: Sequence[Path], folder: Path) -> Iterator[Named]:
         with suppress(OSError):
+            if target := self._find_target(folder):
+                yield target, "hooks", self._name(folder)
             for file in folder.iterdir():
                 if not file.name.endswith(".sample"):
                     yield from self._find_of_program([*tops, folder], file, self._name(folder))
 
     def _find_of_program(self, tops: Sequence[Path], file: Path, by: str) -> Iterator[Named]:
-        if file.is_symlink() and (path := self._name(file.resolve())):
-            yield path, "plain", by
+        if target := self._find_target(file):
+            yield target, "plain", by
         for path in self._list_spelled(tops, _read(file)):
             yield path, "plain", by
 
@@ -107,18 +128,20 @@ class OwnersPrograms:
             further: list[tuple[str, list[Path]]] = []
             for each, places in level:
                 for path in self._find_spelled(each, places):
-                    if path not in found and len(found) < MAX_NAMED:
+                    if path and path not in found and len(found) < MAX_NAMED:
                         found[path] = None
                         file = self._find(path)
                         further.append((_read(file), [*tops, (self.root / path).parent]))
-                        if file.is_symlink() and (target := self._name(file.resolve())):
+                        if target := self._find_target(file):
                             found[target] = None
             level = further
         yield from found
 
     def _find_spelled(self, text: str, tops: Sequence[Path]) -> Iterator[str]:
         plain = VARIABLE.sub(" ", text)
-        pieces = [*dict.fromkeys(PIECE.findall(plain))][:MAX_PIECES]
+        quoted = (one or other for one, other in QUOTED.findall(plain))
+        words = (ESCAPED.sub(r"\1", one) for one in PIECE.findall(plain))
+        pieces = [*dict.fromkeys((*quoted, *words))][:MAX_PIECES]
         places = list(dict.fromkeys(tops))
         folders = (
             _join(place, piece.strip("/"))
@@ -133,6 +156,8 @@ class OwnersPrograms:
                 whole = (_join(place, one) for one in (piece, name))
                 if exact := next(filter(self._is_file, whole), None):
                     yield self._name(exact)
+                elif self._is_file(main := _join(place, name) / "__main__.py"):
+                    yield self._name(main)
                 elif "/" in name:
                     yield from self._find_module(_join(place, name))
                 elif "." in name.strip("."):
@@ -162,15 +187,20 @@ class OwnersPrograms:
     def _is_folder(self, path: Path) -> bool:
         return not self._list(path.parent).get(path.name, True)
 
+    def _find_target(self, place: Path) -> str:
+        """Where this is really, if a link leads to it; "" else."""
+        real = place.resolve()
+        return self._name(real) if real != place else ""
+
     def _find(self, path: str) -> Path:
         return self.root / path if mode_of(self.root / path) else self.over / path
 
     def _read_folder(self, place: Path) -> Mapping[str, bool]:
-        """The names in this folder of the workspace, and whether each is a file."""
+        """The names in this folder, and whether each is a file."""
         found = {self.new: True} if self.new and place == self.root / self.new_folder else {}
-        if not place.is_relative_to(self.root):
-            return found
-        for folder in dict.fromkeys((self.over / place.relative_to(self.root), place)):
+        inside = place.is_relative_to(self.root)
+        folders = (self.over / place.relative_to(self.root), place) if inside else (place,)
+        for folder in dict.fromkeys(folders):
             with suppress(OSError, ValueError), os.scandir(folder) as entries:
                 found |= {one.name: one.is_file() for one in entries}
         return found

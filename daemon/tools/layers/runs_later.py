@@ -158,8 +158,11 @@ def judge_folder(
             yield from programs.find_of_start(prefix + name)
     for name in inside.keys() & WITHIN.get(above.name, frozenset()):
         yield prefix + name, "plain", ""
-    if ".git" in inside and not inside[".git"]:
+    is_pointer = not inside.get(".git", True)
+    if is_pointer:
         yield f"{prefix}.git", "plain", ""
+    if is_pointer or not place:
+        yield from programs.find_of_outside(place)
     if above.name in REBASES:
         for name in inside.keys() & {*STEPS, "strategy", "opts"}:
             yield prefix + name, "steps", ""
