@@ -54,7 +54,8 @@ class Site:
             )
             answer = answers.pop(0) if len(answers) > 1 else answers[0]
             if isinstance(answer, bytes):
-                writer.write(answer)
+                head, end, body = answer.partition(b"\r\n\r\n")
+                writer.write(head + end + body * (seen.method != "HEAD"))
                 await writer.drain()
             else:
                 await answer(writer)

@@ -27,21 +27,21 @@ def main(words: Sequence[str]) -> int:
         parser.error(
             f"there is no section {', '.join(sorted(unknown))}; sections: {', '.join(SECTIONS)}"
         )
+    figures: list[Figure] = []
+    names = (not options.full and options.sections) or list(SECTIONS)
     with TemporaryDirectory(prefix="aidaemon-security-") as name:
-        figures = asyncio.run(
-            _run(Path(name).resolve(), (not options.full and options.sections) or list(SECTIONS))
-        )
-    print(table(figures), flush=True)
+        try:
+            asyncio.run(_run(Path(name).resolve(), names, figures))
+        finally:  # a section that fails takes no figures of the others along
+            print(table(figures), flush=True)
     return exit_code(figures)
 
 
-async def _run(place: Path, names: Sequence[str]) -> list[Figure]:
-    figures: list[Figure] = []
+async def _run(place: Path, names: Sequence[str], figures: list[Figure]) -> None:
     for name in names:
         began = perf_counter()
         figures += await SECTIONS[name](place / name)
         print(f"  {name}: done in {perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
-    return figures
 
 
 if __name__ == "__main__":
