@@ -2,7 +2,8 @@
 owner's settings of git (with what they include), hooks and start-up files spell.
 
 A text spells a file by its path, from a folder where it may run or that it spells; a module's path
-may go without its ending. What it starts by another name (a build, the tests) is the project's.
+may go without its ending. A path holds for what it leads to by links, as they are or will be. What
+it starts by another name (a build, the tests) is the project's.
 """
 
 import os
@@ -11,21 +12,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Literal
 
 from daemon.tools.workspace.fs import NOTE_KINDS, mode_of
+from daemon.tools.workspace.index import lstat
 
 MAX_NAMED, MAX_LEVELS, MAX_TEXT = 300, 3, 200_000
-MAX_PIECES, MAX_PLACES = 5000, 20
+MAX_PIECES, MAX_PLACES, MAX_STEPS = 5000, 20, 300
 SETTINGS = ("config", "config.worktree")
 SECTION = re.compile(r"\s*\[\s*([\w.-]+)[^\]]*\]")
 SETTING = re.compile(r"\s*([a-zA-Z][\w-]*)\s*=\s*(.*)")
-# They name no program.
+VALUE = re.compile(r'\\.?|["#;]|[^\\"#;]+')
+# They name no program, but where a key is a name that the owner made up.
 INERT_SETTING = re.compile(r".*file|template|.*url|fetch|merge|remote|name|email|worktree")
 # What lies in a closed folder and starts programs by itself.
 STARTS = re.compile(r"(tasks|settings(\.local)?|mcp|devcontainer|hooks)\.json|languages\.toml")
 HOOK_FOLDERS = frozenset((".husky", ".githooks", "hooks"))
+HOME = re.compile(r"\$HOME\b|\$\{HOME\}")
 VARIABLE = re.compile(r"\$\w+|\$\{\w+\}")
 PIECE = re.compile(r"[^\s\"'`;|&()<>=,:{}\[\]!#\\]+")
 IMPORT = re.compile(r"(?m)^\s*(?:from\s+([.\w]+)\s+import\s+([\w, *()]+)|import\s+([\w., ]+))")
@@ -44,11 +48,26 @@ class OwnersPrograms:
         self.root, self.over = root, over or root
         self.new_folder, _, self.new = new.rpartition("/")
         self._list = cache(self._read_folder)
+        self._stems = cache(self._sort_by_stem)
+        self._follow = cache(self._follow_links)
 
-    def find_of_repository(self, place: str) -> Iterator[Named]:
-        """What a repository's settings and hooks name."""
+    def follow(self, path: str) -> Iterator[str]:
+        """Where else this lies, by links of the workspace as they stand, or as they will."""
+        found = {self._follow(path, one) for one in dict.fromkeys((self.over, self.root))}
+        yield from sorted(found - {path, ""})
+
+    def find_of_pointer(self, place: str) -> Iterator[Named]:
+        """What the repository elsewhere names of this folder, which is a work tree of it."""
+        here = self.root / place
+        for text in self._read_versions(here / ".git"):
+            git = _join(here, text.removeprefix("gitdir:").strip())
+            common = next(self._read_versions(git / "commondir"), ".")
+            yield from self.find_of_repository(str(_join(git, common.strip())), here)
+
+    def find_of_repository(self, place: str, *trees: Path) -> Iterator[Named]:
+        """What a repository's settings and hooks name. `trees`: further work trees."""
         here, home = self.root / place, Path.home()
-        tops = [*_list_tops(here)]
+        tops = [*_list_tops(here), *trees]
         waiting = [here / name for name in SETTINGS]
         waiting += [home / ".gitconfig", home / ".config/git/config"]
         hooks, seen = [here / "hooks"], set[Path]()
@@ -64,12 +83,12 @@ class OwnersPrograms:
                     waiting.append(target)
                     if self._name(target):
                         yield self._name(target), "settings", by
-                elif key == "hookspath":
+                elif key in ("hookspath", "templatedir"):
                     for folder in (_join(top, value) for top in tops):
-                        hooks.append(folder)
+                        hooks += [folder] if key == "hookspath" else [folder / "hooks"]
                         if self._name(folder):
                             yield self._name(folder), "hooks", by
-                elif not INERT_SETTING.fullmatch(key):
+                elif section == "alias" or not INERT_SETTING.fullmatch(key):
                     for path in self._list_spelled(tops, value):
                         yield path, "plain", by
         for folder in dict.fromkeys(hooks):
@@ -88,7 +107,7 @@ class OwnersPrograms:
             yield from self._find_of_program([place.parent], file, path)
 
     def _find_of_hooks(self, tops: Sequence[Path], folder: Path) -> Iterator[Named]:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             for file in folder.iterdir():
                 if not file.name.endswith(".sample"):
                     yield from self._find_of_program([*tops, folder], file, self._name(folder))
@@ -101,23 +120,23 @@ class OwnersPrograms:
 
     def _list_spelled(self, tops: Sequence[Path], text: str) -> Iterator[str]:
         """The files that a text spells, and those that these spell."""
-        found = dict[str, None]()
+        found, count_read = dict[str, None](), 0
         level = [(text, list(tops))]
         for _ in range(MAX_LEVELS):
-            further: list[tuple[str, list[Path]]] = []
+            named = dict[str, None]()
             for each, places in level:
-                for path in self._find_spelled(each, places):
-                    if path not in found and len(found) < MAX_NAMED:
-                        found[path] = None
-                        file = self._find(path)
-                        further.append((_read(file), [*tops, (self.root / path).parent]))
-                        if file.is_symlink() and (target := self._name(file.resolve())):
-                            found[target] = None
-            level = further
+                named |= dict.fromkeys(self._find_spelled(each, places))
+            new = [one for one in named if one not in found]
+            found |= dict.fromkeys(new)
+            # What stands there comes first: a command can make any number of others.
+            new.sort(key=lambda one: not mode_of(self.root / one))
+            read = new[: MAX_NAMED - count_read]
+            count_read += len(read)
+            level = [(_read(self._find(one)), [*tops, (self.root / one).parent]) for one in read]
         yield from found
 
     def _find_spelled(self, text: str, tops: Sequence[Path]) -> Iterator[str]:
-        plain = VARIABLE.sub(" ", text)
+        plain = VARIABLE.sub(" ", HOME.sub(lambda _: str(Path.home()), text))
         pieces = [*dict.fromkeys(PIECE.findall(plain))][:MAX_PIECES]
         places = list(dict.fromkeys(tops))
         folders = (
@@ -125,7 +144,9 @@ class OwnersPrograms:
             for place in tops
             for piece in self._filter(place, pieces)
         )
-        places += [one for one in dict.fromkeys(folders) if self._is_folder(one)][:MAX_PLACES]
+        known = [one for one in dict.fromkeys(folders) if self._is_folder(one)]
+        known.sort(key=lambda one: not mode_of(one))
+        places += known[:MAX_PLACES]
         modules = [*_list_modules(plain)]
         for place in dict.fromkeys(places):
             for piece in self._filter(place, pieces):
@@ -152,9 +173,16 @@ class OwnersPrograms:
     def _find_module(self, path: Path) -> Iterator[str]:
         """The files that this may mean without an ending, or that stand for this folder."""
         for place, stems in ((path.parent, (path.name,)), (path, FOR_A_FOLDER)):
-            for name, is_file in self._list(place).items():
-                if is_file and name.partition(".")[0] in stems:
+            for stem in stems:
+                for name in self._stems(place).get(stem, ()):
                     yield self._name(place / name)
+
+    def _sort_by_stem(self, place: Path) -> Mapping[str, Sequence[str]]:
+        found = dict[str, list[str]]()
+        for name, is_file in self._list(place).items():
+            if is_file:
+                found.setdefault(name.partition(".")[0], []).append(name)
+        return found
 
     def _is_file(self, path: Path) -> bool:
         return not path.name.endswith(NOTE_KINDS) and self._list(path.parent).get(path.name, False)
@@ -170,10 +198,37 @@ class OwnersPrograms:
         found = {self.new: True} if self.new and place == self.root / self.new_folder else {}
         if not place.is_relative_to(self.root):
             return found
-        for folder in dict.fromkeys((self.over / place.relative_to(self.root), place)):
-            with suppress(OSError, ValueError), os.scandir(folder) as entries:
-                found |= {one.name: one.is_file() for one in entries}
+        path = self._name(place)
+        for one in (path, *self.follow(path)):
+            for folder in dict.fromkeys((self.over / one, self.root / one)):
+                with suppress(OSError, ValueError), os.scandir(folder) as entries:
+                    found |= {one.name: one.is_file() for one in entries}
         return found
+
+    def _follow_links(self, path: str, first: Path) -> str:
+        """Where this leads, with what lies below `first` in the place of the workspace's own; ""
+        of what leads out of it.
+        """
+        waiting, place = path.split("/")[::-1], ""
+        for _ in range(MAX_STEPS):
+            if not waiting:
+                return place
+            here = f"{place}/{waiting.pop()}".lstrip("/")
+            file = first / here if lstat(first / here) else self.root / here
+            info = lstat(file)
+            if info and S_ISLNK(info.st_mode):
+                here = self._name(_join((self.root / here).parent, str(file.readlink())))
+                if not here:
+                    return ""
+                waiting, here = [*waiting, *here.split("/")[::-1]], ""
+            place = here
+        return ""
+
+    def _read_versions(self, place: Path) -> Iterator[str]:
+        """What this file holds, by the command and as it stands, if anything."""
+        path = self._name(place)
+        files = dict.fromkeys((self.over / path, place) if path else (place,))
+        yield from filter(None, map(_read, files))
 
     def _name(self, place: Path) -> str:
         """The path in the workspace; "" of what is not below it."""
@@ -187,7 +242,7 @@ def _list_tops(here: Path) -> Iterator[Path]:
     for _, key, value in _read_settings(here / "config"):
         if key == "worktree":
             yield _join(here, value)
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         for pointer in here.glob("worktrees/*/gitdir"):
             yield Path(_read(pointer).strip()).parent
 
@@ -198,7 +253,20 @@ def _read_settings(file: Path) -> Iterator[tuple[str, str, str]]:
         if head := SECTION.match(line):
             section = head[1].lower()
         if found := SETTING.match(line, head.end() if head else 0):
-            yield section, found[1].lower(), found[2].strip().strip('"')
+            yield section, found[1].lower(), _read_value(found[2])
+
+
+def _read_value(text: str) -> str:
+    """As git does: without quotes, escapes and a comment."""
+    found, is_quoted = "", False
+    for piece in VALUE.findall(text):
+        if piece == '"':
+            is_quoted = not is_quoted
+        elif piece in ("#", ";") and not is_quoted:
+            break
+        else:
+            found += piece.removeprefix("\\")
+    return found.strip()
 
 
 def _list_modules(text: str) -> Iterator[str]:
