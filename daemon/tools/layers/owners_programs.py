@@ -2,7 +2,8 @@
 owner's settings of git (with what they include), hooks and start-up files spell.
 
 A text spells a file by its path, from a folder where it may run or that it spells; a module's path
-may go without its ending. What it starts by another name (a build, the tests) is the project's.
+may go without its ending. A path holds for what it leads to by links, as they are or will be. What
+it starts by another name (a build, the tests) is the project's.
 """
 
 import os
@@ -11,21 +12,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Literal
 
 from daemon.tools.workspace.fs import NOTE_KINDS, mode_of
+from daemon.tools.workspace.index import lstat
 
 MAX_NAMED, MAX_LEVELS, MAX_TEXT = 300, 3, 200_000
-MAX_PIECES, MAX_PLACES = 5000, 20
+MAX_PIECES, MAX_PLACES, MAX_STEPS = 5000, 20, 300
 SETTINGS = ("config", "config.worktree")
 SECTION = re.compile(r"\s*\[\s*([\w.-]+)[^\]]*\]")
 SETTING = re.compile(r"\s*([a-zA-Z][\w-]*)\s*=\s*(.*)")
-# They name no program.
+VALUE = re.compile(r'\\.?|["#;]|[^\\"#;]+')
+# They name no program, but where a key is a name that the owner made up.
 INERT_SETTING = re.compile(r".*file|template|.*url|fetch|merge|remote|name|email|worktree")
 # What lies in a closed folder and starts programs by itself.
 STARTS = re.compile(r"(tasks|settings(\.local)?|mcp|devcontainer|hooks)\.json|languages\.toml")
 HOOK_FOLDERS = frozenset((".husky", ".githooks", "hooks"))
+HOME = re.compile(r"\$HOME\b|\$\{HOME\}")
 VARIABLE = re.compile(r"\$\w+|\$\{\w+\}")
 QUOTED = re.compile(r"\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'")
 PIECE = re.compile(r"(?:\\.|[^\s\"'`;|&()<>=,:{}\[\]!#\\])+")
@@ -46,6 +50,13 @@ class OwnersPrograms:
         self.root, self.over = root, over or root
         self.new_folder, _, self.new = new.rpartition("/")
         self._list = cache(self._read_folder)
+        self._stems = cache(self._sort_by_stem)
+        self._follow = cache(self._follow_links)
+
+    def follow(self, path: str) -> Iterator[str]:
+        """Where else this lies, by links of the workspace as they stand, or as they will."""
+        found = {self._follow(path, one) for one in dict.fromkeys((self.over, self.root))}
+        yield from sorted(found - {path, ""})
 
     def find_of_outside(self, place: str) -> Iterator[Named]:
         """What the repositories name that this folder belongs to and that lie elsewhere: a work
@@ -54,16 +65,17 @@ class OwnersPrograms:
         here = self.root / place
         for folder in (here, *here.parents) if not place else (here,):
             git = folder / ".git"
-            pointed = _read(git).removeprefix("gitdir:").strip()
-            own = _join(folder, pointed) if pointed else git
-            common = _join(own, _read(own / "commondir").strip())
-            for one in {own, common} if pointed or folder != here else ():
-                yield from self.find_of_repository(str(one), [folder])
+            pointed = (one.removeprefix("gitdir:").strip() for one in self._read_versions(git))
+            owns = [_join(folder, one) for one in pointed]
+            owns += [git] if folder != here and S_ISDIR(mode_of(git)) else []
+            for own in owns:
+                common = next(self._read_versions(own / "commondir"), ".").strip()
+                yield from self.find_of_repository(str(_join(own, common)), folder)
 
-    def find_of_repository(self, place: str, tops: Sequence[Path] = ()) -> Iterator[Named]:
-        """What a repository's settings and hooks name; `tops`: more folders where they run."""
+    def find_of_repository(self, place: str, *trees: Path) -> Iterator[Named]:
+        """What a repository's settings and hooks name. `trees`: further work trees."""
         here, home = self.root / place, Path.home()
-        tops = [*tops, *_list_tops(here)]
+        tops = [*_list_tops(here), *trees]
         waiting = [here / name for name in SETTINGS]
         waiting += [home / ".gitconfig", home / ".config/git/config"]
         hooks, seen = [here / "hooks"], set[Path]()
@@ -73,20 +85,18 @@ class OwnersPrograms:
                 continue
             seen.add(file)
             by = self._name(file)
-            if target := self._find_target(file):
-                yield target, "settings", by
             for section, key, value in _read_settings(file):
                 if section.startswith("include") and key == "path":
                     target = _join(file.parent, value)
                     waiting.append(target)
                     if self._name(target):
                         yield self._name(target), "settings", by
-                elif key == "hookspath":
+                elif key in ("hookspath", "templatedir"):
                     for folder in (_join(top, value) for top in tops):
-                        hooks.append(folder)
+                        hooks += [folder] if key == "hookspath" else [folder / "hooks"]
                         if self._name(folder):
                             yield self._name(folder), "hooks", by
-                elif not INERT_SETTING.fullmatch(key):
+                elif section == "alias" or not INERT_SETTING.fullmatch(key):
                     for path in self._list_spelled(tops, value):
                         yield path, "plain", by
         for folder in dict.fromkeys(hooks):
@@ -95,8 +105,6 @@ class OwnersPrograms:
     def find_of_start(self, path: str) -> Iterator[Named]:
         """What a start-up file, or a folder of them, names."""
         place = self.root / path
-        if target := self._find_target(place):
-            yield target, "plain", path
         if place.name in HOOK_FOLDERS:
             yield from self._find_of_hooks([place.parent], place)
             return
@@ -107,38 +115,36 @@ class OwnersPrograms:
             yield from self._find_of_program([place.parent], file, path)
 
     def _find_of_hooks(self, tops: Sequence[Path], folder: Path) -> Iterator[Named]:
-        with suppress(OSError):
-            if target := self._find_target(folder):
-                yield target, "hooks", self._name(folder)
+        with suppress(OSError, ValueError):
             for file in folder.iterdir():
                 if not file.name.endswith(".sample"):
                     yield from self._find_of_program([*tops, folder], file, self._name(folder))
 
     def _find_of_program(self, tops: Sequence[Path], file: Path, by: str) -> Iterator[Named]:
-        if target := self._find_target(file):
-            yield target, "plain", by
+        if file.is_symlink() and (path := self._name(file.resolve())):
+            yield path, "plain", by
         for path in self._list_spelled(tops, _read(file)):
             yield path, "plain", by
 
     def _list_spelled(self, tops: Sequence[Path], text: str) -> Iterator[str]:
         """The files that a text spells, and those that these spell."""
-        found = dict[str, None]()
+        found, count_read = dict[str, None](), 0
         level = [(text, list(tops))]
         for _ in range(MAX_LEVELS):
-            further: list[tuple[str, list[Path]]] = []
+            named = dict[str, None]()
             for each, places in level:
-                for path in self._find_spelled(each, places):
-                    if path and path not in found and len(found) < MAX_NAMED:
-                        found[path] = None
-                        file = self._find(path)
-                        further.append((_read(file), [*tops, (self.root / path).parent]))
-                        if target := self._find_target(file):
-                            found[target] = None
-            level = further
+                named |= dict.fromkeys(self._find_spelled(each, places))
+            new = [one for one in named if one and one not in found]
+            found |= dict.fromkeys(new)
+            # What stands there comes first: a command can make any number of others.
+            new.sort(key=lambda one: not mode_of(self.root / one))
+            read = new[: MAX_NAMED - count_read]
+            count_read += len(read)
+            level = [(_read(self._find(one)), [*tops, (self.root / one).parent]) for one in read]
         yield from found
 
     def _find_spelled(self, text: str, tops: Sequence[Path]) -> Iterator[str]:
-        plain = VARIABLE.sub(" ", text)
+        plain = VARIABLE.sub(" ", HOME.sub(lambda _: str(Path.home()), text))
         quoted = (one or other for one, other in QUOTED.findall(plain))
         words = (ESCAPED.sub(r"\1", one) for one in PIECE.findall(plain))
         pieces = [*dict.fromkeys((*quoted, *words))][:MAX_PIECES]
@@ -148,7 +154,9 @@ class OwnersPrograms:
             for place in tops
             for piece in self._filter(place, pieces)
         )
-        places += [one for one in dict.fromkeys(folders) if self._is_folder(one)][:MAX_PLACES]
+        known = [one for one in dict.fromkeys(folders) if self._is_folder(one)]
+        known.sort(key=lambda one: not mode_of(one))
+        places += known[:MAX_PLACES]
         modules = [*_list_modules(plain)]
         for place in dict.fromkeys(places):
             for piece in self._filter(place, pieces):
@@ -177,9 +185,16 @@ class OwnersPrograms:
     def _find_module(self, path: Path) -> Iterator[str]:
         """The files that this may mean without an ending, or that stand for this folder."""
         for place, stems in ((path.parent, (path.name,)), (path, FOR_A_FOLDER)):
-            for name, is_file in self._list(place).items():
-                if is_file and name.partition(".")[0] in stems:
+            for stem in stems:
+                for name in self._stems(place).get(stem, ()):
                     yield self._name(place / name)
+
+    def _sort_by_stem(self, place: Path) -> Mapping[str, Sequence[str]]:
+        found = dict[str, list[str]]()
+        for name, is_file in self._list(place).items():
+            if is_file:
+                found.setdefault(name.partition(".")[0], []).append(name)
+        return found
 
     def _is_file(self, path: Path) -> bool:
         return not path.name.endswith(NOTE_KINDS) and self._list(path.parent).get(path.name, False)
@@ -187,23 +202,45 @@ class OwnersPrograms:
     def _is_folder(self, path: Path) -> bool:
         return not self._list(path.parent).get(path.name, True)
 
-    def _find_target(self, place: Path) -> str:
-        """Where this is really, if a link leads to it; "" else."""
-        real = place.resolve()
-        return self._name(real) if real != place else ""
-
     def _find(self, path: str) -> Path:
         return self.root / path if mode_of(self.root / path) else self.over / path
 
     def _read_folder(self, place: Path) -> Mapping[str, bool]:
-        """The names in this folder, and whether each is a file."""
+        """The names in this folder of the workspace, and whether each is a file."""
         found = {self.new: True} if self.new and place == self.root / self.new_folder else {}
-        inside = place.is_relative_to(self.root)
-        folders = (self.over / place.relative_to(self.root), place) if inside else (place,)
+        path, folders = self._name(place), [place]
+        if path or place == self.root:
+            places = (path, *self.follow(path))
+            folders = [top / one for one in places for top in (self.over, self.root)]
         for folder in dict.fromkeys(folders):
             with suppress(OSError, ValueError), os.scandir(folder) as entries:
                 found |= {one.name: one.is_file() for one in entries}
         return found
+
+    def _follow_links(self, path: str, first: Path) -> str:
+        """Where this leads, with what lies below `first` in the place of the workspace's own; ""
+        of what leads out of it.
+        """
+        waiting, place = path.split("/")[::-1], ""
+        for _ in range(MAX_STEPS):
+            if not waiting:
+                return place
+            here = f"{place}/{waiting.pop()}".lstrip("/")
+            file = first / here if lstat(first / here) else self.root / here
+            info = lstat(file)
+            if info and S_ISLNK(info.st_mode):
+                here = self._name(_join((self.root / here).parent, str(file.readlink())))
+                if not here:
+                    return ""
+                waiting, here = [*waiting, *here.split("/")[::-1]], ""
+            place = here
+        return ""
+
+    def _read_versions(self, place: Path) -> Iterator[str]:
+        """What this file holds, by the command and as it stands, if anything."""
+        path = self._name(place)
+        files = dict.fromkeys((self.over / path, place) if path else (place,))
+        yield from filter(None, map(_read, files))
 
     def _name(self, place: Path) -> str:
         """The path in the workspace; "" of what is not below it."""
@@ -217,7 +254,7 @@ def _list_tops(here: Path) -> Iterator[Path]:
     for _, key, value in _read_settings(here / "config"):
         if key == "worktree":
             yield _join(here, value)
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         for pointer in here.glob("worktrees/*/gitdir"):
             yield Path(_read(pointer).strip()).parent
 
@@ -228,7 +265,20 @@ def _read_settings(file: Path) -> Iterator[tuple[str, str, str]]:
         if head := SECTION.match(line):
             section = head[1].lower()
         if found := SETTING.match(line, head.end() if head else 0):
-            yield section, found[1].lower(), found[2].strip().strip('"')
+            yield section, found[1].lower(), _read_value(found[2])
+
+
+def _read_value(text: str) -> str:
+    """As git does: without quotes, escapes and a comment."""
+    found, is_quoted = "", False
+    for piece in VALUE.findall(text):
+        if piece == '"':
+            is_quoted = not is_quoted
+        elif piece in ("#", ";") and not is_quoted:
+            break
+        else:
+            found += piece.removeprefix("\\")
+    return found.strip()
 
 
 def _list_modules(text: str) -> Iterator[str]:

@@ -140,6 +140,15 @@ def judge_folder(
     """What runs later of what is in this folder, or is named by what is: where, its kind, and what
     names it. `inside`: the names there, and whether each is a folder.
     """
+    for path, kind, by in _judge_names(programs, place, inside):
+        yield path, kind, by
+        for real in () if kind in ("repository", "index") else programs.follow(path):
+            yield real, kind, by
+
+
+def _judge_names(
+    programs: OwnersPrograms, place: str, inside: Mapping[str, bool]
+) -> Iterator[tuple[str, Kind, str]]:
     above, prefix = Path(place), f"{place}/" if place else ""
     if above.name == ".git" or is_repository(inside):
         if place:
