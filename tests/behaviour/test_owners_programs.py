@@ -214,3 +214,54 @@ async def test_what_a_hook_spells_from_the_home_folder_waits(commands: Commands,
     await run(commands, writes(commands, "scripts/check.sh"))
     commit(commands.root)
     assert not fired(commands).exists()
+
+
+async def test_what_waits_comes_by_no_index_into_the_owners_tree(commands: Commands) -> None:
+    lay(commands.root / "scripts/check.sh", "#!/bin/sh\n")
+    make_repository(commands.root, "sh scripts/check.sh")
+    await run(commands, f"{writes(commands, 'scripts/check.sh')}; git add -A")
+    git(commands.root, "checkout", ".")
+    commit(commands.root)
+    assert not fired(commands).exists()
+
+
+async def test_what_waits_comes_by_no_commit_into_the_owners_tree(commands: Commands) -> None:
+    lay(commands.root / "scripts/check.sh", "#!/bin/sh\n")
+    make_repository(commands.root, "sh scripts/check.sh")
+    await run(
+        commands,
+        f"{writes(commands, 'scripts/check.sh')}; git -c user.name=a -c user.email=a commit -nqam x",
+    )
+    git(commands.root, "stash")
+    commit(commands.root)
+    assert not fired(commands).exists()
+
+
+async def test_what_others_make_of_a_repository_with_what_waits_stays_beside_it(commands: Commands) -> None:
+    lay(commands.root / "scripts/check.sh", "#!/bin/sh\n")
+    make_repository(commands.root, "sh scripts/check.sh")
+    who = "-c user.name=a -c user.email=a"
+    note = await run(
+        commands,
+        f"git checkout -qb work; {writes(commands, 'scripts/check.sh')}; echo b > b; git add -A; git {who} commit -nqm two",
+    )
+    assert "scripts/check.sh waits for the owner" in note and "refs/layer" in note
+    assert git(commands.root, "branch", "--show-current") == "main\n"
+    assert "two" in git(commands.root, "log", "--format=%s", "refs/layer/heads/work")
+    assert git(commands.root, "status", "--short").split() == ["??", "b"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git checkout -qb work; echo b > b; git add b; git -c user.name=a -c user.email=a commit -nqm two",
+        "git branch old; git tag v1; git checkout -q old",
+        "git -c user.name=a -c user.email=a stash -qu",
+    ],
+    ids=["commit", "branches", "stash"],
+)
+async def test_a_commit_of_what_no_hook_spells_comes_over(commands: Commands, line: str) -> None:
+    lay(commands.root / "scripts/check.sh", "#!/bin/sh\n")
+    make_repository(commands.root, "sh scripts/check.sh")
+    (commands.root / "c").write_text("c")
+    assert await run(commands, line) == ""

@@ -18,7 +18,8 @@ def is_fine_index(data: bytes, *, long: bool) -> bool:
     """
     starts = dict[int, int]()
     try:
-        if not all(map(_is_fine, _list_paths(data, HASHES[long], starts))):
+        entries = _list_entries(data, HASHES[long], starts)
+        if not all(_is_fine(path[folders:]) for path, folders, _ in entries):
             return False
         blocks = [*islice(_list_blocks(data), MAX_BLOCKS + 1)]
     except (IndexError, ValueError):
@@ -26,19 +27,32 @@ def is_fine_index(data: bytes, *, long: bool) -> bool:
     return len(blocks) <= MAX_BLOCKS and all(starts.get(block) == 0 for block in blocks)
 
 
+def read_entries(data: bytes | None, *, long: bool) -> set[tuple[bytes, bytes]]:
+    """The path and the hash of each file in an index; none of what cannot be read."""
+    try:
+        return {(path, found) for path, _, found in _list_entries(data or b"", HASHES[long], {})}
+    except (IndexError, ValueError):
+        return set()
+
+
 def _is_fine(path: bytes) -> bool:
     names = path.removesuffix(b"/").decode("utf-8", "replace").split("/") if path else []
     return not any(casefold_name(one) in ("", ".", "..", ".git", "git~1") for one in names)
 
 
-def _list_paths(data: bytes, hash_size: int, starts: dict[int, int]) -> Iterator[bytes]:
-    """`starts`: where each entry begins, and how much it takes of the path before."""
+def _list_entries(
+    data: bytes, hash_size: int, starts: dict[int, int]
+) -> Iterator[tuple[bytes, int, bytes]]:
+    """Of each: its path, how much of that are the folders of the path before, and its hash.
+    `starts`: where each entry begins, and how much it takes of the path before.
+    """
     version, count = _number(data, 4), _number(data, 8)
     if data[:4] != b"DIRC" or version not in (2, 3, 4):
         raise ValueError
     at, path = 12, b""
     for _ in range(count):
         name = at + 40 + hash_size + 2
+        found = data[at + 40 : name - 2]
         flags = _number(data, name - 2, 2)
         name += 2 if version > 2 and flags & EXTENDED else 0
         starts[at], length = 0, flags & FULL
@@ -52,7 +66,7 @@ def _list_paths(data: bytes, hash_size: int, starts: dict[int, int]) -> Iterator
         path = kept + data[name:end]
         if len(path) > MAX_PATH:
             raise ValueError
-        yield path[kept.rfind(b"/") + 1 :]  # the folders before are those of the path before
+        yield path, kept.rfind(b"/") + 1, found
         at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
 
 

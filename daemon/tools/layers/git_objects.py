@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha1, sha256
 from pathlib import Path
@@ -118,6 +118,21 @@ class ObjectStage:
             found = self._run(*words, given=lines, git_dir=git_dir, env=env)
         if (lines or anew) and found is None:
             raise DamagedObjects("a branch or tag names what is not there")
+
+    def list_changed(self, targets: Iterable[str]) -> Iterator[str]:
+        """The paths in which new commits differ from what the owner has checked out."""
+        more = f'"{self.place / "objects"}"'.replace("\\", "\\\\")
+        env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": more}
+        for target in dict.fromkeys(targets):
+            words = ("rev-list", "--max-count=1", target, "--not", "--all")
+            if self._run(*words, git_dir=self.real, env=env) == "":
+                continue  # it was there before
+            words = ("diff-tree", "-r", "-z", "--name-only", "HEAD", target, "--")
+            found = self._run(*words, git_dir=self.real, env=env)
+            if found is None:
+                words = ("ls-tree", "-r", "-z", "--name-only", target)
+                found = self._run(*words, git_dir=self.real, env=env)
+            yield from (found or "").split("\0")
 
     def drop_links(self) -> None:
         """What was checked has one name again; the indexes that git made stay."""

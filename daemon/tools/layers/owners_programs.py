@@ -75,7 +75,7 @@ class OwnersPrograms:
     def find_of_repository(self, place: str, *trees: Path) -> Iterator[Named]:
         """What a repository's settings and hooks name. `trees`: further work trees."""
         here, home = self.root / place, Path.home()
-        tops = [*_list_tops(here), *trees]
+        tops = [*list_tops(here), *trees]
         waiting = [here / name for name in SETTINGS]
         waiting += [home / ".gitconfig", home / ".config/git/config"]
         hooks, seen = [here / "hooks"], set[Path]()
@@ -248,7 +248,7 @@ class OwnersPrograms:
         return path.removeprefix(root) if path.startswith(root) else ""
 
 
-def _list_tops(here: Path) -> Iterator[Path]:
+def list_tops(here: Path) -> Iterator[Path]:
     """Where git runs hooks and programs: the tops of its work trees."""
     yield from (here.parent, here)
     for _, key, value in _read_settings(here / "config"):

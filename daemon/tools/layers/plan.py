@@ -57,13 +57,22 @@ class MergePlan:
             (plain if place is None else repositories.setdefault(place, [])).append(change)
         found = [
             Repository(
-                self.reader, place, changes, self._decide, self._has_long_hashes(place), until
+                self.reader,
+                place,
+                changes,
+                self._decide,
+                self._waits,
+                self._has_long_hashes(place),
+                until,
             ).list_steps()
             for place, changes in repositories.items()
         ]
         gone = [steps for steps in found if steps[0].action == "remove"]
         other = [steps for steps in found if steps[0].action != "remove"]
         return [*chain(*gone), *map(self._decide, plain), *chain(*other)]
+
+    def _waits(self, path: str) -> bool:
+        return any(self._find_rules(path))
 
     def _find_repository(self, place: str) -> str | None:
         """The innermost that this lies in, or is."""

@@ -2,8 +2,9 @@
 say, then what is known to be data, and references last. What the owner did there meanwhile stays.
 """
 
+import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import chain, count
 from pathlib import Path
@@ -11,9 +12,11 @@ from stat import S_IFMT, S_ISDIR
 
 from daemon.core import value
 from daemon.tools.layers.changes import Change, ChangeReader
+from daemon.tools.layers.git_index import MAX_INDEX, read_entries
 from daemon.tools.layers.git_objects import SHA1_CHARS, DamagedObjects, ObjectStage
 from daemon.tools.layers.held import make_readable
-from daemon.tools.layers.step import Step, read
+from daemon.tools.layers.owners_programs import list_tops
+from daemon.tools.layers.step import Step, read, read_bytes
 from daemon.tools.workspace.index import join, lstat
 
 HASH = "[0-9a-f]{40}(?:[0-9a-f]{24})?"
@@ -44,19 +47,28 @@ LATE = (
     " below {0} there (git log {0}/heads/NAME)"
 )
 DAMAGED = "{}, so nothing of this repository was changed"
+WAITING = (
+    "{1} waits for the owner and is staged, or in a commit; so the owner's index and branches stay,"
+    " and the command's branches are below {0} there (git log {0}/heads/NAME)"
+)
+INDEX = re.compile(r"(worktrees/[^/]+/)?(shared)?index(\.[0-9a-f]+)?")
+INDEXES = ("index", "sharedindex.*", "worktrees/*/index", "worktrees/*/sharedindex.*")
+TAKEN_BY_HAND = ("refs/remotes/", "refs/tags/")  # what others made, which the owner merges or not
 UNKNOWN = "it is no known part of a repository"
 
 
 @value
 class Repository:
-    """One, at `place`, with its changes. `judge`: what is done with a change by itself; `long`,
-    `until`: see ObjectStage.
+    """One, at `place`, with its changes. `judge`: what is done with a change by itself; `waits`:
+    a file at this path of the workspace is one that waits for the owner; `long`, `until`: see
+    ObjectStage.
     """
 
     reader: ChangeReader
     place: str
     changes: Sequence[Change]
     judge: Callable[[Change], Step]
+    waits: Callable[[str], bool]
     long: bool
     until: float
 
@@ -68,14 +80,17 @@ class Repository:
                 return [Step(own[0], "remove")]
             return self._refuse("it was deleted or replaced, which only the owner does")
         steps = [self._decide(one) for one in self.changes]
+        changed = list[str]()
         try:
-            objects = [*self._check_objects(steps)]
+            objects = [*self._check_objects(steps, changed)]
         except (DamagedObjects, OSError) as error:
             return self._refuse(getattr(error, "strerror", None) or str(error))
-        if self._is_late:
+        waiting = self._find_waiting(changed)
+        if self._is_late or waiting:
             beside = self._find_beside()
             kept = (self._put_beside(one, beside) for one in steps)
-            return [*objects, self._say(LATE.format(beside)), *kept]
+            words = WAITING.format(beside, waiting) if waiting else LATE.format(beside)
+            return [*objects, self._say(words), *kept]
         return [*objects, *sorted(steps, key=self._rank)]
 
     @property
@@ -136,16 +151,42 @@ class Repository:
             return Step(Change(path, "file", change.source), "merge")
         return Step(change, "keep")
 
-    def _check_objects(self, steps: Sequence[Step]) -> Iterator[Step]:
-        """The steps for new ones. Raises DamagedObjects, OSError."""
+    def _find_waiting(self, changed: Iterable[str]) -> str:
+        """A file of the work tree that git would write there, from an index or a commit of the
+        command, though it waits for the owner; "" for none.
+        """
+        if not lstat(self._root / "HEAD"):
+            return ""  # what is cloned or made comes as a whole
+        root = self.reader.layer.workspace
+        tops = [os.path.relpath(one, root) for one in list_tops(self._root)]
+        places = ["" if one == "." else one for one in tops if not one.startswith("..")]
+        paths = (join(place, one) for one in dict.fromkeys(changed) if one for place in places)
+        return next(filter(self.waits, paths), "")
+
+    def _list_staged(self, files: Mapping[str, Path]) -> Iterator[str]:
+        """The paths that an index of the command's has, and no index of the owner's so."""
+        known = set[tuple[bytes, bytes]]()
+        for one in chain(*map(self._root.glob, INDEXES)):
+            known |= read_entries(read_bytes(one, MAX_INDEX), long=self.long)
+        for name, source in files.items():
+            if INDEX.fullmatch(name):
+                new = read_entries(read_bytes(source, MAX_INDEX), long=self.long) - known
+                yield from (os.fsdecode(path) for path, _ in new)
+
+    def _check_objects(self, steps: Sequence[Step], changed: list[str]) -> Iterator[Step]:
+        """The steps for new ones. `changed` gets the paths of what is staged or in commits. Raises
+        DamagedObjects, OSError.
+        """
         self._check_parts()
         files = {
             self._name(one.change): one.change.source
             for one in steps
             if one.change.kind == "file" and one.action != "hold"
         }
+        changed += self._list_staged(files)
         new = [one for one in files if _is_object(one) and not lstat(self._root / one)]
-        targets = [*self._list_targets(files)]
+        named = [*self._list_targets(files)]
+        targets = [one for _, one in named]
         is_cut_anew = any(self._name(one.change) == "shallow" for one in steps)
         cut = files.get("shallow") if is_cut_anew else self._root / "shallow"
         if not new and not targets and not is_cut_anew:
@@ -170,6 +211,9 @@ class Repository:
                 yield self._bring(pack, source)
             yield self._bring(f"{stem}.idx", index)
         stage.check_whole(targets, cut, anew=bool(ends - later))
+        if lstat(self._root / "HEAD"):
+            own = (one for name, one in named if not name.startswith(TAKEN_BY_HAND))
+            changed += stage.list_changed(own)
         stage.drop_links()
 
     def _check_parts(self) -> None:
@@ -186,8 +230,8 @@ class Repository:
     def _bring(self, name: str, source: Path) -> Step:
         return Step(Change(join(self.place, name), "file", source), "merge")
 
-    def _list_targets(self, files: dict[str, Path]) -> Iterator[str]:
-        """The hashes that new references name. Raises DamagedObjects."""
+    def _list_targets(self, files: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
+        """The names of new references, and the hashes that they name. Raises DamagedObjects."""
         for name, source in files.items():
             if not REFERENCE.fullmatch(name):
                 continue
@@ -197,7 +241,9 @@ class Repository:
             is_named = "refs/" not in name or re.fullmatch(NAME, name[name.index("refs/") :])
             if text is None or not (is_named and form.fullmatch(text)):
                 raise DamagedObjects(f"{name} is no reference")
-            yield from HASHES.findall(text)
+            for line in text.split("\n"):
+                _, _, packed = line.partition(" ")
+                yield from ((packed or name, one) for one in HASHES.findall(line))
 
     def _read_ends(self, place: Path | None) -> set[str]:
         """Where a history that is not whole ends. Raises DamagedObjects."""
