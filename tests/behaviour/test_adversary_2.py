@@ -136,6 +136,17 @@ async def test_what_a_hook_spells_waits_where_a_new_link_leads(commands: Command
     assert not fired(commands).exists()
 
 
+async def test_a_link_waits_that_brings_an_earlier_file_where_a_hook_spells_it(
+    commands: Commands,
+) -> None:
+    make_repository(commands.root, "if [ -f scripts/local.sh ]; then . scripts/local.sh; fi")
+    await run(commands, writes(commands, "other/local.sh"))
+    await run(commands, "ln -s other scripts; ln -s other plain")
+    commit(commands.root)
+    assert not fired(commands).exists()
+    assert (commands.root / "plain").is_symlink()
+
+
 async def test_what_a_hook_spells_waits_where_a_link_of_the_owners_leads(commands: Commands) -> None:
     lay(commands.root / "tools/check.sh", "#!/bin/sh\n")
     (commands.root / "scripts").symlink_to("tools")
