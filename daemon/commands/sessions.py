@@ -24,7 +24,7 @@ from daemon.core.messages import FAILURES_SHOWN, describe_failures
 from daemon.core.provenance import find_taint
 from daemon.core.requests import LoopOrder
 from daemon.core.rows import LoopRow, LoopStage, OutboxRow, SessionRow, TurnRow, UsageRow
-from daemon.core.trust import OWNER_NAME, Label, Right, Role, Sources, has_right, join_sources
+from daemon.core.trust import OWNER_NAME, Label, Role, Sources, join_sources
 from daemon.core.turn import render_plan
 from daemon.loops.config import LoopNotEnabled, LoopNotStarted
 from daemon.services.sessions import SessionService
@@ -227,7 +227,7 @@ class SessionCommands:
             held,
             f"Journal: {FAILING.format(problem) if problem else 'ok'}",
             await self._show_failures() if call.role is Role.OWNER else "",
-            *(await self.state() if has_right(call.role, Right.MANAGE) else ()),
+            *(await self.state() if call.role is Role.OWNER else ()),
             f"Today: {today.tokens:,} tokens{tokens}, ${today.usd:.4f}{usd}{unpriced}",
             f"Turns of seven days ended: {stops}",
         )

@@ -10,13 +10,15 @@ from tests.fakes.commands import Commands
 from tests.fakes.tools import Bench
 
 
-@pytest.fixture
-def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
+@pytest.fixture(params=["", "a copy, for the test"], ids=["overlay", "copy"])
+def commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Commands:
     root = tmp_path.resolve() / "workspace"
     root.mkdir()
     monkeypatch.setenv("HOME", str(root.parent))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    return Commands(root)
+    return Commands(root, obstacle=request.param)
 
 
 def fired(commands: Commands) -> Path:
