@@ -1,5 +1,6 @@
 """What an adversary who has read the code found in a second look, each by what is promised."""
 
+import asyncio
 import subprocess
 from pathlib import Path
 
@@ -37,6 +38,12 @@ def git(place: Path, *words: str) -> str:
     line = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
     ran = subprocess.run(line, cwd=place, capture_output=True, check=False)
     return ran.stdout.decode()
+
+
+def enter(commands: Commands) -> None:
+    """As a shell does that knows the folder, before its owner works there."""
+    line = ["bash", "-c", ". ./.envrc; git status; tool"]
+    subprocess.run(line, cwd=commands.root, capture_output=True, check=False)
 
 
 def make_repository(place: Path, hook: str = "") -> None:
@@ -264,3 +271,33 @@ async def test_what_a_hook_spells_from_the_home_folder_waits(commands: Commands,
     await run(commands, writes(commands, "scripts/check.sh"))
     commit(commands.root)
     assert not fired(commands).exists()
+
+
+# FINDING, mended: what a start-up file puts on the search path stands before the system's programs.
+@pytest.mark.parametrize("how", ["export PATH=$PWD/bin:$PATH", 'a=bin\nPATH="$PWD/$a:$PATH"'])
+async def test_a_program_waits_in_a_folder_that_a_start_up_file_searches(
+    commands: Commands, how: str
+) -> None:
+    (commands.root / ".envrc").write_text(f"{how}\n")
+    lay(commands.root / "bin/tool", "#!/bin/sh\n")
+    line = f"{writes(commands, 'bin/git')}; {writes(commands, 'bin/tool')}; echo 1 > bin/notes"
+    await run(commands, line)
+    enter(commands)
+    assert not fired(commands).exists()
+    assert (commands.root / "bin/notes").exists()
+
+
+async def test_a_link_waits_in_a_folder_that_a_start_up_file_searches(commands: Commands) -> None:
+    (commands.root / ".envrc").write_text("export PATH=$PWD/bin:$PATH\n")
+    await run(commands, writes(commands, "src/run"))
+    await run(commands, "mkdir bin; ln -s ../src/run bin/git")
+    enter(commands)
+    assert not fired(commands).exists()
+
+
+# FINDING, mended: a link to a file that is never read to its end (a root daemon's) held the merge, and each start.
+async def test_no_link_keeps_a_merge_waiting(commands: Commands) -> None:
+    make_repository(commands.root, "if [ -f local.sh ]; then . local.sh; fi")
+    async with asyncio.timeout(10):
+        await run(commands, "ln -s /proc/kmsg local.sh; echo 1 > plain")
+    assert (commands.root / "plain").exists()
