@@ -45,7 +45,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/app": 14_660,
     "daemon/cli": 35_170,
     "daemon/client": 17_270,
-    "daemon/commands": 16_780,
+    "daemon/commands": 16_800,
     "daemon/core": 15_580,
     "daemon/gateway": 7_160,
     "daemon/http": 15_620,
@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 11_380,
     "daemon/settings": 11_510,
     "daemon/store": 18_630,
-    "daemon/tools": 143_930,
+    "daemon/tools": 144_230,
     "daemon/triggers": 28_260,
     "memory": 16_510,
 }

@@ -227,7 +227,7 @@ class SessionCommands:
             held,
             f"Journal: {FAILING.format(problem) if problem else 'ok'}",
             await self._show_failures() if call.role is Role.OWNER else "",
-            *await self.state(),
+            *(await self.state() if call.role is Role.OWNER else ()),
             f"Today: {today.tokens:,} tokens{tokens}, ${today.usd:.4f}{usd}{unpriced}",
             f"Turns of seven days ended: {stops}",
         )

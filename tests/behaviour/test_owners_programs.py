@@ -1,5 +1,6 @@
 """What the owner's hooks and settings of git spell waits, however it is spelt and wherever it leads."""
 
+import asyncio
 import subprocess
 from pathlib import Path
 
@@ -10,13 +11,15 @@ from tests.fakes.commands import Commands
 from tests.fakes.tools import Bench
 
 
-@pytest.fixture
-def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
+@pytest.fixture(params=["", "a copy, for the test"], ids=["overlay", "copy"])
+def commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Commands:
     root = tmp_path.resolve() / "workspace"
     root.mkdir()
     monkeypatch.setenv("HOME", str(root.parent))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    return Commands(root)
+    return Commands(root, obstacle=request.param)
 
 
 def fired(commands: Commands) -> Path:
@@ -35,6 +38,12 @@ def git(place: Path, *words: str) -> str:
     line = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
     ran = subprocess.run(line, cwd=place, capture_output=True, check=False)
     return ran.stdout.decode()
+
+
+def enter(commands: Commands) -> None:
+    """As a shell does that knows the folder, before its owner works there."""
+    line = ["bash", "-c", ". ./.envrc; git status; tool"]
+    subprocess.run(line, cwd=commands.root, capture_output=True, check=False)
 
 
 def make_repository(place: Path, hook: str = "") -> None:
@@ -108,6 +117,17 @@ async def test_what_a_hook_spells_waits_where_a_new_link_leads(commands: Command
     await run(commands, f"{writes(commands, 'other/local.sh')}; ln -s other scripts")
     commit(commands.root)
     assert not fired(commands).exists()
+
+
+async def test_a_link_waits_that_brings_an_earlier_file_where_a_hook_spells_it(
+    commands: Commands,
+) -> None:
+    make_repository(commands.root, "if [ -f scripts/local.sh ]; then . scripts/local.sh; fi")
+    await run(commands, writes(commands, "other/local.sh"))
+    await run(commands, "ln -s other scripts; ln -s other plain")
+    commit(commands.root)
+    assert not fired(commands).exists()
+    assert (commands.root / "plain").is_symlink()
 
 
 async def test_what_a_hook_spells_waits_where_a_link_of_the_owners_leads(commands: Commands) -> None:
@@ -265,3 +285,33 @@ async def test_a_commit_of_what_no_hook_spells_comes_over(commands: Commands, li
     make_repository(commands.root, "sh scripts/check.sh")
     (commands.root / "c").write_text("c")
     assert await run(commands, line) == ""
+
+
+# What a start-up file puts on the search path stands before the system's programs.
+@pytest.mark.parametrize("how", ["export PATH=$PWD/bin:$PATH", 'a=bin\nPATH="$PWD/$a:$PATH"'])
+async def test_a_program_waits_in_a_folder_that_a_start_up_file_searches(
+    commands: Commands, how: str
+) -> None:
+    (commands.root / ".envrc").write_text(f"{how}\n")
+    lay(commands.root / "bin/tool", "#!/bin/sh\n")
+    line = f"{writes(commands, 'bin/git')}; {writes(commands, 'bin/tool')}; echo 1 > bin/notes"
+    await run(commands, line)
+    enter(commands)
+    assert not fired(commands).exists()
+    assert (commands.root / "bin/notes").exists()
+
+
+async def test_a_link_waits_in_a_folder_that_a_start_up_file_searches(commands: Commands) -> None:
+    (commands.root / ".envrc").write_text("export PATH=$PWD/bin:$PATH\n")
+    await run(commands, writes(commands, "src/run"))
+    await run(commands, "mkdir bin; ln -s ../src/run bin/git")
+    enter(commands)
+    assert not fired(commands).exists()
+
+
+# A link to a file that is never read to its end (a root daemon's) held the merge, and each start.
+async def test_no_link_keeps_a_merge_waiting(commands: Commands) -> None:
+    make_repository(commands.root, "if [ -f local.sh ]; then . local.sh; fi")
+    async with asyncio.timeout(10):
+        await run(commands, "ln -s /proc/kmsg local.sh; echo 1 > plain")
+    assert (commands.root / "plain").exists()

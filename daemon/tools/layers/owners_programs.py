@@ -15,7 +15,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Literal
 
-from daemon.tools.workspace.fs import NOTE_KINDS, mode_of
+from daemon.tools.workspace.fs import NOTE_KINDS, READ_FLAGS, mode_of
 from daemon.tools.workspace.index import lstat
 
 MAX_NAMED, MAX_LEVELS, MAX_TEXT = 300, 3, 200_000
@@ -113,6 +113,17 @@ class OwnersPrograms:
             files = [one for one in place.iterdir() if STARTS.fullmatch(one.name)]
         for file in files:
             yield from self._find_of_program([place.parent], file, path)
+            for folder in self._list_folders([place.parent], _split(_read(file))):
+                yield from ((one, "plain", path) for one in self._find_programs(folder))
+
+    def _find_programs(self, folder: Path) -> Iterator[str]:
+        """What runs by its name alone where this folder is searched for programs."""
+        for name in self._list(folder):
+            path = self._name(folder / name)
+            infos = filter(None, (lstat(self.over / path), lstat(self.root / path)))
+            modes = [one.st_mode for one in infos]
+            if any(S_ISLNK(one) or (S_ISREG(one) and one & 0o111) for one in modes):
+                yield path
 
     def _find_of_hooks(self, tops: Sequence[Path], folder: Path) -> Iterator[Named]:
         with suppress(OSError, ValueError):
@@ -144,21 +155,8 @@ class OwnersPrograms:
         yield from found
 
     def _find_spelled(self, text: str, tops: Sequence[Path]) -> Iterator[str]:
-        plain = VARIABLE.sub(" ", HOME.sub(lambda _: str(Path.home()), text))
-        quoted = (one or other for one, other in QUOTED.findall(plain))
-        words = (ESCAPED.sub(r"\1", one) for one in PIECE.findall(plain))
-        pieces = [*dict.fromkeys((*quoted, *words))][:MAX_PIECES]
-        places = list(dict.fromkeys(tops))
-        folders = (
-            _join(place, piece.strip("/"))
-            for place in tops
-            for piece in self._filter(place, pieces)
-        )
-        known = [one for one in dict.fromkeys(folders) if self._is_folder(one)]
-        known.sort(key=lambda one: not mode_of(one))
-        places += known[:MAX_PLACES]
-        modules = [*_list_modules(plain)]
-        for place in dict.fromkeys(places):
+        pieces, modules = _split(text), [*_list_modules(text)]
+        for place in dict.fromkeys((*tops, *self._list_folders(tops, pieces))):
             for piece in self._filter(place, pieces):
                 name = piece.strip("/")
                 whole = (_join(place, one) for one in (piece, name))
@@ -172,6 +170,17 @@ class OwnersPrograms:
                     yield from self._find_module(_join(place, name.replace(".", "/")))
             for module in modules:
                 yield from self._find_module(_join(place, module))
+
+    def _list_folders(self, tops: Sequence[Path], pieces: Sequence[str]) -> Sequence[Path]:
+        """Those that are spelled, the owner's first: a command can make any number of others."""
+        found = {
+            _join(top, one): None
+            for top in tops
+            for piece in self._filter(top, pieces)
+            for one in (piece, piece.strip("/"))
+        }
+        known = [one for one in found if self._is_folder(one)]
+        return sorted(known, key=lambda one: not mode_of(one))[:MAX_PLACES]
 
     def _filter(self, place: Path, pieces: Sequence[str]) -> Iterator[str]:
         """Those that may lead anywhere from here."""
@@ -281,6 +290,13 @@ def _read_value(text: str) -> str:
     return found.strip()
 
 
+def _split(text: str) -> Sequence[str]:
+    plain = VARIABLE.sub(" ", HOME.sub(lambda _: str(Path.home()), text))
+    quoted = (one or other for one, other in QUOTED.findall(plain))
+    words = (ESCAPED.sub(r"\1", one) for one in PIECE.findall(plain))
+    return [*dict.fromkeys((*quoted, *words))][:MAX_PIECES]
+
+
 def _list_modules(text: str) -> Iterator[str]:
     """What Python imports, as paths without their endings."""
     for start, names, plain in IMPORT.findall(text):
@@ -299,6 +315,6 @@ def _join(place: Path, word: str) -> Path:
 def _read(file: Path) -> str:
     with suppress(OSError, ValueError):
         if S_ISREG(mode_of(file)):
-            with file.open("rb") as opened:
-                return opened.read(MAX_TEXT).decode("utf-8", "replace")
+            with os.fdopen(os.open(file, READ_FLAGS & ~os.O_NOFOLLOW), "rb") as opened:
+                return (opened.read(MAX_TEXT) or b"").decode("utf-8", "replace")
     return ""

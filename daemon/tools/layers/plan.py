@@ -114,6 +114,8 @@ class MergePlan:
                 return step
         if kind == "link" and leads_out(path, str(change.source.readlink())):
             return Step(change, "hold", "it leads out of the workspace")
+        if kind == "link" and self._leads_to_named(path):
+            return Step(change, "hold", RUNS_LATER)
         return Step(change, "merge")
 
     def _apply(self, rule: str, change: Change) -> Step:
@@ -192,6 +194,11 @@ class MergePlan:
             yield from rules
             if path in judged:
                 yield judged[path]
+
+    def _leads_to_named(self, path: str) -> bool:
+        """What runs later lies behind this link, by its name."""
+        folders = ["", *accumulate(path.split("/"), join)][:-1]
+        return any(one.startswith(f"{path}/") for place in folders for one in self._judge(place))
 
     def _judge(self, place: str) -> dict[str, str]:
         """What runs later of what is in this folder, or is named by its repository."""
