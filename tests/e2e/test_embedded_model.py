@@ -42,6 +42,15 @@ def ask(
     return ModelRequest(messages, tools, max_tokens=max_tokens)
 
 
+def chat(*messages: Message, max_tokens: int | None = None) -> ModelRequest:
+    """No tool may be used. In the full form there is none; else they stand in what is read first, which is so the same for all
+    tests of this file: to read another one costs the model half a minute.
+    """
+    if FULL:
+        return ask(*messages, tools=(), max_tokens=max_tokens)
+    return ModelRequest(messages, TOOLS, tools_allowed=False, max_tokens=max_tokens)
+
+
 async def work(local: Local, task: Task) -> Trace:
     trace = Trace([said(task.says)])
     for _ in range(MOST_STEPS):
@@ -89,7 +98,6 @@ async def watching() -> AsyncIterator[tuple[Local, Watched]]:
     os.sched_setaffinity(0, {min(cores)})
     engine = Watched(asyncio.get_running_loop())
     provider = Local(locate=find_model_file, open_engine=engine.open)
-    await provider.complete(DEFAULT_MODEL, ask(said("hi")))
     yield provider, engine
     await provider.aclose()
     os.sched_setaffinity(0, cores)
@@ -126,6 +134,30 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
             sys.stdout.write(f"\n{text}\n")
 
     return tell
+
+
+@pytest.fixture
+def watched(watching: tuple[Local, Watched]) -> tuple[Local, Watched]:
+    """Nothing has begun or ended yet."""
+    watching[1].began.clear()
+    watching[1].ended.clear()
+    return watching
+
+
+async def test_its_process_may_be_killed_and_the_next_call_loads_it_again(
+    watched: tuple[Local, Watched],
+):
+    """The first of all: what the new process reads then, the other tests find read."""
+    local, engine = watched
+    story = chat(said("tell me a long story about a ship"))
+    task = asyncio.create_task(local.complete(DEFAULT_MODEL, story))
+    await engine.began.wait()
+    assert isinstance(engine.engine, ModelProcess)
+    os.kill(engine.engine.pid, signal.SIGKILL)
+    with pytest.raises(ProviderError, match="the process of the embedded model ended") as failed:
+        await task
+    assert failed.value.kind is ErrorClass.SERVER
+    assert (await local.complete(DEFAULT_MODEL, chat(said("say hello")))).text
 
 
 async def test_three_of_four_small_tasks_are_done_with_the_right_tools(
@@ -193,7 +225,7 @@ async def test_the_pieces_shown_make_up_the_reply(local: Local):
     pieces: list[str] = []
     reply = await local.complete(
         DEFAULT_MODEL,
-        ask(said('say exactly this: he said "hé" 😀 and left'), tools=(), max_tokens=40),
+        chat(said('say exactly this: he said "hé" 😀 and left'), max_tokens=40),
         pieces.append,
     )
     assert "".join(pieces) == reply.text
@@ -203,18 +235,10 @@ async def test_the_pieces_shown_make_up_the_reply(local: Local):
 
 async def test_a_reply_that_runs_out_of_tokens_is_given_as_far_as_it_came(local: Local):
     reply = await local.complete(
-        DEFAULT_MODEL, ask(said("say hello and tell me about the sea"), tools=(), max_tokens=16)
+        DEFAULT_MODEL, chat(said("say hello and tell me about the sea"), max_tokens=16)
     )
     assert reply.finish == "length"
     assert reply.text
-
-
-@pytest.fixture
-def watched(watching: tuple[Local, Watched]) -> tuple[Local, Watched]:
-    """Nothing has begun or ended yet."""
-    watching[1].began.clear()
-    watching[1].ended.clear()
-    return watching
 
 
 async def seconds_until_stopped(task: "asyncio.Task[ModelReply]", ended: asyncio.Event) -> float:
@@ -231,7 +255,7 @@ async def seconds_until_stopped(task: "asyncio.Task[ModelReply]", ended: asyncio
 async def test_cancelling_is_heard_while_it_writes(watched: tuple[Local, Watched], report: Report):
     local, engine = watched
     writing = asyncio.Event()
-    story = ask(said("tell me a long story about a ship"), tools=())
+    story = chat(said("tell me a long story about a ship"))
     task = asyncio.create_task(local.complete(DEFAULT_MODEL, story, lambda _: writing.set()))
     await writing.wait()
     seconds = await seconds_until_stopped(task, engine.ended)
@@ -263,7 +287,7 @@ async def test_the_event_loop_stays_free_while_it_generates(local: Local, report
             loop.call_later(0.01, tick, loop.time() + 0.01)
 
     cpu, began = process_time(), monotonic()
-    counting = ask(said("count from 1 to 30 in words"), tools=(), max_tokens=16)
+    counting = chat(said("count from 1 to 30 in words"), max_tokens=16)
     answered = asyncio.ensure_future(local.complete(DEFAULT_MODEL, counting))
     tick(loop.time())
     await answered
@@ -282,7 +306,7 @@ async def test_a_conversation_longer_than_its_window_is_cut_and_answered(local: 
         Message(MessageRole.ASSISTANT, "Hello Ada!"),
         *[said("so" + " " * 3000)] * 15,
     ]
-    reply = await local.complete(DEFAULT_MODEL, ask(*history, said("say hello"), tools=()))
+    reply = await local.complete(DEFAULT_MODEL, chat(*history, said("say hello")))
     assert reply.text
 
 
@@ -290,21 +314,6 @@ async def test_what_the_engine_counts_as_too_long_is_told(local: Local):
     with pytest.raises(ProviderError) as failed:
         await local.complete(DEFAULT_MODEL, ask(said("1234567890" * 1500)))
     assert failed.value.kind is ErrorClass.CONTEXT_TOO_LONG
-
-
-async def test_its_process_may_be_killed_and_the_next_call_loads_it_again(
-    watched: tuple[Local, Watched],
-):
-    local, engine = watched
-    story = ask(said("tell me a long story about a ship"), tools=())
-    task = asyncio.create_task(local.complete(DEFAULT_MODEL, story))
-    await engine.began.wait()
-    assert isinstance(engine.engine, ModelProcess)
-    os.kill(engine.engine.pid, signal.SIGKILL)
-    with pytest.raises(ProviderError, match="the process of the embedded model ended") as failed:
-        await task
-    assert failed.value.kind is ErrorClass.SERVER
-    assert (await local.complete(DEFAULT_MODEL, ask(said("say hello"), tools=()))).text
 
 
 async def test_a_file_that_is_no_model_is_told(tmp_path: Path):
