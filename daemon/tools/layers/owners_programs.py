@@ -132,7 +132,7 @@ class OwnersPrograms:
                     yield from self._find_of_program([*tops, folder], file, self._name(folder))
 
     def _find_of_program(self, tops: Sequence[Path], file: Path, by: str) -> Iterator[Named]:
-        if file.is_symlink() and (path := self._name(file.resolve())):
+        if file.is_symlink() and (path := self._name(Path(os.path.realpath(file)))):
             yield path, "plain", by
         for path in self._list_spelled(tops, _read(file)):
             yield path, "plain", by
