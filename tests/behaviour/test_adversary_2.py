@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -301,3 +302,14 @@ async def test_no_link_keeps_a_merge_waiting(commands: Commands) -> None:
     async with asyncio.timeout(10):
         await run(commands, "ln -s /proc/kmsg local.sh; echo 1 > plain")
     assert (commands.root / "plain").exists()
+
+
+# FINDING, mended: each file that a text may mean was read whole, which took minutes.
+async def test_many_long_files_keep_no_merge_busy(commands: Commands) -> None:
+    lay(commands.root / "scripts/check.sh", "#!/bin/sh\n")
+    make_repository(commands.root, "sh scripts/check.sh")
+    words = "seq -s ' ' -f 'bin/w%g' 20000"
+    line = f"mkdir bin; {words} > bin/sh.0; for n in $(seq 200); do cp bin/sh.0 bin/sh.$n; done"
+    began = time.process_time()
+    await run(commands, line)
+    assert time.process_time() - began < 10
