@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -315,3 +316,19 @@ async def test_no_link_keeps_a_merge_waiting(commands: Commands) -> None:
     async with asyncio.timeout(10):
         await run(commands, "ln -s /proc/kmsg local.sh; echo 1 > plain")
     assert (commands.root / "plain").exists()
+
+
+# Each file that a text may mean was read whole.
+async def test_ten_times_as_many_long_files_cost_a_merge_little_more(tmp_path: Path) -> None:
+    costs = list[float]()
+    for count in (20, 200):
+        (root := tmp_path.resolve() / f"at{count}").mkdir()
+        commands = Commands(root, quarantine=tmp_path / f"held{count}")
+        lay(root / "scripts/check.sh", "#!/bin/sh\n")
+        make_repository(root, "sh scripts/check.sh")
+        words = "seq -s ' ' -f 'bin/w%g' 20000"
+        line = f"mkdir bin; {words} > bin/sh.0; for n in $(seq {count}); do cp bin/sh.0 bin/sh.$n; done"
+        began = time.process_time()
+        await run(commands, line)
+        costs.append(time.process_time() - began)
+    assert costs[1] < 4 * costs[0]

@@ -2,8 +2,12 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
 
 from daemon.store.migrate import open_writer
 from tests.bench.figures import Figure, table
@@ -19,19 +23,26 @@ def bench(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A folder that does not lie in memory, as those of other tests may."""
+    with TemporaryDirectory(dir="/var/tmp", prefix="aidaemon-bench-smoke-") as folder:
+        yield Path(folder)
+
+
 def test_a_section_runs_against_the_real_daemon_and_prints_its_figures_beside_the_targets(
-    tmp_path: Path,
+    disk: Path,
 ) -> None:
-    done = bench("prompt", "--dir", str(tmp_path))
+    done = bench("prompt", "--dir", str(disk))
     assert done.returncode == 0, done.stderr
     head, _, *rows = done.stdout.splitlines()
-    assert head.startswith(f"journals in {tmp_path}") and "synchronous = 2 (2: FULL)" in head
+    assert head.startswith(f"journals in {disk}") and "synchronous = 2 (2: FULL)" in head
     told = next(row for row in rows if row.startswith('bare "hi": system prompt and tools'))
     assert "tokens" in told and "<= 640" in told
 
 
-def test_what_channels_cost_is_measured_at_fakes_in_processes_of_their_own(tmp_path: Path) -> None:
-    done = bench("channels", "--dir", str(tmp_path))
+def test_what_channels_cost_is_measured_at_fakes_in_processes_of_their_own(disk: Path) -> None:
+    done = bench("channels", "--dir", str(disk))
     assert done.returncode == 0, done.stderr
     start, idle = (row for row in done.stdout.splitlines() if "three channels" in row)
     assert "<= 1.2" in start and "<= 110" in idle

@@ -28,8 +28,8 @@ KEEPS_MODE, OWN_MODE, MAX_LINES, MAX_NAMED = 0o755, 0o600, 20, 3
 FOLDER_MODE, PIECE = 0o755, 1_000_000
 DELETED = "deleted"
 TAIL = (
-    "Later commands still see it. It is in {}; when the owner has looked at it, /trust PATH brings"
-    " it to its place."
+    "Who left it still sees it in its place. It is in {}; when the owner has looked at it, /trust"
+    " PATH brings it there."
 )
 
 

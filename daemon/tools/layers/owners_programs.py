@@ -34,7 +34,9 @@ VARIABLE = re.compile(r"\$\w+|\$\{\w+\}")
 QUOTED = re.compile(r"\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'")
 PIECE = re.compile(r"(?:\\.|[^\s\"'`;|&()<>=,:{}\[\]!#\\])+")
 ESCAPED = re.compile(r"\\(.)")
-IMPORT = re.compile(r"(?m)^\s*(?:from\s+([.\w]+)\s+import\s+([\w, *()]+)|import\s+([\w., ]+))")
+IMPORT = re.compile(
+    r"(?m)^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+([\w, *()]+)|import[ \t]+([\w., ]+))"
+)
 UPWARD = (".", "..", "~")
 FOR_A_FOLDER = ("__init__", "__main__", "index", "package")
 
@@ -139,7 +141,7 @@ class OwnersPrograms:
 
     def _list_spelled(self, tops: Sequence[Path], text: str) -> Iterator[str]:
         """The files that a text spells, and those that these spell."""
-        found, count_read = dict[str, None](), 0
+        found, count_read, left = dict[str, None](), 0, MAX_TEXT
         level = [(text, list(tops))]
         for _ in range(MAX_LEVELS):
             named = dict[str, None]()
@@ -151,11 +153,15 @@ class OwnersPrograms:
             new.sort(key=lambda one: not mode_of(self.root / one))
             read = new[: MAX_NAMED - count_read]
             count_read += len(read)
-            level = [(_read(self._find(one)), [*tops, (self.root / one).parent]) for one in read]
+            level = []
+            for one in read:
+                said = _read(self._find(one))[:left]
+                left -= len(said)
+                level.append((said, [*tops, (self.root / one).parent]))
         yield from found
 
     def _find_spelled(self, text: str, tops: Sequence[Path]) -> Iterator[str]:
-        pieces, modules = _split(text), [*_list_modules(text)]
+        pieces, modules = _split(text), [*_list_modules(text)][:MAX_PIECES]
         for place in dict.fromkeys((*tops, *self._list_folders(tops, pieces))):
             for piece in self._filter(place, pieces):
                 name = piece.strip("/")
