@@ -3,7 +3,6 @@
 import faulthandler
 import gc
 import os
-import shutil
 import sys
 import time
 from collections.abc import Generator, Iterator
@@ -12,16 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.full_form import FULL
-
 os.environ["AIDAEMON_FROZEN_VALUES"] = "1"  # before anything of ours is imported
 # What whoever runs the tests has pulled is not used; what the tests pull is kept for the next run.
 os.environ["AIDAEMON_MODELS"] = str(Path("~/.cache/aidaemon-tests/models").expanduser())
-
-MEMORY, ROOM = Path("/dev/shm"), 8 << 30
-if not FULL and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
-    # A disk makes most of what thousands of small files cost, and a kill of a process does not show what it has kept.
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=60)
 settings.register_profile("explore", deadline=None, max_examples=1000)
