@@ -17,9 +17,10 @@ from daemon.core.turn import Turn
 from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.layers.layer import Layers
 from daemon.tools.layers.merge import Merge
+from daemon.tools.shell.bound_files import CommandBinder
 from daemon.tools.shell.run import ORIGIN, merge_left
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
-from daemon.tools.workspace.command_effects import CommandEffects, Origin
+from daemon.tools.workspace.command_effects import CommandEffects, HeldFiles, Origin
 from daemon.tools.workspace.file_store import ChangeAuthor
 from daemon.tools.workspace.undo import undo_turn
 from tests.behaviour.test_files_labels import context
@@ -302,6 +303,21 @@ async def test_what_others_left_lies_over_their_own_commands_alone(tmp_path: Pat
     for context_, shown in ((ann, "of ann"), (ben, "No such file"), (around(), "of the owner")):
         ran, _, _ = await commands.run(look, context_)
         assert shown in ran.output
+
+
+async def test_a_yes_is_bound_to_what_waits_at_one_path_in_each_folder(tmp_path: Path) -> None:
+    desk = await Desk.at(tmp_path.resolve())
+    effects = CommandEffects(desk.files, HeldFiles(tmp_path / "quarantine"))
+    binder = CommandBinder(effects, tmp_path, "shell", lambda arguments: False)
+    places = [effects.held.find(others) / ".envrc" for others in ("", "slack:ann")]
+    for place in places:
+        place.parent.mkdir(parents=True)
+        place.write_text("one")
+    keys = [(await binder.look({"command": "make"}, NOON)).key]
+    for place in places:
+        place.write_text("two")
+        keys.append((await binder.look({"command": "make"}, NOON)).key)
+    assert len({*keys}) == 3
 
 
 async def test_what_others_left_is_held_apart_after_a_kill_too(tmp_path: Path) -> None:

@@ -96,6 +96,12 @@ class ObjectStage:
             raise DamagedObjects(f"{pack.name} is damaged")
         return pack.with_suffix(".idx")
 
+    @property
+    def _with_stage(self) -> dict[str, str]:
+        """For git, to find what is here, too."""
+        more = f'"{self.place / "objects"}"'.replace("\\", "\\\\")
+        return {"GIT_ALTERNATE_OBJECT_DIRECTORIES": more}
+
     def has_any(self, hashes: Iterable[str]) -> bool:
         """The repository has one of these. Raises OSError."""
         lines = "".join(f"{one}\n" for one in hashes)
@@ -108,9 +114,8 @@ class ObjectStage:
         """
         lines = "".join(f"{one}\n" for one in dict.fromkeys(targets))
         is_new = not (self.real / "HEAD").exists()
-        more = f'"{self.place / "objects"}"'.replace("\\", "\\\\")
         git_dir = self.place if is_new else self.real
-        env = {"GIT_SHALLOW_FILE": str(shallow or ""), "GIT_ALTERNATE_OBJECT_DIRECTORIES": more}
+        env = {"GIT_SHALLOW_FILE": str(shallow or ""), **self._with_stage}
         words = ("rev-list", "--objects", "--quiet", "--stdin")
         known = ("--all",) if anew else ("--not", "--all")
         found = self._run(*words, *known, given=lines, git_dir=git_dir, env=env)
@@ -121,8 +126,7 @@ class ObjectStage:
 
     def list_changed(self, targets: Iterable[str]) -> Iterator[str]:
         """The paths in which new commits differ from what the owner has checked out."""
-        more = f'"{self.place / "objects"}"'.replace("\\", "\\\\")
-        env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": more}
+        env = self._with_stage
         for target in dict.fromkeys(targets):
             words = ("rev-list", "--max-count=1", target, "--not", "--all")
             if self._run(*words, git_dir=self.real, env=env) == "":

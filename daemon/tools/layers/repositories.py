@@ -165,13 +165,17 @@ class Repository:
 
     def _list_staged(self, files: Mapping[str, Path]) -> Iterator[str]:
         """The paths that an index of the command's has, and no index of the owner's so."""
-        known = set[tuple[bytes, bytes]]()
-        for one in chain(*map(self._root.glob, INDEXES)):
-            known |= read_entries(read_bytes(one, MAX_INDEX), long=self.long)
-        for name, source in files.items():
-            if INDEX.fullmatch(name):
-                new = read_entries(read_bytes(source, MAX_INDEX), long=self.long) - known
-                yield from (os.fsdecode(path) for path, _ in new)
+        new = [source for name, source in files.items() if INDEX.fullmatch(name)]
+        old = chain(*map(self._root.glob, INDEXES)) if new else ()
+        staged, known = (
+            {
+                entry
+                for one in places
+                for entry in read_entries(read_bytes(one, MAX_INDEX), long=self.long)
+            }
+            for places in (new, old)
+        )
+        yield from (os.fsdecode(path) for path, _ in staged - known)
 
     def _check_objects(self, steps: Sequence[Step], changed: list[str]) -> Iterator[Step]:
         """The steps for new ones. `changed` gets the paths of what is staged or in commits. Raises

@@ -170,7 +170,7 @@ def find_strangers(
     for folder, path in ((one, path) for one in held for path in list_held(one)):
         digest = hash_held(labels, folder, path)
         if not labels.is_same(path, digest) and not labels.find_makers(path, digest) <= known:
-            found[path] = digest
+            found[path] = f"{found.get(path, '')} {digest}".lstrip()  # in several folders, perhaps
     if len(found) <= MAX_LISTED:
         return found
     groups = dict[str, list[str]]()

@@ -38,6 +38,7 @@ from daemon.tools.shell.process import (
     run_process,
 )
 from daemon.tools.web.guard import AddressGuard
+from daemon.tools.workspace.command_effects import HeldFiles
 
 SandboxChoice = Literal["auto", "bubblewrap"]
 
@@ -61,7 +62,7 @@ OOM_FIRST = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; "
 # Only where the limit counts the processes in the sandbox alone, and the shell knows how.
 PROCESS_LIMIT = "ulimit -u 1024 2>/dev/null || ulimit -p 1024 2>/dev/null; "
 PROBE_S = 5.0
-HELD, PROBE, PROBED = "held", "probe-", ".aidaemon-probe"
+PROBE, PROBED = "probe-", ".aidaemon-probe"
 PROBE_SCRIPT = f"mkdir {PROBED} && : >{PROBED}/a && rm {PROBED}/a && ls >/dev/null"
 # The id in the sandbox of a daemon that runs as root: no capability, and nobody's name.
 NOBODY = "65534"
@@ -115,7 +116,7 @@ class Sandbox:
         refusal = AS_ROOT if os.geteuid() == 0 and kind != "bubblewrap" else ""
         made = cls(root, kind, refusal, None, guard or AddressGuard())
         if quarantine and layers:
-            found = Layers(root, layers, quarantine / HELD, "", copy_mb)
+            found = Layers(root, layers, HeldFiles(quarantine).find(), "", copy_mb)
             return replace(made, layers=await made.probe_layers(found))
         return made
 
