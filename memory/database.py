@@ -19,7 +19,10 @@ DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 CHECKED_UP_TO = 64 * 2**20  # bytes; the check reads the whole file, and a start must stay quick
 PAGE_SIZE = 8192  # bytes; vectors leave a part of each page empty, the smaller the more
 CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
-PARTS, NEWEST = ("schema", "said", "vectors", "pins", "keys", "forgotten", "spans", "forms"), 10
+PARTS, NEWEST = (
+    ("schema", "said", "vectors", "pins", "keys", "forgotten", "spans", "forms", "batches"),
+    11,
+)
 ADD_OWNED = "ALTER TABLE facts ADD COLUMN owned INTEGER NOT NULL DEFAULT 1;"
 PUT_AWAY = """
 DROP TRIGGER facts_added; DROP TRIGGER facts_removed; DROP TRIGGER IF EXISTS facts_approved;

@@ -5,8 +5,10 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memory.conversations import find_turn, list_of_turns, remove_rows
-from memory.search import UTTERANCE, WORD_COLUMNS, Utterance, read_fields
+from memory.conversations import list_of_turns
+from memory.rows import find_turn, remove_rows
+from memory.search import WORD_COLUMNS
+from memory.utterance import UTTERANCE, Utterance, read_fields
 from memory.words import list_pairs, list_words, match_words, write_terms
 
 FORGET = """

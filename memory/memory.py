@@ -54,8 +54,8 @@ from memory.forgetting import (
     read_forgotten,
     set_forgotten,
 )
-from memory.search import Utterance
 from memory.statements import FactChoice, StatementPage, keep_chosen, list_statements
+from memory.utterance import Utterance
 from memory.words import WORD, list_pairs, list_telling, list_words, match_words, write_terms
 
 T = TypeVar("T")

@@ -1,62 +1,50 @@
-"""What was said that fits a question: a weighted sum of signals, each scaled to 1 at most."""
+"""What was said that fits a question: the rows with the largest weighted sums of signals."""
 
 import json
-import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from hashlib import blake2b
-from math import log
+from heapq import nlargest
+from math import ceil, log
 from statistics import median
 from typing import Any, NamedTuple
 
+from memory.signals import WEIGHTS, WITH_MODEL, Question, Row, find_words, score, stretch
+from memory.utterance import UTTERANCE, Utterance, read_fields, write_time
 from memory.vectors import VectorQuery
-from memory.words import (
-    MAX_WORDS,
-    MONTHS,
-    is_latin,
-    list_pairs,
-    list_telling,
-    list_words,
-    match_words,
-    rate_term,
-    write_terms,
-)
+from memory.words import is_latin, list_words, match_words, rate_term
 
-WEIGHTS = {
-    "words": 0.6, "beside": 0.3, "sitting": 0.4, "speaker": 0.3, "date": 0.5, "asks": 0.1,
-    "when": 0.2,
-}  # fmt: skip
-WITH_MODEL = {
-    "words": 0.3, "alone": 1.2, "window": 1.6, "sitting": 0.5, "speaker": 0.6, "date": 1.5,
-    "asks": 0.3, "when": 0.4,
-}  # fmt: skip
 FIRST, WHOLE = 200, 1000
 # Of what the question's words are worth; with what was said beside it.
 GATE, NEAR_GATE = 0.3, 0.5
 ASSUMED = 300  # rows at least: of a few rows nothing tells how rare a word is
 COMMON = 0.25
 LEAST_BEGIN, MOST_CUT = 5, 2  # letters by which words of a begin are found, and that may differ
-YEAR = re.compile(r"20\d\d")
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
-LAST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
-CANDIDATE = "spans.id, spans.sitting, spans.place, name, spans.at, spans.asks, spans.dated"
+CANDIDATE = (
+    "spans.id, spans.sitting, spans.place, name AS speaker, spans.at, spans.asks, spans.dated"
+)
 SOURCE = "spans CROSS JOIN speakers ON speakers.id = spans.speaker"
-UTTERANCE = "key, session, speaker, role, label, own, at, text, private"
 SHOWN = f"SELECT id, {UTTERANCE} FROM said WHERE id IN (SELECT value FROM json_each(?))"
 OF_SESSION = "spans.sitting IN (SELECT id FROM sittings WHERE session = ?)"
 OWN = "spans.speaker IN (SELECT id FROM speakers WHERE own = 1)"
 WORD_COLUMNS = "{text pairs}"
 MATCHING = """
-SELECT {0}.rowid, -bm25({0}, 1.0, 1.0, 0.0) FROM {0}{1} WHERE {0} MATCH ? ORDER BY 2 DESC LIMIT ?
+SELECT {0}.rowid AS id, -bm25({0}, 1.0, 1.0, 0.0) AS worth FROM {0}{1} WHERE {0} MATCH ?
+ORDER BY 2 DESC LIMIT ?
 """
 MATCHING_MORE = " CROSS JOIN spans ON spans.id = {0}.rowid AND {1}"
 OF_SITTINGS = """
-SELECT rowid, -bm25(sitting_words, 1.0, 1.0, 0.0) FROM sitting_words
+SELECT rowid AS id, -bm25(sitting_words, 1.0, 1.0, 0.0) AS worth FROM sitting_words
 WHERE sitting_words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))
+"""
+IN_SITTINGS = f"""
+SELECT {CANDIDATE} FROM {SOURCE} WHERE spans.sitting IN (
+    SELECT found.sitting FROM json_each(?) CROSS JOIN spans AS found ON found.id = value
+    UNION SELECT rowid FROM sitting_words WHERE sitting_words MATCH ?
+)
 """
 BESIDE = f"""
 SELECT {CANDIDATE} FROM json_each(?) AS hit
@@ -66,11 +54,12 @@ SELECT {CANDIDATE} FROM json_each(?) AS hit
     CROSS JOIN speakers ON speakers.id = spans.speaker
 """
 NEAR = """
-SELECT found.id, spans.id FROM json_each(?) AS hit
+SELECT found.id, spans.id AS near FROM json_each(?) AS hit
     CROSS JOIN spans AS found ON found.id = hit.value
     CROSS JOIN spans ON spans.sitting = found.sitting
     AND spans.place BETWEEN found.place - 1 AND found.place + 1
 """
+COUNT_UP_TO = "SELECT count(*) FROM (SELECT 1 FROM {0} WHERE {0} MATCH ? LIMIT ?)"
 COUNT_MATCHES = """
 SELECT count(*), json_group_array(rowid) FILTER (WHERE +rowid IN (SELECT value FROM json_each(?)))
 FROM {0} WHERE {0} MATCH ?
@@ -134,24 +123,6 @@ class Filter(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Utterance:
-    """One span that somebody said. `key` is its own: "TURN:NUMBER". `own`: the owner's own words,
-    or a reply to them; `label`: "trusted" or "untrusted". `role`: who it is to the owner.
-    `private`: it may hold what was read of the owner's.
-    """
-
-    key: str
-    session: str
-    speaker: str
-    role: str
-    label: str
-    own: bool
-    at: datetime
-    text: str
-    private: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Found(Utterance):
     """One that was searched for. `why`: each signal's part of the score. `fits`: it, or what was
     said beside it, has enough of the question's words: the best of all may have next to nothing.
@@ -160,47 +131,6 @@ class Found(Utterance):
     score: float = 0.0
     why: Mapping[str, float] = field(default_factory=dict)
     fits: bool = False
-
-
-class Row(NamedTuple):
-    """A candidate. `place`: its number in its sitting; `at`: microseconds; `dated`: it tells when
-    by words such as "yesterday".
-    """
-
-    id: int
-    sitting: int
-    place: int
-    speaker: str
-    at: int
-    asks: int
-    dated: int
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a query asks for: words (as terms of FTS5), people who are named, months and years, a
-    date.
-    """
-
-    words: tuple[str, ...]
-    named: frozenset[str]
-    months: frozenset[int]
-    years: frozenset[int]
-    asks_when: bool
-
-    @classmethod
-    def read(cls, query: str, speakers: Sequence[str]) -> "Question":
-        """`speakers`: all who have said something."""
-        said = list_words(query)
-        names = {word for one in speakers for word in list_words(one)}
-        telling = dict.fromkeys([*list_telling(query, names), *list_pairs(query)])
-        return cls(
-            tuple(write_terms(query, [*telling][:MAX_WORDS])),
-            frozenset(one for one in said if one in names),
-            frozenset(MONTHS.index(one) + 1 for one in said if one in MONTHS and one != "may"),
-            frozenset(int(one) for one in said if YEAR.fullmatch(one)),
-            said[:1] == ["when"] or "how long" in query.casefold(),
-        )
 
 
 def search(
@@ -226,24 +156,26 @@ def search(
     if not rows:
         return []
     places = json.dumps([*{row.sitting for row in rows}])
-    sittings = dict(file.execute(OF_SITTINGS, (_make_query(question, scope), places)).fetchall())
+    matching = (_make_query(question, scope), places)
+    sittings = {one: worth for one, worth in _fetch(file, "id, worth", OF_SITTINGS, matching)}
     own, beside = find_words(rows, words)
     signals = score(question, rows, own, beside, sittings)
     weights, alone = WEIGHTS, [0.0] * len(rows)
     if asked:
         weights, (alone, window) = WITH_MODEL, asked.measure(rows)
         signals |= {"alone": stretch(alone), "window": stretch(window)}
-    weighted = {name: [weight * one for one in signals[name]] for name, weight in weights.items()}
+    weighted = {
+        name: [weight * one for one in signals[name]]
+        for name, weight in weights.items()
+        if any(signals[name])
+    }
     sums = [sum(parts) for parts in zip(*weighted.values(), strict=True)]
-    telling = (own, beside, signals["sitting"], signals["date"])
-    related = [
-        place
-        for place in range(len(rows))
-        if asked
-        or any(one[place] for one in telling)
-        or (question.named and signals["speaker"][place])
-    ]
-    best = sorted(related, key=lambda place: -sums[place])[:limit]
+    telling = [own, beside, signals["sitting"], signals["date"]]
+    telling += [signals["speaker"]] * bool(question.named)
+    some = range(len(rows))
+    if not asked:
+        some = [place for place, parts in enumerate(zip(*telling, strict=True)) if any(parts)]
+    best = nlargest(limit, some, key=lambda place: sums[place])
     ids = json.dumps([rows[one].id for one in best])
     fitting = find_fitting(file, question, scope, ids)
     if asked and (asked.index.embedder.kind != "local" or is_latin(query)):
@@ -301,11 +233,16 @@ def choose_rows(
     asked: VectorQuery | None,
 ) -> tuple[list[Row], dict[int, float]]:
     """The first stage: rows that may be the answer, and BM25 by the ids of those that have a word
-    of it. Few are all looked at; of many, those with words, those beside them, and near ones.
+    of it. Of few, all that have anything to do with the question; of many, those with words, those
+    beside them, and near ones.
     """
     chosen = Filter.read(file, scope)
     if _is_small(file, chosen):
-        return _list_all(file, chosen), _match(file, question, scope, chosen, WHOLE)
+        words = _match(file, question, scope, chosen, WHOLE)
+        if asked or question.named or question.months or question.years:
+            return _list_all(file, chosen), words
+        values = (json.dumps([*words]), _make_query(question, scope), *chosen.values)
+        return _read_rows(file, f"{IN_SITTINGS} AND {chosen.where}", values), words
     words = _match(file, question, scope, chosen, max(FIRST, 10 * limit))
     rows = _list_candidates(file, chosen, words)
     if asked:
@@ -326,12 +263,12 @@ def find_fitting(file: sqlite3.Connection, question: Question, scope: Scope, bes
     """
     count = _count_all(file)
     beside = defaultdict[int, list[int]](list)
-    for row, one in file.execute(NEAR, (best,)):
+    for row, one in _fetch(file, "id, near", NEAR, (best,)):
         beside[row].append(one)
     near = json.dumps(sorted({one for ids in beside.values() for one in ids}))
     worth, sums, nears = 0.0, dict.fromkeys(beside, 0.0), dict.fromkeys(beside, 0.0)
     for word in question.words:
-        said, among = _count_matches(file, [word], scope, near)
+        said, among = _count_matches(file, word, scope, near)
         rows = max(said, 1)
         value = log(1 + (count - rows + 0.5) / (rows + 0.5)) * rate_term(word, said=said > 0)
         worth += value
@@ -343,68 +280,6 @@ def find_fitting(file: sqlite3.Connection, question: Question, scope: Scope, bes
     return {row for row, found in sums.items() if found >= least or nears[row] >= most}
 
 
-def find_words(rows: Sequence[Row], words: Mapping[int, float]) -> tuple[list[float], list[float]]:
-    """The BM25 of each row, and the better one of the two beside it."""
-    own = [words.get(row.id, 0.0) for row in rows]
-    places = {
-        (row.sitting, row.place): value for row, value in zip(rows, own, strict=True) if value
-    }
-    beside = [
-        max(
-            places.get((one.sitting, one.place - 1), 0), places.get((one.sitting, one.place + 1), 0)
-        )
-        for one in rows
-    ]
-    return own, beside
-
-
-def score(
-    question: Question,
-    rows: Sequence[Row],
-    own: Sequence[float],
-    beside: Sequence[float],
-    sittings: Mapping[int, float],
-) -> dict[str, list[float]]:
-    """Each signal of each row. `own`, `beside`: see find_words; `sittings`: BM25 by id."""
-    said_by = {one: match_speaker(question, one) for one in {row.speaker for row in rows}}
-    return {
-        "words": scale(own),
-        "beside": scale(beside),
-        "sitting": scale([sittings.get(row.sitting, 0.0) for row in rows]),
-        "speaker": [said_by[row.speaker] for row in rows],
-        "date": scale([match_date(question, row.at) for row in rows]),
-        "asks": [-float(row.asks) for row in rows],
-        "when": [float(question.asks_when and row.dated) for row in rows],
-    }
-
-
-def scale(values: Sequence[float]) -> list[float]:
-    """The largest becomes 1."""
-    most = max(values, default=0.0)
-    return [one / most for one in values] if most > 0 else list(values)
-
-
-def stretch(values: Sequence[float]) -> list[float]:
-    """The least becomes 0, the largest 1."""
-    least, most = min(values, default=0.0), max(values, default=0.0)
-    return [(one - least) / (most - least) if most > least else 0.0 for one in values]
-
-
-def match_speaker(question: Question, speaker: str) -> float:
-    """1 for who is named, 0 for another; one half where nobody is named."""
-    if not question.named:
-        return 0.5
-    return float(not question.named.isdisjoint(list_words(speaker)))
-
-
-def match_date(question: Question, at: int) -> float:
-    """How much of the month and year that are asked for is that of `at`."""
-    if not (question.months or question.years):
-        return 0.0
-    day = read_time(at)
-    return float(day.month in question.months) + float(day.year in question.years)
-
-
 def _match(
     file: sqlite3.Connection, question: Question, scope: Scope, chosen: Filter, limit: int
 ) -> dict[int, float]:
@@ -413,7 +288,8 @@ def _match(
     for table in scope.tables:
         more = MATCHING_MORE.format(table, chosen.more) if chosen.more else ""
         query = MATCHING.format(table, more)
-        found |= dict(file.execute(query, (*values, words, limit)).fetchall())
+        matching = _fetch(file, "id, worth", query, (*values, words, limit))
+        found |= {row: worth for row, worth in matching}
     return found
 
 
@@ -432,20 +308,27 @@ def _tells_nothing(file: sqlite3.Connection, question: Question, scope: Scope) -
     """
     if question.named or question.months or question.years:
         return False
-    most, said = COMMON * _count_all(file), list[str]()
+    most, said = ceil(COMMON * _count_all(file)), list[str]()
     for word in question.words:
-        count, _ = _count_matches(file, [word], scope)
+        count = _count_up_to(file, [word], scope, most)
         if 0 < count < most:
             return False
         said += [word] * bool(count)
-    return bool(said) and _count_matches(file, said, scope)[0] >= most
+    return bool(said) and (len(said) == 1 or _count_up_to(file, said, scope, most) >= most)
+
+
+def _count_up_to(file: sqlite3.Connection, words: Sequence[str], scope: Scope, most: int) -> int:
+    """How many rows have all of these words; no more than `most` of an index are counted."""
+    query = match_words(words, WORD_COLUMNS, "AND")
+    counts = (file.execute(COUNT_UP_TO.format(one), (query, most)) for one in scope.tables)
+    return sum(one.fetchone()[0] for one in counts)
 
 
 def _count_matches(
-    file: sqlite3.Connection, words: Sequence[str], scope: Scope, near: str = "[]"
+    file: sqlite3.Connection, word: str, scope: Scope, near: str
 ) -> tuple[int, set[int]]:
-    """How many rows have all of these words, and which of the ids in `near` (JSON)."""
-    query, total, among = match_words(words, WORD_COLUMNS, "AND"), 0, set[int]()
+    """How many rows have this word, and which of the ids in `near` (JSON)."""
+    query, total, among = match_words([word], WORD_COLUMNS), 0, set[int]()
     for table in scope.tables:
         [(count, ids)] = file.execute(COUNT_MATCHES.format(table), (near, query))
         total += count
@@ -462,34 +345,30 @@ def _is_small(file: sqlite3.Connection, chosen: Filter) -> bool:
 def _list_candidates(file: sqlite3.Connection, chosen: Filter, found: Iterable[int]) -> list[Row]:
     """What was found, with what was said beside it."""
     query = f"{BESIDE} WHERE {chosen.where}"
-    rows = file.execute(query, (json.dumps([*found]), *chosen.values))
-    return [*map(Row._make, dict.fromkeys(rows))]
+    return [*dict.fromkeys(_read_rows(file, query, (json.dumps([*found]), *chosen.values)))]
 
 
 def _list_rows(file: sqlite3.Connection, ids: Iterable[int]) -> list[Row]:
     query = f"SELECT {CANDIDATE} FROM {SOURCE} WHERE spans.id IN (SELECT value FROM json_each(?))"
-    return [*map(Row._make, file.execute(query, (json.dumps([*ids]),)))]
+    return _read_rows(file, query, (json.dumps([*ids]),))
 
 
 def _list_all(file: sqlite3.Connection, chosen: Filter) -> list[Row]:
     query = f"SELECT {CANDIDATE} FROM {SOURCE} WHERE {chosen.where}"
-    return [*map(Row._make, file.execute(query, chosen.values))]
+    return _read_rows(file, query, chosen.values)
 
 
-def write_time(at: datetime) -> int:
-    """As rows have it."""
-    return (at - EPOCH) // MICROSECOND
+def _read_rows(file: sqlite3.Connection, query: str, values: Sequence[str | int]) -> list[Row]:
+    return [*map(Row._make, _fetch(file, ", ".join(Row._fields), query, values))]
 
 
-def read_time(us: int) -> datetime:
-    """Of a row; one that no calendar has is the nearest that it has."""
-    return EPOCH + timedelta(microseconds=min(max(us, 0), LAST))
-
-
-def read_fields(
-    row: Sequence[Any],
-) -> tuple[str, str, str, str, str, bool, datetime, str, bool]:
-    """Those of an Utterance, of a row of UTTERANCE."""
-    key, session, speaker, role, label, own, at, text, private = row
-    when = read_time(at)
-    return key, session, speaker, role, label, bool(own), when, text, bool(private)
+def _fetch(
+    file: sqlite3.Connection, columns: str, query: str, values: Sequence[str | int]
+) -> list[list[Any]]:
+    """All rows in one step: at each step a busy thread of the process holds this one up by some
+    milliseconds.
+    """
+    found = f"WITH found AS MATERIALIZED ({query})"  # bm25 is told while its row is at hand alone
+    whole = f"{found} SELECT json_group_array(json_array({columns})) FROM found"
+    rows: list[list[Any]] = json.loads(file.execute(whole, values).fetchone()[0])
+    return rows

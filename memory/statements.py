@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memory.conversations import find_turn
 from memory.facts import CURRENT, FactSource, add, end_former, make_row, read_key
-from memory.search import read_time
+from memory.rows import find_turn
+from memory.utterance import read_time
 
 MAX_TEXT, MAX_STATEMENT, MAX_PIECES, MOST_OLD = 2000, 300, 6, 2000
 SENTENCE_END = re.compile(r"\n+|(?<=[.!?…])\s+|(?<=[。！？])")

@@ -17,7 +17,8 @@ from daemon.store.erasing import NameTaken
 from memory.conversations import Conversations
 from memory.facts import ACTIVE, Fact
 from memory.memory import Memory
-from memory.search import Scope, Utterance
+from memory.search import Scope
+from memory.utterance import Utterance
 
 MEMORY_WAITS = (
     "Something is to be remembered that came from another person, or from a conversation that had"

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from daemon.core.errors import AidaemonError
 from daemon.recall.imports import ImportedLine
-from memory.conversations import MAX_TEXT
+from memory.rows import MAX_TEXT
 
 Json = Mapping[str, Any]
 Reader = Callable[[Json], Iterator[ImportedLine]]

@@ -12,7 +12,7 @@ from daemon.core.trust import Label
 from daemon.recall.utterances import PERSON
 from memory.conversations import Conversations
 from memory.facts import Fact
-from memory.search import Utterance
+from memory.utterance import Utterance
 
 FACT = "fact"
 LIMIT = 1000

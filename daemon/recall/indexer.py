@@ -16,7 +16,7 @@ from daemon.recall.utterances import list_utterances
 from daemon.store.codec import UnreadableEvent
 from daemon.store.journal import Store, Tx
 from memory.conversations import Conversations
-from memory.search import Utterance
+from memory.utterance import Utterance
 
 BATCH = 20
 PAUSE_S = 0.05  # between two batches, so that a long journal holds up no turn

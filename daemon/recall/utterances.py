@@ -10,7 +10,7 @@ from daemon.core.ids import is_mail_session
 from daemon.core.provenance import iter_person_texts
 from daemon.core.rows import EVENT_CHANNEL, SessionRow, TurnRow
 from daemon.core.trust import OWNER_NAME, Label
-from memory.search import Utterance
+from memory.utterance import Utterance
 
 ASSISTANT, PERSON, QUOTED = "assistant", "person", "quoted"
 

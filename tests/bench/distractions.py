@@ -10,7 +10,7 @@ from pathlib import Path
 
 from memory.conversations import Conversations
 from memory.database import Database
-from memory.search import Utterance
+from memory.utterance import Utterance
 from tests.bench.figures import Figure
 from tests.bench.recalls import ANSWERABLE, DEPTHS, find_shares, read_data
 from tests.bench.signals import Kept, choose_sample, find_kept, tell_kept

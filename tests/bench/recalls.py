@@ -20,7 +20,8 @@ from daemon.recall.embedding import ThreadedEmbedder
 from memory.conversations import Conversations
 from memory.database import Database
 from memory.embedder import KEPT, WIDTH, TextModel, TextVectors
-from memory.search import Scope, Utterance
+from memory.search import Scope
+from memory.utterance import Utterance
 from tests.bench.figures import Figure
 
 DATA = Path(__file__).parents[3] / "shared/data/memory_dev.json"

@@ -10,7 +10,8 @@ from pathlib import Path
 from memory.conversations import Conversations
 from memory.database import Database
 from memory.embedder import Embedder
-from memory.search import WEIGHTS, WHOLE, WITH_MODEL, Scope, choose_rows, read_question
+from memory.search import WHOLE, Scope, choose_rows, read_question
+from memory.signals import WEIGHTS, WITH_MODEL
 from memory.vectors import VectorIndex, VectorQuery
 from tests.bench.figures import Figure
 from tests.bench.recalls import ANSWERABLE, DEPTHS, Case, read_data

@@ -11,7 +11,8 @@ from pathlib import Path
 from memory.conversations import Conversations
 from memory.database import Database
 from memory.embedder import Embedder
-from memory.search import Scope, Utterance
+from memory.search import Scope
+from memory.utterance import Utterance
 from tests.bench.figures import Figure
 
 DATA = Path(__file__).parents[1] / "data" / "languages.json"

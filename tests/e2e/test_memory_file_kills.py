@@ -12,7 +12,8 @@ import pytest
 from daemon.recall.embedding import ThreadedEmbedder
 from memory.conversations import Conversations
 from memory.database import PARTS, Database
-from memory.search import Utterance
+from memory.utterance import Utterance
+from memory.words import write_forms
 from tests.fakes.dying import STEP, MadeUpModel, embed, renew, run_sweep, upgrade
 from tests.unit.test_memory_states import VERSION_2
 
@@ -85,8 +86,10 @@ def make_old(path: Path, version: int) -> None:
         "UPDATE facts SET key = 'user.city';",
         "INSERT INTO forgotten (turn) VALUES ('t9');",
         "",
+        "",
     ]  # fmt: skip
     with closing(sqlite3.connect(path)) as file:
+        file.create_function("forms_of", 1, write_forms, deterministic=True)
         if version < 3:
             file.executescript(VERSION_2)
         if version == 1:
@@ -101,7 +104,7 @@ def dump(path: Path) -> list[str]:
         return [*file.iterdump(), str(file.execute("PRAGMA user_version").fetchone())]
 
 
-@pytest.mark.parametrize("version", range(1, 10))
+@pytest.mark.parametrize("version", range(1, 11))
 async def test_whatever_statement_of_an_upgrade_a_kill_meets_nothing_of_an_older_file_is_lost(
     tmp_path: Path, version: int
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from daemon.core.errors import AidaemonError
 from daemon.recall.export_files import MAX_MEMBER, ExportError, read_export
-from memory.conversations import MAX_TEXT
+from memory.rows import MAX_TEXT
 
 CHAT = {
     "name": "Family", "type": "private_group", "id": 7,

@@ -14,8 +14,9 @@ from daemon.tools.memory_tools import describe_fact
 from memory.conversations import Conversations
 from memory.facts import FactSource, read_key
 from memory.memory import Memory
-from memory.search import Scope, Utterance
+from memory.search import Scope
 from memory.statements import FactChoice
+from memory.utterance import Utterance
 
 MONDAY = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 

@@ -8,7 +8,8 @@ import pytest
 
 from memory.conversations import Conversations
 from memory.database import Database
-from memory.search import Scope, Utterance
+from memory.search import Scope
+from memory.utterance import Utterance
 from tests.bench.tongues import count_found, read_chats
 
 LEAST = {"German": 8, "French": 9, "Spanish": 9, "Russian": 8, "Japanese": 9, "Chinese": 8}

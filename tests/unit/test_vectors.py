@@ -15,7 +15,8 @@ from daemon.recall.embedding import ThreadedEmbedder
 from memory.conversations import Conversations
 from memory.database import Database
 from memory.embedder import KEPT, WIDTH, TextVectors, pack, unpack
-from memory.search import WHOLE, Found, Scope, Utterance
+from memory.search import WHOLE, Found, Scope
+from memory.utterance import Utterance
 from memory.words import list_words
 
 Vectors = NDArray[np.float32]

@@ -1,0 +1,171 @@
+"""Rows of what was said: added in batches whose words are indexed together, and removed.
+
+FTS5 writes out what it holds whenever a statement with triggers runs. Indexed row by row, each row
+would become a part of the index of its own, which every search then has to look into.
+"""
+
+import re
+import sqlite3
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+
+from memory.search import OTHER_WORDS, OWN_WORDS, SITTING_WORDS, mark_session
+from memory.utterance import MICROSECOND, Utterance, write_time
+from memory.words import MONTHS, write_forms
+
+GAP = timedelta(hours=4)
+MOST_ROWS, MAX_TEXT = 60, 20_000
+TRUSTED = "trusted"
+RELATIVE = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|since|recently|this morning|week(?:end)?"
+    rf"|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day|20\d\d|{'|'.join(MONTHS)})\b",
+    re.IGNORECASE,
+)
+KNOWN = """
+SELECT spans.id, sitting, label FROM spans CROSS JOIN speakers ON speakers.id = speaker
+WHERE key = ?
+"""
+GONE = "SELECT 1 FROM forgotten WHERE turn = ?"
+OPEN = """
+SELECT id, ended, size, marks FROM sittings INDEXED BY sittings_open
+WHERE session = ? AND closed = 0
+"""
+CONTINUE = "UPDATE sittings SET ended = max(ended, ?), size = size + 1 WHERE id = ?"
+BEGIN = "INSERT INTO sittings (session, ended, size, marks) VALUES (?, ?, 1, ?)"
+ADD_SPEAKER = "INSERT OR IGNORE INTO speakers (name, role, label, own) VALUES (?, ?, ?, ?)"
+SPEAKER = "SELECT id FROM speakers WHERE (name, role, label, own) = (?, ?, ?, ?)"
+ADD = """
+INSERT INTO spans (
+    id, key, sitting, place, speaker, own, private, at, asks, dated, text, pairs
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+MERGE = "INSERT INTO {0} ({0}, rank) VALUES ('merge', 16)"  # pages at most, so that it is quick
+INDEX = "INSERT INTO {0} (rowid, text, pairs, marks) VALUES (?, ?, ?, ?)"
+LAST = """
+SELECT max(
+    coalesce((SELECT max(id) FROM spans), 0),
+    coalesce((SELECT CAST(value AS INTEGER) FROM state WHERE name = 'last_row'), 0)
+)
+"""
+WORDS_OF_SITTING = """
+SELECT group_concat(text, ' '), group_concat(pairs, ' '), group_concat(DISTINCT marks) FROM
+    (SELECT text, pairs, marks FROM said WHERE sitting = ? ORDER BY place)
+"""
+SILENT = "DELETE FROM speakers WHERE id NOT IN (SELECT speaker FROM spans)"
+COUNT_REMOVAL = """
+INSERT INTO state VALUES ('removals', '1')
+ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1
+"""
+# The number of a row that is gone is given to no other: who is at work on it would mistake it.
+KEEP_NUMBERS = f"INSERT OR REPLACE INTO state SELECT 'last_row', CAST(({LAST}) AS TEXT)"
+
+
+class Batch:
+    """In one transaction: rows by `add`, then `index`, without which no search finds them."""
+
+    def __init__(self, file: sqlite3.Connection) -> None:
+        self._file = file
+        self._last = int(file.execute(LAST).fetchone()[0])
+        self._speakers: dict[tuple[str, str, str, bool], int] = {}
+        self._gone: dict[str, bool] = {}
+        self._words = defaultdict[str, list[tuple[int, str, str, str]]](list)
+
+    def add(self, one: Utterance) -> bool:
+        """False: its key is known, or its turn was forgotten."""
+        text, at = one.text.strip()[:MAX_TEXT], write_time(one.at)
+        known = self._file.execute(KNOWN, (one.key,)).fetchone()
+        if known and known[2] != one.label == TRUSTED:
+            self.index()
+            remove_rows(self._file, [known[:2]])  # the owner vouches for it now
+            self._speakers.clear()
+        elif known or not text or self._is_gone(find_turn(one.key)):
+            return False
+        sitting, place, marks = self._find_sitting(one.session, at)
+        asks, dated = text.endswith(("?", "？", "؟")), bool(RELATIVE.search(text))
+        speaker, pairs = self._find_speaker(one), write_forms(text)
+        self._last += 1
+        row = (self._last, one.key, sitting, place, speaker, one.own, one.private, at)
+        self._file.execute(ADD, (*row, asks, dated, text, pairs))
+        words = self._words[OWN_WORDS if one.own else OTHER_WORDS]
+        words.append((self._last, text, pairs, marks))
+        return True
+
+    def index(self) -> None:
+        """What was added is found from now on."""
+        for table, rows in self._words.items():
+            self._file.executemany(INDEX.format(table), rows)
+            self._file.execute(MERGE.format(table))
+        self._words.clear()
+
+    def _is_gone(self, turn: str) -> bool:
+        if turn not in self._gone:
+            self._gone[turn] = self._file.execute(GONE, (turn,)).fetchone() is not None
+        return self._gone[turn]
+
+    def _find_speaker(self, one: Utterance) -> int:
+        who = (one.speaker, one.role, one.label, one.own)
+        if who not in self._speakers:
+            self._file.execute(ADD_SPEAKER, who)
+            self._speakers[who] = self._file.execute(SPEAKER, who).fetchone()[0]
+        return self._speakers[who]
+
+    def _find_sitting(self, session: str, at: int) -> tuple[int, int, str]:
+        """And the place of the next row in it, and what stands for the session."""
+        for sitting, ended, size, marks in self._file.execute(OPEN, (session,)).fetchall():
+            if abs(at - ended) <= GAP // MICROSECOND and size < MOST_ROWS:
+                self._file.execute(CONTINUE, (at, sitting))
+                return sitting, size, marks
+            close_sitting(self._file, sitting)
+        marks = mark_session(session)
+        begun = self._file.execute(BEGIN, (session, at, marks))
+        return int(begun.lastrowid or 0), 0, marks
+
+
+def find_turn(key: str) -> str:
+    """The turn in which it was said; "" for what was imported."""
+    return "" if key.startswith("import:") else key.partition(":")[0]
+
+
+def open_sitting(file: sqlite3.Connection, sitting: int) -> None:
+    """Its words are taken out as they were put in."""
+    words = file.execute(WORDS_OF_SITTING, (sitting,)).fetchone()
+    gone = "INSERT INTO sitting_words (sitting_words, rowid, text, pairs, marks)"
+    file.execute(f"{gone} VALUES ('delete', ?, ?, ?, ?)", (sitting, *words))
+
+
+def close_sitting(file: sqlite3.Connection, sitting: int) -> None:
+    """It is over: what was said in it is found as a whole, too."""
+    file.execute("UPDATE sittings SET closed = 1 WHERE id = ?", (sitting,))
+    words = file.execute(WORDS_OF_SITTING, (sitting,)).fetchone()
+    if words[0] is not None:
+        file.execute(INDEX.format(SITTING_WORDS), (sitting, *words))
+
+
+def remove_rows(file: sqlite3.Connection, rows: Sequence[tuple[int, int]]) -> int:
+    """These, by their numbers and those of their sittings; gives how many. The words of the
+    sittings are made anew; what is empty goes.
+    """
+    sittings = {sitting for _, sitting in rows}
+    closed = {one for one in sittings if is_closed(file, one)}
+    for one in closed:
+        open_sitting(file, one)
+    file.execute(KEEP_NUMBERS)
+    file.executemany("DELETE FROM spans WHERE id = ?", [(row,) for row, _ in rows])
+    for one in sittings:
+        left = file.execute("SELECT 1 FROM spans WHERE sitting = ? LIMIT 1", (one,)).fetchone()
+        if not left:
+            file.execute("DELETE FROM sittings WHERE id = ?", (one,))
+        elif one in closed:
+            close_sitting(file, one)
+    file.execute(SILENT)
+    if rows:  # until they are merged the indexes only mark words as deleted
+        file.execute(COUNT_REMOVAL)
+        for table in (OWN_WORDS, OTHER_WORDS, SITTING_WORDS):
+            file.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
+    return len(rows)
+
+
+def is_closed(file: sqlite3.Connection, sitting: int) -> bool:
+    """It is over."""
+    return bool(file.execute("SELECT closed FROM sittings WHERE id = ?", (sitting,)).fetchone()[0])
