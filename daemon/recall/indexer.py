@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 
 from daemon.core import value
@@ -15,6 +16,7 @@ from daemon.core.rows import LOOP_CHANNEL
 from daemon.recall.utterances import list_utterances
 from daemon.store.codec import UnreadableEvent
 from daemon.store.journal import Store, Tx
+from daemon.store.tables.turns import read_events
 from memory.conversations import Conversations
 from memory.utterance import Utterance
 
@@ -24,6 +26,14 @@ SETTLE_S = 0.3  # after a turn's end, so that its reply goes out first, and seve
 EVERY_S, RETRY_S = 600.0, 60.0
 
 log = logging.getLogger(__name__)
+
+
+@value
+class IndexBatch:
+    """The next turns that ended, by number and id, and what was said in them."""
+
+    turns: Sequence[tuple[int, str]]
+    said: Sequence[Utterance]
 
 
 @value
@@ -41,12 +51,15 @@ class ConversationIndexer:
     async def run(self) -> None:
         """Until cancelled: what has ended by now, then each turn that ends."""
         after: int | None = None
-        is_old = True
+        is_old, closed_at = True, datetime.min.replace(tzinfo=UTC)
         while True:
             self.ended.clear()
             try:
                 start = await self._find_start() if after is None else after
                 after = await self.read_new(start)
+                if abs((now := self.clock.now()) - closed_at) >= timedelta(seconds=EVERY_S):
+                    await self.conversations.close_idle(now)
+                    closed_at = now
                 while is_old:
                     is_old = await self.conversations.renew_forms()
                     await asyncio.sleep(PAUSE_S)
@@ -61,11 +74,14 @@ class ConversationIndexer:
 
     async def read_new(self, after: int) -> int:
         """All that has ended since this number, and the last one's."""
-        while batch := await self.store.read(lambda tx, after=after: self._read(tx, after)):
-            after, turn, said = batch
-            await self.conversations.add(said, f"{after} {turn}")
-            await asyncio.sleep(PAUSE_S)
-        await self.conversations.close_idle(self.clock.now())
+        is_more = True
+        while is_more:
+            batch = await self.store.read(lambda tx, after=after: self._read(tx, after))
+            if batch.turns:
+                after, turn = batch.turns[-1]
+                await self.conversations.add(batch.said, f"{after} {turn}")
+            if is_more := len(batch.turns) == BATCH:
+                await asyncio.sleep(PAUSE_S)
         return after
 
     async def _find_start(self) -> int:
@@ -76,22 +92,23 @@ class ConversationIndexer:
         known = await self.store.read(lambda tx: tx.find_ended(int(number)))
         return int(number) if known == turn else 0
 
-    def _read(self, tx: Tx, after: int) -> tuple[int, str, list[Utterance]] | None:
-        """The number and id of the last of the next turns, and what was said in them."""
+    def _read(self, tx: Tx, after: int) -> IndexBatch:
         ended, said = tx.list_ended(after, BATCH), list[Utterance]()
+        if not ended:
+            return IndexBatch((), said)
+        events = tx.list_said_events(after, ended[-1][0])
         get_session, get_name = cache(tx.get_session), cache(tx.get_display_name)
         is_own = cache(partial(self.is_own, tx))
         for _, turn in ended:
-            row = tx.get_turn(turn)
-            session = get_session(row.session) if row else None
-            if not row or not session or session.root or session.channel == LOOP_CHANNEL:
+            session = get_session(turn.session)
+            if not session or session.root or session.channel == LOOP_CHANNEL:
                 continue  # what an agent or a loop does is no conversation
             if session.channel == "terminal" and is_trial_session(session.id):
                 continue  # nor is a prompt of a file, and one run must not tell the next the answer
             try:
-                events = tx.list_said_events(turn)
+                heard = read_events(events[turn.id])
             except UnreadableEvent as error:
-                log.warning("turn %s cannot be found by what was said: %s", turn, error)
+                log.warning("turn %s cannot be found by what was said: %s", turn.id, error)
                 continue
-            said += list_utterances(row, session, events, get_name, own=is_own(session.id))
-        return (*ended[-1], said) if ended else None
+            said += list_utterances(turn, session, heard, get_name, own=is_own(session.id))
+        return IndexBatch([(number, turn.id) for number, turn in ended], said)

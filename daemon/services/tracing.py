@@ -80,15 +80,14 @@ class TurnTracer:
 
     def _read(self, tx: Tx) -> tuple[int, list[EndedTurn]]:
         found, turns = tx.list_ended(self._after, BATCH), list[EndedTurn]()
-        for _, name in found:
-            row, top = tx.get_turn(name), name
+        for _, row in found:
+            top = row.id
             while above := tx.get_child(top):
                 top = above.parent
             try:
-                if row:
-                    turns.append(EndedTurn(row, row.parent, top, tx.list_events(name)))
+                turns.append(EndedTurn(row, row.parent, top, tx.list_events(row.id)))
             except UnreadableEvent as error:
-                log.debug("no spans of turn %s: %s", name, error)
+                log.debug("no spans of turn %s: %s", row.id, error)
         return (found[-1][0] if found else self._after), turns
 
 

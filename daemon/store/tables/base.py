@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
 from enum import EnumMeta
@@ -72,7 +72,7 @@ class RowMapper(Generic[R]):
             f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) "
         )
 
-    def load(self, columns: tuple[object, ...]) -> R:
+    def load(self, columns: Sequence[object]) -> R:
         """The value of a row as `select` gives it."""
         values = list(columns)
         for index, load in self._loaders:

@@ -3,6 +3,7 @@ turns were stopped; what days cost: model calls that were settled, what people a
 limit, reservations of calls that were cut off.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
@@ -25,8 +26,10 @@ TURN_FILTERS = {
     "prefix": "id >= ?{0} AND id < ?{0} || char(1114111)",
     "after": "n < (SELECT n FROM turns WHERE id = ?{0})",
 }
-SAID = """SELECT seq, at, kind, version, payload FROM events WHERE turn = ?
-    AND kind IN ('UserSaid', 'Steered') ORDER BY seq"""
+ENDED = TURNS.select.replace("SELECT", "SELECT ended_n,", 1)
+SAID = """SELECT turns.id, seq, at, kind, version, payload FROM turns
+    CROSS JOIN events ON events.turn = turns.id AND kind IN ('UserSaid', 'Steered')
+    WHERE ended_n > ? AND ended_n <= ? ORDER BY ended_n, seq"""
 SUM_TURNS = """SELECT COUNT(*) FILTER (WHERE session = ?1), CASE WHEN COUNT(*) FILTER (WHERE
     ended_at IS NOT NULL AND usd IS NULL) = 0 THEN TOTAL(usd) FILTER (WHERE ended_at IS NOT NULL)
     END FROM turns WHERE session IN (SELECT id FROM sessions WHERE id = ?1 OR (root = ?1 AND
@@ -143,10 +146,6 @@ class TurnTables(Table):
                 said.append(decode(*stored))
         return said
 
-    def list_said_events(self, turn_id: str) -> list[RecordedEvent]:
-        """What people said in the turn. Raises UnreadableEvent."""
-        return _read_events(self._do(SAID, turn_id))
-
     def add_turn(self, row: TurnRow, recorded: Sequence[RecordedEvent]) -> None:
         """A turn with events of another one: nothing follows from them a second time."""
         self._insert(TURNS, "", row)
@@ -174,10 +173,19 @@ class TurnTables(Table):
     core.provenance.list_private_sources.
     """
 
-    def list_ended(self, after: int, limit: int) -> list[tuple[int, str]]:
-        """In the order in which they ended: the number of each, from 1, and its id."""
-        found = "SELECT ended_n, id FROM turns WHERE ended_n > ? ORDER BY ended_n LIMIT ?"
-        return self._do(found, after, limit).fetchall()
+    def list_ended(self, after: int, limit: int) -> list[tuple[int, TurnRow]]:
+        """In the order in which they ended: the number of each, from 1, and itself."""
+        found = self._do(f"{ENDED} WHERE ended_n > ? ORDER BY ended_n LIMIT ?", after, limit)
+        return [(number, TURNS.load(turn)) for number, *turn in found]
+
+    def list_said_events(self, after: int, last: int) -> dict[str, list[Sequence[Any]]]:
+        """What people said, by the turns that ended after this number and up to the last; each for
+        `read_events`.
+        """
+        said = defaultdict[str, list[Sequence[Any]]](list)
+        for turn, *stored in self._do(SAID, after, last):
+            said[turn].append(stored)
+        return said
 
     count_ended = Value[[], int]("SELECT COALESCE(MAX(ended_n), 0) FROM turns")
     """The number of the turn that ended last, 0 for none."""
@@ -240,7 +248,7 @@ class TurnTables(Table):
 
     def list_events(self, turn_id: str, after: int = 0) -> list[RecordedEvent]:
         """The events of a turn with seq greater than `after`, in order."""
-        return _read_events(self._do(EVENTS_AFTER, turn_id, after))
+        return read_events(self._do(EVENTS_AFTER, turn_id, after))
 
     def list_salient(
         self, session: SessionRow, least: float, *, shown: int, limit: int
@@ -314,5 +322,6 @@ class TurnTables(Table):
         return self._do(SUM_LOST, number_day(since)).fetchone()
 
 
-def _read_events(found: Iterable[Sequence[Any]]) -> list[RecordedEvent]:
+def read_events(found: Iterable[Sequence[Any]]) -> list[RecordedEvent]:
+    """Of rows with seq, at, kind, version and payload. Raises UnreadableEvent."""
     return [RecordedEvent(seq, from_db(at), decode(*stored)) for seq, at, *stored in found]
