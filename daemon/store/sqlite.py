@@ -1,10 +1,10 @@
 """The journal in one SQLite file: one connection that writes in groups, one that reads
 (guarantees.md).
 
-While commits are quick, both run in the event loop's thread: a hop to another thread costs more
-than they do. A slow disk, a lock of another program or a long read must not hold up the others:
-those run in threads, each piece as a whole: a hop for each statement would cost 1.5 to 4 times as
-much.
+What was quick of late runs in the event loop's thread, commits and reads each by themselves: a hop
+to another thread costs more than they do. A slow disk, a lock of another program or a long read
+must not hold up the others: those run in threads, each piece as a whole: a hop for each statement
+would cost 1.5 to 4 times as much.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ T = TypeVar("T")
 F = TypeVar("F", bound="asyncio.Future[Any]")
 
 BATCH = 512
-QUICK_S = 0.005  # commits that take less run in the event loop's thread
-FORGET = 0.9  # of the slowest commit, with each one after it
+QUICK_S = 0.005  # commits and reads that take less run in the event loop's thread
+FORGET = 0.9  # of the slowest commit and the slowest read, with each one after it
 LONG_READ_S = 0.004
 CHECK_EVERY = 5_000  # steps of SQLite's machine between two looks at the time
 RECHECK_S, RECHECK_SHARE = 60.0, 20.0  # between two looks at a damaged file; in times of a look
@@ -111,7 +111,7 @@ class SqliteStore:
         self._loop = asyncio.get_running_loop()
         self._slow_commit: asyncio.Task[bool] | None = None
         self._queue: list[Work[Any]] = []
-        self._slowest = 0.0
+        self._slowest = self._slowest_read = 0.0
         self._committing = self._closing = False
         self._idle = asyncio.Event()
         self._long_reads = 0
@@ -163,7 +163,9 @@ class SqliteStore:
             raise StoreUnavailable(f"{self._path}: the journal is closed.")
         item = Work(look)
         try:
-            if self._long_reads or self._slowest >= self._quick_s or not self._read_here(item):
+            self._slowest_read *= FORGET
+            is_slow = self._long_reads or self._slowest_read >= self._quick_s
+            if is_slow or not self._read_here(item):
                 self._long_reads += 1
                 try:
                     run = self._read_thread._execute
@@ -336,7 +338,8 @@ class SqliteStore:
 
     def _read_here(self, item: Work[T]) -> bool:
         """False when it takes too long: then it has to be run again, in a thread."""
-        self._read_until = monotonic() + LONG_READ_S
+        began = monotonic()
+        self._read_until = began + LONG_READ_S
         try:
             self._read(item, self._is_too_long)
         except sqlite3.OperationalError as exc:
@@ -344,6 +347,8 @@ class SqliteStore:
             if code not in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY):
                 raise
             return False
+        finally:
+            self._slowest_read = max(self._slowest_read, monotonic() - began)
         return True
 
     def _is_too_long(self) -> bool:

@@ -367,6 +367,19 @@ async def test_a_cancelled_long_read_disturbs_no_other(store: SqliteStore) -> No
         await long
 
 
+async def test_a_read_takes_a_thread_after_slow_reads_alone_and_not_after_slow_commits(
+    store: SqliteStore,
+) -> None:
+    """What waits for the disk at a commit need not wait at a read; a hop to a thread costs as much as the read."""
+    here = threading.get_ident()
+    await store.write(lambda _: time.sleep(0.02))
+    assert await store.read(lambda _: threading.get_ident()) == here
+    await store.read(lambda _: time.sleep(0.02))
+    assert await store.read(lambda _: threading.get_ident()) != here
+    later = [await store.read(lambda _: threading.get_ident()) for _ in range(30)]
+    assert here in later
+
+
 async def test_what_waits_behind_a_slow_commit_is_written_before_the_journal_closes(
     tmp_path: Path,
 ) -> None:
