@@ -3,13 +3,23 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from memory.database import Database
 from memory.embedder import Embedder, EmbedderError, MadeVectors
-from memory.rows import GAP, INDEX, Batch, close_sitting, is_closed, open_sitting, remove_rows
+from memory.forgetting import Forgotten, read_forgotten
+from memory.rows import (
+    GAP,
+    INDEX,
+    Batch,
+    close_sitting,
+    is_closed,
+    list_of_turns,
+    open_sitting,
+    remove_rows,
+)
 from memory.search import OTHER_WORDS, OWN_WORDS, Found, Scope, search
 from memory.utterance import UTTERANCE, Utterance, read_fields, write_time
 from memory.vectors import VectorIndex, VectorQuery
@@ -27,7 +37,6 @@ UNEMBEDDED = """
 SELECT id, speaker, text FROM unembedded JOIN said USING (id) ORDER BY id LIMIT ?
 """
 AFTER = f"SELECT id, {UTTERANCE} FROM said WHERE id > ? ORDER BY id LIMIT ?"
-OF_TURN = "SELECT id, sitting FROM spans WHERE key >= ?1 || ':' AND key < ?1 || ';'"
 
 
 class Conversations:
@@ -47,17 +56,25 @@ class Conversations:
         empty = await database.run(lambda file: file.execute(query).fetchone() is None)
         return cls(database, empty=empty)
 
-    async def add(self, said: Sequence[Utterance], cursor: str = "") -> int:
-        """Keep these, and how far its source was read, in one transaction; gives how many are
-        new.
+    async def add(
+        self,
+        said: Sequence[Utterance],
+        cursor: str = "",
+        make_finder: Callable[[Forgotten], Callable[[str], bool]] | None = None,
+    ) -> int:
+        """Keep these, and how far its source was read, in one transaction; gives how many are new.
+        `make_finder`: gives what finds words that are to be gone; a text with one is not kept.
         """
 
         def work(file: sqlite3.Connection) -> int:
             if cursor:
                 file.execute("INSERT OR REPLACE INTO state VALUES ('cursor', ?)", (cursor,))
-            batch = Batch(file)
-            count = sum([batch.add(one) for one in said])
-            batch.index()
+            gone = read_forgotten(file)
+            is_gone = make_finder(gone) if make_finder and gone.words else None
+            fresh = [one for one in said if not (is_gone and is_gone(one.text))]
+            batch = Batch(file, fresh)
+            count = sum([batch.add(one) for one in fresh])
+            batch.write()
             return count
 
         self.is_empty = self.is_empty and not said
@@ -154,11 +171,6 @@ class Conversations:
         count = await self._database.run(lambda file: remove_rows(file, list_of_turns(file, turns)))
         await self._database.checkpoint()
         return count
-
-
-def list_of_turns(file: sqlite3.Connection, turns: Iterable[str]) -> list[tuple[int, int]]:
-    """All that was said in these: numbers of rows and of their sittings."""
-    return [row for one in turns for row in file.execute(OF_TURN, (one,))]
 
 
 def _renew_forms(file: sqlite3.Connection) -> bool:

@@ -5,8 +5,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memory.conversations import list_of_turns
-from memory.rows import find_turn, remove_rows
+from memory.rows import find_turn, list_of_turns, remove_rows
 from memory.search import WORD_COLUMNS
 from memory.utterance import UTTERANCE, Utterance, read_fields
 from memory.words import list_pairs, list_words, match_words, write_terms
@@ -56,6 +55,11 @@ class Forgotten:
     phrases: dict[str, str]
     names: dict[str, str]
     recalled: dict[str, str]
+
+    @property
+    def words(self) -> list[str]:
+        """Phrases and names."""
+        return [*self.phrases, *self.names]
 
 
 def read_forgotten(file: sqlite3.Connection) -> Forgotten:

@@ -4,10 +4,12 @@ FTS5 writes out what it holds whenever a statement with triggers runs. Indexed r
 would become a part of the index of its own, which every search then has to look into.
 """
 
+import json
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from memory.search import OTHER_WORDS, OWN_WORDS, SITTING_WORDS, mark_session
@@ -23,16 +25,16 @@ RELATIVE = re.compile(
     re.IGNORECASE,
 )
 KNOWN = """
-SELECT spans.id, sitting, label FROM spans CROSS JOIN speakers ON speakers.id = speaker
-WHERE key = ?
+SELECT spans.key, spans.id, sitting, label FROM json_each(?) AS wanted
+    CROSS JOIN spans ON spans.key = wanted.value CROSS JOIN speakers ON speakers.id = speaker
 """
-GONE = "SELECT 1 FROM forgotten WHERE turn = ?"
+GONE = "SELECT turn FROM json_each(?) CROSS JOIN forgotten ON turn = value"
 OPEN = """
 SELECT id, ended, size, marks FROM sittings INDEXED BY sittings_open
 WHERE session = ? AND closed = 0
 """
-CONTINUE = "UPDATE sittings SET ended = max(ended, ?), size = size + 1 WHERE id = ?"
-BEGIN = "INSERT INTO sittings (session, ended, size, marks) VALUES (?, ?, 1, ?)"
+BEGIN = "INSERT INTO sittings (session, ended, size, marks) VALUES (?, ?, 0, ?)"
+CONTINUE = "UPDATE sittings SET ended = ?, size = ? WHERE id = ?"
 ADD_SPEAKER = "INSERT OR IGNORE INTO speakers (name, role, label, own) VALUES (?, ?, ?, ?)"
 SPEAKER = "SELECT id FROM speakers WHERE (name, role, label, own) = (?, ?, ?, ?)"
 ADD = """
@@ -52,6 +54,7 @@ WORDS_OF_SITTING = """
 SELECT group_concat(text, ' '), group_concat(pairs, ' '), group_concat(DISTINCT marks) FROM
     (SELECT text, pairs, marks FROM said WHERE sitting = ? ORDER BY place)
 """
+OF_TURN = "SELECT id, sitting FROM spans WHERE key >= ?1 || ':' AND key < ?1 || ';'"
 SILENT = "DELETE FROM speakers WHERE id NOT IN (SELECT speaker FROM spans)"
 COUNT_REMOVAL = """
 INSERT INTO state VALUES ('removals', '1')
@@ -61,47 +64,66 @@ ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1
 KEEP_NUMBERS = f"INSERT OR REPLACE INTO state SELECT 'last_row', CAST(({LAST}) AS TEXT)"
 
 
-class Batch:
-    """In one transaction: rows by `add`, then `index`, without which no search finds them."""
+@dataclass(slots=True)
+class Sitting:
+    """One that is not over. `marks`: what stands for its session."""
 
-    def __init__(self, file: sqlite3.Connection) -> None:
+    id: int
+    ended: int
+    size: int
+    marks: str
+
+
+class Batch:
+    """In one transaction: rows by `add`, of these only, then `write`, without which none is
+    there.
+    """
+
+    def __init__(self, file: sqlite3.Connection, said: Sequence[Utterance]) -> None:
+        keys = json.dumps([one.key for one in said])
+        turns = json.dumps([*{find_turn(one.key) for one in said}])
         self._file = file
         self._last = int(file.execute(LAST).fetchone()[0])
+        self._known = {key: known for key, *known in file.execute(KNOWN, (keys,))}
+        self._gone = {turn for (turn,) in file.execute(GONE, (turns,))}
         self._speakers: dict[tuple[str, str, str, bool], int] = {}
-        self._gone: dict[str, bool] = {}
+        self._sittings: dict[str, Sitting] = {}
+        self._rows: list[tuple[object, ...]] = []
         self._words = defaultdict[str, list[tuple[int, str, str, str]]](list)
 
     def add(self, one: Utterance) -> bool:
         """False: its key is known, or its turn was forgotten."""
         text, at = one.text.strip()[:MAX_TEXT], write_time(one.at)
-        known = self._file.execute(KNOWN, (one.key,)).fetchone()
+        known = self._known.get(one.key)
         if known and known[2] != one.label == TRUSTED:
-            self.index()
-            remove_rows(self._file, [known[:2]])  # the owner vouches for it now
+            self.write()
+            remove_rows(self._file, [(known[0], known[1])])  # the owner vouches for it now
             self._speakers.clear()
-        elif known or not text or self._is_gone(find_turn(one.key)):
+            self._sittings.clear()
+        elif known or not text or find_turn(one.key) in self._gone:
             return False
-        sitting, place, marks = self._find_sitting(one.session, at)
+        sitting, speaker = self._find_sitting(one.session, at), self._find_speaker(one)
         asks, dated = text.endswith(("?", "？", "؟")), bool(RELATIVE.search(text))
-        speaker, pairs = self._find_speaker(one), write_forms(text)
+        pairs = write_forms(text)
         self._last += 1
-        row = (self._last, one.key, sitting, place, speaker, one.own, one.private, at)
-        self._file.execute(ADD, (*row, asks, dated, text, pairs))
+        self._known[one.key] = [self._last, sitting.id, one.label]
+        row = (self._last, one.key, sitting.id, sitting.size, speaker, one.own, one.private, at)
+        self._rows.append((*row, asks, dated, text, pairs))
         words = self._words[OWN_WORDS if one.own else OTHER_WORDS]
-        words.append((self._last, text, pairs, marks))
+        words.append((self._last, text, pairs, sitting.marks))
+        sitting.ended, sitting.size = max(sitting.ended, at), sitting.size + 1
         return True
 
-    def index(self) -> None:
-        """What was added is found from now on."""
+    def write(self) -> None:
+        """What was added is there, and is found, from now on."""
+        self._file.executemany(ADD, self._rows)
+        self._rows.clear()
         for table, rows in self._words.items():
             self._file.executemany(INDEX.format(table), rows)
             self._file.execute(MERGE.format(table))
         self._words.clear()
-
-    def _is_gone(self, turn: str) -> bool:
-        if turn not in self._gone:
-            self._gone[turn] = self._file.execute(GONE, (turn,)).fetchone() is not None
-        return self._gone[turn]
+        sizes = [(one.ended, one.size, one.id) for one in self._sittings.values()]
+        self._file.executemany(CONTINUE, sizes)
 
     def _find_speaker(self, one: Utterance) -> int:
         who = (one.speaker, one.role, one.label, one.own)
@@ -110,21 +132,31 @@ class Batch:
             self._speakers[who] = self._file.execute(SPEAKER, who).fetchone()[0]
         return self._speakers[who]
 
-    def _find_sitting(self, session: str, at: int) -> tuple[int, int, str]:
-        """And the place of the next row in it, and what stands for the session."""
-        for sitting, ended, size, marks in self._file.execute(OPEN, (session,)).fetchall():
-            if abs(at - ended) <= GAP // MICROSECOND and size < MOST_ROWS:
-                self._file.execute(CONTINUE, (at, sitting))
-                return sitting, size, marks
-            close_sitting(self._file, sitting)
+    def _find_sitting(self, session: str, at: int) -> Sitting:
+        known = self._sittings.get(session)
+        found = (
+            [known] if known else [Sitting(*row) for row in self._file.execute(OPEN, (session,))]
+        )
+        for one in found:
+            if abs(at - one.ended) <= GAP // MICROSECOND and one.size < MOST_ROWS:
+                self._sittings[session] = one
+                return one
+            self.write()
+            close_sitting(self._file, one.id)
         marks = mark_session(session)
-        begun = self._file.execute(BEGIN, (session, at, marks))
-        return int(begun.lastrowid or 0), 0, marks
+        begun = self._file.execute(BEGIN, (session, at, marks)).lastrowid
+        self._sittings[session] = Sitting(int(begun or 0), at, 0, marks)
+        return self._sittings[session]
 
 
 def find_turn(key: str) -> str:
     """The turn in which it was said; "" for what was imported."""
     return "" if key.startswith("import:") else key.partition(":")[0]
+
+
+def list_of_turns(file: sqlite3.Connection, turns: Iterable[str]) -> list[tuple[int, int]]:
+    """All that was said in these: numbers of rows and of their sittings."""
+    return [row for one in turns for row in file.execute(OF_TURN, (one,))]
 
 
 def open_sitting(file: sqlite3.Connection, sitting: int) -> None:

@@ -53,14 +53,14 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/ops": 20_760,
     "daemon/outbox": 12_520,
     "daemon/providers": 30_330,
-    "daemon/recall": 10_350,
+    "daemon/recall": 10_400,
     "daemon/services": 8_940,
     "daemon/sessions": 11_380,
     "daemon/settings": 11_510,
-    "daemon/store": 18_700,
+    "daemon/store": 18_740,
     "daemon/tools": 144_280,
     "daemon/triggers": 28_260,
-    "memory": 17_360,
+    "memory": 17_660,
 }
 TOP_LEVEL = {
     "pyproject.toml",

@@ -23,7 +23,7 @@ from daemon.store.journal import Store, Tx
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.workspace.file_store import FileStore
 from daemon.tools.workspace.inbox_folder import InboxFolder
-from memory.forgetting import RECALLED_CHARS
+from memory.forgetting import RECALLED_CHARS, Forgotten
 from memory.memory import Memory
 
 EVERY_S, RETRY_S = 600.0, 5.0
@@ -294,6 +294,11 @@ def _find_person(tx: Tx, name: str) -> NamedPerson:
 def make_eraser(phrases: Sequence[str], names: Sequence[str]) -> WordEraser:
     """Each name becomes another one that is made here."""
     return WordEraser(phrases, names, _make_digits)
+
+
+def make_finder(forgotten: Forgotten) -> Callable[[str], bool]:
+    """Tells whether a text has a phrase or a name that is to be gone."""
+    return make_eraser([*forgotten.phrases], [*forgotten.names]).finds
 
 
 def _make_digits(count: int) -> str:

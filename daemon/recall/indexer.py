@@ -13,6 +13,7 @@ from daemon.core.clock import Clock
 from daemon.core.errors import StoreUnavailable
 from daemon.core.ids import is_trial_session
 from daemon.core.rows import LOOP_CHANNEL
+from daemon.recall.forgetting import make_finder
 from daemon.recall.utterances import list_utterances
 from daemon.store.codec import UnreadableEvent
 from daemon.store.journal import Store, Tx
@@ -79,7 +80,7 @@ class ConversationIndexer:
             batch = await self.store.read(lambda tx, after=after: self._read(tx, after))
             if batch.turns:
                 after, turn = batch.turns[-1]
-                await self.conversations.add(batch.said, f"{after} {turn}")
+                await self.conversations.add(batch.said, f"{after} {turn}", make_finder)
             if is_more := len(batch.turns) == BATCH:
                 await asyncio.sleep(PAUSE_S)
         return after

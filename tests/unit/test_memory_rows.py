@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from daemon.recall.forgetting import make_finder
 from memory.conversations import Conversations
 from memory.database import Database
+from memory.memory import Memory
 from memory.rows import Batch
 from memory.search import Scope, search
 from memory.utterance import Utterance
@@ -72,6 +74,20 @@ async def test_a_text_that_the_owner_vouches_for_in_the_same_batch_stands_once_i
         assert file.execute("SELECT name, label FROM speakers").fetchall() == [("ann", "trusted")]
 
 
+async def test_a_text_with_a_word_that_is_to_be_gone_is_not_kept(tmp_path: Path) -> None:
+    """Else a turn could be shown it, and write it down, before the journal has lost it."""
+    facts = await Memory.open(tmp_path / "memory.db")
+    memory = await Conversations.open(facts.database)
+    fact = "the first cat was called Zanzibar"
+    await facts.forget(await facts.remember(fact, at=BEGAN, source="t1"))
+    texts = [said(2, f"Did I tell you that {fact}?"), said(3, "Rex is a dog")]
+    assert await memory.add(texts, "3 t3", make_finder) == 1
+    assert await find(memory, "Zanzibar dog") == ["Rex is a dog"]
+    await facts.set_forgotten((), [fact])
+    assert await memory.add([said(4, fact)], "4 t4", make_finder) == 1
+    await facts.aclose()
+
+
 class Counted:
     """A file whose rows are counted as they are taken."""
 
@@ -115,15 +131,16 @@ async def test_a_search_takes_no_more_steps_where_ten_times_as_much_fits(tmp_pat
     assert steps[0] == steps[1] < 120
 
 
-async def test_a_batch_is_found_by_nothing_before_it_is_indexed(tmp_path: Path) -> None:
+async def test_a_batch_is_found_by_nothing_before_it_is_written(tmp_path: Path) -> None:
     """A program that forgets to would lose words; a test of the search would then fail."""
     database = await Database.open(tmp_path / "memory.db")
 
     def work(file: sqlite3.Connection) -> list[int]:
-        batch = Batch(file)
-        batch.add(said(1, "the cat is called Minka"))
+        text = said(1, "the cat is called Minka")
+        batch = Batch(file, [text])
+        batch.add(text)
         before = len(search(file, "Minka", Scope(), 5))
-        batch.index()
+        batch.write()
         return [before, len(search(file, "Minka", Scope(), 5))]
 
     assert await database.run(work) == [0, 1]
