@@ -170,6 +170,8 @@ class Memory:
 
     async def find_ended(self, texts: Sequence[str]) -> dict[str, Ended]:
         """Those of the texts that tell what no longer holds."""
+        if self.is_empty or not texts:
+            return {}
         query, given = ENDED_IN, (json.dumps(texts),)
         rows = await self.database.run(lambda file: file.execute(query, given).fetchall())
         return {text: Ended(told, datetime.fromisoformat(until)) for text, told, until in rows}

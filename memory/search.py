@@ -237,7 +237,7 @@ def choose_rows(
     beside them, and near ones.
     """
     chosen = Filter.read(file, scope)
-    if _is_small(file, chosen):
+    if _count_all(file) <= WHOLE or _is_small(file, chosen):
         words = _match(file, question, scope, chosen, WHOLE)
         if asked or question.named or question.months or question.years:
             return _list_all(file, chosen), words

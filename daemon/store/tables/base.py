@@ -52,7 +52,7 @@ LOAD: dict[object, Callable[[Any], object]] = {
     bool: bool,
     AnyPath: json.loads,
     Limits: _load_limits,
-    tuple[str, ...]: lambda text: tuple(json.loads(text)),
+    tuple[str, ...]: lambda text: () if text == "[]" else tuple(json.loads(text)),
     Spans: lambda text: tuple(map(tuple, json.loads(text))),
 }
 
