@@ -71,7 +71,11 @@ class Conversations:
                 file.execute("INSERT OR REPLACE INTO state VALUES ('cursor', ?)", (cursor,))
             gone = read_forgotten(file)
             is_gone = make_finder(gone) if make_finder and gone.words else None
-            fresh = [one for one in said if not (is_gone and is_gone(one.text))]
+            fresh = [
+                one
+                for one in said
+                if not (is_gone and any(map(is_gone, (one.text, one.speaker, one.session))))
+            ]
             batch = Batch(file, fresh)
             count = sum([batch.add(one) for one in fresh])
             batch.write()

@@ -25,8 +25,8 @@ RELATIVE = re.compile(
     re.IGNORECASE,
 )
 KNOWN = """
-SELECT spans.key, spans.id, sitting, label FROM json_each(?) AS wanted
-    CROSS JOIN spans ON spans.key = wanted.value CROSS JOIN speakers ON speakers.id = speaker
+SELECT spans.id, sitting, label FROM spans CROSS JOIN speakers ON speakers.id = speaker
+WHERE key = ?
 """
 GONE = "SELECT turn FROM json_each(?) CROSS JOIN forgotten ON turn = value"
 OPEN = """
@@ -80,11 +80,11 @@ class Batch:
     """
 
     def __init__(self, file: sqlite3.Connection, said: Sequence[Utterance]) -> None:
-        keys = json.dumps([one.key for one in said])
         turns = json.dumps([*{find_turn(one.key) for one in said}])
         self._file = file
         self._last = int(file.execute(LAST).fetchone()[0])
-        self._known = {key: known for key, *known in file.execute(KNOWN, (keys,))}
+        known = ((one.key, file.execute(KNOWN, (one.key,)).fetchone()) for one in said)
+        self._known = {key: row for key, row in known if row}
         self._gone = {turn for (turn,) in file.execute(GONE, (turns,))}
         self._speakers: dict[tuple[str, str, str, bool], int] = {}
         self._sittings: dict[str, Sitting] = {}
@@ -106,7 +106,7 @@ class Batch:
         asks, dated = text.endswith(("?", "？", "؟")), bool(RELATIVE.search(text))
         pairs = write_forms(text)
         self._last += 1
-        self._known[one.key] = [self._last, sitting.id, one.label]
+        self._known[one.key] = (self._last, sitting.id, one.label)
         row = (self._last, one.key, sitting.id, sitting.size, speaker, one.own, one.private, at)
         self._rows.append((*row, asks, dated, text, pairs))
         words = self._words[OWN_WORDS if one.own else OTHER_WORDS]

@@ -41,7 +41,7 @@ SELECT rowid AS id, -bm25(sitting_words, 1.0, 1.0, 0.0) AS worth FROM sitting_wo
 WHERE sitting_words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))
 """
 IN_SITTINGS = f"""
-SELECT {CANDIDATE} FROM {SOURCE} WHERE spans.sitting IN (
+SELECT {CANDIDATE} FROM {SOURCE} WHERE +spans.sitting IN (
     SELECT found.sitting FROM json_each(?) CROSS JOIN spans AS found ON found.id = value
     UNION SELECT rowid FROM sitting_words WHERE sitting_words MATCH ?
 )
@@ -169,7 +169,8 @@ def search(
         for name, weight in weights.items()
         if any(signals[name])
     }
-    sums = [sum(parts) for parts in zip(*weighted.values(), strict=True)]
+    nothing = [0.0] * len(rows)  # a sum of no signal is one, too
+    sums = [sum(parts) for parts in zip(nothing, *weighted.values(), strict=True)]
     telling = [own, beside, signals["sitting"], signals["date"]]
     telling += [signals["speaker"]] * bool(question.named)
     some = range(len(rows))
@@ -237,9 +238,11 @@ def choose_rows(
     beside them, and near ones.
     """
     chosen = Filter.read(file, scope)
-    if _count_all(file) <= WHOLE or _is_small(file, chosen):
+    is_all_small = _count_all(file) <= WHOLE
+    if is_all_small or _is_small(file, chosen):
         words = _match(file, question, scope, chosen, WHOLE)
-        if asked or question.named or question.months or question.years:
+        asks_more = question.named or question.months or question.years
+        if asked or asks_more or not is_all_small:
             return _list_all(file, chosen), words
         values = (json.dumps([*words]), _make_query(question, scope), *chosen.values)
         return _read_rows(file, f"{IN_SITTINGS} AND {chosen.where}", values), words

@@ -57,10 +57,10 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/services": 8_940,
     "daemon/sessions": 11_380,
     "daemon/settings": 11_510,
-    "daemon/store": 18_740,
+    "daemon/store": 18_780,
     "daemon/tools": 144_280,
     "daemon/triggers": 28_260,
-    "memory": 17_680,
+    "memory": 17_720,
 }
 TOP_LEVEL = {
     "pyproject.toml",

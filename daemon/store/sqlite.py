@@ -40,7 +40,9 @@ F = TypeVar("F", bound="asyncio.Future[Any]")
 
 BATCH = 512
 QUICK_S = 0.005  # commits and reads that take less run in the event loop's thread
-FORGET = 0.9  # of the slowest commit and the slowest read, with each one after it
+FORGET = 0.9  # of the slowest commit, with each one after it
+SLOW_DISK = 20  # so many times longer a commit takes where reads must be slow, too
+READ_PAUSE_S = 5.0  # after a slow read none runs in the event loop's thread
 LONG_READ_S = 0.004
 CHECK_EVERY = 5_000  # steps of SQLite's machine between two looks at the time
 RECHECK_S, RECHECK_SHARE = 60.0, 20.0  # between two looks at a damaged file; in times of a look
@@ -111,7 +113,7 @@ class SqliteStore:
         self._loop = asyncio.get_running_loop()
         self._slow_commit: asyncio.Task[bool] | None = None
         self._queue: list[Work[Any]] = []
-        self._slowest = self._slowest_read = 0.0
+        self._slowest = self._no_read_here_until = 0.0
         self._committing = self._closing = False
         self._idle = asyncio.Event()
         self._long_reads = 0
@@ -163,9 +165,7 @@ class SqliteStore:
             raise StoreUnavailable(f"{self._path}: the journal is closed.")
         item = Work(look)
         try:
-            self._slowest_read *= FORGET
-            is_slow = self._long_reads or self._slowest_read >= self._quick_s
-            if is_slow or not self._read_here(item):
+            if self._is_read_slow() or not self._read_here(item):
                 self._long_reads += 1
                 try:
                     run = self._read_thread._execute
@@ -336,6 +336,11 @@ class SqliteStore:
             self._committing = False
             self._idle.set()
 
+    def _is_read_slow(self) -> bool:
+        """It is likely to be; the one in the thread, if there is one, has the connection."""
+        is_disk_slow = self._slowest >= SLOW_DISK * self._quick_s
+        return bool(self._long_reads) or is_disk_slow or monotonic() < self._no_read_here_until
+
     def _read_here(self, item: Work[T]) -> bool:
         """False when it takes too long: then it has to be run again, in a thread."""
         began = monotonic()
@@ -348,7 +353,9 @@ class SqliteStore:
                 raise
             return False
         finally:
-            self._slowest_read = max(self._slowest_read, monotonic() - began)
+            ended = monotonic()
+            if ended - began >= LONG_READ_S + self._quick_s:  # it was not interrupted in time
+                self._no_read_here_until = ended + READ_PAUSE_S
         return True
 
     def _is_too_long(self) -> bool:

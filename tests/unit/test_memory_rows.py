@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from daemon.recall.forgetting import make_finder
 from memory.conversations import Conversations
 from memory.database import Database
+from memory.forgetting import Forgotten
 from memory.memory import Memory
 from memory.rows import Batch
 from memory.search import Scope, search
@@ -86,6 +88,33 @@ async def test_a_text_with_a_word_that_is_to_be_gone_is_not_kept(tmp_path: Path)
     await facts.set_forgotten((), [fact])
     assert await memory.add([said(4, fact)], "4 t4", make_finder) == 1
     await facts.aclose()
+
+
+async def test_what_a_person_says_who_is_to_be_gone_is_not_kept(tmp_path: Path) -> None:
+    facts = await Memory.open(tmp_path / "memory.db")
+    memory = await Conversations.open(facts.database)
+    finds = make_finder(Forgotten((), {}, {"Zanzibar": ""}, {}))
+    await facts.forget_person(["Zanzibar"], ["telegram:7"], [], finds, "t9")
+    said_by_them = replace(said(2, "the dog is at my place", "untrusted"), speaker="Zanzibar")
+    assert await memory.add([said_by_them], "2 t2", make_finder) == 0
+    await facts.aclose()
+
+
+async def test_a_key_with_odd_signs_is_kept_once(memory: Conversations) -> None:
+    """A line of an import gives its own."""
+    odd = [replace(said(1, "the cat is called Minka"), key=key) for key in ("a\0b", "a\0c", "a", '"')]
+    assert await memory.add(odd) == 4
+    assert await memory.add([*odd, said(2, "Rex is a dog")]) == 1
+
+
+async def test_rows_that_fit_alike_come_in_the_order_in_which_they_were_said(
+    memory: Conversations,
+) -> None:
+    texts = [replace(said(number, "lunch at noon"), session=f"{number % 3}") for number in range(12)]
+    await memory.add(texts)
+    for own in (True, False):
+        found = await memory.search("lunch at noon", Scope(own=own), 5)
+        assert [one.key for one in found] == [one.key for one in texts[:5]]
 
 
 class Counted:

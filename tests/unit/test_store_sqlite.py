@@ -376,8 +376,8 @@ async def test_a_read_takes_a_thread_after_slow_reads_alone_and_not_after_slow_c
     assert await store.read(lambda _: threading.get_ident()) == here
     await store.read(lambda _: time.sleep(0.02))
     assert await store.read(lambda _: threading.get_ident()) != here
-    later = [await store.read(lambda _: threading.get_ident()) for _ in range(30)]
-    assert here in later
+    later = [await store.read(lambda _: threading.get_ident()) for _ in range(60)]
+    assert here not in later  # the next one may meet the same disk
 
 
 async def test_what_waits_behind_a_slow_commit_is_written_before_the_journal_closes(

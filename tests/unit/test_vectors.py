@@ -136,6 +136,16 @@ async def test_of_one_time_or_person_is_found_however_much_fits_better(
     assert {one.text for one in found} == {wanted.text, other[0].text}
 
 
+async def test_a_question_that_nothing_tells_of_is_answered_before_rows_have_vectors(
+    memory: Conversations,
+) -> None:
+    """It names somebody who has said nothing there: no signal of any row is more than nothing."""
+    said = [replace(say(1, "the cat sleeps"), speaker="Joanna"), say(2, "rain all over", session="two")]
+    await memory.add(said)
+    found = await memory.search("Joanna mentioned what?", Scope(session="two"), 5)
+    assert [one.text for one in found] == ["rain all over"]
+
+
 async def test_what_was_removed_leaves_no_vectors_and_is_not_found(
     memory: Conversations, database: Database
 ) -> None:

@@ -27,6 +27,8 @@ TURN_FILTERS = {
     "after": "n < (SELECT n FROM turns WHERE id = ?{0})",
 }
 ENDED = TURNS.select.replace("SELECT", "SELECT ended_n,", 1)
+SAID_IN = """SELECT kind, version, payload FROM events WHERE turn = ?
+    AND kind IN ('UserSaid', 'Steered') ORDER BY seq"""
 SAID = """SELECT turns.id, seq, at, kind, version, payload FROM turns
     CROSS JOIN events ON events.turn = turns.id AND kind IN ('UserSaid', 'Steered')
     WHERE ended_n > ? AND ended_n <= ? ORDER BY ended_n, seq"""
@@ -141,7 +143,7 @@ class TurnTables(Table):
     def list_said(self, turn_id: str) -> list[UserSaid | Steered]:
         """What people said in the turn; unreadable ones are left out."""
         said: list[Any] = []
-        for _, _, *stored in self._do(SAID, turn_id):
+        for stored in self._do(SAID_IN, turn_id):
             with suppress(UnreadableEvent):
                 said.append(decode(*stored))
         return said
