@@ -157,6 +157,16 @@ async def test_runs_and_sessions_are_listed_newest_first(daemon: Daemon) -> None
     assert sessions[0]["id"] == "web:listed" and sessions[0]["label"] == "trusted"
 
 
+async def test_what_was_said_in_a_session_is_listed_with_its_answers(daemon: Daemon) -> None:
+    texts = ["told first", "told next"]
+    for text in texts:
+        await daemon.ask(text, "told")
+    told = await daemon.listed("/v1/sessions/web:told/messages")
+    assert sorted((str(turn["said"]), turn["reply"]) for turn in told) == [
+        (str([{"sender": "owner", "text": text, "label": "trusted"}]), "ok") for text in texts
+    ]
+
+
 async def test_the_transcript_is_the_journal_itself(daemon: Daemon) -> None:
     turn = (await daemon.ask("hi", "transcript"))["turn"]
     lines = await daemon.listed(f"/v1/runs/{turn}/transcript")
