@@ -13,8 +13,8 @@ from functools import partial
 from daemon.settings.paths import Paths
 
 YOUNG_THRESHOLD, OLD_THRESHOLD = 5_000, 1_000_000
-# Objects between two looks for garbage: among many turns at once Python's own 700 find next to
-# none, and take a twentieth of the time.
+# Objects between two looks for garbage: among fifty turns at once Python's own 700 find next to
+# none, and take a tenth of what the event loop does.
 RUNNING_THRESHOLD = 7_000
 
 

@@ -27,10 +27,11 @@ TURN_FILTERS = {
     "after": "n < (SELECT n FROM turns WHERE id = ?{0})",
 }
 ENDED = TURNS.select.replace("SELECT", "SELECT ended_n,", 1)
-SAID_IN = """SELECT kind, version, payload FROM events WHERE turn = ?
-    AND kind IN ('UserSaid', 'Steered') ORDER BY seq"""
-SAID = """SELECT turns.id, seq, at, kind, version, payload FROM turns
-    CROSS JOIN events ON events.turn = turns.id AND kind IN ('UserSaid', 'Steered')
+BY_PEOPLE = "kind IN ('UserSaid', 'Steered')"
+SAID_IN = f"""SELECT kind, version, payload FROM events WHERE turn = ? AND {BY_PEOPLE}
+    ORDER BY seq"""
+SAID = f"""SELECT turns.id, seq, at, kind, version, payload FROM turns
+    CROSS JOIN events ON events.turn = turns.id AND {BY_PEOPLE}
     WHERE ended_n > ? AND ended_n <= ? ORDER BY ended_n, seq"""
 SUM_TURNS = """SELECT COUNT(*) FILTER (WHERE session = ?1), CASE WHEN COUNT(*) FILTER (WHERE
     ended_at IS NOT NULL AND usd IS NULL) = 0 THEN TOTAL(usd) FILTER (WHERE ended_at IS NOT NULL)
