@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 11_380,
     "daemon/settings": 11_510,
     "daemon/store": 18_780,
-    "daemon/tools": 144_280,
+    "daemon/tools": 144_310,
     "daemon/triggers": 28_260,
     "memory": 17_720,
 }

@@ -273,10 +273,7 @@ class ToolExecutor:
             turn.record(judged, self.clock.now())
         if turn.label.join_with(setting.session_label) is Label.UNTRUSTED:
             return make_rejection(state, reason, "UnknownTool")
-        near = self.registry.nearest(name)
-        hint = f"; nearest: {near}" if near else ""
-        text = f"no tool named {name}{hint}. find_tools lists others."
-        return make_result(state, Outcome.ERROR, text, "UnknownTool")
+        return make_result(state, Outcome.ERROR, self.registry.explain_missing(name), "UnknownTool")
 
 
 def may_pass(turn: Turn, call: AdmittedCall) -> bool:

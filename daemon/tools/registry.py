@@ -1,6 +1,6 @@
 """The registry of the enabled tools."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from operator import itemgetter
@@ -25,7 +25,7 @@ CORE_TOOLS = (
 class ToolRegistry:
     """All tools: our own, and those of sources that come and go. A name keeps its source (D7).
 
-    `edition` changes whenever tools come or go.
+    `edition` changes whenever tools come or go. `list_absent` names MCP servers that are out.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class ToolRegistry:
         self._tools: dict[str, Tool] = {}
         self._from: dict[str, tuple[str, ...]] = {}
         self._gone: dict[str, ToolSpec] = {}
+        self.list_absent: Callable[[], Collection[str]] = tuple
         self.edition = 0
         if twice := self.replace_source("", tools):
             raise ConfigError(f"two tools have the same name: {', '.join(twice)}")
@@ -78,10 +79,15 @@ class ToolRegistry:
         known = ((self._tools.get(name), self._gone.get(name)) for name in names)
         return tuple(spec for tool, gone in known if (spec := tool.spec if tool else gone))
 
-    def nearest(self, name: str) -> str | None:
-        """The most similar name."""
+    def explain_missing(self, name: str) -> str:
+        """Why there is no such tool now; the most similar name."""
+        for server in self.list_absent():
+            if name.startswith(f"{server}__"):
+                why = f"{name} cannot be called now: the MCP server {server} is not there. It is"
+                return f"{why} tried again and again; `aidaemon mcp list` says what is wrong."
         close = get_close_matches(name.casefold(), self._tools, n=1, cutoff=0.5)
-        return close[0] if close else None
+        hint = f"; nearest: {close[0]}" if close else ""
+        return f"no tool named {name}{hint}. find_tools lists others."
 
     def search(self, query: str, limit: int = 8) -> tuple[ToolSpec, ...]:
         """Tools whose name or description has words of the query, best first."""

@@ -29,10 +29,11 @@ MOVE = {"name": "move", "description": "Move it.", "inputSchema": {"type": "obje
 class Stage:
     home: Path
     model: FakeOpenAI
+    within: float = 60
 
     async def run(self, *words: str) -> tuple[int, str, str]:
         env = list_variables(indexes=True)  # this machine's certificates, proxies and indexes
-        done = await asyncio.to_thread(aidaemon, *words, home=self.home, env=env)
+        done = await asyncio.to_thread(aidaemon, *words, home=self.home, env=env, within=self.within)
         assert "\nTraceback" not in f"\n{done.stderr}", done.stderr
         return done.returncode, done.stdout, done.stderr
 
@@ -115,6 +116,11 @@ async def test_a_server_that_does_not_work_says_why_in_four_places(
         health = await daemon.get("/health")
         assert "it wanted the network" in str(health) and "key file" not in str(health)
         assert (await daemon.http.get("/health")).status == 200
+        at.model.script(calls(("far__fetch", {})), says("It is out."))
+        await daemon.ask("fetch it")
+        told = str(at.model.requests[-1].last("tool")["content"])
+        assert "far__fetch cannot be called now: the MCP server far is not there" in told
+        assert "key file" not in told
     _, found, _ = await at.run("doctor", "--json")
     [finding] = [one for one in json.loads(found) if one["name"] == "mcp far"]
     assert finding["state"] == "fail" and "it wanted the network" in finding["found"]

@@ -1,5 +1,6 @@
 """Seven MCP servers that others wrote, added as their READMEs say: each lists its tools and answers one call (G2)."""
 
+import asyncio
 import shutil
 import subprocess
 from asyncio import to_thread
@@ -30,10 +31,13 @@ async def works(
     at: Stage, name: str, words: list[str], tool: str, arguments: Json, *, tools: int
 ) -> str:
     """Add it, and have the daemon call one of its tools, after a yes where it asks; what the model got."""
+    at.within = 200  # packages come over the network
     shown = await at.add(name, "--yes", *words)
     assert shown.count(f"  {name}__") == tools, shown
     at.model.script(calls((f"{name}__{tool}", arguments)), says("That is it."))
-    async with running_daemon(at.home, None) as daemon:
+    async with running_daemon(at.home, None) as daemon, asyncio.timeout(100):
+        while f"MCP server {name}" in str(await daemon.get("/health")):
+            await asyncio.sleep(0.1)  # a busy machine is slow to start it
         turn = await daemon.begin("use it")
         async for sent in daemon.stream(turn):
             if sent.name == "approval.asked":

@@ -18,6 +18,7 @@ def aidaemon(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     python: str = sys.executable,
+    within: float = 60,
 ) -> subprocess.CompletedProcess[str]:
     """Run one command line to its end. HOME of the system, and everything else that leaks in, is left out. With a `python` or an
     environment that changes how it starts it is started from nothing, else by the nursery.
@@ -26,13 +27,13 @@ def aidaemon(
     given |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{given.get('PYTHONPATH', '')}", "COLUMNS": "200"}
     given |= {"AIDAEMON_HOME": str(home)} if home else {"HOME": "/nonexistent"}
     if born.may_bear(python, env or {}):
-        return born.run(words, {**given, **(env or {})}, cwd or Path.cwd())
+        return born.run(words, {**given, **(env or {})}, cwd or Path.cwd(), within=within)
     command = [python, "-m", "daemon", *words]
     return subprocess.run(
         command,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=within,
         check=False,
         cwd=cwd,
         env={**given, **(env or {})},

@@ -54,7 +54,7 @@ class Newborn:
 
     def tell(self) -> None:
         """It is there."""
-        with self.told:
+        with self.told, suppress(BrokenPipeError):
             self.told.send(str(os.getpid()).encode())
 
 
@@ -101,7 +101,7 @@ class Nursery:
         self.chooser.unregister(end)
         os.close(end)
         _, status = os.waitpid(pid, 0)
-        with told:
+        with told, suppress(BrokenPipeError):  # whoever asked may wait no longer
             told.send(str(os.waitstatus_to_exitcode(status)).encode())
 
     def _close(self) -> None:
