@@ -55,12 +55,12 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/providers": 30_330,
     "daemon/recall": 10_400,
     "daemon/services": 8_940,
-    "daemon/sessions": 11_380,
+    "daemon/sessions": 11_420,
     "daemon/settings": 11_510,
     "daemon/store": 18_780,
     "daemon/tools": 144_310,
     "daemon/triggers": 28_260,
-    "memory": 17_720,
+    "memory": 17_730,
 }
 TOP_LEVEL = {
     "pyproject.toml",

@@ -122,7 +122,7 @@ class Inbox:
             quoted=() if command else find_quoted(body, data, own),
         )
         with control.reserve_steer() if control else nullcontext():
-            session, kept, asked = await self.store.write(
+            session, kept, asked, is_new = await self.store.write(
                 lambda tx: _write(tx, inbound, row, counted)
             )
             if kept.id != row.id:
@@ -133,19 +133,20 @@ class Inbox:
                 control.steers.append(kept)
             elif kept.state == "new":
                 kept = replace(kept, steers="")  # the turn that it was meant for ended meanwhile
-                self.sessions.deliver(session, kept, stream=inbound.stream)
+                self.sessions.deliver(session, kept, stream=inbound.stream, is_new=is_new)
             return InboxReceipt(kept)
 
 
 def _write(
     tx: Tx, inbound: InboxMessage, row: InboxRow, counted: IntakeRow | None
-) -> tuple[SessionRow, InboxRow, SessionRow | None]:
-    """The session, the row as it stands, and where a question was asked that it answers: by a sub-
-    agent perhaps.
+) -> tuple[SessionRow, InboxRow, SessionRow | None, bool]:
+    """The session, the row as it stands, where a question was asked that it answers: by a sub-
+    agent perhaps; whether it began the session.
     """
     if counted:
         tx.put_intake(counted)
     session = tx.get_session(inbound.session)
+    is_new = session is None
     if session is None:
         reached = inbound.session_label or inbound.label
         session = SessionRow(
@@ -154,7 +155,7 @@ def _write(
         tx.put_session(session)
     question = None if session.label is Label.UNTRUSTED else _find_open_question(tx, row)
     if question and question.tool == SECRET_TOOL:
-        return session, _accept_unread(tx, row, question), None
+        return session, _accept_unread(tx, row, question), None, is_new
     answer, said = (Answer.DENY, row.body) if question is None else _read_answer(question, row.body)
     if question:
         is_answer = question.tool == ASK_TOOL and answer is Answer.TEXT
@@ -168,8 +169,8 @@ def _write(
         tx.answer_approval(
             question.turn, question.call_id, answer, row.sender, said, row.received_at
         )
-        return session, kept, tx.get_session(question.session)
-    return session, kept, None
+        return session, kept, tx.get_session(question.session), is_new
+    return session, kept, None, is_new
 
 
 def _accept_unread(tx: Tx, row: InboxRow, secret: ApprovalRow) -> InboxRow:

@@ -88,8 +88,12 @@ class SessionManager:
         worker = self._workers.get(session)
         return worker.running.id if worker and worker.running else ""
 
-    def deliver(self, session: SessionRow, row: InboxRow, *, stream: bool = True) -> None:
-        """A message is on disk: its worker takes it up."""
+    def deliver(
+        self, session: SessionRow, row: InboxRow, *, stream: bool = True, is_new: bool = False
+    ) -> None:
+        """A message is on disk: its worker takes it up. `is_new`: it has begun its session."""
+        if is_new and session.id not in self._workers:  # the journal has no more of it to read
+            self._workers[session.id] = SessionWorker(session, self, loaded=True)
         worker = self.worker_of(session)
         if not stream:
             worker.unstreamed.add(row.turn)
