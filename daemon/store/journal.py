@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from daemon.core.clock import Commit, number_day
-from daemon.core.errors import UNBILLED, UnknownTurn
+from daemon.core.errors import UnknownTurn
 from daemon.core.events import (
     Alarm,
     ApprovalAnswered,
@@ -22,11 +22,7 @@ from daemon.core.events import (
     BudgetRaised,
     ChildSpawned,
     Consulted,
-    Consulting,
     Event,
-    IterationRefunded,
-    ModelAsked,
-    ModelFailed,
     ModelReplied,
     RecordedEvent,
     Steered,
@@ -37,7 +33,7 @@ from daemon.core.events import (
     UserSaid,
 )
 from daemon.core.labels import LABELLED, find_label, find_private
-from daemon.core.messages import MessageQueued, RequestAdapted
+from daemon.core.messages import MessageQueued
 from daemon.core.rows import (
     LOOP_CHANNEL,
     NO_ROOT,
@@ -50,6 +46,7 @@ from daemon.core.rows import (
     TurnRow,
 )
 from daemon.core.trust import OWNER_NAME, Answer, Label, Outcome, Stop, join_all, join_sources
+from daemon.store.charges import Charge, fold_charges
 from daemon.store.codec import encode
 from daemon.store.posting import Posting
 from daemon.store.tables.base import Value, to_db
@@ -105,11 +102,11 @@ PRUNE = (
 TAKE_INPUT = "UPDATE inbox SET state = 'taken' WHERE id = ? AND state = 'new'"
 TAINT = "UPDATE turns SET label = 'untrusted' WHERE id = ? AND label <> 'untrusted'"
 SHOW_PRIVATE = "UPDATE turns SET private = ? WHERE id = ?"
-RESERVE = "UPDATE turns SET reserved_tokens = ?, reserved_usd = ? WHERE id = ?"
 CHARGE = """UPDATE turns SET iterations = iterations + ?, input_tokens = input_tokens + ?,
     output_tokens = output_tokens + ?, cached_tokens = cached_tokens + ?, usd = usd + ?,
-    reserved_tokens = 0, reserved_usd = 0 WHERE id = ?"""
-REFUND = "UPDATE turns SET iterations = iterations - 1 WHERE id = ?"
+    reserved_tokens = coalesce(?, reserved_tokens), reserved_usd = coalesce(?, reserved_usd)
+    WHERE id = ?"""
+SETTLED = " AND reserved_tokens = 0 AND reserved_usd = 0"
 SET_TURN_STATE = "UPDATE turns SET state = ? WHERE id = ?"
 CLOSE_APPROVAL = """UPDATE approvals SET state = ?, answer = ?, answered_by = ?, reason = ? WHERE
     turn = ? AND call_id = ?"""
@@ -163,6 +160,8 @@ class Tx(Posting, PeopleTables, ScheduleTables):
         self.check_lease(session, epoch, turn_id)
         rows = [(turn_id, one.seq, to_db(one.at), *encode(one.event)) for one in recorded]
         self._db.executemany(INSERT_EVENT, rows)
+        for due in fold_charges(recorded):
+            self._charge(turn_id, due)
         for one in recorded:
             # The row has what the turn was shown before anybody can read what came of it.
             labelled = isinstance(one.event, LABELLED)
@@ -209,7 +208,7 @@ class Tx(Posting, PeopleTables, ScheduleTables):
             for statement in PRUNE:
                 self._run(statement, turn)
 
-    def _project(  # noqa: C901, PLR0912  one flat match
+    def _project(  # noqa: C901  one flat match
         self, session: str, turn_id: str, event: Event, at: datetime
     ) -> None:
         """What the event changes in the tables beside it; most events change nothing there."""
@@ -218,20 +217,8 @@ class Tx(Posting, PeopleTables, ScheduleTables):
                 self.note_outcomes(settled)
             case Steered(input_id=message):
                 self.set_input_state(message, f"steered:{turn_id}")
-            case ModelAsked() | Consulting():
-                # what was reserved for a call that was cut off is spent: for the day and the goal
-                self._run(ADD_LOST, number_day(at), turn_id)
-                self._run(KEEP_LOST, event.reserved_tokens, event.reserved_usd or 0.0, turn_id)
-            # it never reached a model, or was refused
-            case ModelReplied(provider="") | Consulted(provider="") | RequestAdapted():
-                self._run(RESERVE, 0, 0.0, turn_id)
-            case ModelReplied(usage=usage) | Consulted(usage=usage):
-                cycles = int(isinstance(event, ModelReplied) and event.is_iteration)
-                spent = usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.usd
-                self._run(CHARGE, cycles, *spent, turn_id)
-                self.add_usage(session, event.provider, event.model, usage, at)
-            case ModelFailed(error) if error in UNBILLED:
-                self._run(RESERVE, 0, 0.0, turn_id)
+            case ModelReplied(provider=str(asked)) | Consulted(provider=str(asked)) if asked:
+                self.add_usage(session, asked, event.model, event.usage, at)
             case ToolFinished(call_id, tool, Outcome.UNKNOWN):  # whatever the model makes of it
                 # the reply of the turn that set a sub-agent to work tells of it, where it is
                 # delivered to a person: not that of an agent or of a loop's attempt
@@ -242,8 +229,6 @@ class Tx(Posting, PeopleTables, ScheduleTables):
                     self.post_to_session(session, turn_id, "notice", notice, at)
             case MessageQueued():
                 self.post_delivery(_make_delivery(session, turn_id, event, at))
-            case IterationRefunded():
-                self._run(REFUND, turn_id)
             case BudgetRaised(day_tokens=tokens, day_usd=usd) if tokens or usd:
                 self._run(ADD_RAISE, number_day(at), tokens, usd)
             case ApprovalAsked():
@@ -266,6 +251,22 @@ class Tx(Posting, PeopleTables, ScheduleTables):
                 if reply and not event.quiet:
                     failed = reason not in (Stop.DONE, Stop.CONDITION) and not of_goal
                     self.post_to_session(session, turn_id, "reply", reply, at, failed=failed)
+
+    def _charge(self, turn_id: str, due: Charge) -> None:
+        used = due.input_tokens, due.output_tokens, due.cached_tokens, due.usd
+        values = (due.iterations, *used, *(due.reserved or (None, None)), turn_id)
+        if due.lost_at is None:
+            self._run(CHARGE, *values)
+        elif not self._run(CHARGE + SETTLED, *values):
+            self._lose(turn_id, due.lost_at)
+            self._run(CHARGE, *values)
+
+    def _lose(self, turn_id: str, at: datetime) -> None:
+        """Its open model call was cut off: nobody will say what it cost, so what was reserved is
+        spent, for the day and the goal.
+        """
+        self._run(ADD_LOST, number_day(at), turn_id)
+        self._run(KEEP_LOST, turn_id)
 
     def _pause_goal(self, session: str, reply: str) -> str:
         """Its budget is used up: what its owner is told, once."""
@@ -315,9 +316,11 @@ class Tx(Posting, PeopleTables, ScheduleTables):
         A background child outlives its parent, unless the parent was stopped or quarantined (no
         `reason`). Who set this turn to work hears of its end; but a stop sets nobody to work again.
         """
-        self._run(ADD_LOST, number_day(at), turn_id)
         state, settled = ("ended", "done") if reason else ("quarantined", "quarantined")
-        self._run(END, state, reason, detail, reply, at, turn_id)
+        end = (state, reason, detail, reply, at, turn_id)
+        if not self._run(END + SETTLED, *end):
+            self._lose(turn_id, at)
+            self._run(END, *end)
         self._run(END_INPUT, settled, turn_id)
         if not self._value(HAS_DEPENDENTS, session, turn_id):
             return  # as most: one look in place of seven

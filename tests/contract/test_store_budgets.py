@@ -1,5 +1,6 @@
 """What turns used up, in every journal: iterations that do not count, dearer days, why agents stopped (D6, E4, F2)."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from daemon.core.events import (
     Stop,
 )
 from daemon.core.messages import Usage
+from daemon.core.rows import TurnRow
 from daemon.store.journal import Store, Tx
 from tests.contract.journal import (
     HOME,
@@ -158,6 +160,35 @@ async def test_what_was_refused_costs_nothing_and_what_nobody_answered_may_have(
         ended(),
     )
     assert await store.read(lambda tx: tx.sum_unsettled(NOW)) == (100, 0.5)
+
+
+@pytest.mark.parametrize("seed", range(60))
+async def test_calls_cost_the_same_in_one_commit_and_in_one_each(store: Store, seed: int) -> None:
+    """F2."""
+    chosen = random.Random(seed)
+    kinds = [
+        asked_model(100, 0.5), asked_model(7, None), Consulting("intent", "prov", "small", 10, 0.25),
+        replied(), replied(calls=1), Consulted("intent", "", Usage(7, 3, 2, 0.5), "prov", "small"),
+        Consulted("intent", "", Usage(7, 3, 2, None), "prov", "free"),
+        Consulted("verdict", "", Usage(), "", "", error="no model"),
+        ModelFailed("rate_limit", "slow down"), ModelFailed("timeout", "no answer"),
+        IterationRefunded(("3.0",)), said(),
+    ]  # fmt: skip
+    events = [chosen.choice(kinds) for _ in range(9)] + [ended()] * (seed % 2)
+
+    def work(tx: Tx) -> list[tuple[TurnRow | None, tuple[int, float]]]:
+        found = []
+        for name, where, size in (("t1", HOME, len(events)), ("t2", "other", 1)):
+            epoch = begin(tx, name, where=where)
+            for first in range(0, len(events), size):
+                part = recorded(*events[first : first + size], first=first + 1)
+                tx.append_events(where, epoch, name, part)
+            found.append((tx.get_turn(name), tx.sum_unsettled(NOW)))
+        return found
+
+    (whole, lost), (pieces, both) = await store.write(work)
+    assert whole and pieces == replace(whole, id="t2", session="other", input_id="m2")
+    assert both == (2 * lost[0], 2 * lost[1])
 
 
 async def test_stops_are_told_back_to_the_one_that_raised_an_alarm(store: Store) -> None:

@@ -69,8 +69,7 @@ RECENT_STOPS = """SELECT stop_reason, EXISTS (SELECT 1 FROM events WHERE turn = 
     'Alarm') FROM turns
     WHERE agent = ? AND stop_reason IS NOT NULL ORDER BY ended_at DESC, n DESC LIMIT ?"""
 END = """UPDATE turns SET state = ?, stop_reason = ?, detail = ?, reply = ?, ended_at = ?,
-    ended_n = (SELECT COALESCE(MAX(ended_n), 0) + 1 FROM turns), reserved_tokens = 0,
-    lost_usd = lost_usd + reserved_usd, reserved_usd = 0 WHERE id = ?"""
+    ended_n = (SELECT COALESCE(MAX(ended_n), 0) + 1 FROM turns) WHERE id = ?"""
 ADD_ATTEMPT = """UPDATE inbox SET attempts = CASE WHEN progress = ?2 THEN attempts + ?3 ELSE 1
     END, progress = ?2
     WHERE turn = ?1 RETURNING attempts"""
@@ -107,13 +106,12 @@ ADD_RAISE = """INSERT INTO daily_totals (day, raised_tokens, raised_usd) VALUES 
     raised_usd = raised_usd + excluded.raised_usd"""
 SUM_RAISES = """SELECT COALESCE(SUM(raised_tokens), 0), COALESCE(SUM(raised_usd), 0.0) FROM
     daily_totals WHERE day >= ?"""
-# the open model call was cut off: nobody will say what it cost, so its reservation counts
 ADD_LOST = """INSERT INTO daily_totals (day, lost_tokens, lost_usd) SELECT ?, reserved_tokens,
     reserved_usd FROM turns WHERE id = ? AND (reserved_tokens OR reserved_usd) ON CONFLICT (day)
     DO UPDATE SET lost_tokens = lost_tokens + excluded.lost_tokens, lost_usd = lost_usd +
     excluded.lost_usd"""
-KEEP_LOST = """UPDATE turns SET lost_usd = lost_usd + reserved_usd, reserved_tokens = ?,
-    reserved_usd = ? WHERE id = ?"""
+KEEP_LOST = """UPDATE turns SET lost_usd = lost_usd + reserved_usd, reserved_tokens = 0,
+    reserved_usd = 0 WHERE id = ?"""
 SUM_LOST = """SELECT COALESCE(SUM(tokens), 0), COALESCE(SUM(usd), 0.0) FROM (
     SELECT lost_tokens AS tokens, lost_usd AS usd FROM daily_totals WHERE day >= ?
     UNION ALL SELECT reserved_tokens, reserved_usd FROM turns WHERE ended_at IS NULL)"""
