@@ -76,6 +76,19 @@ class InboxReceipt:
 
 
 @value
+class _Written:
+    """A message in the journal. `asked`: the session of the question that it answers, of a sub-
+    agent perhaps; `is_new`: it began its session; `is_told`: the model knows of all outcomes.
+    """
+
+    session: SessionRow
+    row: InboxRow
+    asked: SessionRow | None = None
+    is_new: bool = False
+    is_told: bool = False
+
+
+@value
 class Inbox:
     """One for all channels. Secrets are redacted before anything is written."""
 
@@ -122,27 +135,27 @@ class Inbox:
             quoted=() if command else find_quoted(body, data, own),
         )
         with control.reserve_steer() if control else nullcontext():
-            session, kept, asked, is_new = await self.store.write(
-                lambda tx: _write(tx, inbound, row, counted)
-            )
+            written = await self.store.write(lambda tx: _write(tx, inbound, row, counted))
+            kept = written.row
             if kept.id != row.id:
                 return InboxReceipt(kept, duplicate=True)
-            if asked:
-                self.sessions.wake_turn(asked, kept.state.partition(":")[2])
+            if written.asked:
+                self.sessions.wake_turn(written.asked, kept.state.partition(":")[2])
             elif control and kept.steers and control.accepts_steers:
                 control.steers.append(kept)
             elif kept.state == "new":
                 kept = replace(kept, steers="")  # the turn that it was meant for ended meanwhile
-                self.sessions.deliver(session, kept, stream=inbound.stream, is_new=is_new)
+                self.sessions.deliver(
+                    written.session,
+                    kept,
+                    stream=inbound.stream,
+                    is_new=written.is_new,
+                    is_told=written.is_told,
+                )
             return InboxReceipt(kept)
 
 
-def _write(
-    tx: Tx, inbound: InboxMessage, row: InboxRow, counted: IntakeRow | None
-) -> tuple[SessionRow, InboxRow, SessionRow | None, bool]:
-    """The session, the row as it stands, where a question was asked that it answers: by a sub-
-    agent perhaps; whether it began the session.
-    """
+def _write(tx: Tx, inbound: InboxMessage, row: InboxRow, counted: IntakeRow | None) -> _Written:
     if counted:
         tx.put_intake(counted)
     session = tx.get_session(inbound.session)
@@ -155,7 +168,7 @@ def _write(
         tx.put_session(session)
     question = None if session.label is Label.UNTRUSTED else _find_open_question(tx, row)
     if question and question.tool == SECRET_TOOL:
-        return session, _accept_unread(tx, row, question), None, is_new
+        return _Written(session, _accept_unread(tx, row, question))
     answer, said = (Answer.DENY, row.body) if question is None else _read_answer(question, row.body)
     if question:
         is_answer = question.tool == ASK_TOOL and answer is Answer.TEXT
@@ -169,8 +182,8 @@ def _write(
         tx.answer_approval(
             question.turn, question.call_id, answer, row.sender, said, row.received_at
         )
-        return session, kept, tx.get_session(question.session), is_new
-    return session, kept, None, is_new
+        return _Written(session, kept, tx.get_session(question.session))
+    return _Written(session, kept, None, is_new, not tx.has_outcomes(session.id))
 
 
 def _accept_unread(tx: Tx, row: InboxRow, secret: ApprovalRow) -> InboxRow:

@@ -89,15 +89,25 @@ class SessionManager:
         return worker.running.id if worker and worker.running else ""
 
     def deliver(
-        self, session: SessionRow, row: InboxRow, *, stream: bool = True, is_new: bool = False
+        self,
+        session: SessionRow,
+        row: InboxRow,
+        *,
+        stream: bool = True,
+        is_new: bool = False,
+        is_told: bool = False,
     ) -> None:
-        """A message is on disk: its worker takes it up. `is_new`: it has begun its session."""
+        """A message is on disk: its worker takes it up. `is_new`: it has begun its session;
+        `is_told`: there were no outcomes that the session's model does not know of.
+        """
         if is_new and session.id not in self._workers:  # the journal has no more of it to read
             self._workers[session.id] = SessionWorker(session, self, loaded=True)
         worker = self.worker_of(session)
         if not stream:
             worker.unstreamed.add(row.turn)
         self.owned_turns.add(row.turn)
+        if is_told and worker.idle:  # it begins now
+            worker.told_input = row.id
         worker.push(row)
         self._wake(worker)
 

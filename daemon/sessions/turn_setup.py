@@ -140,6 +140,12 @@ def _inherit(spec: TurnSpec, parent: TurnSpec, depth: int) -> TurnSpec:
     )
 
 
+def load_news(tx: Tx, row: InboxRow) -> tuple[list[SettledRow], str]:
+    """What its session's model was not told yet, and the zone of a sender who is not the owner."""
+    zone = "" if row.role == OWNER_NAME else tx.get_zone(row.sender)
+    return tx.list_outcomes(row.session), zone
+
+
 def load_inherited_sources(
     tx: Tx, session: SessionRow, turn: Turn
 ) -> tuple[tuple[SourcedText, ...], tuple[SourcedText, ...], str]:

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from daemon.agent.context.builder import TurnContext
@@ -37,7 +38,7 @@ from daemon.core.rows import NO_ROOT, ApprovalRow, InboxRow, SessionRow, TurnRow
 from daemon.core.trust import Label, Role
 from daemon.core.turn import Turn
 from daemon.sessions.brakes import OWNER_RANK, PERSON_RANK, UNTRUSTED_RANK
-from daemon.sessions.turn_setup import AGENT, load_inherited_sources, takes_up_plan
+from daemon.sessions.turn_setup import AGENT, load_inherited_sources, load_news, takes_up_plan
 from daemon.store.journal import Tx
 from daemon.store.posting import begins_by_itself
 from daemon.store.tables.sessions import is_cleared
@@ -69,8 +70,8 @@ class SessionWorker:
     `epoch`: its lease on the session, taken with its first write, fences former owners. `opening`:
     the row of a turn that begins, written with its first events. `unattempted`: inputs, and
     `interrupted`: turns, that a former daemon left; it may have died of one. `failures`: how often
-    a turn failed in this process, and at which progress. Each attempt of a loop starts
-    without a history (C1).
+    a turn failed in this process, and at which progress. `told_input`: there were no outcomes to
+    tell when it came, a moment ago. Each attempt of a loop starts without a history (C1).
     """
 
     session: SessionRow
@@ -89,6 +90,7 @@ class SessionWorker:
     unstreamed: set[str] = field(default_factory=set)
     failures: dict[str, tuple[int, int]] = field(default_factory=dict)
     fetching: dict[str, TurnControl] = field(default_factory=dict)
+    told_input: str = ""
     waiting: asyncio.Future[bool] | None = None
     running: Turn | None = None
     control: TurnControl | None = None
@@ -126,8 +128,10 @@ class SessionWorker:
             if rank is not None:
                 self.waiting = self.manager.places.begin_wait(rank)
                 try:
-                    if self.waiting and not await self.waiting:
-                        continue  # what there is to do has changed meanwhile
+                    if self.waiting:
+                        self.told_input = ""
+                        if not await self.waiting:
+                            continue  # what there is to do has changed meanwhile
                 finally:
                     self.waiting = None
             try:
@@ -277,12 +281,11 @@ class SessionWorker:
         if row.channel == AGENT:
             child, spec = await manager.store.read(lambda tx: load_parent(tx, row.turn))
         history, parent = self.history, child.parent if child else ""
-        settled, zone = await manager.store.read(
-            lambda tx: (
-                tx.list_outcomes(self.session.id),
-                tx.get_zone(row.sender) if row.role != Role.OWNER else "",
-            )
-        )
+        is_owner = row.role == Role.OWNER
+        is_told = is_owner and self.told_input == row.id and not row.attachments
+        look = partial(load_news, row=row)
+        settled, zone = ((), "") if is_told else await manager.store.read(look)
+        self.told_input = ""
         said, error = await manager.preparer.first_event(
             self.session, row, history, files, child, spec, settled
         )
@@ -299,7 +302,7 @@ class SessionWorker:
             turn.record(TodosSet("", history.plan), now)
         if error:
             log.warning("turn %s cannot begin: %s", row.turn, error)
-            shown = error if row.role == Role.OWNER else CONFIG_FAULT
+            shown = error if is_owner else CONFIG_FAULT
             text = f"I cannot begin: {shown}\nYour message is kept."
             turn.record(TurnEnded(Stop.FAILED, "agent", text), now)
         await self._run(turn, row.sender)
@@ -338,9 +341,10 @@ class SessionWorker:
         def work(tx: Tx) -> int:
             epoch = self.epoch or tx.claim_session(self.session.id, PROCESS)
             if self.opening:
-                tx.begin_turn(self.opening, epoch)
+                tx.begin_turn(self.opening, epoch, recorded)
                 tx.add_attempt(turn_id, self.running.progress if self.running else 0)
-            tx.append_events(self.session.id, epoch, turn_id, recorded)
+            else:
+                tx.append_events(self.session.id, epoch, turn_id, recorded)
             return epoch
 
         while True:

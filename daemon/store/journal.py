@@ -145,11 +145,12 @@ class Tx(Posting, PeopleTables, ScheduleTables):
     )
     """Schedules of this origin whose rule begins so, removed ones included."""
 
-    def begin_turn(self, row: TurnRow, epoch: int) -> None:
-        """A new turn; its input becomes taken. Raises Fenced, Conflict."""
+    def begin_turn(self, row: TurnRow, epoch: int, recorded: Sequence[RecordedEvent] = ()) -> None:
+        """A new turn with its first events; its input becomes taken. Raises Fenced, Conflict."""
         self.check_lease(row.session, epoch)
         self._insert(TURNS, "", row)
         self._run(TAKE_INPUT, row.input_id)
+        self._append(row.session, row.id, recorded)
 
     def append_events(
         self, session: str, epoch: int, turn_id: str, recorded: Sequence[RecordedEvent]
@@ -158,6 +159,9 @@ class Tx(Posting, PeopleTables, ScheduleTables):
         Raises Fenced, UnknownTurn.
         """
         self.check_lease(session, epoch, turn_id)
+        self._append(session, turn_id, recorded)
+
+    def _append(self, session: str, turn_id: str, recorded: Sequence[RecordedEvent]) -> None:
         rows = [(turn_id, one.seq, to_db(one.at), *encode(one.event)) for one in recorded]
         self._db.executemany(INSERT_EVENT, rows)
         for due in fold_charges(recorded):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.channels.stage import brisk, by_bot, config
 from tests.fakes.daemon_process import Daemon, running_daemon, scripted
-from tests.fakes.openai import FakeOpenAI, says
+from tests.fakes.openai import FakeOpenAI, gate, says
 from tests.fakes.platform import OWNER
 
 EVENTS = '[events]\nenabled = true\nnotify = "web:default"\n[events.tokens]\ngithub = "a-token-of-the-sender"\n'
@@ -51,6 +51,26 @@ async def test_what_a_schedule_has_shown_stands_in_the_next_turn_once(
         assert "[schedule morning] 1. Buy milk 2. Call the plumber]" in told
         await daemon.ask("and thanks")
         assert last_message(model) == "and thanks"
+
+
+async def test_what_was_shown_while_a_message_waited_stands_in_its_turn(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    free = asyncio.Event()
+    model.script(gate(free, says("First.")), says("Buy milk"), says("Second."))
+    more = '[agent]\nwhile_busy = "queue"\n'
+    async with running_daemon(tmp_path / "home", scripted(model.base_url, more)) as daemon:
+        await schedule(daemon, "morning", "list my todos")
+        await daemon.begin("one")
+        await model.asked(1)
+        await daemon.begin("two")
+        await daemon.post("/v1/messages", text="/schedule run morning")
+        await model.asked(2)
+        while len([row for row in await daemon.listed("/v1/runs") if row["state"] == "ended"]) < 1:
+            await asyncio.sleep(0.01)
+        free.set()
+        await model.asked(3)
+        assert "[schedule morning] Buy milk]" in last_message(model)
 
 
 async def test_it_outlives_kill_9_and_no_more_than_the_last_five_are_told(

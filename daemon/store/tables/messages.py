@@ -65,6 +65,7 @@ TOLD = """INDEXED BY outbox_told WHERE noted = 2 AND session = ?1 AND EXISTS (SE
 UNTOLD = " UNION ALL ".join(
     f"SELECT * FROM ({OUTBOX.select}{where})" for where in (OUTCOMES, UNDELIVERED, TOLD)
 )
+HAS_UNTOLD = f"SELECT EXISTS ({UNTOLD})"
 TELL = "UPDATE outbox SET noted = 2, role = ? WHERE turn = ? AND part = ?"
 KEEP_TOLD = """UPDATE outbox SET noted = 1 WHERE noted = 2 AND session = ?1 AND n NOT IN
     (SELECT n FROM outbox WHERE noted = 2 AND session = ?1 ORDER BY n DESC LIMIT 20)"""
@@ -334,6 +335,9 @@ class MessageTables(Table):
         " AND state = 'held'"
     )
     """Whether it was held still; then it is never sent. The first argument says by what."""
+
+    has_outcomes = Value[[str], bool](HAS_UNTOLD)
+    """There is something in `list_outcomes`."""
 
     def list_outcomes(self, session: str) -> list[SettledRow]:
         """What the session's model was not told yet: messages to others that have left or will not,
