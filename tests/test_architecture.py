@@ -41,7 +41,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "channels": 71_320,
     "daemon": 1_270,
     "daemon/access": 2_320,
-    "daemon/agent": 40_760,
+    "daemon/agent": 40_770,
     "daemon/app": 14_660,
     "daemon/cli": 35_170,
     "daemon/client": 17_270,
@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 11_570,
     "daemon/settings": 11_510,
     "daemon/store": 19_240,
-    "daemon/tools": 144_310,
+    "daemon/tools": 144_410,
     "daemon/triggers": 28_260,
     "memory": 17_730,
 }

@@ -12,6 +12,7 @@ from daemon.core.errors import Shortage
 
 KINDS = ("sent", "tokens", "usd")
 CAPS_OF = attrgetter("input_tokens", "tokens", "usd")
+NO_CAPS = (None, None, None)
 
 
 @value
@@ -70,11 +71,12 @@ class Budget:
         the first that has nothing left.
         """
         for account in self.iter_ancestors():
+            caps = CAPS_OF(account.caps)
+            if caps == NO_CAPS:
+                continue
             spent = account.spent.amounts()
             used = spent if cost is None else (account.spent + account.reserved + cost).amounts()
-            for kind, cap, gone, wanted in zip(
-                KINDS, CAPS_OF(account.caps), spent, used, strict=True
-            ):
+            for kind, cap, gone, wanted in zip(KINDS, caps, spent, used, strict=True):
                 if cap is not None and (wanted > cap or (wanted == cap and cost is None)):
                     left = account.reservations
                     return Shortage(account.name, kind, gone, cap, wanted - cap, left)

@@ -229,9 +229,9 @@ class ProviderChain:
                         break
                     await self.sleep(wait_s)
                     continue
-                usd, said = reply.usage.usd, (route.provider.name, route.model, reply.usage)
-                usd = self.prices.get_usd(*said) if usd is None else usd
-                return replace(reply, usage=replace(reply.usage, usd=usd))
+                said = route.provider.name, route.model, reply.usage
+                usd = self.prices.get_usd(*said) if reply.usage.usd is None else None
+                return reply if usd is None else replace(reply, usage=replace(reply.usage, usd=usd))
         if not failures:
             raise ProviderError(ErrorClass.NOT_FOUND, "no model is configured")
         last = failures[-1][1]

@@ -1,9 +1,9 @@
 """The registry of the enabled tools."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from operator import itemgetter
 
 from daemon.core.errors import ConfigError
 from daemon.core.messages import ToolSpec
@@ -40,6 +40,7 @@ class ToolRegistry:
         self._from: dict[str, tuple[str, ...]] = {}
         self._gone: dict[str, ToolSpec] = {}
         self.list_absent: Callable[[], Collection[str]] = tuple
+        self._stems: dict[str, list[tuple[str, int]]] = {}
         self.edition = 0
         if twice := self.replace_source("", tools):
             raise ConfigError(f"two tools have the same name: {', '.join(twice)}")
@@ -54,6 +55,7 @@ class ToolRegistry:
             name for name in fresh if is_enabled(name, self._enabled, self._disabled)
         )
         self._tools |= {name: fresh[name] for name in self._from[source]}
+        self._stems.clear()
         return tuple(tool.name for tool in tools if fresh.get(tool.name) is not tool)
 
     def is_enabled(self, name: str) -> bool:
@@ -92,13 +94,21 @@ class ToolRegistry:
     def search(self, query: str, limit: int = 8) -> tuple[ToolSpec, ...]:
         """Tools whose name or description has words of the query, best first."""
         words = {stem(word) for word in split_words(query) if len(word) > 2}
-        found: list[tuple[int, ToolSpec]] = []
-        for name, tool in self._tools.items():
-            in_name, told = words & list_stems(name), words & list_stems(tool.spec.description)
-            if in_name or told:
-                found.append((3 * len(in_name) + len(told), tool.spec))
-        best = sorted(found, key=itemgetter(0), reverse=True)[:limit]
-        return tuple(spec for _, spec in best)
+        worth = Counter[str]()
+        for word in words:
+            for name, weight in self._index_words().get(word, ()):
+                worth[name] += weight
+        best = sorted(filter(worth.__contains__, self._tools), key=worth.__getitem__, reverse=True)
+        return tuple(self._tools[name].spec for name in best[:limit])
+
+    def _index_words(self) -> dict[str, list[tuple[str, int]]]:
+        """By stem the tools that have it, and how much it counts: in the name more."""
+        if not self._stems:
+            for name, tool in self._tools.items():
+                for weight, text in ((3, name), (1, tool.spec.description)):
+                    for word in list_stems(text):
+                        self._stems.setdefault(word, []).append((name, weight))
+        return self._stems
 
 
 def is_enabled(name: str, enabled: Sequence[str], disabled: Sequence[str]) -> bool:
