@@ -58,7 +58,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/sessions": 11_570,
     "daemon/settings": 11_510,
     "daemon/store": 19_240,
-    "daemon/tools": 144_410,
+    "daemon/tools": 144_500,
     "daemon/triggers": 28_260,
     "memory": 17_730,
 }

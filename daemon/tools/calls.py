@@ -9,6 +9,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import PurePosixPath
 
 from daemon.core import value
@@ -156,6 +157,26 @@ def find_repeat(turn: Turn, call: AdmittedCall) -> ToolFinished | None:
     Anything that may have changed something in between makes the call new: an effect, a message
     of the user, a wait, a background agent or command.
     """
+    name, wanted = call.state.call.name, args_hash(call.state.call.name, call.arguments)
+    same = [
+        result
+        for result, asked in turn.settled_calls
+        if result.tool == name and result.outcome is Outcome.OK and not result.repeat_of
+        if _hash_call(asked.name, asked.arguments) == wanted
+    ]
+    if not same or _may_have_changed(turn, call, same[-1]):
+        return None
+    return replace(
+        same[-1],
+        call_id=call.state.call_id,
+        text=same[-1].text + REPEAT_NOTE,
+        seconds=0.0,
+        repeat_of=same[-1].call_id,
+    )
+
+
+def _may_have_changed(turn: Turn, call: AdmittedCall, earlier: ToolFinished) -> bool:
+    """What this earlier result of the turn has read."""
     before = turn.calls[: turn.calls.index(call.state)]
     effects = [
         result
@@ -168,21 +189,12 @@ def find_repeat(turn: Turn, call: AdmittedCall) -> ToolFinished | None:
         # a command may go on in the background
         or any(result.effect is Effect.DESTRUCTIVE for result in effects)
     ):
-        return None
-    name, wanted = call.state.call.name, args_hash(call.state.call.name, call.arguments)
-    for result, asked in reversed(turn.settled_calls):
-        if result in effects or int(result.call_id.partition(".")[0]) < turn.last_input_seq:
-            return None
-        same = result.tool == name and result.outcome is Outcome.OK and not result.repeat_of
-        if same and _hash_call(asked.name, asked.arguments) == wanted:
-            return replace(
-                result,
-                call_id=call.state.call_id,
-                text=result.text + REPEAT_NOTE,
-                seconds=0.0,
-                repeat_of=result.call_id,
-            )
-    return None
+        return True
+    since = takewhile(lambda one: one is not earlier, (one for one, _ in turn.settled_calls[::-1]))
+    return any(
+        one in effects or int(one.call_id.partition(".")[0]) < turn.last_input_seq
+        for one in (*since, earlier)
+    )
 
 
 @lru_cache(maxsize=256)
