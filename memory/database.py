@@ -51,7 +51,7 @@ class Database:
     @classmethod
     async def open(cls, path: Path) -> "Database":
         """Made if need be; a damaged one is set aside, and an empty one made in its place. Close it
-        with `aclose`. Raises sqlite3.Error, OSError.
+        with `aclose`. Raises sqlite3.Error, for a newer file, too, OSError.
         """
         thread = ThreadPoolExecutor(1, thread_name_prefix="memory")
         try:
@@ -91,7 +91,8 @@ def _open_or_new(path: Path) -> tuple[sqlite3.Connection, Path | None]:
     try:
         return _open(path), None
     except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in DAMAGE:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code not in DAMAGE or isinstance(error, sqlite3.NotSupportedError):
             raise
         log.error("%s is damaged (%s) and is set aside", path, error)
     names = (path.with_name(f"{path.name}.damaged{number or ''}") for number in count())
@@ -127,6 +128,9 @@ def _migrate(file: sqlite3.Connection) -> None:
     before there were states: what is not trusted waits from now on.
     """
     version = file.execute("PRAGMA user_version").fetchone()[0]
+    if version > NEWEST:
+        what = f"schema {version}; this one knows up to {NEWEST}"
+        raise sqlite3.NotSupportedError(f"it was written by a newer aidaemon ({what})")
     if version == NEWEST:
         return
     facts, *later = (files("memory").joinpath(f"{one}.sql").read_text() for one in PARTS)

@@ -3,16 +3,18 @@
 import asyncio
 import hashlib
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import field, replace
 from datetime import date, timedelta
+from pathlib import Path
 
 from daemon.access.chat_ids import NOTICE
 from daemon.agent.outside_turns import OutsideCaller
 from daemon.app.runtime_config import RuntimeConfig
 from daemon.core import value
 from daemon.core.clock import Clock
-from daemon.core.errors import UsageError
+from daemon.core.errors import ConfigError, UsageError
 from daemon.core.ids import NewId
 from daemon.core.rows import (
     LOOP_CHANNEL,
@@ -41,10 +43,22 @@ INSIST_EVERY_S = 10.0
 EVENING = "19:00"
 MOST_AHEAD = timedelta(days=60)
 MAX_FOLLOW_UP = 200
+MEMORY_UNUSABLE = (
+    "{path}: the memory cannot be opened: {why}. Nothing was changed. Mend that, or move the file"
+    " elsewhere: I begin an empty memory then, and what was said is read again from the journal."
+)
 MEMORY_SET_ASIDE = (
     "{path} was damaged. It is kept as {name}, and I go on with an empty memory; what was said"
     " stays in the journal. To have the facts of a backup: `aidaemon backup restore FILE`."
 )
+
+
+async def open_memory(path: Path) -> Memory:
+    """Raises ConfigError, with what to do about it."""
+    try:
+        return await Memory.open(path)
+    except (sqlite3.Error, OSError) as error:
+        raise ConfigError(MEMORY_UNUSABLE.format(path=path, why=error)) from error
 
 
 @value

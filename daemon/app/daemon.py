@@ -29,7 +29,7 @@ from daemon.agent.request_ladder import Adaptations
 from daemon.agent.spec.registry import AgentRegistry
 from daemon.agent.subagents.manager import SubagentManager, spawn_agent
 from daemon.agent.termination.conditions import StopStats
-from daemon.app.adapters import MEMORY_SET_ASIDE, OwnerNotifier, make_consolidator
+from daemon.app.adapters import MEMORY_SET_ASIDE, OwnerNotifier, make_consolidator, open_memory
 from daemon.app.config import Config, Loaded, list_mailboxes
 from daemon.app.runtime_config import build_choice
 from daemon.app.tools import Overrides, ToolOwner, make_transcriber
@@ -94,7 +94,6 @@ from daemon.triggers.schedule_tool import SessionSchedules, schedule_tool
 from daemon.triggers.schedules import ScheduleEngine
 from memory.conversations import Conversations
 from memory.embedder import ColBert, Embedder, EmbedderError
-from memory.memory import Memory
 
 # The events of every turn.
 MAX_FILE_CHARS = 40_000  # and about a quarter of the window: a token has four
@@ -189,7 +188,7 @@ class Daemon(ToolOwner):
         lost = describe_lost_journal(self.paths)
         self.store = await self.overrides.open_store(self.paths.journal)
         self.stack.push_async_callback(self.store.aclose)
-        self.memory = await Memory.open(self.paths.memory)
+        self.memory = await open_memory(self.paths.memory)
         self.conversations = await Conversations.open(self.memory.database)
         self.stack.push_async_callback(self.memory.aclose)
         self.stack.push_async_callback(self.background.aclose)

@@ -1,5 +1,7 @@
 """Files of HOME that are damaged, absent or empty: what is damaged is told, and nothing is silently new (K23)."""
 
+import asyncio
+import re
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.channels.stage import brisk, by_bot, config
+from tests.fakes.command_line import aidaemon
 from tests.fakes.daemon_process import Daemon, error_of, running_daemon, scripted
 from tests.fakes.openai import FakeOpenAI, says
 from tests.fakes.platform import OWNER
@@ -108,6 +111,46 @@ async def test_a_damaged_memory_is_set_aside_by_name_and_the_daemon_answers(
         assert "memory.db.damaged" in str(
             (await daemon.post("/v1/messages", text="/status"))["reply"]
         )
+
+
+def make_newer(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 99")
+
+
+def read(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""
+
+
+def lock_out(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [
+        (make_newer, r"it was written by a newer aidaemon \(schema 99; this one knows up to \d+\)"),
+        (lock_out, "unable to open database file"),
+    ],
+)
+async def test_a_memory_that_cannot_be_used_is_told_and_left_as_it_is(
+    tmp_path: Path, harm: Callable[[Path], object], why: str
+) -> None:
+    home = tmp_path / "home"
+    async with FakeOpenAI() as model:
+        async with running_daemon(home, scripted(model.base_url)) as daemon:
+            await daemon.ask("hello")
+        harm(home / "memory.db")
+        before = read(home / "memory.db")
+        ended = await asyncio.to_thread(aidaemon, "run", home=home)
+        assert ended.returncode == 2
+        assert re.search(rf"memory\.db: the memory cannot be opened: {why}", ended.stderr)
+        assert "Nothing was changed" in ended.stderr and "Traceback" not in ended.stderr
+        assert read(home / "memory.db") == before
+        (home / "memory.db").rename(home / "elsewhere")
+        async with running_daemon(home, scripted(model.base_url)) as daemon:
+            assert (await daemon.ask("and now?"))["reply"] == "ok"
 
 
 @pytest.mark.parametrize(
