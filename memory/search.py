@@ -21,7 +21,7 @@ FIRST, WHOLE = 200, 1000
 # Of what the question's words are worth; with what was said beside it.
 GATE, NEAR_GATE = 0.3, 0.5
 ASSUMED = 300  # rows at least: of a few rows nothing tells how rare a word is
-COMMON, MANY = 0.05, 30  # said by this share of the rows, and by so many at least
+COMMON = 0.25
 LEAST_BEGIN, MOST_CUT = 5, 2  # letters by which words of a begin are found, and that may differ
 CANDIDATE = (
     "spans.id, spans.sitting, spans.place, name AS speaker, spans.at, spans.asks, spans.dated"
@@ -144,8 +144,8 @@ def search(
 ) -> list[Found]:
     """The best first. What has no word of the question nor one beside it is no answer, but where
     its vectors are near; to the local model, made for English, all of another script is near.
-    `automatic`: none at all where each word is common, as in "Thanks" and in what a schedule says
-    each hour, and all of them together are: any row fits as well.
+    `automatic`: none at all where much of what was said has each word, as what a schedule says each
+    hour does, and much of it all of them: any row fits as well.
     """
     question = read_question(file, query, scope)
     if not (question.words and limit > 0):
@@ -306,18 +306,14 @@ def _count_all(file: sqlite3.Connection) -> int:
 
 
 def _tells_nothing(file: sqlite3.Connection, question: Question, scope: Scope) -> bool:
-    """Each of its words that anybody said is common, and all of them together are; it names neither
-    who nor when.
+    """A quarter of all that was said has each of its words, and all of them; it names neither who
+    nor when.
     """
     if question.named or question.months or question.years:
         return False
-    most, said = max(MANY, ceil(COMMON * _count_all(file))), list[str]()
-    for word in question.words:
-        count = _count_up_to(file, [word], scope, most)
-        if 0 < count < most:
-            return False
-        said += [word] * bool(count)
-    return bool(said) and (len(said) == 1 or _count_up_to(file, said, scope, most) >= most)
+    most, words = ceil(COMMON * _count_all(file)), question.words
+    asked = [[word] for word in words] + [words] * (len(words) > 1)
+    return all(_count_up_to(file, one, scope, most) >= most for one in asked)
 
 
 def _count_up_to(file: sqlite3.Connection, words: Sequence[str], scope: Scope, most: int) -> int:

@@ -55,10 +55,10 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/providers": 30_330,
     "daemon/recall": 10_400,
     "daemon/services": 8_940,
-    "daemon/sessions": 11_570,
+    "daemon/sessions": 11_590,
     "daemon/settings": 11_510,
     "daemon/store": 19_240,
-    "daemon/tools": 144_500,
+    "daemon/tools": 144_520,
     "daemon/triggers": 28_260,
     "memory": 17_760,
 }

@@ -106,7 +106,8 @@ class SessionManager:
         if not stream:
             worker.unstreamed.add(row.turn)
         self.owned_turns.add(row.turn)
-        if is_told and worker.idle:  # it begins now
+        is_at_work = session.id in self._tasks or worker.session.paused
+        if is_told and worker.idle and not is_at_work:  # it begins now
             worker.told_input = row.id
         worker.push(row)
         self._wake(worker)

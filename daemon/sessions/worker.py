@@ -416,7 +416,7 @@ class SessionWorker:
         return None
 
     async def _run(self, turn: Turn, sender: str) -> None:
-        manager = self.manager
+        manager, self.told_input = self.manager, ""
         control = TurnControl(manager.clock.monotonic, sender)
         control.start_clock(turn.spent.seconds)
         control.steers.extend(self.parked_steers.pop(turn.id, []))

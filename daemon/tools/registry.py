@@ -84,9 +84,10 @@ class ToolRegistry:
     def explain_missing(self, name: str) -> str:
         """Why there is no such tool now; the most similar name."""
         for server in self.list_absent():
-            if name.startswith(f"{server}__"):
-                why = f"{name} cannot be called now: the MCP server {server} is not there. It is"
-                return f"{why} tried again and again; `aidaemon mcp list` says what is wrong."
+            own = f"{server}__"
+            if name.startswith(own) and not any(one.startswith(own) for one in self._tools):
+                why = f"{name} cannot be called now: the MCP server {server} is not there."
+                return f"{why} `aidaemon mcp list` says what is wrong."
         close = get_close_matches(name.casefold(), self._tools, n=1, cutoff=0.5)
         hint = f"; nearest: {close[0]}" if close else ""
         return f"no tool named {name}{hint}. find_tools lists others."

@@ -82,9 +82,9 @@ async def test_what_is_said_each_hour_recalls_nothing_and_is_found_by_who_search
     home: Home,
 ) -> None:
     await home.ask(SAID)
-    for number in range(32):
+    for number in range(160):
         await home.ask("Check the mail", f"hour{number}")
-    await home.until_indexed(66)
+    await home.until_indexed(322)
     assert "<memory>\\n" not in await home.ask("Check mail please", "two")
     assert SAID in await home.ask("Check the mail of my dentist", "three")
     assert "Check the mail" in await command(home, "/memory search mail")

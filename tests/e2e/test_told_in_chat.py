@@ -73,6 +73,24 @@ async def test_what_was_shown_while_a_message_waited_stands_in_its_turn(
         assert "[schedule morning] Buy milk]" in last_message(model)
 
 
+async def test_what_was_shown_while_the_chat_was_paused_stands_in_the_turn_after(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    model.script(says("First."), says("Buy milk"), says("Second."))
+    async with running_daemon(tmp_path / "home", scripted(model.base_url)) as daemon:
+        await schedule(daemon, "morning", "list my todos")
+        await daemon.ask("one")
+        await daemon.post("/v1/messages", text="/pause")
+        await daemon.begin("two")
+        await daemon.post("/v1/messages", text="/schedule run morning")
+        await model.asked(2)
+        while len([row for row in await daemon.listed("/v1/runs") if row["state"] == "ended"]) < 2:
+            await asyncio.sleep(0.01)
+        await daemon.post("/v1/messages", text="/resume")
+        await model.asked(3)
+        assert "[schedule morning] Buy milk]" in last_message(model)
+
+
 async def test_it_outlives_kill_9_and_no_more_than_the_last_five_are_told(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:

@@ -54,8 +54,11 @@ class Newborn:
 
     def tell(self) -> None:
         """It is there."""
-        with self.told, suppress(BrokenPipeError):
-            self.told.send(str(os.getpid()).encode())
+        try:
+            with self.told:
+                self.told.send(str(os.getpid()).encode())
+        except ConnectionError:
+            os._exit(1)  # nobody waits for it
 
 
 @dataclass(slots=True)
@@ -101,7 +104,7 @@ class Nursery:
         self.chooser.unregister(end)
         os.close(end)
         _, status = os.waitpid(pid, 0)
-        with told, suppress(BrokenPipeError):  # whoever asked may wait no longer
+        with told, suppress(ConnectionError):  # whoever asked may wait no longer
             told.send(str(os.waitstatus_to_exitcode(status)).encode())
 
     def _close(self) -> None:

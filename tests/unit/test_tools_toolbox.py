@@ -22,6 +22,7 @@ from daemon.tools.signature import bind, tool
 from memory.conversations import Conversations
 from memory.memory import Memory
 from tests.fakes.files import Desk
+from tests.fakes.histories import named_tools
 from tests.fakes.tools import NOON, Bench
 
 
@@ -122,6 +123,26 @@ async def test_only_what_is_switched_on_is_there(tmp_path: Path) -> None:
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(ConfigError, match="two tools have the same name: look"):
         ToolRegistry(bind([look, look], {}))
+
+
+def test_a_name_that_is_not_there_is_explained() -> None:
+    """By its server that is out, unless that has tools: then the name is only misspelt."""
+    tools = named_tools("git__log", "look")
+    tools.list_absent = lambda: ["git", "far"]
+    assert "the MCP server far is not there" in tools.explain_missing("far__fetch")
+    assert tools.explain_missing("git__lgo").startswith("no tool named git__lgo; nearest: git__log")
+    assert tools.explain_missing("farther").startswith("no tool named farther")
+
+
+def test_words_of_tools_that_come_are_found_and_those_of_tools_that_go_are_not() -> None:
+    tools = named_tools("look")
+    assert not tools.search("fetch")
+    later = named_tools("far__fetch").get("far__fetch")
+    assert later
+    tools.replace_source("mcp far", [later])
+    assert [one.name for one in tools.search("fetch")] == ["far__fetch"]
+    tools.replace_source("mcp far", [])
+    assert not tools.search("fetch")
 
 
 async def test_find_tools_offers_what_it_finds(tmp_path: Path) -> None:
