@@ -1,4 +1,4 @@
-"""`python -m tests.bench [--full] [SECTION ...]`: what a turn, a start and a crowd cost. It prints; it never judges.
+"""`python -m tests.bench [--full | --beside DIR] [SECTION ...]`: what a turn, a start and a crowd cost. It prints; it never judges.
 
 The scripted model is a process of its own, the daemon is the real one, the journal lies on a real disk with synchronous=FULL.
 CPU is what counts on a busy machine; wall times are told with the load at the end.
@@ -8,18 +8,18 @@ import argparse
 import asyncio
 import resource
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from daemon.store.migrate import open_writer
 from tests.bench import chats, counts, crowds, day, floors, mails, memories, pages, standing, turns
+from tests.bench.beside import Section, compare
 from tests.bench.figures import Figure, table
 from tests.bench.machine import filesystem, is_disk, load
-from tests.bench.world import World, world
+from tests.bench.world import world
 
-Section = Callable[[World], Awaitable[list[Figure]]]
 SECTIONS: Mapping[str, Section] = {
     "turn": turns.trivial,
     "tools": turns.tools,
@@ -44,6 +44,7 @@ SECTIONS: Mapping[str, Section] = {
     "journal": floors.journal,
     "long": floors.long_session,
 }
+COMPARED = ("turn", "tools", "fifty")
 FILES = 8192
 
 
@@ -59,6 +60,10 @@ def main(words: Sequence[str]) -> int:
         type=Path,
         help="where the journals are to lie: a real disk (default: $TMPDIR, else /tmp)",
     )
+    parser.add_argument(
+        "--beside", type=Path, metavar="DIR",
+        help="a checkout of another version: the CPU of both, by turns (default: turn, tools, fifty)",
+    )  # fmt: skip
     options = parser.parse_args(words)
     if unknown := set(options.sections) - set(SECTIONS):
         parser.error(
@@ -69,7 +74,10 @@ def main(words: Sequence[str]) -> int:
         if not is_disk(place):
             parser.error(f"{place} lies in memory ({filesystem(place)}): give --dir on a real disk")
         _more_files()
-        asyncio.run(_run(place, (not options.full and options.sections) or list(SECTIONS)))
+        if options.beside:
+            asyncio.run(_compare(place, options.beside.resolve(), options.sections or COMPARED))
+        else:
+            asyncio.run(_run(place, (not options.full and options.sections) or list(SECTIONS)))
     return 0
 
 
@@ -92,6 +100,12 @@ async def _run(place: Path, names: Sequence[str]) -> None:
         print(
             f"\nA fixed loop took {at.yardstick.stretch:.2f} times its best CPU time: CPU figures are that much too high."
         )
+
+
+async def _compare(place: Path, other: Path, names: Sequence[str]) -> None:
+    async with world(place) as at:
+        print(await compare(at, other, {name: SECTIONS[name] for name in names}), flush=True)
+    print(f"\n{load()}")
 
 
 def _synchronous(place: Path) -> int:

@@ -22,13 +22,14 @@ MORE = "[agent]\nmax_iterations = 12\n"
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A directory to work in and a model to ask."""
+    """A directory to work in and a model to ask. `code`: the checkout whose daemons run; "" for this one."""
 
     place: Path
     model_url: str
     model_pid: int
     numbers: "count[int]" = field(default_factory=count)
     yardstick: Yardstick = field(default_factory=Yardstick)
+    code: str = ""
 
     def new_place(self) -> Path:
         """A directory, or a name for one, that nobody has used."""
@@ -54,6 +55,8 @@ class World:
                 f"Note {number}: " + "a line that is read by a tool\n" * 10
             )
         alone = {"PYTHONNOUSERSITE": "1"}  # started from nothing, as its user starts it
+        if self.code:  # and not that of the working directory, which Python looks into first
+            alone |= {"PYTHONPATH": self.code, "PYTHONSAFEPATH": "1"}
         config = scripted(base_url or self.model_url, MORE + more)
         async with running_daemon(home, config, alone | dict(env or {}), module=module) as daemon:
             yield daemon

@@ -10,9 +10,11 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from daemon.store.migrate import open_writer
+from tests.bench.beside import compare
 from tests.bench.figures import Figure, table
 from tests.bench.floor_server import ROWS
 from tests.bench.machine import filesystem, is_disk
+from tests.bench.world import World
 from tests.fakes.command_line import ROOT
 
 
@@ -55,6 +57,25 @@ def test_the_stub_writes_into_the_schema_of_now(tmp_path: Path) -> None:
                 db.execute(statement, {"turn": "t1", "number": number})
         (events,) = db.execute("SELECT count(*) FROM events").fetchone()
     assert events == 4
+
+
+async def test_two_versions_are_measured_by_turns(tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    async def section(at: World) -> list[Figure]:
+        ran.append(at.code)
+        cost = 4.0 if at.code else 3.0
+        return [Figure("a turn, CPU", cost, "ms"), Figure("CPU of the caller", 9, "ms")]
+
+    shown = await compare(World(tmp_path, "", 0), ROOT, {"turn": section}, rounds=2)
+    assert ran == ["", str(ROOT), str(ROOT), ""]
+    [row] = shown.splitlines()[1:]
+    assert row.split() == ["a", "turn,", "CPU", "4", "ms", "3", "ms", "0.750"]
+
+
+def test_a_folder_that_is_no_checkout_is_not_measured(tmp_path: Path, disk: Path) -> None:
+    done = bench("--beside", str(tmp_path), "--dir", str(disk))
+    assert done.returncode == 1 and f"{tmp_path} is no checkout" in done.stderr
 
 
 def test_an_unknown_section_is_told_which_ones_there_are() -> None:
