@@ -145,7 +145,7 @@ async def test_d6_every_end_is_logged_with_its_reason_and_how_far_it_came(
     """A turn that could not even begin, too."""
     (tmp_path / "agents").mkdir()
     caplog.set_level(logging.INFO, LOGGER)
-    async with house(tmp_path, model, {"agent": {"max_iterations": 1, "max_seconds": 0.5}}) as it:
+    async with house(tmp_path, model, {"agent": {"max_iterations": 1, "max_seconds": 2}}) as it:
         (tmp_path / "agents" / "broken.toml").write_text('[identity]\nname = "broken"\n')
         turns = [(await it.ask(text)).turn for text in ("little", "much")]
         model.script(fails(401))
@@ -160,7 +160,7 @@ async def test_d6_every_end_is_logged_with_its_reason_and_how_far_it_came(
         "done, after 0 iterations",
         "max_iterations (all 1 iterations are used up), after 1 iterations",
         "failed (auth), after 0 iterations",
-        "deadline (the time for one turn is used up (0.5 s)), after 0 iterations",
+        "deadline (the time for one turn is used up (2 s)), after 0 iterations",
         "failed (agent), after 0 iterations",
     ]
     assert ends == [

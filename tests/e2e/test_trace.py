@@ -39,7 +39,7 @@ LONGEST_S = 60.0
 # The channel's start may still be waiting for its answer from the platform, and what takes long beside
 # other work is done in a thread. When it has ended it becomes memory, in the background. The alarm looks
 # every ten seconds. A reply comes in one piece or in several. Whether a read runs here or in a thread
-# depends on how busy the machine is.
+# depends on how busy the machine is, and so does whether a message that waits looks for news once more.
 NOT_OF_THE_TURN = re.compile(
     r"channel\.py:\d+ _set_menu$|transport\.py:\d+ attempt$"
     r"|clock\.py:\d+ (run_to_completion|wait_to_end)$"
@@ -47,7 +47,7 @@ NOT_OF_THE_TURN = re.compile(
     r"|^memory/|^daemon/recall/(indexer|utterances)\.py|ids\.py:\d+ is_trial_session$"
     r"|turns\.py:\d+ (list_ended|list_said_events|read_events)$|owner_sessions\.py:\d+ find_own$"
     r"|sqlite\.py:\d+ (_end_in_thread|_run_patiently|_is_too_long|_do_nothing|_read_here)$"
-    r"|providers/http\.py:\d+ _read_on$"
+    r"|providers/http\.py:\d+ _read_on$|turn_setup\.py:\d+ load_news$|messages\.py:\d+ list_outcomes$"
 )
 
 

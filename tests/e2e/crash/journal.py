@@ -9,6 +9,7 @@ from typing import TypeVar, cast
 from daemon.core.clock import Commit
 from daemon.core.errors import StoreUnavailable
 from daemon.core.events import RecordedEvent, ToolStarted
+from daemon.core.rows import TurnRow
 from daemon.store.journal import Store, Tx
 from tests.e2e.crash.moments import Moment, Outside
 from tests.fakes.commits import commit_of
@@ -38,6 +39,13 @@ class WatchedTx:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._tx, name)
+
+    def begin_turn(
+        self, row: TurnRow, epoch: int, recorded: Sequence[RecordedEvent] = ()
+    ) -> None:
+        """A new turn with its first events."""
+        self._tx.begin_turn(row, epoch, self._keeps(recorded))
+        self.appended.append((row.session, epoch))
 
     def append_events(
         self, session: str, epoch: int, turn_id: str, recorded: Sequence[RecordedEvent]
