@@ -197,7 +197,8 @@ class ToolOwner:
         )
 
     def _make_executor(self, guarded: tuple[str, ...]) -> ToolExecutor:
-        config, self.registry.list_absent = self.config.tools, self.servers.problems
+        config = self.config.tools
+        self.registry.list_absent = self.servers.problems
         gate = PolicyGate(
             registry=self.registry,
             grants=StoredGrants(self.store, self.clock, self.list_shared_names),

@@ -78,7 +78,8 @@ class InboxReceipt:
 @value
 class _Written:
     """A message in the journal. `asked`: the session of the question that it answers, of a sub-
-    agent perhaps; `is_new`: it began its session; `is_told`: the model knows of all outcomes.
+    agent perhaps; `is_new`: it began its session; `is_told`: a turn that begins with it now has
+    nothing to look for.
     """
 
     session: SessionRow
@@ -183,7 +184,8 @@ def _write(tx: Tx, inbound: InboxMessage, row: InboxRow, counted: IntakeRow | No
             question.turn, question.call_id, answer, row.sender, said, row.received_at
         )
         return _Written(session, kept, tx.get_session(question.session))
-    return _Written(session, kept, None, is_new, not tx.has_outcomes(session.id))
+    is_plain = (kept.state, row.role, row.attachments) == ("new", OWNER, "")
+    return _Written(session, kept, None, is_new, is_plain and not tx.has_outcomes(session.id))
 
 
 def _accept_unread(tx: Tx, row: InboxRow, secret: ApprovalRow) -> InboxRow:

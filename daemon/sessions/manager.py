@@ -65,11 +65,11 @@ class SessionManager:
     def __post_init__(self) -> None:
         self.places = Places(lambda: self.preparer.agents.defaults)
 
-    def worker_of(self, session: SessionRow) -> SessionWorker:
-        """Made when it is first needed."""
+    def worker_of(self, session: SessionRow, *, is_new: bool = False) -> SessionWorker:
+        """Made when it is first needed. The journal has nothing more of a new session to read."""
         worker = self._workers.get(session.id)
         if worker is None:
-            worker = self._workers[session.id] = SessionWorker(session, self)
+            worker = self._workers[session.id] = SessionWorker(session, self, loaded=is_new)
         return worker
 
     def find_awake(self, session: str) -> SessionRow | None:
@@ -98,11 +98,9 @@ class SessionManager:
         is_told: bool = False,
     ) -> None:
         """A message is on disk: its worker takes it up. `is_new`: it has begun its session;
-        `is_told`: there were no outcomes that the session's model does not know of.
+        `is_told`: there was nothing to look for, such as outcomes.
         """
-        if is_new and session.id not in self._workers:  # the journal has no more of it to read
-            self._workers[session.id] = SessionWorker(session, self, loaded=True)
-        worker = self.worker_of(session)
+        worker = self.worker_of(session, is_new=is_new)
         if not stream:
             worker.unstreamed.add(row.turn)
         self.owned_turns.add(row.turn)

@@ -281,11 +281,9 @@ class SessionWorker:
         if row.channel == AGENT:
             child, spec = await manager.store.read(lambda tx: load_parent(tx, row.turn))
         history, parent = self.history, child.parent if child else ""
-        is_owner = row.role == Role.OWNER
-        is_told = is_owner and self.told_input == row.id and not row.attachments
+        is_told, self.told_input = self.told_input == row.id, ""
         look = partial(load_news, row=row)
         settled, zone = ((), "") if is_told else await manager.store.read(look)
-        self.told_input = ""
         said, error = await manager.preparer.first_event(
             self.session, row, history, files, child, spec, settled
         )
@@ -302,7 +300,7 @@ class SessionWorker:
             turn.record(TodosSet("", history.plan), now)
         if error:
             log.warning("turn %s cannot begin: %s", row.turn, error)
-            shown = error if is_owner else CONFIG_FAULT
+            shown = error if row.role == Role.OWNER else CONFIG_FAULT
             text = f"I cannot begin: {shown}\nYour message is kept."
             turn.record(TurnEnded(Stop.FAILED, "agent", text), now)
         await self._run(turn, row.sender)

@@ -261,16 +261,17 @@ class Tx(Posting, PeopleTables, ScheduleTables):
         values = (due.iterations, *used, *(due.reserved or (None, None)), turn_id)
         if due.lost_at is None:
             self._run(CHARGE, *values)
-        elif not self._run(CHARGE + SETTLED, *values):
-            self._lose(turn_id, due.lost_at)
-            self._run(CHARGE, *values)
+        else:
+            self._run_settled(CHARGE, due.lost_at, *values)
 
-    def _lose(self, turn_id: str, at: datetime) -> None:
-        """Its open model call was cut off: nobody will say what it cost, so what was reserved is
-        spent, for the day and the goal.
+    def _run_settled(self, statement: str, at: datetime, *values: object) -> None:
+        """Change the turn whose id comes last. What it still has reserved was for a call that was
+        cut off: nobody will say what that cost, so it is spent first, for the day and the goal.
         """
-        self._run(ADD_LOST, number_day(at), turn_id)
-        self._run(KEEP_LOST, turn_id)
+        if not self._run(statement + SETTLED, *values):
+            self._run(ADD_LOST, number_day(at), values[-1])
+            self._run(KEEP_LOST, values[-1])
+            self._run(statement, *values)
 
     def _pause_goal(self, session: str, reply: str) -> str:
         """Its budget is used up: what its owner is told, once."""
@@ -321,10 +322,7 @@ class Tx(Posting, PeopleTables, ScheduleTables):
         `reason`). Who set this turn to work hears of its end; but a stop sets nobody to work again.
         """
         state, settled = ("ended", "done") if reason else ("quarantined", "quarantined")
-        end = (state, reason, detail, reply, at, turn_id)
-        if not self._run(END + SETTLED, *end):
-            self._lose(turn_id, at)
-            self._run(END, *end)
+        self._run_settled(END, at, state, reason, detail, reply, at, turn_id)
         self._run(END_INPUT, settled, turn_id)
         if not self._value(HAS_DEPENDENTS, session, turn_id):
             return  # as most: one look in place of seven

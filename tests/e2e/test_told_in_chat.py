@@ -38,6 +38,13 @@ async def run(daemon: Daemon, name: str, model: FakeOpenAI, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
+async def ended(daemon: Daemon, count: int) -> None:
+    """So many runs have."""
+    async with asyncio.timeout(10):
+        while len(await daemon.listed("/v1/runs", state="ended")) < count:
+            await asyncio.sleep(0.01)
+
+
 async def test_what_a_schedule_has_shown_stands_in_the_next_turn_once(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:
@@ -66,8 +73,7 @@ async def test_what_was_shown_while_a_message_waited_stands_in_its_turn(
         await daemon.begin("two")
         await daemon.post("/v1/messages", text="/schedule run morning")
         await model.asked(2)
-        while len([row for row in await daemon.listed("/v1/runs") if row["state"] == "ended"]) < 1:
-            await asyncio.sleep(0.01)
+        await ended(daemon, 1)
         free.set()
         await model.asked(3)
         assert "[schedule morning] Buy milk]" in last_message(model)
@@ -84,8 +90,7 @@ async def test_what_was_shown_while_the_chat_was_paused_stands_in_the_turn_after
         await daemon.begin("two")
         await daemon.post("/v1/messages", text="/schedule run morning")
         await model.asked(2)
-        while len([row for row in await daemon.listed("/v1/runs") if row["state"] == "ended"]) < 2:
-            await asyncio.sleep(0.01)
+        await ended(daemon, 2)
         await daemon.post("/v1/messages", text="/resume")
         await model.asked(3)
         assert "[schedule morning] Buy milk]" in last_message(model)
