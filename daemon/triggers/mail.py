@@ -189,9 +189,13 @@ class MailTrigger:
         return judge_sender(mail, self.accounts[mail.address.channel])
 
     async def accept(self, mail: InboundMail) -> InboxRow | None:
-        """Durable when it returns; None for a mail that nothing is done with. Raises
-        StoreUnavailable and TooMany: nothing was accepted.
+        """Durable when it returns; None for a mail that nothing is done with. One that comes again,
+        after a kill perhaps, counts once. Raises StoreUnavailable, TooMany: nothing was accepted.
         """
+        channel = mail.address.channel
+        known = await self.store.read(lambda tx: tx.find_input(channel, "", mail.external_id))
+        if known:
+            return known
         account = self.accounts[mail.address.channel]
         account = account.model_copy(update={"rules": await self._list_rules(mail, account)})
         if mail.returned and await self.store.write(lambda tx: self._take_back(tx, mail)):

@@ -191,7 +191,11 @@ class MessageTables(Table):
         """
         if self._insert(INBOX, "ON CONFLICT (channel, account, external_id) DO NOTHING", row):
             return row
-        return self._one(INBOX, SAME_KEY, row.channel, row.account, row.external_id) or row
+        return self.find_input(row.channel, row.account, row.external_id) or row
+
+    def find_input(self, channel: str, account: str, external_id: str) -> InboxRow | None:
+        """What was accepted from there by this id (K2)."""
+        return self._one(INBOX, SAME_KEY, channel, account, external_id)
 
     def set_input_state(self, input_id: str, state: str) -> None:
         """`steers` is emptied when the state is new again."""
