@@ -57,7 +57,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/services": 8_940,
     "daemon/sessions": 11_590,
     "daemon/settings": 11_510,
-    "daemon/store": 19_260,
+    "daemon/store": 19_360,
     "daemon/tools": 144_520,
     "daemon/triggers": 28_300,
     "memory": 17_760,

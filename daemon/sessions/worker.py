@@ -339,8 +339,8 @@ class SessionWorker:
         def work(tx: Tx) -> int:
             epoch = self.epoch or tx.claim_session(self.session.id, PROCESS)
             if self.opening:
-                tx.begin_turn(self.opening, epoch, recorded)
-                tx.add_attempt(turn_id, self.running.progress if self.running else 0)
+                progress = self.running.progress if self.running else 0
+                tx.begin_turn(self.opening, epoch, recorded, progress)
             else:
                 tx.append_events(self.session.id, epoch, turn_id, recorded)
             return epoch

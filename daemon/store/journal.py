@@ -61,6 +61,7 @@ from daemon.store.tables.turns import (
     END_INPUT,
     INSERT_EVENT,
     KEEP_LOST,
+    TAKE_INPUT,
     TURNS,
 )
 
@@ -99,7 +100,6 @@ PRUNE = (
 )
 
 
-TAKE_INPUT = "UPDATE inbox SET state = 'taken' WHERE id = ? AND state = 'new'"
 TAINT = "UPDATE turns SET label = 'untrusted' WHERE id = ? AND label <> 'untrusted'"
 SHOW_PRIVATE = "UPDATE turns SET private = ? WHERE id = ?"
 CHARGE = """UPDATE turns SET iterations = iterations + ?, input_tokens = input_tokens + ?,
@@ -115,7 +115,7 @@ RELEASE_STEERING = f"""UPDATE inbox SET steers = '' WHERE {OPEN} AND state = 'ne
 SETTLE_TYPED = f"UPDATE inbox SET state = ?, steers = '' WHERE {TYPED} AND state = ?"
 HAS_DEPENDENTS = f"""SELECT EXISTS (SELECT 1 FROM cancels WHERE turn = ?2)
     OR EXISTS (SELECT 1 FROM approvals WHERE turn = ?2)
-    OR EXISTS (SELECT 1 FROM inbox WHERE {OPEN} AND session = ?1 AND steers = ?2)
+    OR EXISTS (SELECT 1 FROM inbox WHERE {OPEN} AND state = 'new' AND session = ?1 AND steers = ?2)
     OR EXISTS (SELECT 1 FROM inbox WHERE {TYPED} AND state = 'typed:' || ?2)
     OR EXISTS (SELECT 1 FROM children WHERE parent = ?2)
     OR EXISTS (SELECT 1 FROM children WHERE turn = ?2)"""
@@ -145,11 +145,19 @@ class Tx(Posting, PeopleTables, ScheduleTables):
     )
     """Schedules of this origin whose rule begins so, removed ones included."""
 
-    def begin_turn(self, row: TurnRow, epoch: int, recorded: Sequence[RecordedEvent] = ()) -> None:
-        """A new turn with its first events; its input becomes taken. Raises Fenced, Conflict."""
+    def begin_turn(
+        self,
+        row: TurnRow,
+        epoch: int,
+        recorded: Sequence[RecordedEvent] = (),
+        progress: int = 0,
+    ) -> None:
+        """A new turn with its first events; its input becomes taken, which is an attempt at this
+        progress (see `add_attempt`). Raises Fenced, Conflict.
+        """
         self.check_lease(row.session, epoch)
         self._insert(TURNS, "", row)
-        self._run(TAKE_INPUT, row.input_id)
+        self._run(TAKE_INPUT, row.input_id, progress, 1.0)
         self._append(row.session, row.id, recorded)
 
     def append_events(

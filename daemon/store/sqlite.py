@@ -271,10 +271,10 @@ class SqliteStore:
                 self._finish(batch, wrote=self._commit_all(batch))
                 return
             except sqlite3.Error as exc:
-                if getattr(exc, "sqlite_errorcode", 0) != sqlite3.SQLITE_BUSY:
+                if not _is_busy(exc):
                     self._finish(batch, wrote=False, cause=exc)
                     return
-        work = self._write_thread._execute(_run_patiently, self._writer, self._commit_all, batch)
+        work = self._write_thread._execute(self._commit_in_thread, batch)
         self._slow_commit = self._loop.create_task(work)
         self._slow_commit.add_done_callback(partial(self._end_in_thread, batch))
 
@@ -303,6 +303,14 @@ class SqliteStore:
                 db.execute("ROLLBACK")
             self._slowest = max(self._slowest * FORGET, monotonic() - began)
         return done and db.total_changes > before
+
+    def _commit_in_thread(self, batch: Sequence[Work[Any]]) -> bool:
+        try:
+            return self._commit_all(batch)
+        except sqlite3.Error as exc:
+            if not _is_busy(exc):
+                raise
+        return _run_patiently(self._writer, self._commit_all, batch)
 
     def _end_in_thread(self, batch: Sequence[Work[Any]], future: asyncio.Future[bool]) -> None:
         cause = future.exception()
@@ -391,12 +399,19 @@ def _rewrite(db: sqlite3.Connection) -> None:
         raise sqlite3.OperationalError("the log of changes is in use")
 
 
+def _is_busy(error: sqlite3.Error) -> bool:
+    """Another program has a lock on the file."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY
+
+
 def _do_nothing(_: Tx) -> None:
     pass
 
 
 def _run_patiently(db: sqlite3.Connection, work: Callable[[A], T], argument: A) -> T:
-    """In a thread: another program's lock on the file is waited for."""
+    """In a thread: another program's lock on the file is waited for. Each PRAGMA is compiled anew,
+    so no commit is run like this that meets no such lock.
+    """
     db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
     try:
         return work(argument)

@@ -28,11 +28,15 @@ FOREIGN = RowMapper(ForeignContent, "foreign_contents")
 VERSIONS = RowMapper(FileVersion, "file_versions")
 REPLACE_VERSION = "ON CONFLICT (name) DO UPDATE SET undone = excluded.undone"
 # A path that ends with a slash is of many files; `new` begins with their number.
-CHANGES = """SELECT json_group_array(json_array(json(path), lines, files)) FROM
+# A turn that has changed nothing, as most, costs no table to sort in.
+CHANGES = """SELECT CASE WHEN EXISTS (SELECT 1 FROM file_versions WHERE turn = ?1)
+    OR EXISTS (SELECT 1 FROM children WHERE parent = ?1)
+    THEN (SELECT json_group_array(json_array(json(path), lines, files)) FROM
     (SELECT path, SUM(lines) AS lines,
     CASE WHEN path LIKE '%/"' THEN SUM(CAST(new AS INTEGER)) ELSE 1 END AS files FROM file_versions
     WHERE undoes = '' AND (turn = ?1 OR turn IN (SELECT turn FROM children WHERE parent = ?1))
-    GROUP BY path ORDER BY path)"""
+    GROUP BY path ORDER BY path))
+    ELSE '[]' END"""
 
 
 class FileTables(Table):

@@ -65,7 +65,9 @@ TOLD = """INDEXED BY outbox_told WHERE noted = 2 AND session = ?1 AND EXISTS (SE
 UNTOLD = " UNION ALL ".join(
     f"SELECT * FROM ({OUTBOX.select}{where})" for where in (OUTCOMES, UNDELIVERED, TOLD)
 )
-HAS_UNTOLD = f"SELECT EXISTS ({UNTOLD})"
+HAS_UNTOLD = "SELECT " + " OR ".join(
+    f"EXISTS (SELECT 1 FROM outbox {where})" for where in (OUTCOMES, UNDELIVERED, TOLD)
+)
 TELL = "UPDATE outbox SET noted = 2, role = ? WHERE turn = ? AND part = ?"
 KEEP_TOLD = """UPDATE outbox SET noted = 1 WHERE noted = 2 AND session = ?1 AND n NOT IN
     (SELECT n FROM outbox WHERE noted = 2 AND session = ?1 ORDER BY n DESC LIMIT 20)"""

@@ -70,9 +70,10 @@ RECENT_STOPS = """SELECT stop_reason, EXISTS (SELECT 1 FROM events WHERE turn = 
     WHERE agent = ? AND stop_reason IS NOT NULL ORDER BY ended_at DESC, n DESC LIMIT ?"""
 END = """UPDATE turns SET state = ?, stop_reason = ?, detail = ?, reply = ?, ended_at = ?,
     ended_n = (SELECT COALESCE(MAX(ended_n), 0) + 1 FROM turns) WHERE id = ?"""
-ADD_ATTEMPT = """UPDATE inbox SET attempts = CASE WHEN progress = ?2 THEN attempts + ?3 ELSE 1
-    END, progress = ?2
-    WHERE turn = ?1 RETURNING attempts"""
+ATTEMPT = """attempts = CASE WHEN progress = ?2 THEN attempts + ?3 ELSE 1 END, progress = ?2"""
+ADD_ATTEMPT = f"UPDATE inbox SET {ATTEMPT} WHERE turn = ?1 RETURNING attempts"
+TAKE_INPUT = f"""UPDATE inbox SET state = iif(state = 'new', 'taken', state), {ATTEMPT}
+    WHERE id = ?1"""
 
 COPY_EVENTS = """INSERT INTO events (turn, seq, at, kind, version, payload)
     SELECT ?, seq, at, kind, version, payload FROM events WHERE turn = ?"""

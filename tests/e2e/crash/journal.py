@@ -41,11 +41,16 @@ class WatchedTx:
         return getattr(self._tx, name)
 
     def begin_turn(
-        self, row: TurnRow, epoch: int, recorded: Sequence[RecordedEvent] = ()
+        self,
+        row: TurnRow,
+        epoch: int,
+        recorded: Sequence[RecordedEvent] = (),
+        progress: int = 0,
     ) -> None:
-        """A new turn with its first events."""
-        self._tx.begin_turn(row, epoch, self._keeps(recorded))
+        """A new turn with its first events; a worker takes it up."""
+        self._tx.begin_turn(row, epoch, self._keeps(recorded), progress)
         self.appended.append((row.session, epoch))
+        self.attempted.append((row.id, progress))
 
     def append_events(
         self, session: str, epoch: int, turn_id: str, recorded: Sequence[RecordedEvent]
