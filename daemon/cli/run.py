@@ -49,6 +49,8 @@ def run(args: argparse.Namespace, paths: Paths) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=logging.DEBUG if args.verbose else logging.INFO, format=LINE
     )
+    # no line shows which thread or process it is of: nobody asks the system for each
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.getLogger("aiosqlite").setLevel(logging.INFO)  # its DEBUG prints whole conversations
     try:
         from uvloop import new_event_loop  # lazy: the extra `speed`  # pyrefly: ignore

@@ -5,9 +5,9 @@ a run as the events that clients see (`LiveEvent` lists them).
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from daemon.agent.context.history import ReadOnlySink
 from daemon.agent.system_questions import QuestionText, parse_system_question
@@ -91,11 +91,16 @@ INBOX_STATES = {
 
 def build_view(kind: type[ViewT], row: object, **given: object) -> ViewT:
     """A view with the row's fields of the same names, of its times too, and what is given."""
-    for one in fields(cast(Any, kind)):
-        if one.name not in given:
-            found = getattr(row, one.name if hasattr(row, one.name) else f"{one.name}_at")
-            given[one.name] = found.isoformat() if isinstance(found, datetime) else found
+    for name in _list_names(kind):
+        if name not in given:
+            found = getattr(row, name if hasattr(row, name) else f"{name}_at")
+            given[name] = found.isoformat() if isinstance(found, datetime) else found
     return kind(**given)
+
+
+@cache
+def _list_names(kind: type) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))
 
 
 def view_usage(spent: Usage | TurnUsage | TurnRow) -> UsageView:

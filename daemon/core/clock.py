@@ -101,7 +101,7 @@ def show_time(instant: datetime, form: str = "%d %b %H:%M") -> str:
 
 def show_day(instant: datetime) -> str:
     """The day that it is here: "2026-11-23"."""
-    return f"{instant.astimezone():%Y-%m-%d}"
+    return instant.astimezone().date().isoformat()
 
 
 def find_midnight(instant: datetime, days: int = 0) -> datetime:

@@ -194,10 +194,12 @@ def _find_all(text: str, part: str) -> Iterator[tuple[int, int]]:
         at = text.find(part, at + len(part))
 
 
-def _normalize(text: str, known: Spans) -> tuple[str, list[int]]:
+def _normalize(text: str, known: Spans) -> tuple[str, Sequence[int]]:
     """The beginning of the text without the parts that are known, in plain characters: no line or
     mark is hidden by how it is written. With the place of each character; the last is the end.
     """
+    if not known and len(text) <= MAX_LINE and text.isascii() and text.isprintable():
+        return text, range(len(text) + 1)
     plain, offsets, at = list[str](), list[int](), 0
     for start, end in (*known, (len(text), len(text))):
         for index in range(at, min(start, at + MAX_LINE + 1)):

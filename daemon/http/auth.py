@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import ceil
 from urllib.parse import SplitResult, urlsplit
 
@@ -251,6 +252,7 @@ def _is_same_origin(origin: SplitResult | None, host: SplitResult) -> bool:
     )
 
 
+@lru_cache(64)
 def _parse_url(address: str) -> SplitResult | None:
     try:
         url = urlsplit(address)

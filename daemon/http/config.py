@@ -1,6 +1,7 @@
 """The [http] section of the config."""
 
 import re
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Annotated
 
@@ -91,6 +92,7 @@ class HttpConfig(BaseModel):
         return self
 
 
+@lru_cache(64)
 def is_loopback(host: str) -> bool:
     """The name or address means this machine only; no resolver is asked."""
     try:

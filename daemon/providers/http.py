@@ -159,7 +159,7 @@ async def _iter_chunks(response: aiohttp.ClientResponse, silence_s: float) -> As
                 await asyncio.sleep(wait)
             finally:
                 transport.resume_reading()
-        async with asyncio.timeout(silence_s):
+        async with asyncio.timeout(None if content.is_eof() else silence_s):  # all is here
             chunk = await content.readany()
         next_read = loop.time() + GATHER_S
         total += len(chunk)
@@ -230,21 +230,22 @@ class HttpService:
             )
         # Large bytes would be written in one go.
         data = body if len(body) < LARGE_BODY else io.BytesIO(body)
-        whole = asyncio.timeout(self._total_timeout_s)
+        now = asyncio.get_running_loop().time
+        ends = now() + self._total_timeout_s
         try:
-            async with whole:
-                # This also ends an upload that nobody reads.
-                async with asyncio.timeout(self._timeout_s):
-                    response = await self._session.post(
-                        url, data=data, proxy=self._proxy, allow_redirects=False
-                    )
+            # Until the answer begins it is a silence, and an upload that nobody reads is ended.
+            async with asyncio.timeout(min(self._timeout_s, self._total_timeout_s)) as whole:
+                response = await self._session.post(
+                    url, data=data, proxy=self._proxy, allow_redirects=False
+                )
+                whole.reschedule(ends)
                 async with response:
                     if response.status >= 300:
                         raise await self._read_error(response)
                     return await read(response, self._timeout_s)
         except TimeoutError as error:
             silence = f"it was silent for {self._timeout_s:g} s"
-            if whole.expired():
+            if now() >= ends:
                 silence = f"its answer was not complete after {self._total_timeout_s:g} s"
             raise CallFailed(ErrorClass.TIMEOUT, silence) from error
         except (aiohttp.ClientError, OSError, UnicodeError) as error:  # UnicodeError: a bad name

@@ -104,7 +104,7 @@ class Intake:
         return self._find(sender, self.clock.now()).count
 
     def _find(self, sender: str, now: datetime) -> _Sender:
-        known, day = self._senders.setdefault(sender, _Sender()), f"{now.astimezone():%Y-%m-%d}"
+        known, day = self._senders.setdefault(sender, _Sender()), show_day(now)
         if known.day != day:
             known.day, known.size, known.count = day, 0, 0
         return known

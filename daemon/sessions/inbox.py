@@ -145,7 +145,8 @@ class Inbox:
             elif control and kept.steers and control.accepts_steers:
                 control.steers.append(kept)
             elif kept.state == "new":
-                kept = replace(kept, steers="")  # the turn that it was meant for ended meanwhile
+                if kept.steers:  # the turn that it was meant for ended meanwhile
+                    kept = replace(kept, steers="")
                 self.sessions.deliver(
                     written.session,
                     kept,

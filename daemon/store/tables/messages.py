@@ -265,10 +265,10 @@ class MessageTables(Table):
         negative. Gives the part.
         """
         unsent = row.channel == "web" or (row.channel, row.kind) == ("terminal", "approval")
-        if row.state == "new" and unsent:  # web clients read the run, a terminal asks at its prompt
-            row = replace(row, state="sent")
-        if row.part < 0:
-            row = replace(row, part=self._value(NEXT_PART, row.turn))
+        # web clients read the run, a terminal asks at its prompt
+        state = "sent" if row.state == "new" and unsent else row.state
+        part = self._value(NEXT_PART, row.turn) if row.part < 0 else row.part
+        row = replace(row, state=state, part=part)
         self._insert(OUTBOX, "", row)
         self.posted |= row.state in ("new", "held")
         return row.part
