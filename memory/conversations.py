@@ -15,6 +15,7 @@ from memory.rows import (
     INDEX,
     Batch,
     close_sitting,
+    insert,
     is_closed,
     list_of_turns,
     open_sitting,
@@ -190,7 +191,7 @@ def _renew_forms(file: sqlite3.Connection) -> bool:
             gone = f"INSERT INTO {table} ({table}, rowid, text, pairs, marks)"
             file.execute(f"{gone} VALUES ('delete', ?, ?, ?, ?)", (row, text, pairs, marks))
             file.execute("UPDATE spans SET pairs = ? WHERE id = ?", (forms, row))
-            file.execute(INDEX.format(table), (row, text, forms, marks))
+            insert(file, INDEX.format(table), [(row, text, forms, marks)])
         if is_over:
             close_sitting(file, sitting)
     file.executemany("DELETE FROM unformed WHERE sitting = ?", sittings)

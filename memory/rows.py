@@ -1,21 +1,25 @@
 """Rows of what was said: added in batches whose words are indexed together, and removed.
 
 FTS5 writes out what it holds whenever a statement with triggers runs. Indexed row by row, each row
-would become a part of the index of its own, which every search then has to look into.
+would become a part of the index of its own, which every search then has to look into. Many rows are
+one statement: after each one a busy thread of the process holds this one up.
 """
 
 import json
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
+from typing import TypeVar
 
 from memory.search import OTHER_WORDS, OWN_WORDS, SITTING_WORDS, mark_session
 from memory.utterance import MICROSECOND, Utterance, write_time
 from memory.words import MONTHS, write_forms
 
+T = TypeVar("T")
 GAP = timedelta(hours=4)
 MOST_ROWS, MAX_TEXT = 60, 20_000
 TRUSTED = "trusted"
@@ -25,8 +29,8 @@ RELATIVE = re.compile(
     re.IGNORECASE,
 )
 KNOWN = """
-SELECT spans.id, sitting, label FROM spans CROSS JOIN speakers ON speakers.id = speaker
-WHERE key = ?
+SELECT key, spans.id, sitting, label FROM spans CROSS JOIN speakers ON speakers.id = speaker
+WHERE key IN ({})
 """
 GONE = "SELECT turn FROM json_each(?) CROSS JOIN forgotten ON turn = value"
 OPEN = """
@@ -38,12 +42,11 @@ CONTINUE = "UPDATE sittings SET ended = ?, size = ? WHERE id = ?"
 ADD_SPEAKER = "INSERT OR IGNORE INTO speakers (name, role, label, own) VALUES (?, ?, ?, ?)"
 SPEAKER = "SELECT id FROM speakers WHERE (name, role, label, own) = (?, ?, ?, ?)"
 ADD = """
-INSERT INTO spans (
-    id, key, sitting, place, speaker, own, private, at, asks, dated, text, pairs
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO spans (id, key, sitting, place, speaker, own, private, at, asks, dated, text, pairs)
 """
 MERGE = "INSERT INTO {0} ({0}, rank) VALUES ('merge', 16)"  # pages at most, so that it is quick
-INDEX = "INSERT INTO {0} (rowid, text, pairs, marks) VALUES (?, ?, ?, ?)"
+INDEX = "INSERT INTO {0} (rowid, text, pairs, marks)"
+AT_ONCE = 16  # rows of a statement
 LAST = """
 SELECT max(
     coalesce((SELECT max(id) FROM spans), 0),
@@ -83,8 +86,10 @@ class Batch:
         turns = json.dumps([*{find_turn(one.key) for one in said}])
         self._file = file
         self._last = int(file.execute(LAST).fetchone()[0])
-        known = ((one.key, file.execute(KNOWN, (one.key,)).fetchone()) for one in said)
-        self._known = {key: row for key, row in known if row}
+        self._known = dict[str, tuple[int, int, str]]()
+        for some in _split([one.key for one in said]):
+            found = file.execute(KNOWN.format(_list_marks(some)), some).fetchall()
+            self._known |= {key: (row, sitting, label) for key, row, sitting, label in found}
         self._gone = {turn for (turn,) in file.execute(GONE, (turns,))}
         self._speakers: dict[tuple[str, str, str, bool], int] = {}
         self._sittings: dict[str, Sitting] = {}
@@ -116,10 +121,10 @@ class Batch:
 
     def write(self) -> None:
         """What was added is there, and is found, from now on."""
-        self._file.executemany(ADD, self._rows)
+        insert(self._file, ADD, self._rows)
         self._rows.clear()
         for table, rows in self._words.items():
-            self._file.executemany(INDEX.format(table), rows)
+            insert(self._file, INDEX.format(table), rows)
             self._file.execute(MERGE.format(table))
         self._words.clear()
         sizes = [(one.ended, one.size, one.id) for one in self._sittings.values()]
@@ -149,6 +154,21 @@ class Batch:
         return self._sittings[session]
 
 
+def insert(file: sqlite3.Connection, into: str, rows: Sequence[Sequence[object]]) -> None:
+    """All of these rows."""
+    for some in _split(rows):
+        values = ", ".join([f"({_list_marks(some[0])})"] * len(some))
+        file.execute(f"{into} VALUES {values}", [*chain.from_iterable(some)])
+
+
+def _split(many: Sequence[T]) -> Iterator[Sequence[T]]:
+    yield from (many[first : first + AT_ONCE] for first in range(0, len(many), AT_ONCE))
+
+
+def _list_marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
 def find_turn(key: str) -> str:
     """The turn in which it was said; "" for what was imported."""
     return "" if key.startswith("import:") else key.partition(":")[0]
@@ -171,7 +191,7 @@ def close_sitting(file: sqlite3.Connection, sitting: int) -> None:
     file.execute("UPDATE sittings SET closed = 1 WHERE id = ?", (sitting,))
     words = file.execute(WORDS_OF_SITTING, (sitting,)).fetchone()
     if words[0] is not None:
-        file.execute(INDEX.format(SITTING_WORDS), (sitting, *words))
+        insert(file, INDEX.format(SITTING_WORDS), [(sitting, *words)])
 
 
 def remove_rows(file: sqlite3.Connection, rows: Sequence[tuple[int, int]]) -> int:

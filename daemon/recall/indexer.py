@@ -21,9 +21,9 @@ from daemon.store.tables.turns import read_events
 from memory.conversations import Conversations
 from memory.utterance import Utterance
 
-BATCH = 20
+BATCH = 40
 PAUSE_S = 0.05  # between two batches, so that a long journal holds up no turn
-SETTLE_S = 0.3  # after a turn's end, so that its reply goes out first, and several are one commit
+SETTLE_S = 1.0  # after a turn's end, so that its reply goes out first, and several are one commit
 EVERY_S, RETRY_S = 600.0, 60.0
 
 log = logging.getLogger(__name__)
