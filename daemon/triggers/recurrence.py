@@ -42,7 +42,8 @@ NICKNAMES = {
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 MINUTE = timedelta(minutes=1)
 PLACES = ("last", "1st", "2nd", "3rd", "4th", "5th")
-SHOWN_RUNS, MONTH, MOST_COUNTED = 3, timedelta(days=30), 500
+SHOWN_RUNS, MOST_COUNTED = 3, 500
+MONTH, YEAR = timedelta(days=30), timedelta(days=365)
 MAX_CHARS = 200
 CRON = re.compile(r"(?=\S*[\d*])[\d*/,a-z#-]+( [\d*/,a-z#-]+){4}")
 NAMES = {one for words in (DAYS, MONTHS) for one in words["en"].replace("/", " ").split()}
@@ -411,7 +412,10 @@ def describe_runs(
     shown = ", ".join(f"{at:%a %Y-%m-%d %H:%M} {at.tzname()}" for at in times)
     if rule.kind == "once" or once:
         return f"It runs once: {shown} ({rule.zone})."
-    end = min(until, now + MONTH) if until else now + MONTH
+    span, words = MONTH, "30 days"
+    if sum(1 for _ in list_runs(rule, now, 2, now + MONTH)) < 2:
+        span, words = YEAR, "a year"
+    end = min(until, now + span) if until else now + span
     found = list(list_runs(rule, now, MOST_COUNTED, end))
     count = float(len(found))
     if len(found) == MOST_COUNTED:
@@ -419,4 +423,4 @@ def describe_runs(
     cost = ""
     if usd_per_run is not None:
         cost = f", about ${usd_per_run * count:.2f}; a turn has lately cost ${usd_per_run:.4f}"
-    return f"The next runs: {shown} ({rule.zone}).\nAbout {count:.0f} in 30 days{cost}."
+    return f"The next runs: {shown} ({rule.zone}).\nAbout {count:.0f} in {words}{cost}."

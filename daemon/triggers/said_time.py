@@ -9,8 +9,8 @@ from daemon.core import value
 from daemon.triggers.time_words import DAY, HOUR, MINUTE, MONTH, PARTS, WEEK, YEAR
 
 SECONDS = {"second": 1, MINUTE: 60, HOUR: 3600, DAY: 86_400, WEEK: 604_800}
-DEFAULT_HOUR, FIRST_SURE_HOUR = 9, 7
-LAST = 9
+DEFAULT_HOUR, FIRST_HOUR, FIRST_SURE_HOUR = 9, 6, 7
+LAST, LAST_SURE_DAY = 9, 28
 LATE_PARTS = ("afternoon", "evening", "night")
 
 
@@ -35,6 +35,15 @@ class Facts:
     more: tuple[int, ...] = ()  # hours before `hour`, at the same minute
     doms: tuple[int, ...] = ()  # days of a month before `dom`
     place: int = 0  # of a day in its month: 2 for its second, LAST
+    until: int | None = None  # the last hour of an interval within a day; `hour` is its first
+
+
+def join_hours(first: Facts, last: Facts) -> Facts | None:
+    """Between these two times of day; "9 to 5" ends in the afternoon."""
+    if first.hour is None or last.hour is None or first.minute != last.minute:
+        return None
+    is_late = last.spoken and last.hour < first.hour <= 12
+    return replace(first, until=last.hour + 12 * is_late, spoken=False)
 
 
 def resolve(facts: Facts, now: datetime) -> Iterator[str]:
@@ -50,6 +59,8 @@ def _find_hours(facts: Facts) -> Iterable[int | None]:
     hour = facts.hour
     if hour is None:
         return (PARTS[facts.part],) if facts.part else (None,)
+    if facts.part == "night" and hour < FIRST_HOUR:
+        return (hour,)
     if facts.part in LATE_PARTS and hour < 12:
         return (hour + 12,)
     if facts.part or not facts.spoken:
@@ -64,6 +75,9 @@ def _resolve_again(facts: Facts, now: datetime) -> str:
     if facts.from_now or facts.week or facts.year or facts.day is not None:
         return ""
     if facts.every == "interval":
+        is_part = facts.seconds < SECONDS[DAY]
+        if is_part and (facts.weekdays or facts.until is not None):
+            return _resolve_part_of_day(facts)
         if facts.weekdays or facts.dom or facts.hour is not None:
             return _resolve_days(facts, now)
         for unit in (WEEK, DAY, HOUR, MINUTE):
@@ -84,7 +98,37 @@ def _resolve_again(facts: Facts, now: datetime) -> str:
     if facts.dom:
         days = ",".join(map(str, (*facts.doms, facts.dom)))
         return f"{at} {days} * *" if facts.every == MONTH else ""
-    return f"{at} * * *" if facts.every == DAY else ""
+    # without a day it is the day of now, of those that each month has
+    day = min(now.day, LAST_SURE_DAY)
+    days_of = {
+        DAY: "* * *",
+        WEEK: f"* * {_cron_days((now.weekday(),))}",
+        MONTH: f"{day} * *",
+        YEAR: f"{day} {now.month} *",
+    }
+    return f"{at} {days_of[facts.every]}" if not facts.month else ""
+
+
+def _resolve_part_of_day(facts: Facts) -> str:
+    """ "Every hour from 9 to 17": also at 17:00; "every 15 minutes" of that ends before it."""
+    step, rest = divmod(facts.seconds, 60)
+    first, last = facts.hour or 0, facts.until
+    if rest or facts.dom or facts.more or not step or (60 % step and step % 60):
+        return ""
+    if (step < 60 and facts.minute) or (facts.hour is None) != (last is None) or last == first:
+        return ""
+    hours = "*"
+    if last is not None:
+        last = last if step >= 60 else (last - 1) % 24
+        hours = f"{first}-{last}" if first <= last else f"{first}-23,0-{last}"
+        hours = str(first) if first == last else hours
+    if step > 60:
+        if last is not None and first > last:
+            return ""
+        hours += f"/{step // 60}"
+    minutes = str(facts.minute) if step >= 60 else f"*/{step}" if step > 1 else "*"
+    days = _cron_days(facts.weekdays) if facts.weekdays else "*"
+    return f"{minutes} {hours} * * {days}"
 
 
 def _resolve_days(facts: Facts, now: datetime) -> str:
@@ -143,7 +187,8 @@ def _resolve_once(facts: Facts, now: datetime) -> str:
     at = (now + timedelta(days=facts.day or 0)).replace(**clock)
     if facts.part == "midnight" and facts.day is not None:
         return ""  # of this day, or of the next
-    if facts.day is None and at <= now:
+    of_night = facts.part == "night" and hour < FIRST_HOUR  # which ends on the next day
+    if (of_night and facts.day) or ((of_night or facts.day is None) and at <= now):
         at += timedelta(days=1)
     return at.isoformat(timespec="seconds") if at > now else ""
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from daemon.triggers.said_time import FIRST_SURE_HOUR, LAST, SECONDS, Facts, resolve
+from daemon.triggers.said_time import FIRST_SURE_HOUR, LAST, SECONDS, Facts, join_hours, resolve
 from daemon.triggers.time_words import (
     DAY,
     HOUR,
@@ -153,6 +153,8 @@ class _Reader:
         yield from self._read_place(facts, at)
         yield from self._read_day(facts, at)
         yield from self._read_date(facts, at)
+        if facts.every == "interval" and facts.until is None:
+            yield from self._read_part_of_day(facts, at)
         if facts.hour is None:
             for end in self._after(at, "?at"):
                 yield from self._read_clock(facts, end)
@@ -217,6 +219,10 @@ class _Reader:
 
     def _read_every(self, facts: Facts, at: int) -> Iterator[Step]:
         """What says that it comes again."""
+        is_part = facts.every == "interval" and facts.seconds < SECONDS[DAY]
+        if (is_part or facts.every == DAY) and not facts.weekdays:
+            for days, end in (*self._weekdays(at, "weekday"), *self._repeated_days(at)):
+                yield replace(facts, weekdays=days), end
         if facts.from_now or facts.every not in ("", WEEK, MONTH):
             return
         for unit, end in self._of("cycle", at):
@@ -325,6 +331,9 @@ class _Reader:
         if not facts.part:
             for (part,), end in self._match(at, "?at", "part"):
                 yield replace(facts, part=part), end
+        for part, end in self._of("parts", at) if not (facts.part or facts.from_now) else ():
+            again = facts.every or (WEEK if facts.weekdays else DAY)
+            yield replace(facts, part=part, every=again if facts.day is None else ""), end
         if has_day or facts.from_now:
             return
         if not facts.part:
@@ -432,6 +441,17 @@ class _Reader:
                 if place > end and written.isdecimal() and int(written) < 60:
                     yield replace(spoken, minute=int(written), spoken=False), place + 1
         yield from self._read_spoken(facts, at)
+
+    def _read_part_of_day(self, facts: Facts, at: int) -> Iterator[Step]:
+        """ "from 9 to 17", "between 9am and 5pm": both at the same minute."""
+        for start in self._after(at, "span", "?at"):
+            for first, middle in self._read_clock(replace(facts, hour=None, minute=0), start):
+                for kind in ("through", "and"):
+                    for place in self._after(middle, kind, "?at"):
+                        open_end = replace(facts, hour=None, minute=0)
+                        for last, end in self._read_clock(open_end, place):
+                            if found := join_hours(first, last):
+                                yield found, end
 
     def _read_more_clocks(self, facts: Facts, at: int) -> Iterator[Step]:
         """Further times of the same days: "at 8:00, 12:00 and 18:00"; at the same minute each."""

@@ -176,6 +176,9 @@ def test_the_next_runs_and_their_cost_are_told() -> None:
     assert "About 30 in 30 days, about $0.60" in told
     often = describe_runs(parse_rule("* * * * *", "UTC", NOW), NOW, None)
     assert "About 43200 in 30 days." in often
+    rare = describe_runs(parse_rule("every quarter", "UTC", NOW), NOW, 0.02)
+    assert "About 4 in a year, about $0.08" in rare
+    assert "About 1 in a year." in describe_runs(parse_rule("@yearly", "UTC", NOW), NOW, None)
     rule = parse_rule("0 8 * * *", "UTC", NOW)
     end = NOW + timedelta(days=2)
     assert "Sun 2026-03-29 08:00 UTC (UTC).\nAbout 2 in" in describe_runs(

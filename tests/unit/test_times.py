@@ -223,3 +223,41 @@ def test_a_french_time_alone_is_a_time_of_day(said: str) -> None:
 def test_a_rule_that_may_mean_something_else_is_not_guessed(rule: str) -> None:
     with pytest.raises(BadRule):
         parse_rule(rule, ZONE, NOW)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "rule"),
+    [
+        ("weekly", "0 9 * * 4"),  # on the day on which it is said, a Thursday
+        ("every week at 8", "0 8 * * 4"),
+        ("monthly", "0 9 26 * *"),
+        ("every month at 5pm", "0 17 26 * *"),
+        ("yearly", "0 9 26 11 *"),
+        ("mornings", "0 9 * * *"),
+        ("evenings at 8", "0 20 * * *"),
+        ("tuesday mornings", "0 9 * * 2"),
+        ("mornings on weekdays", "0 9 * * 1-5"),
+        ("morgens um 8", "0 8 * * *"),
+        ("nachts um 3", "0 3 * * *"),
+        ("tonight at 3", "2026-11-27T03:00"),
+        ("tomorrow night at 2", "2026-11-28T02:00"),
+        ("heute abends um 8", "2026-11-26T20:00"),
+        ("every hour from 9 to 17", "0 9-17 * * *"),
+        ("every hour from 9 to 5", "0 9-17 * * *"),
+        ("every hour between 9am and 5pm on weekdays", "0 9-17 * * 1-5"),
+        ("every 15 minutes between 9 and 17", "*/15 9-16 * * *"),
+        ("every 2 hours from 8 to 18", "0 8-18/2 * * *"),
+        ("every hour from 22 to 6", "0 22-23,0-6 * * *"),
+        ("hourly on weekdays", "0 * * * 1-5"),
+        ("every 2 hours on monday", "0 */2 * * 1"),
+        ("alle 15 Minuten zwischen 9 und 17 Uhr", "*/15 9-16 * * *"),
+        ("toutes les heures de 9h à 17h", "0 9-17 * * *"),
+        ("cada 30 minutos entre las 9 y las 17", "*/30 9-16 * * *"),
+        ("from monday to friday at 8", "0 8 * * 1-5"),
+        ("every 90 minutes from 9 to 17", "?"),  # no hour has it at the same minutes
+        ("every 30 minutes from 8:30 to 17:30", "?"),
+        ("from 9 to 17", "?"),
+    ],
+)
+def test_what_comes_again_without_a_day_or_within_hours_is_read(phrase: str, rule: str) -> None:
+    assert read(phrase) == rule
