@@ -43,7 +43,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon/access": 2_320,
     "daemon/agent": 40_770,
     "daemon/app": 14_720,
-    "daemon/cli": 35_170,
+    "daemon/cli": 35_310,
     "daemon/client": 17_290,
     "daemon/commands": 16_800,
     "daemon/core": 15_630,

@@ -131,19 +131,38 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
     command = import_module(f"daemon.cli.{MODULES.get(name, name)}")
     parser = RaisingParser(prog=f"aidaemon {name}", description=COMMANDS[name], allow_abbrev=False)
     add_options(parser, {**COMMON, **getattr(command, "OPTIONS", {})})
+    parsers = dict[str, argparse.ArgumentParser]()
     if actions := getattr(command, "ACTIONS", None):
         verbs = parser.add_subparsers(dest="action", required=True, metavar="|".join(actions))
         for action, (about, options) in actions.items():
-            add_options(verbs.add_parser(action, help=about), options)
+            parsers[action] = verbs.add_parser(action, help=about, allow_abbrev=False)
+            add_options(parsers[action], options)
     given, after = rest[1:], None
     if "--" in given and given[0] in getattr(command, "TAKES_COMMAND", ()):
         at = given.index("--")  # another program's words: none of them is an option of ours
         given, after = given[:at], given[at + 1 :]
-    args = parser.parse_args(given)
+    args, unknown = parser.parse_known_args(given)
+    if unknown:
+        _refuse(unknown, parsers.get(getattr(args, "action", ""), parser))
     if after is not None:
         args.command = after
     paths = parse_paths(words[: len(words) - len(after or ())])
     return partial(_run_in_zone, command.run, args, paths)
+
+
+def _refuse(unknown: Sequence[str], parser: argparse.ArgumentParser) -> NoReturn:
+    """Raises UsageError for words that the parser of their command does not know; it shows none of
+    them but the name of an option, for they may be a password.
+    """
+    from difflib import get_close_matches  # lazy: for this message only
+
+    wrong = next((one.partition("=")[0] for one in unknown if one.startswith("-")), "")
+    near = get_close_matches(wrong, parser._option_string_actions, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    what = f"there is no option {wrong}{hint}"
+    if not wrong:
+        what = "a word too many; a text of several words stands in quotes"
+    raise UsageError(f"{what}\n{parser.format_usage().rstrip()}")
 
 
 def _run_in_zone(

@@ -125,7 +125,8 @@ def test_a_value_that_is_too_short_to_be_taken_out_of_texts_is_kept_and_that_is_
 
 def test_the_value_is_never_taken_from_the_command_line(home: Path):
     done = secret(home, "set", "api", "hunter3", stdin="hunter4-abc")
-    assert done.returncode == 2 and "unrecognized arguments" in done.stderr
+    assert done.returncode == 2 and "a word too many" in done.stderr
+    assert "hunter3" not in done.stderr
 
 
 def test_at_a_terminal_the_value_is_asked_for_and_not_shown(home: Path):
