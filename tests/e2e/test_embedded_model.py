@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import monotonic, process_time
 
@@ -78,6 +79,7 @@ class Watched:
     engine: LocalEngine | None = None
     began: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    words: int = 0
 
     def open(self, path: Path) -> LocalEngine:
         self.engine = open_llama(path)
@@ -86,8 +88,12 @@ class Watched:
     def stream(self, body: Mapping[str, object], on_chunk: ChunkCallback) -> None:
         assert self.engine
         self.loop.call_soon_threadsafe(self.began.set)
-        self.engine(dict(body), on_chunk)
+        self.engine(dict(body), partial(self._count, on_chunk))
         self.loop.call_soon_threadsafe(self.ended.set)
+
+    def _count(self, on_chunk: ChunkCallback, chunk: dict[str, object]) -> bool:
+        self.words += 1
+        return on_chunk(chunk)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -247,7 +253,6 @@ async def seconds_until_stopped(task: "asyncio.Task[ModelReply]", ended: asyncio
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert monotonic() - began < 1
     await asyncio.wait_for(ended.wait(), 10)
     return monotonic() - began
 
@@ -258,9 +263,10 @@ async def test_cancelling_is_heard_while_it_writes(watched: tuple[Local, Watched
     story = chat(said("tell me a long story about a ship"))
     task = asyncio.create_task(local.complete(DEFAULT_MODEL, story, lambda _: writing.set()))
     await writing.wait()
+    words = engine.words
     seconds = await seconds_until_stopped(task, engine.ended)
     report(f"cancelled while it wrote: the engine stopped after {seconds:.2f} s")
-    assert seconds < 1
+    assert engine.words - words < 20  # of a thousand; some are written before it is told
 
 
 async def test_cancelling_is_heard_while_it_reads_a_long_prompt(
