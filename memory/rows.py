@@ -88,7 +88,7 @@ class Batch:
         self._last = int(file.execute(LAST).fetchone()[0])
         self._known = dict[str, tuple[int, int, str]]()
         for some in _split([one.key for one in said]):
-            found = file.execute(KNOWN.format(_list_marks(some)), some).fetchall()
+            found = file.execute(KNOWN.format(_list_places(some)), some).fetchall()
             self._known |= {key: (row, sitting, label) for key, row, sitting, label in found}
         self._gone = {turn for (turn,) in file.execute(GONE, (turns,))}
         self._speakers: dict[tuple[str, str, str, bool], int] = {}
@@ -155,9 +155,9 @@ class Batch:
 
 
 def insert(file: sqlite3.Connection, into: str, rows: Sequence[Sequence[object]]) -> None:
-    """All of these rows."""
+    """All of these rows, where `into` says: ADD, or INDEX of a table."""
     for some in _split(rows):
-        values = ", ".join([f"({_list_marks(some[0])})"] * len(some))
+        values = ", ".join([f"({_list_places(some[0])})"] * len(some))
         file.execute(f"{into} VALUES {values}", [*chain.from_iterable(some)])
 
 
@@ -165,7 +165,7 @@ def _split(many: Sequence[T]) -> Iterator[Sequence[T]]:
     yield from (many[first : first + AT_ONCE] for first in range(0, len(many), AT_ONCE))
 
 
-def _list_marks(values: Sequence[object]) -> str:
+def _list_places(values: Sequence[object]) -> str:
     return ", ".join("?" * len(values))
 
 

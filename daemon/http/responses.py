@@ -151,7 +151,7 @@ async def read_raw_body(request: web.Request, limit: int = BODY_LIMIT) -> bytes:
     if (request.content_length or 0) > limit:
         raise too_large(limit)
     try:
-        # as most: it came with the headers
+        # nothing is waited for where all of it is here
         async with asyncio.timeout(None if request.content.is_eof() else BODY_SECONDS):
             raw = await request.read()
     except TimeoutError as error:

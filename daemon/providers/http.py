@@ -159,7 +159,8 @@ async def _iter_chunks(response: aiohttp.ClientResponse, silence_s: float) -> As
                 await asyncio.sleep(wait)
             finally:
                 transport.resume_reading()
-        async with asyncio.timeout(None if content.is_eof() else silence_s):  # all is here
+        # nothing is waited for where all of it is here
+        async with asyncio.timeout(None if content.is_eof() else silence_s):
             chunk = await content.readany()
         next_read = loop.time() + GATHER_S
         total += len(chunk)
@@ -230,22 +231,22 @@ class HttpService:
             )
         # Large bytes would be written in one go.
         data = body if len(body) < LARGE_BODY else io.BytesIO(body)
-        now = asyncio.get_running_loop().time
-        ends = now() + self._total_timeout_s
+        ends = asyncio.get_running_loop().time() + self._total_timeout_s
+        # Until the answer begins it ends a silence, and an upload that nobody reads.
+        limit = asyncio.timeout(min(self._timeout_s, self._total_timeout_s))
         try:
-            # Until the answer begins it is a silence, and an upload that nobody reads is ended.
-            async with asyncio.timeout(min(self._timeout_s, self._total_timeout_s)) as whole:
+            async with limit:
                 response = await self._session.post(
                     url, data=data, proxy=self._proxy, allow_redirects=False
                 )
-                whole.reschedule(ends)
+                limit.reschedule(ends)
                 async with response:
                     if response.status >= 300:
                         raise await self._read_error(response)
                     return await read(response, self._timeout_s)
         except TimeoutError as error:
             silence = f"it was silent for {self._timeout_s:g} s"
-            if now() >= ends:
+            if limit.expired() and (limit.when() or 0.0) >= ends:
                 silence = f"its answer was not complete after {self._total_timeout_s:g} s"
             raise CallFailed(ErrorClass.TIMEOUT, silence) from error
         except (aiohttp.ClientError, OSError, UnicodeError) as error:  # UnicodeError: a bad name

@@ -21,7 +21,7 @@ from daemon.store.tables.turns import read_events
 from memory.conversations import Conversations
 from memory.utterance import Utterance
 
-BATCH = 40
+BATCH, BATCH_CHARS = 40, 20_000  # turns, and about so much text: a search waits for one batch
 PAUSE_S = 0.05  # between two batches, so that a long journal holds up no turn
 SETTLE_S = 1.0  # after a turn's end, so that its reply goes out first, and several are one commit
 EVERY_S, RETRY_S = 600.0, 60.0
@@ -31,10 +31,13 @@ log = logging.getLogger(__name__)
 
 @value
 class IndexBatch:
-    """The next turns that ended, by number and id, and what was said in them."""
+    """The next turns that ended, by number and id, and what was said in them. `is_last`: there are
+    no more.
+    """
 
     turns: Sequence[tuple[int, str]]
     said: Sequence[Utterance]
+    is_last: bool = True
 
 
 @value
@@ -81,7 +84,7 @@ class ConversationIndexer:
             if batch.turns:
                 after, turn = batch.turns[-1]
                 await self.conversations.add(batch.said, f"{after} {turn}", make_finder)
-            if is_more := len(batch.turns) == BATCH:
+            if is_more := not batch.is_last:
                 await asyncio.sleep(PAUSE_S)
         return after
 
@@ -94,13 +97,16 @@ class ConversationIndexer:
         return int(number) if known == turn else 0
 
     def _read(self, tx: Tx, after: int) -> IndexBatch:
-        ended, said = tx.list_ended(after, BATCH), list[Utterance]()
+        ended, said, taken, size = tx.list_ended(after, BATCH), list[Utterance](), 0, 0
         if not ended:
             return IndexBatch((), said)
         events = tx.list_said_events(after, ended[-1][0])
         get_session, get_name = cache(tx.get_session), cache(tx.get_display_name)
         is_own = cache(partial(self.is_own, tx))
         for _, turn in ended:
+            if size > BATCH_CHARS:
+                break
+            taken += 1
             session = get_session(turn.session)
             if not session or session.root or session.channel == LOOP_CHANNEL:
                 continue  # what an agent or a loop does is no conversation
@@ -111,5 +117,8 @@ class ConversationIndexer:
             except UnreadableEvent as error:
                 log.warning("turn %s cannot be found by what was said: %s", turn.id, error)
                 continue
-            said += list_utterances(turn, session, heard, get_name, own=is_own(session.id))
-        return IndexBatch([(number, turn.id) for number, turn in ended], said)
+            fresh = [*list_utterances(turn, session, heard, get_name, own=is_own(session.id))]
+            size += sum(len(one.text) for one in fresh)
+            said += fresh
+        turns = [(number, turn.id) for number, turn in ended[:taken]]
+        return IndexBatch(turns, said, len(turns) < BATCH and taken == len(ended))

@@ -266,15 +266,16 @@ class SqliteStore:
 
     def _commit(self) -> None:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
+        is_locked = False
         if self._slowest < self._quick_s:
             try:
                 self._finish(batch, wrote=self._commit_all(batch))
                 return
             except sqlite3.Error as exc:
-                if not _is_busy(exc):
+                if not (is_locked := _is_busy(exc)):
                     self._finish(batch, wrote=False, cause=exc)
                     return
-        work = self._write_thread._execute(self._commit_in_thread, batch)
+        work = self._write_thread._execute(self._commit_in_thread, batch, is_locked)
         self._slow_commit = self._loop.create_task(work)
         self._slow_commit.add_done_callback(partial(self._end_in_thread, batch))
 
@@ -304,12 +305,13 @@ class SqliteStore:
             self._slowest = max(self._slowest * FORGET, monotonic() - began)
         return done and db.total_changes > before
 
-    def _commit_in_thread(self, batch: Sequence[Work[Any]]) -> bool:
-        try:
-            return self._commit_all(batch)
-        except sqlite3.Error as exc:
-            if not _is_busy(exc):
-                raise
+    def _commit_in_thread(self, batch: Sequence[Work[Any]], is_locked: bool) -> bool:
+        if not is_locked:
+            try:
+                return self._commit_all(batch)
+            except sqlite3.Error as exc:
+                if not _is_busy(exc):
+                    raise
         return _run_patiently(self._writer, self._commit_all, batch)
 
     def _end_in_thread(self, batch: Sequence[Work[Any]], future: asyncio.Future[bool]) -> None:
@@ -357,7 +359,7 @@ class SqliteStore:
             self._read(item, self._is_too_long)
         except sqlite3.OperationalError as exc:
             code = getattr(exc, "sqlite_errorcode", 0)
-            if code not in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY):
+            if not (code == sqlite3.SQLITE_INTERRUPT or _is_busy(exc)):
                 raise
             return False
         finally:
@@ -400,8 +402,8 @@ def _rewrite(db: sqlite3.Connection) -> None:
 
 
 def _is_busy(error: sqlite3.Error) -> bool:
-    """Another program has a lock on the file."""
-    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY
+    """Another program has a lock on the file, or repairs it."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _do_nothing(_: Tx) -> None:
@@ -409,8 +411,8 @@ def _do_nothing(_: Tx) -> None:
 
 
 def _run_patiently(db: sqlite3.Connection, work: Callable[[A], T], argument: A) -> T:
-    """In a thread: another program's lock on the file is waited for. Each PRAGMA is compiled anew,
-    so no commit is run like this that meets no such lock.
+    """In a thread: another program's lock on the file is waited for. Each PRAGMA is compiled anew:
+    a commit is run like this only where there is such a lock.
     """
     db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
     try:

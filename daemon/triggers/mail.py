@@ -189,14 +189,15 @@ class MailTrigger:
         return judge_sender(mail, self.accounts[mail.address.channel])
 
     async def accept(self, mail: InboundMail) -> InboxRow | None:
-        """Durable when it returns; None for a mail that nothing is done with. One that comes again,
-        after a kill perhaps, counts once. Raises StoreUnavailable, TooMany: nothing was accepted.
+        """Durable when it returns; None for a mail that nothing is done with. One that was taken
+        and comes again, after a kill perhaps, counts once. Raises StoreUnavailable and TooMany:
+        nothing was accepted.
         """
         channel = mail.address.channel
         known = await self.store.read(lambda tx: tx.find_input(channel, "", mail.external_id))
         if known:
             return known
-        account = self.accounts[mail.address.channel]
+        account = self.accounts[channel]
         account = account.model_copy(update={"rules": await self._list_rules(mail, account)})
         if mail.returned and await self.store.write(lambda tx: self._take_back(tx, mail)):
             return None
@@ -215,11 +216,11 @@ class MailTrigger:
         session = session_id(mail.address)
         row = InboxRow(
             id=self.new_id(),
-            channel=mail.address.channel,
+            channel=channel,
             account="",
             external_id=mail.external_id,
             session=session,
-            sender=f"{mail.address.channel}:{mail.sender.id}",
+            sender=f"{channel}:{mail.sender.id}",
             body=self.redactor.redact_text(drop_lone_surrogates(body)),
             label=Label.UNTRUSTED,
             turn=self.new_id(),
@@ -230,7 +231,7 @@ class MailTrigger:
         )
         where = SessionRow(
             session,
-            mail.address.channel,
+            channel,
             chat_id(mail.address),
             Label.UNTRUSTED,
             row.received_at,

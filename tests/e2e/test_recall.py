@@ -78,6 +78,15 @@ async def test_a4_of_eight_sentences_that_fit_five_are_shown(home: Home) -> None
     assert (await command(home, "/memory search my dentist")).count(SAID) == 8
 
 
+async def test_long_texts_that_come_at_once_are_all_found(home: Home) -> None:
+    long = "word " * 1_800  # three make a batch
+    said = [home.ask(f"Parcel {number} is in the cellar. {long}", f"p{number}") for number in range(8)]
+    await asyncio.gather(*said)
+    await home.until_indexed(16)
+    found = await command(home, "/memory search cellar")
+    assert [f"Parcel {number} is" in found for number in range(8)] == [True] * 8
+
+
 async def test_what_is_said_each_hour_recalls_nothing_and_is_found_by_who_searches(
     home: Home,
 ) -> None:

@@ -423,3 +423,40 @@ async def test_reads_work_after_thousands_of_long_and_short_ones_with_commits_be
             assert await store.read(count_to(100_000)) == 100_000
         await store.write(lambda tx, to=str(commit): tx.put_cursor("slack", to))
         assert await store.read(lambda tx: tx.get_cursor("slack")) == str(commit)
+
+
+HOLD_INDEX = """
+import fcntl, os, sys
+index = os.open(sys.argv[1], os.O_RDWR)
+head = bytearray(os.pread(index, 48, 0))  # its copies differ, as of a writer that was killed
+head[8] ^= 0xFF
+os.pwrite(index, bytes(head), 0)
+fcntl.lockf(index, fcntl.LOCK_EX, 1, 120)
+fcntl.lockf(index, fcntl.LOCK_EX, 1, 122)
+print("held", flush=True)
+sys.stdin.read()
+head[8] ^= 0xFF
+os.pwrite(index, bytes(head), 0)
+"""
+
+
+@pytest.mark.parametrize("quick_s", [0.0, 5.0])
+async def test_a_write_waits_while_another_program_repairs_the_log(
+    tmp_path: Path, quick_s: float
+) -> None:
+    path = tmp_path / "journal.db"
+    store = await SqliteStore.open(path, quick_s)
+    await store.write(lambda tx: tx.put_cursor("a", "1"))
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HOLD_INDEX, f"{path}-shm",
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert holder.stdin and holder.stdout and await holder.stdout.readline()
+    writing = asyncio.create_task(store.write(lambda tx: tx.put_cursor("a", "2")))
+    done, _ = await asyncio.wait({writing}, timeout=0.2)
+    assert not done
+    holder.stdin.close()
+    await asyncio.wait_for(writing, 20)
+    assert await store.read(lambda tx: tx.get_cursor("a")) == "2"
+    await holder.wait()
+    await store.aclose()
