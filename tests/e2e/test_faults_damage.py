@@ -52,7 +52,8 @@ async def test_K23_a_journal_that_is_damaged_while_it_runs_takes_in_nothing_and_
             spoil(tmp_path / "home" / "journal.db")
             answers = [await post(daemon, number) for number in range(20)]
             assert answers[-1][0] == 503 and "aidaemon backup restore" in answers[-1][1]
-            assert [status for status, _ in answers].count(202) <= 3
+            # the turns of the first ones find it, beside the next ones
+            assert [status for status, _ in answers].count(202) <= 6
             async with daemon.http.get("/health") as response:
                 assert response.status == 503
                 assert "the journal is damaged" in await response.text()

@@ -58,7 +58,7 @@ async def test_whatever_statement_of_the_index_a_kill_meets_each_text_is_kept_on
     clock = tmp_path / "clock"
     clock.write_text("2026-01-01T12:00:00Z")
     async with home.living(AIDAEMON_TEST_CLOCK=str(clock)) as at:
-        told = [f"Note {number}: the mill stands by the river" for number in range(22)]
+        told = [f"Note {number}: the mill stands by the river" for number in range(42)]
         await asyncio.gather(
             *(at.daemon.ask(text, f"s{number}") for number, text in enumerate(told))
         )
@@ -76,7 +76,7 @@ async def test_whatever_statement_of_the_index_a_kill_meets_each_text_is_kept_on
         )
         assert bool(rows) == bool(cursor)
         seen.append(int(str(rows)))
-    assert seen == [0, 0, 40, 40, 44, 44]
+    assert seen == [0, 0, 80, 80, 84, 84]
     async with home.living(AIDAEMON_TEST_CLOCK=str(clock)):
         async with asyncio.timeout(20):
             while home.read("SELECT 1 FROM sittings WHERE closed = 0"):
@@ -84,7 +84,7 @@ async def test_whatever_statement_of_the_index_a_kill_meets_each_text_is_kept_on
     assert sorted(home.read("SELECT text FROM said WHERE role = 'owner'")) == sorted(
         (one,) for one in told
     )
-    assert home.read("SELECT count(*), sum(size) FROM sittings") == [(22, 44)]
+    assert home.read("SELECT count(*), sum(size) FROM sittings") == [(42, 84)]
     home.check_words()
 
 
