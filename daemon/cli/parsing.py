@@ -154,12 +154,10 @@ def _refuse(unknown: Sequence[str], parser: argparse.ArgumentParser) -> NoReturn
     """Raises UsageError for words that the parser of their command does not know; it shows none of
     them but the name of an option, for they may be a password.
     """
-    from difflib import get_close_matches  # lazy: for this message only
+    from daemon.settings.dotted_keys import suggest  # lazy: for this message only
 
     wrong = next((one.partition("=")[0] for one in unknown if one.startswith("-")), "")
-    near = get_close_matches(wrong, parser._option_string_actions, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    what = f"there is no option {wrong}{hint}"
+    what = f"there is no option {wrong!r}{suggest(wrong, parser._option_string_actions)}"
     if not wrong:
         what = "a word too many; a text of several words stands in quotes"
     raise UsageError(f"{what}\n{parser.format_usage().rstrip()}")
@@ -217,11 +215,10 @@ def _check_command(name: str) -> None:
             f"{name!r} is not in this version ({VERSION}) yet; until then: {NOT_YET[name]}"
         )
     if name not in COMMANDS:
-        from difflib import get_close_matches  # lazy: for this message only
+        from daemon.settings.dotted_keys import suggest  # lazy: for this message only
 
-        near = get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"commands: {', '.join(COMMANDS)}"
-        raise UsageError(f"there is no command {name!r}; {hint}")
+        hint = suggest(name, COMMANDS) or f"; commands: {', '.join(COMMANDS)}"
+        raise UsageError(f"there is no command {name!r}{hint}")
 
 
 def _front_parser() -> RaisingParser:

@@ -121,4 +121,4 @@ class ConversationIndexer:
             size += sum(len(one.text) for one in fresh)
             said += fresh
         turns = [(number, turn.id) for number, turn in ended[:taken]]
-        return IndexBatch(turns, said, len(turns) < BATCH and taken == len(ended))
+        return IndexBatch(turns, said, taken == len(ended) < BATCH)

@@ -17,7 +17,7 @@ CHECKED_UP_TO = 64 * 2**20  # bytes; quick_check reads the whole file, and a sta
 COPIES = 2  # of journals of former versions
 WAL_KEPT = 16 * 2**20
 SPOILT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-UNREADABLE = (*SPOILT, sqlite3.SQLITE_IOERR)
+UNREADABLE = (*SPOILT, sqlite3.SQLITE_IOERR)  # and not only now
 PRAGMAS = (
     "PRAGMA page_size = 2048",  # of a new file: a turn of 0.8 kB writes 27 pages to the WAL
     f"PRAGMA busy_timeout = {BUSY_MS}",
@@ -158,8 +158,8 @@ def find_damage(path: Path, *, quick: bool = False) -> str:
     return "" if found == "ok" else found
 
 
-def is_damage(error: sqlite3.Error, codes: Collection[int] = UNREADABLE) -> bool:
-    """The error says that the file cannot be read, and not only now."""
+def has_code(error: sqlite3.Error, codes: Collection[int]) -> bool:
+    """It is one of these errors, or a kind of one."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in codes  # of an extended code
 
 

@@ -27,9 +27,10 @@ from daemon.store.journal import Tx
 from daemon.store.migrate import (
     BUSY_MS,
     SPOILT,
+    UNREADABLE,
     describe_damage,
     find_damage,
-    is_damage,
+    has_code,
     open_reader,
     open_writer,
 )
@@ -38,6 +39,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 F = TypeVar("F", bound="asyncio.Future[Any]")
 
+LOCKED = (sqlite3.SQLITE_BUSY,)  # by another program, which perhaps repairs the log
 BATCH = 512
 QUICK_S = 0.005  # commits and reads that take less run in the event loop's thread
 FORGET = 0.9  # of the slowest commit, with each one after it
@@ -175,7 +177,7 @@ class SqliteStore:
                     self._long_reads -= 1
         except sqlite3.Error as exc:
             why = f"{self._path}: the journal cannot be read: {exc}. Nothing was changed."
-            if is_damage(exc):
+            if has_code(exc, UNREADABLE):
                 self._note_damage(exc)
                 why = self._describe_damage()
             raise StoreUnavailable(why) from exc
@@ -272,7 +274,7 @@ class SqliteStore:
                 self._finish(batch, wrote=self._commit_all(batch))
                 return
             except sqlite3.Error as exc:
-                if not (is_locked := _is_busy(exc)):
+                if not (is_locked := has_code(exc, LOCKED)):
                     self._finish(batch, wrote=False, cause=exc)
                     return
         work = self._write_thread._execute(self._commit_in_thread, batch, is_locked)
@@ -310,7 +312,7 @@ class SqliteStore:
             try:
                 return self._commit_all(batch)
             except sqlite3.Error as exc:
-                if not _is_busy(exc):
+                if not has_code(exc, LOCKED):
                     raise
         return _run_patiently(self._writer, self._commit_all, batch)
 
@@ -322,7 +324,7 @@ class SqliteStore:
         self, batch: Sequence[Work[Any]], *, wrote: bool, cause: BaseException | None = None
     ) -> None:
         """Tell those who wait for this batch; `cause` is why it could not be written."""
-        if isinstance(cause, sqlite3.Error) and is_damage(cause, SPOILT):
+        if isinstance(cause, sqlite3.Error) and has_code(cause, SPOILT):
             self._note_damage(cause)
         elif cause and not self._cannot_write:
             log.error("%s: the journal cannot be written: %s", self._path, cause)
@@ -358,8 +360,7 @@ class SqliteStore:
         try:
             self._read(item, self._is_too_long)
         except sqlite3.OperationalError as exc:
-            code = getattr(exc, "sqlite_errorcode", 0)
-            if not (code == sqlite3.SQLITE_INTERRUPT or _is_busy(exc)):
+            if not has_code(exc, (sqlite3.SQLITE_INTERRUPT, *LOCKED)):
                 raise
             return False
         finally:
@@ -399,11 +400,6 @@ def _rewrite(db: sqlite3.Connection) -> None:
     db.execute("VACUUM")
     if db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
         raise sqlite3.OperationalError("the log of changes is in use")
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    """Another program has a lock on the file, or repairs it."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _do_nothing(_: Tx) -> None:

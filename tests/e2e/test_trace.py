@@ -46,7 +46,7 @@ NOT_OF_THE_TURN = re.compile(
     r"|health_alarm\.py|channels\.py:\d+ find_outages$|servers\.py:\d+ (list_states|problems)$"
     r"|^memory/|^daemon/recall/(indexer|utterances)\.py|ids\.py:\d+ is_trial_session$"
     r"|turns\.py:\d+ (list_ended|list_said_events|read_events)$|owner_sessions\.py:\d+ find_own$"
-    r"|sqlite\.py:\d+ (_commit_in_thread|_end_in_thread|_run_patiently|_is_busy|_is_too_long|_do_nothing|_read_here)$"
+    r"|sqlite\.py:\d+ (_commit_in_thread|_end_in_thread|_run_patiently|_is_too_long|_do_nothing|_read_here)$"
     r"|providers/http\.py:\d+ _read_on$|turn_setup\.py:\d+ load_news$|messages\.py:\d+ list_outcomes$"
 )
 
