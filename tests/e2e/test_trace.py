@@ -12,7 +12,7 @@ import signal
 import sqlite3
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,6 +34,7 @@ MOST_FUNCTIONS_OF_A_WRITE, MOST_FILES_OF_A_WRITE = 104, 20
 # its turn, 430 in 80, is not met.
 MOST_FUNCTIONS_OF_A_COMMAND, MOST_FILES_OF_A_COMMAND = 396, 50
 LONGEST_S = 60.0
+RUNS = 3
 
 
 # The channel's start may still be waiting for its answer from the platform, and what takes long beside
@@ -128,27 +129,29 @@ def files(names: list[str]) -> set[str]:
     return {name.partition(":")[0] for name in names}
 
 
-async def plain_and_writing(place: Path) -> tuple[list[str], list[str]]:
-    """The functions of a plain turn, and what a write_file call adds to them."""
-    (place / "plain").mkdir()
-    (place / "writing").mkdir()
-    plain = await trace(place / "plain", says("Here you are."))
+async def in_each_run(run: Callable[[Path], Awaitable[list[str]]], place: Path, most: int) -> list[str]:
+    """What each of up to three runs walks through. Where one run has more than `most`, it is tried again: what a
+    busy machine adds, such as the upkeep of every few seconds, is in one run and not in the next.
+    """
+    names: set[str] = set()
+    for attempt in range(RUNS):
+        folder = place / str(attempt)
+        folder.mkdir(parents=True)
+        names = names & set(await run(folder)) if attempt else set(await run(folder))
+        if len(names) <= most:
+            break
+    return sorted(names)
+
+
+async def plain(place: Path) -> list[str]:
+    """The functions of a plain turn."""
+    return await trace(place, says("Here you are."))
+
+
+async def writing(place: Path) -> list[str]:
+    """The functions of a turn with one write_file call."""
     write = calls(("write_file", {"path": "note.txt", "text": "a note"}))
-    writing = await trace(place / "writing", write, says("Here you are."))
-    return plain, sorted(set(writing) - set(plain))
-
-
-async def test_a_plain_telegram_turn_walks_through_few_functions_and_one_write_adds_few(
-    tmp_path: Path,
-):
-    plain, added = await plain_and_writing(tmp_path)
-    assert len(plain) > 50, "the trace has seen next to nothing"
-    assert len(plain) <= MOST_FUNCTIONS, Counter(name.partition(":")[0] for name in plain)
-    assert len(files(plain)) <= MOST_FILES, sorted(files(plain))
-    assert len(added) <= MOST_FUNCTIONS_OF_A_WRITE, added
-    assert len(files(added) - files(plain)) <= MOST_FILES_OF_A_WRITE, sorted(
-        files(added) - files(plain)
-    )
+    return await trace(place, write, says("Here you are."))
 
 
 async def asked_command(place: Path) -> list[str]:
@@ -157,22 +160,49 @@ async def asked_command(place: Path) -> list[str]:
     return await trace(place, command, says("It says one."), is_asked=True)
 
 
+async def added(run: Callable[[Path], Awaitable[list[str]]], base: list[str], place: Path, most: int) -> list[str]:
+    """What `run` walks through beside `base`."""
+
+    async def more(folder: Path) -> list[str]:
+        return [name for name in await run(folder) if name not in set(base)]
+
+    return await in_each_run(more, place, most)
+
+
+async def test_a_plain_telegram_turn_walks_through_few_functions(tmp_path: Path):
+    walked = await in_each_run(plain, tmp_path, MOST_FUNCTIONS)
+    assert len(walked) > 50, "the trace has seen next to nothing"
+    assert len(walked) <= MOST_FUNCTIONS, Counter(name.partition(":")[0] for name in walked)
+    assert len(files(walked)) <= MOST_FILES, sorted(files(walked))
+
+
+async def test_one_write_adds_few_functions_to_a_turn(tmp_path: Path):
+    base = await in_each_run(plain, tmp_path / "plain", MOST_FUNCTIONS)
+    more = await added(writing, base, tmp_path, MOST_FUNCTIONS_OF_A_WRITE)
+    assert any(one.startswith("daemon/tools/") for one in more)
+    assert len(more) <= MOST_FUNCTIONS_OF_A_WRITE, more
+    assert len(files(more) - files(base)) <= MOST_FILES_OF_A_WRITE, sorted(files(more) - files(base))
+
+
 async def test_a_command_that_asks_adds_few_functions_to_a_turn(tmp_path: Path):
-    (tmp_path / "plain").mkdir()
-    plain = await trace(tmp_path / "plain", says("Here you are."))
-    walked = await asked_command(tmp_path)
-    added = sorted(set(walked) - set(plain))
-    assert any(one.startswith("daemon/tools/layers/merge.py") for one in added)
-    assert len(added) <= MOST_FUNCTIONS_OF_A_COMMAND, added
-    more = files(walked) - files(plain)
-    assert len(more) <= MOST_FILES_OF_A_COMMAND, sorted(more)
+    base = await in_each_run(plain, tmp_path / "plain", MOST_FUNCTIONS)
+    more = await added(asked_command, base, tmp_path, MOST_FUNCTIONS_OF_A_COMMAND)
+    assert any(one.startswith("daemon/tools/layers/merge.py") for one in more)
+    assert len(more) <= MOST_FUNCTIONS_OF_A_COMMAND, more
+    assert len(files(more) - files(base)) <= MOST_FILES_OF_A_COMMAND, sorted(files(more) - files(base))
+
+
+async def print_all(place: Path) -> None:
+    """What each kind of turn walks through, by file."""
+    base = await in_each_run(plain, place / "plain", MOST_FUNCTIONS)
+    more = await added(writing, base, place / "writing", MOST_FUNCTIONS_OF_A_WRITE)
+    asked = await added(asked_command, base, place / "asked", MOST_FUNCTIONS_OF_A_COMMAND)
+    shown = ("a plain turn", base), ("a write_file call adds", more), ("an asked command adds", asked)
+    for title, listed in shown:
+        sys.stdout.write(f"{title}: {len(listed)} functions in {len(files(listed))} files\n")
+        sys.stdout.write("".join(f"    {name}\n" for name in listed))
 
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
-        turn, more = asyncio.run(plain_and_writing(Path(folder)))
-        asked = asyncio.run(asked_command(Path(folder)))
-    shown = ("a plain turn", turn), ("a write_file call adds", more), ("an asked command", asked)
-    for title, listed in shown:
-        sys.stdout.write(f"{title}: {len(listed)} functions in {len(files(listed))} files\n")
-        sys.stdout.write("".join(f"    {name}\n" for name in listed))
+        asyncio.run(print_all(Path(folder)))
