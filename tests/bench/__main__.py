@@ -8,18 +8,19 @@ import argparse
 import asyncio
 import resource
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from daemon.store.migrate import open_writer
 from tests.bench import chats, counts, crowds, day, floors, mails, memories, pages, standing, turns
-from tests.bench.beside import Section, compare
+from tests.bench.beside import KINDS, ROUNDS, compare
 from tests.bench.figures import Figure, table
 from tests.bench.machine import filesystem, is_disk, load
-from tests.bench.world import world
+from tests.bench.world import World, world
 
+Section = Callable[[World], Awaitable[list[Figure]]]
 SECTIONS: Mapping[str, Section] = {
     "turn": turns.trivial,
     "tools": turns.tools,
@@ -44,7 +45,6 @@ SECTIONS: Mapping[str, Section] = {
     "journal": floors.journal,
     "long": floors.long_session,
 }
-COMPARED = ("turn", "tools", "fifty")
 FILES = 8192
 
 
@@ -62,12 +62,16 @@ def main(words: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--beside", type=Path, metavar="DIR",
-        help="a checkout of another version: the CPU of both, by turns (default: turn, tools, fifty)",
+        help=f"a checkout of another version: the CPU of both, by turns ({', '.join(KINDS)}; default: all)",
     )  # fmt: skip
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help="with --beside (default: %(default)s)"
+    )
     options = parser.parse_args(words)
-    if unknown := set(options.sections) - set(SECTIONS):
+    known = KINDS if options.beside else SECTIONS
+    if unknown := set(options.sections) - set(known):
         parser.error(
-            f"there is no section {', '.join(sorted(unknown))}; sections: {', '.join(SECTIONS)}"
+            f"there is no section {', '.join(sorted(unknown))}; sections: {', '.join(known)}"
         )
     with TemporaryDirectory(prefix="aidaemon-bench-", dir=options.dir) as name:
         place = Path(name)
@@ -75,7 +79,8 @@ def main(words: Sequence[str]) -> int:
             parser.error(f"{place} lies in memory ({filesystem(place)}): give --dir on a real disk")
         _more_files()
         if options.beside:
-            asyncio.run(_compare(place, options.beside.resolve(), options.sections or COMPARED))
+            other, names = options.beside.resolve(), options.sections or list(KINDS)
+            asyncio.run(_compare(place, other, names, options.rounds))
         else:
             asyncio.run(_run(place, (not options.full and options.sections) or list(SECTIONS)))
     return 0
@@ -102,9 +107,9 @@ async def _run(place: Path, names: Sequence[str]) -> None:
         )
 
 
-async def _compare(place: Path, other: Path, names: Sequence[str]) -> None:
+async def _compare(place: Path, other: Path, names: Sequence[str], rounds: int) -> None:
     async with world(place) as at:
-        print(await compare(at, other, {name: SECTIONS[name] for name in names}), flush=True)
+        print(await compare(at, other, names, rounds), flush=True)
     print(f"\n{load()}")
 
 

@@ -10,11 +10,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from daemon.store.migrate import open_writer
-from tests.bench.beside import compare
 from tests.bench.figures import Figure, table
 from tests.bench.floor_server import ROWS
 from tests.bench.machine import filesystem, is_disk
-from tests.bench.world import World
 from tests.fakes.command_line import ROOT
 
 
@@ -59,18 +57,17 @@ def test_the_stub_writes_into_the_schema_of_now(tmp_path: Path) -> None:
     assert events == 4
 
 
-async def test_two_versions_are_measured_by_turns(tmp_path: Path) -> None:
-    ran: list[str] = []
+def test_two_versions_are_measured_by_turns(disk: Path) -> None:
+    done = bench("turn", "--beside", str(ROOT), "--rounds", "2", "--dir", str(disk))
+    assert done.returncode == 0, done.stderr
+    _, turn, *_ = (row.split() for row in done.stdout.splitlines())
+    assert turn[:3] == ["trivial", "turn", "100"], done.stdout
+    assert 0.5 < float(turn[-4]) < 2, done.stdout  # both are this version
 
-    async def section(at: World) -> list[Figure]:
-        ran.append(at.code)
-        cost = 4.0 if at.code else 3.0
-        return [Figure("a turn, CPU", cost, "ms"), Figure("CPU of the caller", 9, "ms")]
 
-    shown = await compare(World(tmp_path, "", 0), ROOT, {"turn": section}, rounds=2)
-    assert ran == ["", str(ROOT), str(ROOT), ""]
-    [row] = shown.splitlines()[1:]
-    assert row.split() == ["a", "turn,", "CPU", "4", "ms", "3", "ms", "0.750"]
+def test_a_kind_of_work_that_is_not_compared_is_told_which_ones_are() -> None:
+    done = bench("pages", "--beside", str(ROOT))
+    assert done.returncode == 2 and "turn, looks, files, parallel, fifty" in done.stderr
 
 
 def test_a_folder_that_is_no_checkout_is_not_measured(tmp_path: Path, disk: Path) -> None:
