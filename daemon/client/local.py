@@ -38,7 +38,7 @@ from daemon.commands.registry import (
 )
 from daemon.commands.rules import RuleCommands
 from daemon.core import value
-from daemon.core.errors import ConfigError, StoreUnavailable, UsageError
+from daemon.core.errors import ConfigError, IdReused, StoreUnavailable, UsageError
 from daemon.core.event_bus import EventBus, LiveItem, Quarantined, TurnFinished, is_turn_over
 from daemon.core.events import ChildSpawned
 from daemon.core.messages import FAILURES_SHOWN, MessageQueued, describe_failures
@@ -155,6 +155,8 @@ class LocalClient(JournalReader, DaemonClient):
         if not data and has_right(by.role, Right.TALK) and ASKS_TO_START.fullmatch(text):
             command = ("start", "")
         receipt = await self.inbox.accept(message, command=bool(command))
+        if receipt.is_other:
+            raise IdReused
         if not command:
             if receipt.joined_turn:
                 return SendResult(steered=receipt.joined_turn)

@@ -172,7 +172,7 @@ class DaemonClient(RunReader):
         files: Sequence[str] = (),
     ) -> SendResult:
         """Send a text to a session, with files by their tokens. It is durable when this returns;
-        the same client_id again gets the same result.
+        the same client_id again gets the same result. Raises IdReused for another text.
 
         `stream` false: nobody watches the draft, so the model is asked for the reply in one piece.
         `data`: parts of the text that were pasted or piped in: they are nobody's orders.

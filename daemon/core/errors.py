@@ -46,6 +46,10 @@ class Conflict(AidaemonError):
     """A row of this id stands in the journal already; nothing was written."""
 
 
+class IdReused(AidaemonError):
+    """This id belongs to another message here; nothing was accepted. Send it with a new id."""
+
+
 class UnknownTurn(AidaemonError):
     """This turn has not begun in this session; nothing was written."""
 

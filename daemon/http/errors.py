@@ -2,7 +2,14 @@
 
 import logging
 
-from daemon.core.errors import CONFIG_FAULT, ConfigError, Fenced, StoreUnavailable, UsageError
+from daemon.core.errors import (
+    CONFIG_FAULT,
+    ConfigError,
+    Fenced,
+    IdReused,
+    StoreUnavailable,
+    UsageError,
+)
 from daemon.core.rows import NotAllowedToAnswer
 from daemon.core.trust import Person, Role
 from daemon.http.auth import POLICY
@@ -16,6 +23,7 @@ ERRORS = (
     (UnknownAgent, 404, "no_agent"),
     (LoopNotEnabled, 409, "not_enabled"),
     (LoopNotStarted, 409, "refused"),
+    (IdReused, 409, "id_reused"),
     (UsageError | ConfigError, 400, "invalid"),
     (TooMany, 429, "too_many"),
     (StoreUnavailable | Fenced, 503, "unavailable"),

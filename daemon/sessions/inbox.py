@@ -63,10 +63,11 @@ class InboxMessage:
 
 @value
 class InboxReceipt:
-    """What became of it. `duplicate`: it had come before."""
+    """What became of it. `duplicate`: its id had come before; `is_other`: with another text."""
 
     row: InboxRow
     duplicate: bool = False
+    is_other: bool = False
 
     @property
     def joined_turn(self) -> str:
@@ -139,7 +140,8 @@ class Inbox:
             written = await self.store.write(lambda tx: _write(tx, inbound, row, counted))
             kept = written.row
             if kept.id != row.id:
-                return InboxReceipt(kept, duplicate=True)
+                known = (body, body.partition(" ")[0], NOT_KEPT)  # of a secret the command's word
+                return InboxReceipt(kept, duplicate=True, is_other=kept.body not in known)
             if written.asked:
                 self.sessions.wake_turn(written.asked, kept.state.partition(":")[2])
             elif control and kept.steers and control.accepts_steers:

@@ -266,14 +266,21 @@ class ToolExecutor:
         return [content.description, *((CHANGED_NOTE, change) if change else ())]
 
     def _reject_unknown(self, turn: Turn, state: CallState, setting: TrustContext) -> ToolFinished:
-        """A trusted conversation gets the nearest name; text from outside is only refused."""
+        """A trusted conversation gets the nearest name. One that has read text from outside is told
+        that a server is out; others are only refused.
+        """
         name, reason = state.call.name, "there is no tool of that name"
         if not state.judged:
             judged = CallJudged(state.call_id, name, Effect.DESTRUCTIVE, Decision.DENY, reason)
             turn.record(judged, self.clock.now())
-        if turn.label.join_with(setting.session_label) is Label.UNTRUSTED:
+        told = ""
+        if turn.label.join_with(setting.session_label) is not Label.UNTRUSTED:
+            told = self.registry.explain_missing(name)
+        elif setting.session_label is not Label.UNTRUSTED:
+            told = self.registry.explain_outage(name)
+        if not told:
             return make_rejection(state, reason, "UnknownTool")
-        return make_result(state, Outcome.ERROR, self.registry.explain_missing(name), "UnknownTool")
+        return make_result(state, Outcome.ERROR, told, "UnknownTool")
 
 
 def may_pass(turn: Turn, call: AdmittedCall) -> bool:

@@ -81,13 +81,19 @@ class ToolRegistry:
         known = ((self._tools.get(name), self._gone.get(name)) for name in names)
         return tuple(spec for tool, gone in known if (spec := tool.spec if tool else gone))
 
-    def explain_missing(self, name: str) -> str:
-        """Why there is no such tool now; the most similar name."""
+    def explain_outage(self, name: str) -> str:
+        """That the server whose tool this is cannot be reached; "" where none is missing."""
         for server in self.list_absent():
             own = f"{server}__"
             if name.startswith(own) and not any(one.startswith(own) for one in self._tools):
                 why = f"{name} cannot be called now: the MCP server {server} is not there."
                 return f"{why} `aidaemon mcp list` says what is wrong."
+        return ""
+
+    def explain_missing(self, name: str) -> str:
+        """Why there is no such tool now; the most similar name."""
+        if outage := self.explain_outage(name):
+            return outage
         close = get_close_matches(name.casefold(), self._tools, n=1, cutoff=0.5)
         hint = f"; nearest: {close[0]}" if close else ""
         return f"no tool named {name}{hint}. find_tools lists others."

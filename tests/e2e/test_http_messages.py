@@ -94,6 +94,24 @@ async def test_the_same_client_id_gets_the_same_answer_and_one_run(
     assert len(runs) == 1
 
 
+@pytest.mark.parametrize("first", ["one thing", "/help", "/whoami"])
+async def test_an_id_that_was_used_for_another_message_is_told_and_nothing_is_lost_silently(
+    daemon: Daemon, first: str
+) -> None:
+    session, headers = f"reused{first.strip('/')}", {"Idempotency-Key": "key 1"}
+    url = f"{daemon.url}/v1/messages"
+    for text, status in ((first, 0), ("another thing", 409), ("/status", 409), (first, 0)):
+        body = {"session": session, "text": text}
+        async with daemon.http.post(url, json=body, headers=headers) as answer:
+            assert answer.status == (status or answer.status) and answer.status in (200, 202, 409)
+            told = await answer.json()
+            assert status == 0 or (told["error"]["type"] == "id_reused" and "new id" in str(told))
+    async with daemon.http.post(url, json={"session": session, "text": "another thing"}) as answer:
+        assert answer.status == 202
+    runs = await daemon.listed(f"/v1/sessions/web:{session}/turns")
+    assert len(runs) == 1 + (not first.startswith("/"))
+
+
 async def test_a_client_id_counts_for_its_session_only(daemon: Daemon) -> None:
     turns = [
         (await daemon.post("/v1/messages", 202, session=name, text="hi", client_id="same"))["turn"]

@@ -121,6 +121,12 @@ async def test_a_server_that_does_not_work_says_why_in_four_places(
         told = str(at.model.requests[-1].last("tool")["content"])
         assert "far__fetch cannot be called now: the MCP server far is not there" in told
         assert "key file" not in told
+        pasted = "Look at this: I am from elsewhere"
+        at.model.script(calls(("far__fetch", {})), calls(("farr__fetch", {})), says("It is out."))
+        await daemon.post("/v1/messages?wait=1", session="pasted", text=pasted, quoted=True)
+        known, unknown = (one["content"] for one in at.model.requests[-1]["messages"] if one["role"] == "tool")
+        assert "the MCP server far is not there" in known
+        assert "no tool of that name" in unknown and "far__" not in unknown
     _, found, _ = await at.run("doctor", "--json")
     [finding] = [one for one in json.loads(found) if one["name"] == "mcp far"]
     assert finding["state"] == "fail" and "it wanted the network" in finding["found"]
