@@ -25,7 +25,7 @@ from channels.base import (
 )
 from channels.email.compose import LIMIT, MailHead, compose, find_thread, render_parts
 from channels.email.config import EmailAccount
-from channels.email.imap import Folder, Imap, ImapTiming, RawMail
+from channels.email.imap import Imap, ImapTiming, OpenFolder, RawMail
 from channels.email.oauth import AccessTokens
 from channels.email.parser import CHILD, MailParser, ReadMail, UnreadableMail
 from channels.email.smtp import SmtpSender
@@ -195,7 +195,7 @@ class MailReader:
         account: EmailAccount,
         name: str,
         imap: Imap,
-        folder: Folder,
+        folder: OpenFolder,
         parser: MailParser,
         host: Host,
     ) -> None:

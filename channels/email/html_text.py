@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from itertools import count, islice
 
-from channels.email.mime import Work
+from channels.email.mime import ParseLimit
 
 MAX_HTML, MAX_DEPTH, MAX_NESTED = 1_000_000, 10, 100
 HIDDEN_TAGS = frozenset(("script", "style", "template", "svg", "title"))
@@ -193,6 +193,6 @@ def _read_inline(tag: str, named: Mapping[str, str | None]) -> str:
 def read_html(html: str) -> str:
     """The text of an HTML mail."""
     reader = TextOfHtml()
-    Work.attempt(lambda: reader.feed(html[:MAX_HTML]), None)
-    Work.attempt(reader.close, None)
-    return Work.attempt(reader.render, "")
+    ParseLimit.attempt(lambda: reader.feed(html[:MAX_HTML]), None)
+    ParseLimit.attempt(reader.close, None)
+    return ParseLimit.attempt(reader.render, "")

@@ -42,7 +42,7 @@ class ImapTiming(NamedTuple):
     long_s: float = 120.0
 
 
-class Folder(NamedTuple):
+class OpenFolder(NamedTuple):
     """The folder as it was when it was opened: numbers of mails hold while `validity` is the same;
     the next mail is number `next`.
     """
@@ -130,7 +130,7 @@ class Imap:
                 " [email.oauth]; many providers want an app password"
             )
 
-    async def open_folder(self) -> Folder:
+    async def open_folder(self) -> OpenFolder:
         """Open the folder."""
         folder = self._account.folder
         done = _answered(await self._call(self._protocol.select(f'"{folder}"')))
@@ -138,7 +138,7 @@ class Imap:
         validity, upcoming = UIDVALIDITY.search(said), UIDNEXT.search(said)
         if done.result != "OK" or validity is None:
             raise RetryLater(f"the mail server does not open the folder {folder}", 30.0)
-        return Folder(int(validity[1]), int(upcoming[1]) if upcoming else 0)
+        return OpenFolder(int(validity[1]), int(upcoming[1]) if upcoming else 0)
 
     async def list_uids(self, first: int, since: date | None = None) -> list[int]:
         """The mails from this number on, or, by `since`, of that day and later."""

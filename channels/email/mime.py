@@ -50,7 +50,7 @@ BROKEN = (
 )  # fmt: skip
 
 
-class Work:
+class ParseLimit:
     """The time of the processor that one mail gets, piece by piece."""
 
     ends = 0.0
@@ -159,12 +159,12 @@ def read_text(part: EmailMessage) -> str:
     data = part.get_payload(decode=True)
     raw = data[:MAX_BYTES] if isinstance(data, bytes) else b""
     if header(part, ENCODING).casefold() == "base64":
-        raw = Work.attempt(lambda: _decode_base64(str(part.get_payload())), raw)[:MAX_BYTES]
-    charset = Work.attempt(lambda: str(part.get_content_charset("")), "")
+        raw = ParseLimit.attempt(lambda: _decode_base64(str(part.get_payload())), raw)[:MAX_BYTES]
+    charset = ParseLimit.attempt(lambda: str(part.get_content_charset("")), "")
     known = list_codecs(raw, charset, is_html="html" in part.get_content_subtype())
     text = _decode(raw, known).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
     if part.get_content_type() == "text/plain":
-        named = Work.attempt(lambda: dict(part["Content-Type"].params), {})
+        named = ParseLimit.attempt(lambda: dict(part["Content-Type"].params), {})
         if str(named.get("format", "")).casefold() == "flowed":
             return unfold(text, joins=str(named.get("delsp", "")).casefold() == "yes")
     return text
@@ -242,15 +242,15 @@ def _decode(raw: bytes, known: Sequence[str]) -> str:
     for codec in known:
         for missing in range(4):
             data = raw[: len(raw) - missing]
-            text = Work.attempt(lambda codec=codec, data=data: data.decode(codec), None)
+            text = ParseLimit.attempt(lambda codec=codec, data=data: data.decode(codec), None)
             if text is not None:
                 return text
     text = None
     if known[0] not in ("ascii", "utf-8"):
-        text = Work.attempt(lambda: raw.decode(known[0], "replace"), None)
+        text = ParseLimit.attempt(lambda: raw.decode(known[0], "replace"), None)
     if text is not None:
         return text
-    return raw.decode(Work.attempt(lambda: guess_codec(raw), "") or WESTERN, "replace")
+    return raw.decode(ParseLimit.attempt(lambda: guess_codec(raw), "") or WESTERN, "replace")
 
 
 def unfold(text: str, *, joins: bool) -> str:

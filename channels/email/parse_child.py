@@ -27,8 +27,8 @@ import authres
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))  # python -I knows only what is installed
 
-from channels.email.mime import BROKEN, MAX_PARTS, MAX_VALUE, Work, header, parse, read_text
-from channels.email.parts import Content, list_content, list_files
+from channels.email.mime import BROKEN, MAX_PARTS, MAX_VALUE, ParseLimit, header, parse, read_text
+from channels.email.parts import MailContent, list_content, list_files
 from channels.email.quotes import cut_reply, list_quotes
 
 MEMORY_BYTES, CPU_S, ALL_S = 700_000_000, 8, 4.0
@@ -252,10 +252,10 @@ def read_ids(message: EmailMessage, name: str) -> list[str]:
 def read_mail(raw: bytes, server: str, structure: str = "") -> dict[str, object]:
     """What of a mail we need."""
     head = re.split(rb"\r?\n\r?\n", raw, maxsplit=1)[0][:MAX_HEAD]
-    Work.ends = process_time() + ALL_S
-    read = Work.attempt(lambda: parse(raw), None)
+    ParseLimit.ends = process_time() + ALL_S
+    read = ParseLimit.attempt(lambda: parse(raw), None)
     message, is_whole = read or (parse(head)[0], False)
-    sender, name = Work.attempt(lambda: read_sender(message), ("", ""))
+    sender, name = ParseLimit.attempt(lambda: read_sender(message), ("", ""))
     is_proven, why = find_proof(message, sender, server)
     is_odd = b"\0" in head or b"\r" in head.replace(b"\r\n", b"")
     if is_odd or any(isinstance(one, TWO_WAYS) for one in message.defects):
@@ -264,10 +264,10 @@ def read_mail(raw: bytes, server: str, structure: str = "") -> dict[str, object]
     references = list(dict.fromkeys(references))
     if len(references) > MAX_REFERENCES:
         references = [references[0], *references[1 - MAX_REFERENCES :]]
-    people = Work.attempt(lambda: list_people(message), [])
+    people = ParseLimit.attempt(lambda: list_people(message), [])
     subject = header(message, "Subject")
-    found = list_content(message) if read else Content()
-    files = Work.attempt(lambda: list_files(structure), []) or found.files
+    found = list_content(message) if read else MailContent()
+    files = ParseLimit.attempt(lambda: list_files(structure), []) or found.files
     reply = cut_reply(found.text, subject, is_reply=bool(references))
     others = "\n\n".join(found.foreign)
     is_cut = len(reply.new) > MAX_TEXT or len(others) > MAX_FOREIGN or found.is_cut or not is_whole
@@ -285,7 +285,7 @@ def read_mail(raw: bytes, server: str, structure: str = "") -> dict[str, object]
         "automatic": find_automatic(message), "list": header(message, "List-Id"),
         "to": header(message, "To"), "people": people, "text": text, "quoted": quoted,
         "history": reply.history[:MAX_TEXT], "cut": is_cut, "files": files,
-        "returned": Work.attempt(lambda: find_returned(message), None),
+        "returned": ParseLimit.attempt(lambda: find_returned(message), None),
     }  # fmt: skip
 
 
@@ -293,7 +293,7 @@ def main() -> None:
     """Answer mail after mail until the input ends. Each has so much time of the processor."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    signal.signal(signal.SIGPROF, Work.stop)
+    signal.signal(signal.SIGPROF, ParseLimit.stop)
     server = sys.argv[1] if len(sys.argv) > 1 else ""
     while line := sys.stdin.buffer.readline():
         raw, structure = (sys.stdin.buffer.read(int(size)) for size in line.split())

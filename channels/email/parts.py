@@ -17,7 +17,7 @@ from channels.email.html_text import STRUCK, read_html
 from channels.email.invitation import UNREADABLE, render_calendar
 from channels.email.mime import (
     MAX_PARTS,
-    Work,
+    ParseLimit,
     header,
     open_signed,
     parse,
@@ -43,7 +43,7 @@ PACKED = "[Files in {name}: {files}]"
 
 
 @dataclass(slots=True)
-class Content:
+class MailContent:
     """What was found: the texts of the sender, those that others wrote, files; whether that is not
     all.
     """
@@ -65,21 +65,21 @@ def _add(texts: list[str], text: str) -> None:
         texts.append(text)
 
 
-def list_content(message: EmailMessage) -> Content:
+def list_content(message: EmailMessage) -> MailContent:
     """The text that a person reads, and the files."""
-    found = Content()
+    found = MailContent()
     _try(message, "", found, is_body=True)
     del found.files[MAX_FILES:]
     return found
 
 
-def _try(part: EmailMessage, number: str, into: Content, *, is_body: bool = False) -> None:
+def _try(part: EmailMessage, number: str, into: MailContent, *, is_body: bool = False) -> None:
     """Read a part; one that breaks the reading takes nothing from the others."""
-    is_broken = Work.attempt(lambda: _read(part, number, into, is_body), True)
+    is_broken = ParseLimit.attempt(lambda: _read(part, number, into, is_body), True)
     into.is_cut = into.is_cut or bool(is_broken)
 
 
-def _read(part: EmailMessage, number: str, into: Content, is_body: bool) -> None:
+def _read(part: EmailMessage, number: str, into: MailContent, is_body: bool) -> None:
     """A part under the number by which IMAP fetches it. `is_body`: it stands where a mail has its
     text, which some programs give a file name.
     """
@@ -103,14 +103,14 @@ def _read(part: EmailMessage, number: str, into: Content, is_body: bool) -> None
 
 
 def _read_other(
-    part: EmailMessage, number: str, mails: Sequence[EmailMessage], into: Content
+    part: EmailMessage, number: str, mails: Sequence[EmailMessage], into: MailContent
 ) -> None:
     """What is no text of the mail: an invitation, a mail in the mail, a file."""
     kind = part.get_content_type()
     if kind in CALENDARS:
-        method = str(Work.attempt(partial(part.get_param, "method", ""), ""))
+        method = str(ParseLimit.attempt(partial(part.get_param, "method", ""), ""))
         text = read_text(part)
-        _add(into.foreign, Work.attempt(lambda: render_calendar(text, method), UNREADABLE))
+        _add(into.foreign, ParseLimit.attempt(lambda: render_calendar(text, method), UNREADABLE))
         if not is_named(part):
             return
     if kind == "message/rfc822" and mails:
@@ -119,7 +119,7 @@ def _read_other(
         _open_signed(part, into)
     elif kind in PACKAGE_KINDS:
         _open_package(part, into)
-    data = "" if mails else Work.attempt(lambda: str(part.get_payload()), "")
+    data = "" if mails else ParseLimit.attempt(lambda: str(part.get_payload()), "")
     into.files.append(describe(number, part, len("".join(data.split()).rstrip("="))))
 
 
@@ -127,17 +127,17 @@ def _decode_mail(part: EmailMessage, mail: EmailMessage) -> EmailMessage:
     """The mail in a part, which some servers encode against RFC 2046."""
     if header(part, "Content-Transfer-Encoding").casefold() != "base64":
         return mail
-    return Work.attempt(lambda: parse(b64decode(str(mail.get_payload())))[0], mail)
+    return ParseLimit.attempt(lambda: parse(b64decode(str(mail.get_payload())))[0], mail)
 
 
-def _open_signed(part: EmailMessage, into: Content) -> None:
+def _open_signed(part: EmailMessage, into: MailContent) -> None:
     """The mail inside of a signature. Its files cannot be fetched one by one."""
-    raw = Work.attempt(lambda: open_signed(_bytes_of(part)), b"")
+    raw = ParseLimit.attempt(lambda: open_signed(_bytes_of(part)), b"")
     mail = parse(raw)[0]
     if not raw:
         _add(into.foreign, ENCRYPTED)
     elif "Content-Type" in mail:  # else a file was signed, not a mail
-        said = Content()
+        said = MailContent()
         _try(mail, "", said, is_body=True)
         for text in said.texts:
             _add(into.texts, text)
@@ -146,15 +146,15 @@ def _open_signed(part: EmailMessage, into: Content) -> None:
         _name_packed(part, [str(one["name"]) for one in said.files], into)
 
 
-def _open_package(part: EmailMessage, into: Content) -> None:
+def _open_package(part: EmailMessage, into: MailContent) -> None:
     """The package in which Outlook hides files and formatted text from others."""
-    text, names = Work.attempt(lambda: read_package(_bytes_of(part)), ("", []))
+    text, names = ParseLimit.attempt(lambda: read_package(_bytes_of(part)), ("", []))
     if not covers(into.text, text):
         _add(into.texts, text)
     _name_packed(part, names, into)
 
 
-def _name_packed(part: EmailMessage, names: Sequence[str], into: Content) -> None:
+def _name_packed(part: EmailMessage, names: Sequence[str], into: MailContent) -> None:
     named = ", ".join(filter(None, names[:MAX_FILES]))
     if named:
         _add(into.foreign, PACKED.format(name=_file_name(part) or "it", files=named[:MAX_NAMES]))
@@ -165,9 +165,9 @@ def _bytes_of(part: EmailMessage) -> bytes:
     return data if isinstance(data, bytes) else b""
 
 
-def _pass_on(mail: EmailMessage, into: Content) -> None:
+def _pass_on(mail: EmailMessage, into: MailContent) -> None:
     """A mail that came in a mail, with its head; its files belong to it."""
-    said = Content()
+    said = MailContent()
     _try(mail, "", said, is_body=True)
     names = ("From", "To", "Date", "Subject")
     head = [f"{name}: {found}" for name in names if (found := header(mail, name))]
@@ -177,13 +177,13 @@ def _pass_on(mail: EmailMessage, into: Content) -> None:
         _add(into.foreign, "\n".join((PASSED_ON, *head, "", words)))
 
 
-def _choose(alternatives: Mapping[str, EmailMessage], into: Content) -> None:
+def _choose(alternatives: Mapping[str, EmailMessage], into: MailContent) -> None:
     """Of alternatives the richest, whichever stands first, unless plain text says the same. What is
     far shorter than the plain text takes its place beside it. Files and invitations count in each.
     """
-    plain, rich, others = list[Content](), list[Content](), list[Content]()
+    plain, rich, others = list[MailContent](), list[MailContent](), list[MailContent]()
     for name, child in alternatives.items():
-        found, kind = Content(), child.get_content_subtype()
+        found, kind = MailContent(), child.get_content_subtype()
         _try(child, name, found, is_body=True)
         into.files += found.files
         into.is_cut = into.is_cut or found.is_cut
@@ -217,7 +217,7 @@ def covers(text: str, other: str) -> bool:
             return other.strip() in text
         return len(theirs & _pairs(text)) >= COVERED * len(theirs)
 
-    return Work.attempt(compare, False)
+    return ParseLimit.attempt(compare, False)
 
 
 def _pairs(text: str) -> set[tuple[str, str]]:
@@ -238,7 +238,7 @@ def is_text(part: EmailMessage, *, is_body: bool = False) -> bool:
 
 
 def _file_name(part: EmailMessage) -> str:
-    return Work.attempt(lambda: " ".join(str(part.get_filename() or "").split()), "")
+    return ParseLimit.attempt(lambda: " ".join(str(part.get_filename() or "").split()), "")
 
 
 def describe(number: str, part: EmailMessage, size: int) -> dict[str, object]:

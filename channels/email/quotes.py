@@ -12,7 +12,7 @@ from itertools import groupby, islice, takewhile
 
 from mailparser_reply.parser import EmailMessage as Headers
 
-from channels.email.mime import Work
+from channels.email.mime import ParseLimit
 
 LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"]
 MAX_WINDOW, WINDOW_LINES, MAX_HEADS, HEAD_LINES = 1_500, 4, 2_000, 5
@@ -55,11 +55,11 @@ def cut_reply(text: str, subject: str, *, is_reply: bool) -> Reply:
     if not (is_reply or is_forward):
         return Reply(text)
     lines = text.split("\n")
-    about = Work.attempt(lambda: MARKS.sub("", subject.strip(), count=1).casefold(), "")
-    end = Work.attempt(lambda: _find_old(lines, about), 0 if is_forward else len(lines))
+    about = ParseLimit.attempt(lambda: MARKS.sub("", subject.strip(), count=1).casefold(), "")
+    end = ParseLimit.attempt(lambda: _find_old(lines, about), 0 if is_forward else len(lines))
     if is_forward:
         return Reply(text, passed="\n".join(lines[end:]).strip())
-    kept, left = Work.attempt(lambda: _keep_answers(lines[:end]), (lines[:end], list[str]()))
+    kept, left = ParseLimit.attempt(lambda: _keep_answers(lines[:end]), (lines[:end], list[str]()))
     if not any(_is_own(line) for line in kept):
         return Reply(text)
     return Reply("\n".join(kept).strip(), "\n".join((*left, *lines[end:])).strip())

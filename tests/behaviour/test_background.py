@@ -20,7 +20,7 @@ from daemon.tools.config import ShellConfig
 from daemon.tools.shell.background import BackgroundCommands, check_command, stop_command
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
 from daemon.tools.shell.tool import Shell, shell_tool
-from daemon.tools.workspace.command_effects import CommandEffects, Origin
+from daemon.tools.workspace.command_effects import CommandEffects, CommandOrigin
 from tests.behaviour.test_shell import gone, processes_with
 from tests.fakes.tools import Bench
 
@@ -35,11 +35,11 @@ class Eyes(CommandEffects):
         self.says = says
         self.seen: list[bool] = []
 
-    async def start(self, context: ToolContext, label: Label, maker: str = "") -> Origin:
+    async def start(self, context: ToolContext, label: Label, maker: str = "") -> CommandOrigin:
         trusted = label is Label.TRUSTED
-        return Origin("", "", "", trusted=trusted, clean=trusted)
+        return CommandOrigin("", "", "", trusted=trusted, clean=trusted)
 
-    async def judge_output(self, origin: Origin) -> Label:
+    async def judge_output(self, origin: CommandOrigin) -> Label:
         self.seen.append(origin.clean)
         return self.says if origin.clean else Label.UNTRUSTED
 

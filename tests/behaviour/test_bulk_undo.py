@@ -20,7 +20,7 @@ from daemon.core.trust import Label
 from daemon.store.sqlite import SqliteStore
 from daemon.tools.shell.run import ORIGIN, merge_left
 from daemon.tools.workspace.bulk import OTHER, Archive
-from daemon.tools.workspace.command_effects import CommandEffects, Origin
+from daemon.tools.workspace.command_effects import CommandEffects, CommandOrigin
 from daemon.tools.workspace.file_store import ChangeAuthor
 from daemon.tools.workspace.labels import NO_FILE
 from daemon.tools.workspace.undo import UndoResult, undo_turn
@@ -351,7 +351,7 @@ async def test_F8_a_merge_of_many_files_that_a_kill_cut_is_undone_as_a_whole(
     fill(root / "src", FEW)
     before = tree(root)
     async with it.commands.layers.open("killed") as layer:
-        origin = Origin("t1", "chat", "call", trusted=True, clean=True)
+        origin = CommandOrigin("t1", "chat", "call", trusted=True, clean=True)
         layer.note.write_bytes(ORIGIN.dump_json(origin))
         os.mknod(layer.upper / "src", stat.S_IFCHR, 0)
         (layer.upper / "new").mkdir()

@@ -20,7 +20,7 @@ from daemon.tools.layers.merge import Merge
 from daemon.tools.shell.bound_files import CommandBinder
 from daemon.tools.shell.run import ORIGIN, merge_left
 from daemon.tools.shell.sandbox import Sandbox, SandboxKind
-from daemon.tools.workspace.command_effects import CommandEffects, HeldFiles, Origin
+from daemon.tools.workspace.command_effects import CommandEffects, CommandOrigin, HeldFiles
 from daemon.tools.workspace.file_store import ChangeAuthor
 from daemon.tools.workspace.undo import undo_turn
 from tests.behaviour.test_files_labels import context
@@ -258,7 +258,7 @@ async def test_a_merge_that_a_kill_cut_goes_on_at_the_next_start(
     (desk.root / "gone").write_text("gone")
     commands = Commands(desk.root)
     async with commands.layers.open("killed") as layer:
-        layer.note.write_bytes(ORIGIN.dump_json(Origin("t", "s", "c", trusted=False, clean=False)))
+        layer.note.write_bytes(ORIGIN.dump_json(CommandOrigin("t", "s", "c", trusted=False, clean=False)))
         for name in ("a", "old", ".envrc"):
             (layer.upper / name).write_text("new")
         os.mknod(layer.upper / "gone", stat.S_IFCHR, 0)
@@ -326,7 +326,7 @@ async def test_what_others_left_is_held_apart_after_a_kill_too(tmp_path: Path) -
     commands = Commands(desk.root, effects=effects)
     place = effects.held.find("slack:ann")
     async with commands.layers.open("killed", place) as layer:
-        layer.note.write_bytes(ORIGIN.dump_json(Origin("t", "s", "c", trusted=False, clean=False)))
+        layer.note.write_bytes(ORIGIN.dump_json(CommandOrigin("t", "s", "c", trusted=False, clean=False)))
         (layer.upper / ".envrc").write_text("new")
     again = await desk.again()
     effects = CommandEffects(again.files, effects.held)

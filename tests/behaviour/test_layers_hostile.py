@@ -19,7 +19,7 @@ from daemon.tools.layers.changes import ChangeReader
 from daemon.tools.layers.git_index import is_fine_index
 from daemon.tools.layers.merge import Merge
 from daemon.tools.shell.run import ORIGIN, merge_left
-from daemon.tools.workspace.command_effects import CommandEffects, Origin
+from daemon.tools.workspace.command_effects import CommandEffects, CommandOrigin
 from daemon.tools.workspace.file_store import ChangeAuthor
 from daemon.tools.workspace.undo import undo_turn
 from tests.behaviour.test_files_labels import context
@@ -300,7 +300,7 @@ async def test_what_waits_is_not_lost_when_a_merge_is_done_again(desk: Desk) -> 
     (desk.root / "d").mkdir()
     (desk.root / "d" / "old").touch()
     async with commands.layers.open("killed") as layer:
-        layer.note.write_bytes(ORIGIN.dump_json(Origin("t", "s", "c", trusted=False, clean=False)))
+        layer.note.write_bytes(ORIGIN.dump_json(CommandOrigin("t", "s", "c", trusted=False, clean=False)))
         (layer.upper / "d").mkdir()
         os.setxattr(layer.upper / "d", "user.overlay.opaque", b"y")
         (layer.upper / "d" / ".envrc").write_text("new")

@@ -16,7 +16,7 @@ import pytest
 
 from daemon.tools.shell import landlock
 from daemon.tools.shell.process import ProcessResult, run_process
-from daemon.tools.shell.sandbox import SEARCH_PATH, Places, Sandbox, SandboxKind
+from daemon.tools.shell.sandbox import SEARCH_PATH, Sandbox, SandboxKind, ServerPlaces
 from daemon.tools.workspace.command_effects import CommandEffects
 from tests.behaviour.test_files_labels import context
 from tests.behaviour.test_shell import gone, processes_with
@@ -287,7 +287,7 @@ def served(
     argv = sandbox.wrap_server(
         ["/bin/sh", "-c", command],
         network=network,
-        places=Places(writable, readable),
+        places=ServerPlaces(writable, readable),
         env=env,
         cwd=sandbox.workspace,
     )
@@ -334,10 +334,10 @@ def test_E5_a_server_reaches_its_places_and_no_others(
 SERVER = """
     import os, subprocess, sys
     from pathlib import Path
-    from daemon.tools.shell.sandbox import Places, Sandbox
+    from daemon.tools.shell.sandbox import ServerPlaces, Sandbox
 
     place = Path(sys.argv[1])
-    argv = Sandbox(place, sys.argv[3]).wrap_server(["sh", "-c", f"echo begun; sleep {sys.argv[2]}"], network=False, places=Places([place]),
+    argv = Sandbox(place, sys.argv[3]).wrap_server(["sh", "-c", f"echo begun; sleep {sys.argv[2]}"], network=False, places=ServerPlaces([place]),
                                                 env={"PATH": "/usr/bin:/bin"}, cwd=place)
     subprocess.run(argv, env={"PATH": "/usr/bin:/bin"}, cwd=place)
 """

@@ -14,7 +14,7 @@ from daemon.core.trust import Label
 from daemon.tools.layers.layer import Layers
 from daemon.tools.mcp.config import McpConfig
 from daemon.tools.mcp.server_files import open_files
-from daemon.tools.shell.sandbox import Places, Sandbox
+from daemon.tools.shell.sandbox import Sandbox, ServerPlaces
 from tests.behaviour.test_manifest import HAND
 from tests.fakes.house import Living, living
 from tests.fakes.mcp import VENV
@@ -199,7 +199,7 @@ async def test_by_landlock_alone_it_writes_nowhere_where_something_runs_later(
     config = McpConfig(command="hand", paths=[str(root)], write="workspace")
     async with open_files("hand", config, sandbox, None) as files:
         assert files
-        places = Places((own, root, repository, scripts, plain), (), files.layer)
+        places = ServerPlaces((own, root, repository, scripts, plain), (), files.layer)
         words = sandbox.wrap_server(["true"], network=False, places=places, env={}, cwd=own)
         out = Path(sandbox.find_out(files.layer)["OUT"])
         assert out == files.layer.upper / "out" / "hand"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from daemon.tools.shell import landlock
-from daemon.tools.shell.sandbox import NOBODY, Places, Sandbox, SandboxKind
+from daemon.tools.shell.sandbox import NOBODY, Sandbox, SandboxKind, ServerPlaces
 
 INSIDE = Path(__file__).with_name("probe_inside.py")
 PYTHON = "/usr/bin/python3"
@@ -74,7 +74,7 @@ def probe(
         line = sandbox.wrap(words, network=network)
         if server:
             line = sandbox.wrap_server(
-                words, network=network, places=Places([place]), env=sandbox.env, cwd=place
+                words, network=network, places=ServerPlaces([place]), env=sandbox.env, cwd=place
             )
         return run(user, sandbox, line)
 

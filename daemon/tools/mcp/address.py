@@ -14,7 +14,7 @@ from daemon.tools.mcp.packages import FOLDER, find_folder, list_variables
 from daemon.tools.mcp.pins import ToolPin, pin_program
 from daemon.tools.mcp.tools import ProcessAddress, UrlAddress
 from daemon.tools.shell.network import NetworkProxy
-from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Places, Sandbox
+from daemon.tools.shell.sandbox import SYSTEM_FOLDERS, Sandbox, ServerPlaces
 
 PASSED_VARIABLES = ("PATH", "HOME", "LANG", "TZ")
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -62,7 +62,7 @@ def server_address(
     argv = sandbox.wrap_server(
         inner,
         network=config.network,
-        places=Places(writable, readable, layer),
+        places=ServerPlaces(writable, readable, layer),
         env=env,
         cwd=folder,
         proxy=proxy,

@@ -29,7 +29,7 @@ INPUT_REFUSED = (
 
 
 @value
-class ToolList:
+class ServerTools:
     """All tools of a server that can be read, and what was left out of each other one, and why."""
 
     tools: tuple[ServerTool, ...] = ()

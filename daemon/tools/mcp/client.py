@@ -35,7 +35,7 @@ from daemon.tools.mcp.answers import (
     NAMES,
     OUTPUT,
     Json,
-    ToolList,
+    ServerTools,
     describe_invalid,
     mend_answer,
     read_result,
@@ -288,7 +288,7 @@ class McpSession:
     wire: Connection
     running: RunningCalls
 
-    async def list_tools(self) -> ToolList:
+    async def list_tools(self) -> ServerTools:
         """All tools that the server offers now, on all pages. Raises NotSent."""
         found: list[ServerTool] = []
         left_out: dict[str, str] = {}
@@ -313,7 +313,7 @@ class McpSession:
                 break
         if cursor or len(found) > MAX_TOOLS:
             left_out[NEXT_TOOLS] = f"there are more than {MAX_TOOLS} tools or {MAX_PAGES} pages"
-        return ToolList(tuple(found[:MAX_TOOLS]), left_out)
+        return ServerTools(tuple(found[:MAX_TOOLS]), left_out)
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, object], on_progress: OnProgress, ask: Ask

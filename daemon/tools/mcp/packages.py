@@ -20,7 +20,7 @@ from daemon.core import value
 from daemon.core.errors import AidaemonError, UsageError
 from daemon.tools.mcp.tools import sanitize
 from daemon.tools.shell.process import run_process
-from daemon.tools.shell.sandbox import Places, Sandbox
+from daemon.tools.shell.sandbox import Sandbox, ServerPlaces
 
 INSTALL_S, SAID_CHARS = 600.0, 2000
 FOLDER = "mcp-packages"
@@ -202,7 +202,11 @@ async def _run(
         "XDG_CONFIG_HOME": str(settings[1].parent),
     }
     argv = sandbox.wrap_server(
-        words, network=True, places=Places([folder], [*places, *settings]), env=env, cwd=folder
+        words,
+        network=True,
+        places=ServerPlaces([folder], [*places, *settings]),
+        env=env,
+        cwd=folder,
     )
     ran = await run_process(argv, folder, env, INSTALL_S, max_chars=SAID_CHARS)
     await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)

@@ -39,7 +39,7 @@ MAX_SAID = 6  # which of the owner's words each value is tells something, too
 
 
 @value
-class Cost:
+class DisclosureCost:
     """What one fetch may tell, and whom."""
 
     bits: float
@@ -59,7 +59,7 @@ def list_earlier(setting: TrustContext) -> list[SourcedText]:
     ]
 
 
-def price_fetch(url: str, evidence: Evidence, *, private: bool) -> Cost | None:
+def price_fetch(url: str, evidence: Evidence, *, private: bool) -> DisclosureCost | None:
     """None for an address that the owner typed; once something of theirs may be told (`private`:
     some was read), each further request of it tells something by its being made, and how.
     """
@@ -67,7 +67,7 @@ def price_fetch(url: str, evidence: Evidence, *, private: bool) -> Cost | None:
     if evidence.is_typed(url):
         asked = sum(_asks_for(text, address) for text in evidence.texts if text.tool)
         said = sum(map(is_owners_word, evidence.texts)) > 1
-        return Cost(AGAIN_BITS, "") if asked > 1 and (said or private) else None
+        return DisclosureCost(AGAIN_BITS, "") if asked > 1 and (said or private) else None
     offered = {
         link
         for text in evidence.texts
@@ -75,7 +75,7 @@ def price_fetch(url: str, evidence: Evidence, *, private: bool) -> Cost | None:
         for link in find_addresses(text.text).links
     }
     host = address.host.rpartition("@")[2] if address else url
-    return Cost(math.log2(len(offered) + 1), registrable_domain(host))
+    return DisclosureCost(math.log2(len(offered) + 1), registrable_domain(host))
 
 
 def _asks_for(text: SourcedText, address: WebAddress | None) -> bool:
@@ -90,7 +90,7 @@ def _asks_for(text: SourcedText, address: WebAddress | None) -> bool:
     return any(one and (one.host, one.rest) == (address.host, address.rest) for one in named)
 
 
-def price_query(query: str, evidence: Evidence, orders: Sequence[str]) -> Cost | None:
+def price_query(query: str, evidence: Evidence, orders: Sequence[str]) -> DisclosureCost | None:
     """What the words of a search tell. Free is the first that takes the words of an order as they
     stand; others cost by the words that they could have been. Raises ValueError for words of the
     model's own.
@@ -111,7 +111,7 @@ def price_query(query: str, evidence: Evidence, orders: Sequence[str]) -> Cost |
     ]
     if not sizes:
         raise ValueError(query)
-    return Cost(len(wanted) * math.log2(min(sizes)), "a search engine")
+    return DisclosureCost(len(wanted) * math.log2(min(sizes)), "a search engine")
 
 
 def _is_part(wanted: Sequence[str], text: str) -> bool:

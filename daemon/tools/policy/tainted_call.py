@@ -28,7 +28,7 @@ from daemon.tools.policy.addresses import (
     stands_in,
 )
 from daemon.tools.policy.disclosure import (
-    Cost,
+    DisclosureCost,
     Source,
     find_leaks,
     find_orders,
@@ -193,15 +193,15 @@ class TaintedCall:
         cost = self._price(url, self._collect_evidence(collect_texts(self.turn)))
         return await self._count(replace(cost, bits=0.0), f">{url}") if cost else ""
 
-    def _price(self, url: str, evidence: Evidence) -> Cost | None:
+    def _price(self, url: str, evidence: Evidence) -> DisclosureCost | None:
         return price_fetch(url, evidence, private=bool(self.turn.private))
 
-    async def _count(self, cost: Cost, step: str = "") -> str:
+    async def _count(self, cost: DisclosureCost, step: str = "") -> str:
         """Why it is too much, or "". The call is on disk before it counts."""
         await self.turn.commit()
         return await self.gate.grants.count_disclosure(self._disclose(cost, step))
 
-    def _disclose(self, cost: Cost, step: str = "") -> Disclosure:
+    def _disclose(self, cost: DisclosureCost, step: str = "") -> Disclosure:
         return Disclosure(
             f"{self.turn.id}/{self.call.state.call_id}{step}",
             self.setting.root or self.turn.session,
@@ -231,7 +231,7 @@ class TaintedCall:
             for key, found in named_values(self.call.arguments, critical)
         ]  # one person, however they are named
         await self.turn.commit()
-        deed = self._disclose(Cost(0.0, list_keys(self.call.tool.name, values)))
+        deed = self._disclose(DisclosureCost(0.0, list_keys(self.call.tool.name, values)))
         done = await self.gate.grants.count_order(deed, bare=len(orders) > len(own))
         has_read = case.taint is not Taint.NONE
         return replace(case, unordered=DONE_BEFORE) if done and has_read else case

@@ -21,9 +21,9 @@ from daemon.tools.layers.merge import Merge
 from daemon.tools.shell.network import NetworkProxy
 from daemon.tools.shell.process import ProcessResult, Start
 from daemon.tools.shell.sandbox import Sandbox
-from daemon.tools.workspace.command_effects import CommandEffects, Origin, name_others
+from daemon.tools.workspace.command_effects import CommandEffects, CommandOrigin, name_others
 
-ORIGIN = TypeAdapter(Origin)
+ORIGIN = TypeAdapter(CommandOrigin)
 KEPT = "meanwhile"
 NOT_MERGED = (
     "What it changed could not be brought into the workspace: {}. Nothing is lost: it is kept, and"
@@ -60,7 +60,7 @@ class CommandRun:
     context: ToolContext
     label: Label
     effects: CommandEffects | None
-    origin: Origin | None
+    origin: CommandOrigin | None
     layer: Layer | None
     proxy: NetworkProxy
 
@@ -150,7 +150,7 @@ async def open_run(
     async with proxied as proxy, opened or nullcontext() as layer:
         origin = await effects.start(context, label, maker) if effects else None
         if layer:
-            known = origin or Origin("", "", "", trusted=False, clean=False)
+            known = origin or CommandOrigin("", "", "", trusted=False, clean=False)
             await asyncio.to_thread(layer.note.write_bytes, ORIGIN.dump_json(known))
             sockets = await effects.find_sockets() if effects else []
             given = replace(given, hidden=(*given.hidden, *sockets))
@@ -161,7 +161,7 @@ async def merge(
     layer: Layer,
     sandbox: Sandbox,
     effects: CommandEffects | None,
-    origin: Origin | None,
+    origin: CommandOrigin | None,
     label: Label,
     own: dict[str, int] | None = None,
 ) -> tuple[Label, str]:
@@ -206,9 +206,9 @@ async def merge_left(sandbox: Sandbox, effects: CommandEffects) -> list[str]:
     return said
 
 
-def read_note(layer: Layer) -> Origin:
+def read_note(layer: Layer) -> CommandOrigin:
     """What a layer is from; a stranger's where a kill or a full disk cut the note."""
     try:
         return ORIGIN.validate_json(layer.note.read_bytes())
     except ValueError:
-        return Origin("", "", "", trusted=False, clean=False)
+        return CommandOrigin("", "", "", trusted=False, clean=False)

@@ -83,7 +83,7 @@ DESCRIPTIONS = {
 
 
 @value
-class Places:
+class ServerPlaces:
     """What a server may write and read; what of it lies in the workspace it sees by its `layer`."""
 
     writable: Sequence[Path] = ()
@@ -223,7 +223,7 @@ class Sandbox:
         inner: Sequence[str],
         *,
         network: bool,
-        places: Places,
+        places: ServerPlaces,
         env: Mapping[str, str],
         cwd: Path,
         proxy: NetworkProxy | None = None,
@@ -268,7 +268,7 @@ class Sandbox:
         """
         readable = [Path(sys.prefix), Path(sys.base_prefix), script, *more]
         return self.wrap_server(
-            inner, network=False, places=Places((), readable), env={}, cwd=script.parent
+            inner, network=False, places=ServerPlaces((), readable), env={}, cwd=script.parent
         )
 
     def _wrap(

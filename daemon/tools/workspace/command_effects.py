@@ -20,7 +20,7 @@ from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.base import ToolContext
 from daemon.tools.workspace.command_history import Former, Replaced, keep_former
 from daemon.tools.workspace.file_store import FileStore
-from daemon.tools.workspace.foreign import Held
+from daemon.tools.workspace.foreign import HeldContent
 from daemon.tools.workspace.index import IndexCache, WorkspaceIndex
 from daemon.tools.workspace.labels import (
     OWNERS,
@@ -42,7 +42,7 @@ class ChangedFile:
     path: str
     digest: str = ""
     size: int = 0
-    head: bytes = b""  # see foreign.Held
+    head: bytes = b""  # see foreign.HeldContent
     place: Path | None = None  # where it is read until then
     folder: bool = False
     gone: bool = False
@@ -50,7 +50,7 @@ class ChangedFile:
 
 
 @value
-class Origin:
+class CommandOrigin:
     """What a command is from: a call of a turn. It outlives a kill of the daemon beside the layer
     that the command works on. `trusted`: so is what began it; `clean`: what it could read, too.
     `holds`: private sources that any file may have held; `carries`: those of the turn; `maker`: see
@@ -108,7 +108,7 @@ class CommandEffects:
     cache: IndexCache | None = None
     max_entries: int = MAX_ENTRIES
 
-    async def start(self, context: ToolContext, label: Label, maker: str = "") -> Origin:
+    async def start(self, context: ToolContext, label: Label, maker: str = "") -> CommandOrigin:
         """Before a command on a layer. `label` is what its output has from elsewhere, such as the
         network.
         """
@@ -117,24 +117,24 @@ class CommandEffects:
         others = name_others(context)
         clean = trusted and not await self.find_foreign(others)
         holds = join_sources(one.holds for one in labels.entries)
-        return Origin(
+        return CommandOrigin(
             context.turn.id, context.session_id, context.call_id, trusted, clean, holds,
             tuple(context.carries), maker, count, others,
         )  # fmt: skip
 
-    def judge_server(self) -> Origin:
+    def judge_server(self) -> CommandOrigin:
         """Of a server that works on a layer: what it leaves is a stranger's."""
         holds = join_sources(one.holds for one in self.files.labels.entries)
-        return Origin("", "", "", trusted=False, clean=False, holds=holds)
+        return CommandOrigin("", "", "", trusted=False, clean=False, holds=holds)
 
-    async def judge_output(self, origin: Origin) -> Label:
+    async def judge_output(self, origin: CommandOrigin) -> Label:
         """Of what it printed, by what is there now and what was there since it began."""
         is_same = origin.strange_count == self.files.labels.strange_count
         clean = origin.clean and is_same and not await self.find_foreign(origin.others)
         return Label.TRUSTED if clean else Label.UNTRUSTED
 
     async def merge(
-        self, origin: Origin, changed: Sequence[ChangedFile], apply: Callable[[], str]
+        self, origin: CommandOrigin, changed: Sequence[ChangedFile], apply: Callable[[], str]
     ) -> tuple[Label, str]:
         """Label what a command has changed and let `apply` bring it over, in a thread; gives the
         label of its output, and what `apply` says. Raises StoreUnavailable.
@@ -171,7 +171,7 @@ class CommandEffects:
             await labels.remove(one for one in gone if not files.workspace.stat(one))
         return label, "\n".join(filter(None, (said, former.why)))
 
-    def _keep_former(self, changed: Sequence[ChangedFile], origin: Origin) -> Former:
+    def _keep_former(self, changed: Sequence[ChangedFile], origin: CommandOrigin) -> Former:
         """For /undo; of what a server did, which is no turn's, nothing."""
         if not origin.turn:
             return Former()
@@ -244,7 +244,7 @@ def label_repository(place: str, labels: FileLabels, turn: str) -> list[FileLabe
 
 
 def label_foreign(
-    changed: Sequence[ChangedFile], index: WorkspaceIndex, labels: FileLabels, origin: Origin
+    changed: Sequence[ChangedFile], index: WorkspaceIndex, labels: FileLabels, origin: CommandOrigin
 ) -> tuple[list[FileLabel], list[ForeignContent]]:
     """What a command leaves that is not clean, with what strangers' files hold by now. It may hold
     what any file did. What it has copied is whose it was. In a thread.
@@ -253,7 +253,7 @@ def label_foreign(
     added = labels.label_new_names([one.path for one in changed if one.folder], turn)
     holds = join_sources((origin.carries, origin.holds))
     strange = find_strange(index, labels, maker) if maker else set()
-    contents = list[Held]()
+    contents = list[HeldContent]()
     for one in files:
         if labels.is_same(one.path, one.digest):
             continue
@@ -263,7 +263,7 @@ def label_foreign(
         added.append(FileLabel(one.path, BAD, turn, digest=one.digest, holds=holds, maker=by))
         is_plain = "/.git/" not in f"/{one.path}" and one.size <= MAX_HASHED
         if is_plain and len(contents) < MAX_FOREIGN:
-            contents.append(Held(one.path, one.digest, one.size, one.head))
+            contents.append(HeldContent(one.path, one.digest, one.size, one.head))
     own = {
         labels.hash_file(path)
         for path in index.list_sized({one.size for one in contents})

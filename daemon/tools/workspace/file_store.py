@@ -28,7 +28,7 @@ from daemon.tools.base import ToolContext, ToolError
 from daemon.tools.calls import to_printable
 from daemon.tools.policy.addresses import find_addresses
 from daemon.tools.signature import tool
-from daemon.tools.workspace.foreign import ForeignContents, Held
+from daemon.tools.workspace.foreign import ForeignContents, HeldContent
 from daemon.tools.workspace.fs import NOTE_KINDS, TEXT_KINDS, PendingWrite, Workspace
 from daemon.tools.workspace.labels import NO_FILE, NOTE, FileLabels, hash_content
 
@@ -206,7 +206,7 @@ class FileStore:
                                 place, after, author.turn, digest=digest, holds=holds, maker=maker
                             )
                         )
-                        held = Held.of(place, digest, new or b"")
+                        held = HeldContent.of(place, digest, new or b"")
                         foreign = labels.find_new_foreign([held], author.turn)
                     elif (
                         holds

@@ -18,7 +18,7 @@ TELLING = re.compile(rb"@|\w\.[A-Za-z]{2}|\d{4}")
 
 
 @value
-class Held:
+class HeldContent:
     """What a place of the workspace holds; `head`: all of a tiny file."""
 
     path: str
@@ -27,7 +27,7 @@ class Held:
     head: bytes
 
     @classmethod
-    def of(cls, path: str, digest: str, data: bytes) -> "Held":
+    def of(cls, path: str, digest: str, data: bytes) -> "HeldContent":
         return cls(path, digest, len(data), data[:TINY])
 
     @property
@@ -66,7 +66,7 @@ class ForeignContents:
             del self.own[next(iter(self.own))]
 
     def find_new(
-        self, held: Iterable[Held], turn: str, own: Container[str]
+        self, held: Iterable[HeldContent], turn: str, own: Container[str]
     ) -> list[ForeignContent]:
         """The rows for these, but for the digests that are the owner's, too."""
         found = {one.key: one.size for one in held if one.digest and one.digest not in own}

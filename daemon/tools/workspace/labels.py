@@ -19,7 +19,7 @@ from daemon.core.trust import Label, Sources, join_all, join_sources
 from daemon.store.journal import Store, Tx
 from daemon.store.tables.file_state import ForeignContent
 from daemon.tools.calls import HEARTBEAT_FILE
-from daemon.tools.workspace.foreign import TINY, ForeignContents, Held
+from daemon.tools.workspace.foreign import TINY, ForeignContents, HeldContent
 from daemon.tools.workspace.fs import READ_FLAGS, Workspace, casefold_name, find_birth
 
 NO_FILE = ""
@@ -154,19 +154,19 @@ class FileLabels:
             self.add(labels)
             self.foreign.change(foreign, surplus)
 
-    def find_new_foreign(self, held: Iterable[Held], turn: str) -> list[ForeignContent]:
+    def find_new_foreign(self, held: Iterable[HeldContent], turn: str) -> list[ForeignContent]:
         """Rows for what strangers' files hold, unless it is known as the owner's, too."""
         own = {one.digest for one in self.entries if one.label is TRUSTED} | self.foreign.own.keys()
         return self.foreign.find_new(held, turn, own)
 
-    def hold(self, name: str) -> Held:
+    def hold(self, name: str) -> HeldContent:
         """What stands there. In a thread."""
         with suppress(OSError), os.fdopen(os.open(self.workspace.root / name, READ_FLAGS)) as file:
             info = os.fstat(file.fileno())
             if stat.S_ISREG(info.st_mode):
                 head = os.read(file.fileno(), TINY)
-                return Held(name, self.hash_file(name), info.st_size, head)
-        return Held(name, NO_FILE, 0, b"")
+                return HeldContent(name, self.hash_file(name), info.st_size, head)
+        return HeldContent(name, NO_FILE, 0, b"")
 
     async def note_old(self) -> None:
         """What files hold now that have had a bad label since before this was noted."""

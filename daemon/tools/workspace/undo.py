@@ -36,7 +36,7 @@ from daemon.tools.workspace.bulk import (
 )
 from daemon.tools.workspace.command_history import find_former_label
 from daemon.tools.workspace.file_store import ChangeAuthor, FileStore
-from daemon.tools.workspace.foreign import TINY, Held
+from daemon.tools.workspace.foreign import TINY, HeldContent
 from daemon.tools.workspace.fs import CREATE_FLAGS, DIRECTORY_FLAGS, IDENTITY, open_beneath
 from daemon.tools.workspace.labels import NO_FILE, hash_content
 
@@ -252,10 +252,10 @@ class BulkUndo:
             self._disguised[path] = own or (bool(above) and self._is_disguised(above))
         return self._disguised[path]
 
-    def _label_bad(self, bad: Sequence[Entry]) -> tuple[list[FileLabel], list[Held]]:
+    def _label_bad(self, bad: Sequence[Entry]) -> tuple[list[FileLabel], list[HeldContent]]:
         """Labels for what is restored and is a stranger's, and what such files hold."""
         labels, turn, folder = self.files.labels, self.author.turn, self.files.folder
-        names, added, held = set[str](), list[FileLabel](), list[Held]()
+        names, added, held = set[str](), list[FileLabel](), list[HeldContent]()
         for one in bad:
             if one.old == FOLDER:
                 names.add(one.path)
@@ -264,7 +264,7 @@ class BulkUndo:
             digest, holds = one.old.removeprefix(LINK), labels.list_held([one.path])
             added.append(FileLabel(one.path, Label.UNTRUSTED, turn, digest=digest, holds=holds))
             if len(held) < MAX_FOREIGN:
-                held.append(Held(one.path, digest, one.size, load_head(folder, one, TINY)))
+                held.append(HeldContent(one.path, digest, one.size, load_head(folder, one, TINY)))
         made = sorted(one for one in names if one in self.found)
         return [*labels.label_new_names(made, turn), *added], held
 
