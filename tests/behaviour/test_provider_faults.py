@@ -258,10 +258,10 @@ async def test_silence_is_a_timeout(make: Make, fake: FakeOpenAI, step: Step, st
     """README: timeout_s is the longest silence, between bytes too."""
     fake.script(step)
     error = await failure(
-        make(timeout_s=0.2).complete("m", ASK, (lambda _: None) if stream else None)
+        make(timeout_s=0.5).complete("m", ASK, (lambda _: None) if stream else None)
     )
     assert error.kind is ErrorClass.TIMEOUT
-    assert "silent for 0.2 s" in str(error)
+    assert "silent for 0.5 s" in str(error)
     await asyncio.wait_for(fake.gone.wait(), 5)
 
 

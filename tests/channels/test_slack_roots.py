@@ -1,7 +1,9 @@
 """A conversation that begins in the middle of a thread comes with the thread's first message (A14)."""
 
+from dataclasses import replace
+
 from tests.channels.host import Ledger
-from tests.channels.slack_stage import Stage, fake, stage
+from tests.channels.slack_stage import QUICK, Stage, fake, stage
 from tests.fakes.platform import Fault
 from tests.fakes.slack import FakeSlack
 from tests.fakes.slack.workspace import BOT
@@ -129,14 +131,14 @@ async def test_a_first_message_that_slack_did_not_show_is_asked_for_again():
 
 
 async def test_a_slack_that_is_slow_holds_messages_up_for_a_while_only_and_none_overtakes():
-    async with fake() as slack, stage(slack) as on:
+    async with fake() as slack, stage(slack, timing=replace(QUICK, root_s=0.6)) as on:
         chat = slack.group("ann")
         root = slack.alert(chat, attachments=[ALERT])
         slack.fail(REPLIES, Fault("slow", seconds=30, times=5))
         slack.say("ann", chat, slack.mention("one"), thread=root)
         slack.say("ann", chat, slack.mention("two"), thread=root)
         slack.say("ann", on.dm.chat, "three")
-        await on.house.until(lambda: len(on.house.messages) == 3, seconds=5)
+        await on.house.until(lambda: len(on.house.messages) == 3, seconds=15)
         assert (on.house.texts, fetched(slack)) == (["one", "two", "three"], 1)
         assert "does not answer" in on.house.messages[1].references[0].text
 

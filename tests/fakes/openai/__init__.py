@@ -374,4 +374,8 @@ class FakeOpenAI:
             self.requests.append(asked)
             self.count += 1
             self._came.notify_all()
-        return await step(Exchange(request, asked, self))
+        try:
+            return await step(Exchange(request, asked, self))
+        except (asyncio.CancelledError, ConnectionError):  # it left, perhaps before the answer began
+            self.gone.set()
+            raise
