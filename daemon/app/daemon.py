@@ -322,13 +322,12 @@ class Daemon(ToolOwner):
             AdminCommands(people, self.runtime.reload, PinStore(store), self.servers, inbox),
             self.rule_commands,
             UndoCommand(store, self.files),
-            ScheduleCommands(self.schedules),
+            ScheduleCommands(self.schedules, self.owner_sessions.is_own),
             GoalCommands(self.goals, services),
             PlanCommand(inbox),
             MemoryCommands(
                 self.memory,
                 self.conversations,
-                self.owner_sessions.is_own,
                 self.consolidator,
                 forgetter,
                 self.consent,
@@ -336,7 +335,7 @@ class Daemon(ToolOwner):
             ),
             self.trust,
         )
-        commands = self.commands = CommandRunner(store, clock, groups)
+        commands = self.commands = CommandRunner(store, clock, groups, self.owner_sessions.is_own)
         self.client = LocalClient(
             store,
             inbox,

@@ -188,7 +188,7 @@ class ToolOwner:
         if self.config.mcp:
             await self.servers.load()
             self.servers.configure(self.config.mcp)
-        return self._make_executor(guarded)
+        return self._make_executor(guarded, memory.is_own)
 
     def make_answer_times(self) -> AnswerTimes:
         """As the config says; quiet hours that a reload has changed count at once."""
@@ -196,7 +196,9 @@ class ToolOwner:
             self.config.tools.approval_minutes, lambda now: self.config.notify.find_quiet_end(now)
         )
 
-    def _make_executor(self, guarded: tuple[str, ...]) -> ToolExecutor:
+    def _make_executor(
+        self, guarded: tuple[str, ...], is_own: Callable[[str], Awaitable[bool]]
+    ) -> ToolExecutor:
         config = self.config.tools
         self.registry.list_absent = self.servers.problems
         gate = PolicyGate(
@@ -209,6 +211,7 @@ class ToolOwner:
             is_free=self.files.is_own_text,
             runs_later=partial(runs_later, self.sandbox.workspace),
             judge=self.overrides.judge,
+            is_own=is_own,
         )
         return ToolExecutor(
             registry=self.registry,

@@ -98,6 +98,11 @@ def _show(
     }  # fmt: skip
 
 
+def _make_key(session: str, client_id: str, by: Person) -> str:
+    """What makes a message the same one: two people may use one id in one session."""
+    return f"{session}/{client_id}" if by == OWNER else f"{session}/@{by.name}/{client_id}"
+
+
 @value
 class LocalClient(JournalReader, DaemonClient):
     """Everything a client can do, done here."""
@@ -143,7 +148,7 @@ class LocalClient(JournalReader, DaemonClient):
             chat,
             session,
             by.name,
-            f"{session}/{client_id or self.inbox.new_id()}",
+            _make_key(session, client_id or self.inbox.new_id(), by),
             text,
             label_for_role(by.role),
             stream=stream,
@@ -168,6 +173,10 @@ class LocalClient(JournalReader, DaemonClient):
         call = CommandCall(await self._find_session(session), by.name, name, argument, by.role)
         reply = await self.commands.run(receipt.row, call, shown=True)
         return SendResult(command=name, reply=reply)
+
+    async def was_sent(self, session: str, client_id: str, by: Person = OWNER) -> bool:
+        key = session.partition(":")[0], "", _make_key(session, client_id, by)
+        return await self.store.read(lambda tx: tx.find_input(*key)) is not None
 
     async def upload(self, name: str, data: bytes, by: Person = OWNER) -> str:
         return await asyncio.to_thread(self.uploads.add, name, data, by.name)

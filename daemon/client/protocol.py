@@ -190,6 +190,10 @@ class DaemonClient(RunReader):
         """
         ...
 
+    async def was_sent(self, session: str, client_id: str, by: Person = OWNER) -> bool:
+        """Whether this person sent a message of this id there. Not a request of its own."""
+        ...
+
     async def find_private(self, sessions: Collection[str]) -> set[str]:
         """Those of these sessions whose runs only the owner sees. Not a request of its own."""
         ...

@@ -60,11 +60,10 @@ def count_memories(count: int) -> str:
 
 @value
 class MemoryCommands:
-    """For the owner, in a chat that can be trusted. `is_own`: nobody else reads this session."""
+    """For the owner, in a chat that nobody else reads."""
 
     facts: Memory
     conversations: Conversations
-    is_own: Callable[[str], Awaitable[bool]]
     consolidator: Consolidator
     forgetter: Forgetter
     consent: EndpointConsent
@@ -74,7 +73,6 @@ class MemoryCommands:
         """/memory [search WORDS|who KEY|consolidate|pin ID...|unpin ID...|pending|approve ID...
         |approve all CODE|reject ID...|reject all|embed HOST]
         """
-        await self._check_place(call)
         verb, *words = call.argument.lower().split()[:100] or [""]
         match verb, words:
             case ("" | "list", []):
@@ -101,7 +99,6 @@ class MemoryCommands:
 
     async def forget(self, call: CommandCall) -> str:
         """/forget WORDS, or ids; where the words fit several, they are listed first."""
-        await self._check_place(call)
         words = call.argument.split()
         if words[:1] == ["--person"]:
             return await self._forget_person(words[1:], call.turn)
@@ -181,14 +178,6 @@ class MemoryCommands:
             lines += ["These still hold a name; they are yours to change:"]
             lines += [f"- {make_visible(one)}" for one in done.files.left]
         return "\n".join((*lines, "Copies on the platforms and elsewhere I cannot reach."))
-
-    async def _check_place(self, call: CommandCall) -> None:
-        if call.session.label is Label.UNTRUSTED:
-            raise UsageError("Memory is not shown or changed in a conversation from outside.")
-        if not await self.is_own(call.session.id):
-            raise UsageError(
-                "Memory is not shown or changed where others read along: ask in a chat of your own."
-            )
 
     async def _pin(self, words: Sequence[str], *, pinned: bool) -> str:
         """Each turn of the owner's is shown what is pinned, whatever it is about."""

@@ -4,7 +4,7 @@ it before it is carried out, and its reply afterwards. The model never sees them
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import groupby
@@ -18,7 +18,7 @@ from daemon.core.quoted import fence_quoted
 from daemon.core.rows import InboxRow, OutboxRow, SessionRow
 from daemon.core.trust import Resource, Right, Role, has_right
 from daemon.sessions.brakes import TooMany
-from daemon.sessions.inbox import COMMAND_STATE
+from daemon.sessions.inbox import COMMAND_STATE, NOT_KEPT
 from daemon.store.journal import Store, Tx
 
 DONE_STATE, REPLY_KIND = "command", "command"
@@ -31,6 +31,10 @@ INTERRUPTED = (
     "A restart interrupted {text!r}; it is unknown whether it was carried out."
     " Check, and repeat it if needed."
 )
+NOT_HERE = (
+    "/{} shows or changes what is yours alone: use it in a chat of your own, not where others read"
+    " along or write from outside. Nothing was done."
+)
 COMMAND_TEXT = re.compile(r"/([a-z_]+)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 
 PROMPT_TEXT = re.compile(r"/[A-Za-z0-9][A-Za-z0-9_-]{0,30}:[^\s:/]\S*(\s.*)?", re.DOTALL)
@@ -39,7 +43,7 @@ PROMPT_TEXT = re.compile(r"/[A-Za-z0-9][A-Za-z0-9_-]{0,30}:[^\s:/]\S*(\s.*)?", r
 @value
 class CommandCall:
     """A command as somebody gave it, with their role. `turn`: the id that it has in the inbox, the
-    same when it is carried out again.
+    same when it is carried out again; `private`: the platform says that nobody else reads it.
     """
 
     session: SessionRow
@@ -48,12 +52,14 @@ class CommandCall:
     argument: str
     role: Role = Role.GUEST
     turn: str = ""
+    private: bool = False
 
 
 @value
 class Command:
     """`help` is one short line; `usage` has the details; `right` is needed to give it.
-    `repeatable`: it is carried out again where a crash cut it off.
+    `repeatable`: it is carried out again where a crash cut it off. `private`: what it shows is the
+    owner's alone.
     """
 
     name: str
@@ -61,6 +67,7 @@ class Command:
     usage: str = ""
     right: Right | Resource = Right.TALK
     repeatable: bool = False
+    private: bool = False
 
 
 GROUPS: dict[str, tuple[Command, ...]] = {
@@ -120,7 +127,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             " /goal N budget=4.00; /goals lists.",
             Right.MANAGE,
         ),
-        Command("goals", "work on something for days", "/goals lists them.", Resource.GOALS),
+        Command(
+            "goals",
+            "work on something for days",
+            "/goals lists them.",
+            Resource.GOALS,
+            private=True,
+        ),
         Command(
             "undo",
             "stop a message that is held, or restore files that a task changed",
@@ -157,12 +170,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "what is allowed without a question",
             "/grants, /grants revoke ID",
             Resource.GRANTS,
+            private=True,
         ),
         Command(
             "rules",
             "what is always asked, or never done",
             "/rules, /rules add SENTENCE, /rules confirm N, /rules remove N",
             Right.MANAGE,
+            private=True,
         ),
     ),
     "Model": (
@@ -176,13 +191,18 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "Admin": (
         Command(
-            "people", "who was let in by a code", "/people, /people remove NAME", Resource.PEOPLE
+            "people",
+            "who was let in by a code",
+            "/people, /people remove NAME",
+            Resource.PEOPLE,
+            private=True,
         ),
         Command(
             "mcp",
             "MCP servers and their tools",
             "/mcp, /mcp NAME [TOOL], /mcp whole NAME, /mcp approve NAME CODE [TOOL]",
             Right.MANAGE,
+            private=True,
         ),
         Command(
             "prompt",
@@ -196,12 +216,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "/memory, /memory search WORDS, /memory who KEY, /memory consolidate, /memory pin ID,"
             " /memory pending, /memory approve ID, /memory reject ID|all",
             Resource.MEMORIES,
+            private=True,
         ),
         Command(
             "forget",
             "remove a memory, or a person, for good",
             "/forget WORDS or ID, /forget --person NAME",
             Right.MANAGE,
+            private=True,
         ),
         Command("reload", "read the config file again", right=Right.MANAGE),
     ),
@@ -237,8 +259,7 @@ def parse_command(text: str) -> tuple[str, str] | None:
 
 def drop_argument(argument: str, row: InboxRow) -> str:
     """Without it where the journal kept the word of the command only: a secret was asked for."""
-    kept = parse_command(row.body)
-    return argument if kept is None or kept[1] else ""
+    return "" if row.body.endswith(NOT_KEPT) else argument
 
 
 def fence_argument(name: str, argument: str, data: Sequence[str]) -> str:
@@ -276,12 +297,14 @@ def describe_unknown(name: str) -> str:
 @value
 class CommandRunner:
     """For every channel and client. `groups`: each command but /help and /start is a method of its
-    name in one of them; it takes the CommandCall and returns the reply.
+    name in one of them; it takes the CommandCall and returns the reply. `is_own`: nobody but the
+    owner reads this session.
     """
 
     store: Store
     clock: Clock
     groups: tuple[object, ...]
+    is_own: Callable[[str], Awaitable[bool]]
 
     async def run(self, row: InboxRow, call: CommandCall, *, shown: bool) -> str:
         """Carry it out; returns the reply. `shown`: the caller shows it, else it is sent to the
@@ -301,6 +324,8 @@ class CommandRunner:
             )
         if command is None:
             return describe_unknown(call.name)
+        if command.private and not (call.private or await self.is_own(call.session.id)):
+            return NOT_HERE.format(call.name)
         if call.name == "help":
             return render_help(call.argument)
         if call.name == "start":
@@ -357,4 +382,5 @@ def _make_repeat(tx: Tx, row: InboxRow) -> CommandCall | None:
     command = COMMANDS.get(name)
     if command is None or not command.repeatable or row.role not in set(Role):
         return None
+    argument = drop_argument(argument, row)
     return CommandCall(session, row.sender, name, argument, Role(row.role))

@@ -291,7 +291,8 @@ class ChannelHost:
             return await self.commands.earlier_reply(row) if shown else ""
         argument = drop_argument(argument, row)
         argument = self.redactor.redact_text(fence_argument(name, argument, inbound.data))
-        command = CommandCall(session, person.name, name, argument, person.role)
+        given = session, person.name, name, argument, person.role
+        command = CommandCall(*given, private=inbound.private)
         task = self._background.start(
             self._run_command(row, command, shown=shown), f"command /{name} of {self.state.name}"
         )

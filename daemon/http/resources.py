@@ -123,8 +123,8 @@ async def post_message(client: DaemonClient, request: web.Request) -> web.Respon
     query = read_query(request, MessageQuery)
     wait, stream = query.wait, query.stream and not query.wait
     key = read_key(request)
-    name = message.client_id or (key and f"{person.name}:{key}")  # two people may use one
-    if message.agent is not None:
+    name = message.client_id or (key and f"{person.name}:{key}")
+    if message.agent and not (name and await client.was_sent(session, name, person)):
         await client.set_agent(session, message.agent)
     data = (message.text,) if message.quoted else message.data
     given = (session, message.text, name)

@@ -113,8 +113,8 @@ class Intake:
         self,
         sender: str,
         size: int,
-        *,
         owner: bool = False,
+        *,
         event: bool = False,
         count: bool = True,
     ) -> IntakeRow | None:
@@ -145,6 +145,14 @@ class Intake:
         known.times.append(now)
         known.refused = False
         return None if owner else self.add(sender, size, 1)
+
+    def give_back(self, sender: str, size: int, owner: bool) -> None:
+        """What was taken had come before, and was counted then."""
+        known = self._find(sender, self.clock.now())
+        if known.times:
+            known.times.pop()
+        if not owner:
+            known.size, known.count = max(0, known.size - size), max(0, known.count - 1)
 
     def add(self, sender: str, size: int, count: int = 0) -> IntakeRow:
         """What was taken is kept in this many more characters; what is to be written of it."""

@@ -16,7 +16,7 @@ from daemon.core.quoted import find_quoted
 from daemon.core.rows import ApprovalRow, InboxRow, SessionRow
 from daemon.core.trust import ANSWER_CHARS, ASK_TOOL, SECRET_TOOL, Label
 from daemon.core.turn_spec import PLAN_WORD
-from daemon.sessions.brakes import Intake
+from daemon.sessions.brakes import Intake, TooMany
 from daemon.sessions.manager import SessionManager
 from daemon.settings.redaction import Redactor
 from daemon.store.journal import Store, Tx
@@ -105,13 +105,19 @@ class Inbox:
         """Durable when it returns. Raises StoreUnavailable: nothing was accepted, send it again;
         TooMany: nothing was accepted, send it later. Commands are always taken.
         """
-        counted = None
-        if self.intake and not command:
-            size = len(inbound.text) + sum(map(len, inbound.data))
-            counted = self.intake.take(inbound.sender, size, owner=inbound.role == OWNER)
+        intake = None if command else self.intake
+        size = len(inbound.text) + sum(map(len, inbound.data))
+        weight = inbound.sender, size, inbound.role == OWNER
+        try:
+            counted = intake.take(*weight) if intake else None
+        except TooMany:
+            key = inbound.channel, inbound.account, inbound.external_id
+            if known := await self.store.read(lambda tx: tx.find_input(*key)):
+                return self._receive_again(inbound, known)
+            raise
+        begins = command or inbound.text.startswith(PLAN_WORD) or inbound.attachments
         control, steers = None, ""
-        begins = command or inbound.text.startswith(PLAN_WORD)
-        if not begins and not inbound.attachments:  # files are fetched when a turn begins
+        if not begins:  # files are fetched when a turn begins
             control, steers = self.sessions.find_steerable(inbound.session, inbound.sender)
         needles = self.redactor.look(anew=True)
         body, own, *data = (
@@ -140,8 +146,9 @@ class Inbox:
             written = await self.store.write(lambda tx: _write(tx, inbound, row, counted))
             kept = written.row
             if kept.id != row.id:
-                known = (body, body.partition(" ")[0], NOT_KEPT)  # of a secret the command's word
-                return InboxReceipt(kept, duplicate=True, is_other=kept.body not in known)
+                if intake:
+                    intake.give_back(*weight)
+                return self._receive_again(inbound, kept)
             if written.asked:
                 self.sessions.wake_turn(written.asked, kept.state.partition(":")[2])
             elif control and kept.steers and control.accepts_steers:
@@ -149,18 +156,21 @@ class Inbox:
             elif kept.state == "new":
                 if kept.steers:  # the turn that it was meant for ended meanwhile
                     kept = replace(kept, steers="")
-                self.sessions.deliver(
-                    written.session,
-                    kept,
-                    stream=inbound.stream,
-                    is_new=written.is_new,
-                    is_told=written.is_told,
-                )
+                how = {"is_new": written.is_new, "is_told": written.is_told}
+                self.sessions.deliver(written.session, kept, stream=inbound.stream, **how)
             return InboxReceipt(kept)
+
+    def _receive_again(self, inbound: InboxMessage, kept: InboxRow) -> InboxReceipt:
+        """Both texts are compared without the secrets of now. What was not kept may be the same."""
+        needles = self.redactor.look(anew=True)
+        texts = (drop_lone_surrogates(inbound.text), kept.body)
+        given, known = (self.redactor.redact_text(text, needles) for text in texts)
+        is_other = given != known and not kept.body.endswith(NOT_KEPT)
+        return InboxReceipt(kept, duplicate=True, is_other=is_other)
 
 
 def _write(tx: Tx, inbound: InboxMessage, row: InboxRow, counted: IntakeRow | None) -> _Written:
-    if counted:
+    if counted and not tx.find_input(row.channel, row.account, row.external_id):
         tx.put_intake(counted)
     session = tx.get_session(inbound.session)
     is_new = session is None
@@ -196,7 +206,7 @@ def _accept_unread(tx: Tx, row: InboxRow, secret: ApprovalRow) -> InboxRow:
     if row.state == COMMAND_STATE:
         word, _, argument = row.body.partition(" ")
         is_known = not argument or SHORT_ARGUMENT.fullmatch(argument.strip())
-        return tx.accept_input(row if is_known else replace(row, body=word))
+        return tx.accept_input(row if is_known else replace(row, body=f"{word} {NOT_KEPT}"))
     state = f"answered:{secret.turn}"
     unread = replace(row, body=NOT_KEPT, quoted=(), attachments="", steers="", state=state)
     kept = tx.accept_input(unread)

@@ -58,6 +58,23 @@ async def test_an_event_that_was_taken_waits_for_its_place_and_is_answered(
         assert {(await daemon.run(turn))["stop_reason"] for turn in turns} == {"done"}
 
 
+async def test_a_repeat_of_what_was_accepted_is_neither_counted_nor_refused(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    limits = "[limits]\nmessages_per_minute = 3\n"
+    async with running_daemon(tmp_path / "home", scripted(model.base_url, USERS) + limits) as daemon:
+
+        async def say(number: int) -> tuple[int, str]:
+            body = {"session": "anna", "text": f"m{number}", "client_id": f"c{number}"}
+            status, _, text = await post(daemon, "/v1/messages", ANNA, body)
+            return status, text
+
+        first = await say(0)
+        assert [await say(0) for _ in range(6)] == [first] * 6
+        assert [(await say(number))[0] for number in (1, 2, 3)] == [202, 202, 429]
+        assert await say(0) == first
+
+
 async def test_a_users_messages_have_a_brake_and_the_refusal_says_when_to_come_back(
     tmp_path: Path, model: FakeOpenAI
 ) -> None:

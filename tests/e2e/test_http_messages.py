@@ -100,7 +100,8 @@ async def test_an_id_that_was_used_for_another_message_is_told_and_nothing_is_lo
 ) -> None:
     session, headers = f"reused{first.strip('/')}", {"Idempotency-Key": "key 1"}
     url = f"{daemon.url}/v1/messages"
-    for text, status in ((first, 0), ("another thing", 409), ("/status", 409), (first, 0)):
+    longer = f"{first} and more"  # the first word alone is no proof
+    for text, status in ((first, 0), ("another thing", 409), ("/status", 409), (longer, 409), (first, 0)):
         body = {"session": session, "text": text}
         async with daemon.http.post(url, json=body, headers=headers) as answer:
             assert answer.status == (status or answer.status) and answer.status in (200, 202, 409)
@@ -110,6 +111,16 @@ async def test_an_id_that_was_used_for_another_message_is_told_and_nothing_is_lo
         assert answer.status == 202
     runs = await daemon.listed(f"/v1/sessions/web:{session}/turns")
     assert len(runs) == 1 + (not first.startswith("/"))
+
+
+async def test_a_repeat_chooses_no_agent(daemon: Daemon) -> None:
+    body = {"session": "chosen-once", "text": "hi", "client_id": "same"}
+    first = await daemon.post("/v1/messages", 202, **body)
+    for text, status in (("hi", 202), ("another", 409)):
+        more = {**body, "text": text, "agent": "nobody"}  # there is none: it would be refused
+        async with daemon.http.post("/v1/messages", json=more) as answer:
+            assert answer.status == status, await answer.text()
+    assert (await daemon.post("/v1/messages", 202, **body)) == first
 
 
 async def test_a_client_id_counts_for_its_session_only(daemon: Daemon) -> None:

@@ -1,6 +1,6 @@
 """The gate that every tool call passes: it collects the facts, and the judges decide (trust.md)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -33,6 +33,11 @@ GIT_FOLDER = ".git"  # only git writes there
 OWN_ROLES = {Role.OWNER, Role.GUEST}  # the sender of a mail or an event is no person here
 OTHER_TOOL = "it is not the tool any more that this turn first called; a new message may call it"
 OWNER_ONLY = "only the owner can use it, in a chat of theirs"
+READ_ALONG = "it shows what is the owner's alone, and others read along here"
+
+
+async def _is_own(session: str) -> bool:
+    return True
 
 
 def _is_owners_talk(setting: TrustContext) -> bool:
@@ -91,7 +96,7 @@ def find_taint(turn: Turn, setting: TrustContext) -> Taint:
 class PolicyGate:
     """`contacts` gives the people whom the owner has registered, with their addresses; `is_free`:
     the conversation may write the plain text at this path after a stranger's; `runs_later`: what
-    is written at this path runs later by itself.
+    is written at this path runs later by itself; `is_own`: nobody but the owner reads the session.
     """
 
     registry: ToolRegistry
@@ -103,6 +108,7 @@ class PolicyGate:
     is_free: Callable[[str, str], bool] = lambda path, session: False
     runs_later: Callable[[str], bool] = lambda path: False
     judge: Judge = judge
+    is_own: Callable[[str], Awaitable[bool]] = _is_own
 
     async def check_address(
         self, turn: Turn, call: AdmittedCall, setting: TrustContext, url: str
@@ -145,6 +151,9 @@ class PolicyGate:
             tool.meta.no_others and turn.roles - OWN_ROLES
         ):
             return GateVerdict(DENY, OWNER_ONLY)
+        shows_own = tool.meta.owner_only and effect is Effect.READ and not tool.meta.asks
+        if shows_own and not await self.is_own(turn.session):
+            return GateVerdict(DENY, READ_ALONG)
         if tool.name == PLAN_TOOL and (why := self._explain_bad_plan(turn, call, setting)):
             return GateVerdict(DENY, why)
         earlier = call.state.judged
