@@ -31,6 +31,7 @@ from daemon.agent.subagents.manager import SubagentManager, spawn_agent
 from daemon.agent.termination.conditions import StopStats
 from daemon.app.adapters import MEMORY_SET_ASIDE, OwnerNotifier, make_consolidator, open_memory
 from daemon.app.config import Config, Loaded, list_mailboxes
+from daemon.app.lost_files import list_lost
 from daemon.app.runtime_config import build_choice
 from daemon.app.tools import Overrides, ToolOwner, make_transcriber
 from daemon.client.local import LocalClient
@@ -68,7 +69,7 @@ from daemon.sessions.brakes import Intake
 from daemon.sessions.inbox import Inbox
 from daemon.sessions.manager import SessionManager
 from daemon.sessions.turn_setup import TurnPreparer
-from daemon.settings.paths import Paths, describe_lost_journal
+from daemon.settings.paths import Paths
 from daemon.settings.secrets import ActiveSecrets, SecretStore, find_config_secrets
 from daemon.store.codec import SCHEMA, UnreadableEvent, decode
 from daemon.store.pruning import keep_pruning
@@ -185,14 +186,13 @@ class Daemon(ToolOwner):
 
     async def _open_files(self) -> None:
         """The journal and the memory. `faults_of_home` tells what is new and should not be."""
-        lost = describe_lost_journal(self.paths)
+        self.faults_of_home = list_lost(self.paths)
         self.store = await self.overrides.open_store(self.paths.journal)
         self.stack.push_async_callback(self.store.aclose)
         self.memory = await open_memory(self.paths.memory)
         self.conversations = await Conversations.open(self.memory.database)
         self.stack.push_async_callback(self.memory.aclose)
         self.stack.push_async_callback(self.background.aclose)
-        self.faults_of_home = [lost] if lost else []
         if aside := self.memory.set_aside:
             text = MEMORY_SET_ASIDE.format(path=self.paths.memory, name=aside.name)
             self.faults_of_home.append(text)

@@ -28,13 +28,19 @@ from daemon.store.migrate import open_readonly
 from daemon.store.sqlite import SqliteStore
 
 ENDS = ("", "-wal", "-shm")
-LOST = {
-    "message": "SELECT count(*) FROM inbox WHERE id NOT IN (SELECT id FROM backup.inbox)",
-    "answer": "SELECT count(*) FROM turns WHERE ended_at IS NOT NULL AND id NOT IN"
-    " (SELECT id FROM backup.turns WHERE ended_at IS NOT NULL)",
-    "memory": "SELECT count(*) FROM facts WHERE id NOT IN (SELECT id FROM backup.facts)",
+LACKS = "SELECT count(*) FROM {here} WHERE {key} NOT IN (SELECT {key} FROM {there})"
+KINDS = {
+    "message": ("{}.inbox", "id"),
+    "answer": ("(SELECT id FROM {}.turns WHERE ended_at IS NOT NULL)", "id"),
+    "memory": ("{}.facts", "id"),
+    "schedule": ("{}.schedules", "id"),
+    "goal": ("{}.goals", "id"),
+    "permission": ("{}.grants", "id"),
+    "rule": ("{}.rules", "n"),
+    "person": ("{}.people", "name"),
 }
-PLURALS = {"message": "messages", "answer": "answers", "memory": "memories"}
+REMOVED = ("memory", "permission", "rule", "person")  # what a restore must not bring back unseen
+PLURALS = {"memory": "memories", "person": "people"}
 CUT_OFF = (
     "This was under way when the backup of {created:%Y-%m-%d %H:%M} UTC was made, which is in use"
     " again. It may have gone on after that, so I do not begin it again. Please look, and say it"
@@ -84,9 +90,9 @@ async def restore_backup(paths: Paths, archive: Path, at: datetime, *, force: bo
         names = _unpack(archive, stage)
         if (newer := _describe_newer(paths, stage, created)) and not force:
             raise RestoreRefused(
-                f"{paths.home} holds {' and '.join(newer)} that this backup, which was made"
-                f" {created:%Y-%m-%d %H:%M} UTC, does not. Nothing was changed. --force restores it"
-                " all the same; what it replaces is kept."
+                f"{paths.home} is newer than this backup, which was made"
+                f" {created:%Y-%m-%d %H:%M} UTC: {'; '.join(newer)}. Nothing was changed. --force"
+                " restores it all the same; what it replaces is kept."
             )
         newer_files = _list_newer_files(_find_workspace(paths, stage), created)
         if paths.journal.name in names:
@@ -117,20 +123,35 @@ def _list_newer_files(root: Path, created: datetime) -> list[str]:
 
 
 def _describe_newer(paths: Paths, stage: Path, created: datetime) -> list[str]:
-    """What would be lost; a database that cannot be read has nothing to lose."""
-    found: list[str] = []
+    """What would be lost, and what would come back; a database that cannot be read has nothing to
+    lose.
+    """
+    lost, back = list[str](), list[str]()
     for path in (paths.journal, paths.memory):
         with suppress(sqlite3.Error), open_readonly(path) as db:
             db.execute("ATTACH ? AS backup", (f"{(stage / path.name).as_uri()}?mode=ro",))
-            for what, query in LOST.items():
-                with suppress(sqlite3.OperationalError):  # a table of the other database
-                    if count := db.execute(query).fetchone()[0]:
-                        found.append(f"{count} {what if count == 1 else PLURALS[what]}")
+            for what in KINDS:
+                lost += _count_lacking(db, what, "main", "backup")
+            for what in REMOVED:
+                back += _count_lacking(db, what, "backup", "main")
     with suppress(OSError):
         is_newer = paths.config.stat().st_mtime > created.timestamp()
         if is_newer and paths.config.read_bytes() != (stage / "config.toml").read_bytes():
-            found.append("a config.toml")
-    return found
+            lost.append("a config.toml")
+    parts = (f"it has {' and '.join(lost)} that the backup lacks", lost), (
+        f"{' and '.join(back)}, removed since, would come back", back
+    )  # fmt: skip
+    return [text for text, found in parts if found]
+
+
+def _count_lacking(db: sqlite3.Connection, what: str, here: str, there: str) -> list[str]:
+    """Such as "2 messages"; nothing for none, and for a table of the other database."""
+    source, key = KINDS[what]
+    query = LACKS.format(here=source.format(here), there=source.format(there), key=key)
+    with suppress(sqlite3.OperationalError):
+        if count := db.execute(query).fetchone()[0]:
+            return [f"{count} {what if count == 1 else PLURALS.get(what, f'{what}s')}"]
+    return []
 
 
 def _unpack(archive: Path, stage: Path) -> list[str]:

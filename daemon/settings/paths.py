@@ -70,22 +70,6 @@ class Paths:
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def describe_lost_journal(paths: Paths) -> str:
-    """What to tell of a HOME that was in use and has no journal any more; "" for any other."""
-    if paths.journal.exists() and paths.journal.stat().st_size:
-        return ""
-    signs = (paths.lastgood, paths.memory, paths.undo, paths.backups)
-    left = [path.name for path in signs if path.exists()]
-    if not left:
-        return ""
-    state = "is empty" if paths.journal.exists() else "is absent"
-    return (
-        f"{paths.journal} {state}, though {paths.home} was in use before ({', '.join(left)}). A new"
-        " journal is begun: no conversation, schedule or approval of before is known. If you have"
-        " a backup: stop the daemon, then `aidaemon backup restore`."
-    )
-
-
 def resolve_paths(home: str | None, config: str | None) -> Paths:
     """`--home`, else AIDAEMON_HOME, else ~/.aidaemon; `--config`, else HOME/config.toml."""
     chosen = Path(home or os.environ.get("AIDAEMON_HOME") or "~/.aidaemon").expanduser().absolute()

@@ -11,9 +11,10 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path
 from time import monotonic
 from typing import Any, Generic, TypeVar
@@ -35,6 +36,15 @@ from daemon.store.migrate import (
     open_writer,
 )
 
+MOVED = (
+    "{path}: a file of the journal was replaced or removed while the daemon runs. Nothing more is"
+    " taken in or done.{kept} Stop the daemon, put the journal back, or take the last backup with"
+    " `aidaemon backup restore`, and start it."
+)
+KEPT = (
+    " All that was accepted before is in {kept}: put it in the place of {name}, and remove"
+    " {name}-wal and {name}-shm."
+)
 A = TypeVar("A")
 T = TypeVar("T")
 F = TypeVar("F", bound="asyncio.Future[Any]")
@@ -56,6 +66,10 @@ CANNOT_WRITE = (
 WORK_ERRORS = (sqlite3.ProgrammingError, sqlite3.DataError, sqlite3.NotSupportedError)
 
 log = logging.getLogger(__name__)
+
+
+class FileMoved(sqlite3.DatabaseError):
+    """What stands at the journal's path is not what is open: what is written is found by nobody."""
 
 
 @dataclass(slots=True, eq=False)
@@ -120,7 +134,9 @@ class SqliteStore:
         self._idle = asyncio.Event()
         self._long_reads = 0
         self._read_until = 0.0
-        self._cannot_write = self._damage = ""
+        self._cannot_write = self._damage = self._kept = ""
+        self._files = path, path.with_name(f"{path.name}-wal")
+        self._inodes = self._list_inodes()
         self._recheck_at = 0.0
         self._rechecking: asyncio.Task[None] | None = None
         self._watchers: set[Callable[[], None]] = set()
@@ -136,8 +152,20 @@ class SqliteStore:
     @property
     def problem(self) -> str:
         """What is wrong with the file; "" while the last commit worked and no damage was found."""
+        if self._is_moved():
+            return "a file of the journal was replaced or removed"
         damaged = f"the journal is damaged ({self._damage})" if self._damage else ""
         return damaged or self._cannot_write
+
+    def _list_inodes(self) -> list[tuple[int, int] | None]:
+        """Of the file and of its log of changes, which is there once something was written."""
+        return [_find_inode(path) for path in self._files]
+
+    def _is_moved(self) -> bool:
+        found = self._list_inodes()
+        if found != self._inodes and self._inodes[1] is None:
+            self._inodes[1] = found[1]
+        return found != self._inodes
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         """Run as one atomic unit; on disk when this returns. It is done even if the caller is
@@ -189,10 +217,28 @@ class SqliteStore:
         """From now on nothing is written: what stands in a damaged file cannot be relied on."""
         if not self._damage:
             self._damage, self._recheck_at = str(error), monotonic() + RECHECK_S
+            if isinstance(error, FileMoved):
+                self._rechecking = self._loop.create_task(self._keep(), name="journal copy")
+                return
             log.error("%s", self._describe_damage())
 
     def _describe_damage(self) -> str:
+        if self._is_moved():
+            return MOVED.format(path=self._path, kept=self._kept)
         return describe_damage(self._path, self._damage, running=True)
+
+    async def _keep(self) -> None:
+        """What is open is whole: it is copied to a name that nobody has used."""
+        self._long_reads += 1
+        try:
+            run = self._read_thread._execute
+            kept = await run_to_completion(run(_copy_aside, self._reader, self._path))
+            self._kept = KEPT.format(kept=kept, name=self._path.name)
+        except (OSError, sqlite3.Error) as error:
+            log.error("%s: what was accepted could not be copied: %s", self._path, error)
+        finally:
+            self._long_reads -= 1
+        log.error("%s", self._describe_damage())
 
     def _recheck_soon(self) -> None:
         """A disk may come back: the whole file is looked through, now and then."""
@@ -202,7 +248,7 @@ class SqliteStore:
 
     async def _recheck(self) -> None:
         began = monotonic()
-        found = await asyncio.to_thread(find_damage, self._path)
+        found = self._is_moved() or await asyncio.to_thread(find_damage, self._path)
         self._recheck_at = monotonic() + max(RECHECK_S, RECHECK_SHARE * (monotonic() - began))
         if not found:
             log.warning("%s: the journal can be read again", self._path)
@@ -301,6 +347,8 @@ class SqliteStore:
                     db.execute("RELEASE work")
             if done := any(item.error is None for item in batch):
                 db.execute("COMMIT")
+                if self._is_moved():
+                    raise FileMoved(FileMoved.__doc__)
         finally:
             if db.in_transaction:
                 db.execute("ROLLBACK")
@@ -324,7 +372,9 @@ class SqliteStore:
         self, batch: Sequence[Work[Any]], *, wrote: bool, cause: BaseException | None = None
     ) -> None:
         """Tell those who wait for this batch; `cause` is why it could not be written."""
-        if isinstance(cause, sqlite3.Error) and has_code(cause, SPOILT):
+        if isinstance(cause, FileMoved) or (
+            isinstance(cause, sqlite3.Error) and has_code(cause, SPOILT)
+        ):
             self._note_damage(cause)
         elif cause and not self._cannot_write:
             log.error("%s: the journal cannot be written: %s", self._path, cause)
@@ -400,6 +450,27 @@ def _rewrite(db: sqlite3.Connection) -> None:
     db.execute("VACUUM")
     if db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
         raise sqlite3.OperationalError("the log of changes is in use")
+
+
+def _find_inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _copy_aside(db: sqlite3.Connection, path: Path) -> Path:
+    """The owner alone may read it, as HOME. Raises OSError, sqlite3.Error."""
+    for number in count(1):
+        kept = path.with_name(f"{path.stem}-kept-{number}{path.suffix}")
+        with suppress(FileExistsError):
+            kept.touch(mode=0o600, exist_ok=False)
+            break
+    with closing(sqlite3.connect(kept)) as copy:
+        db.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE").fetchone()
+    return kept
 
 
 def _do_nothing(_: Tx) -> None:

@@ -61,6 +61,8 @@ class Counts:
         # other threads go on noting theirs meanwhile
         noted, self.statements = self.statements, defaultdict(set)
         for path, statements in list(noted.items()):
+            if not Path(path).exists():
+                continue  # of a snapshot, which has been packed meanwhile
             with closing(CONNECT(path)) as db:
                 scans |= {one for one in list(statements) if _reads_whole(db, one)}
         return len(scans)

@@ -292,3 +292,26 @@ async def test_a_backup_is_restored_into_a_new_home_and_nothing_is_replaced(
     assert code == 0, said
     assert list_bodies(new) == ["first"]
     assert [path for kept in new.glob("replaced-*") for path in kept.iterdir()] == []
+
+
+async def test_a_backup_brings_back_nothing_that_was_taken_back_since_unless_it_is_told_to(
+    tmp_path: Path, model: FakeOpenAI
+) -> None:
+    """What was made, or revoked, over HTTP came with no message."""
+    home, archive = tmp_path / "home", tmp_path / "b.tar.gz"
+    async with running_daemon(home, scripted(model.base_url)) as daemon:
+        model.script(calls(("remember", {"fact": "the cat is called Tom"})), says("noted"))
+        await daemon.ask("remember: the cat is called Tom")
+        await daemon.post("/v1/messages", 200, text="/rules add never delete mail", session="web:default")
+        [memory] = await daemon.listed("/v1/memories")
+        assert (await asyncio.to_thread(aidaemon, "backup", "create", str(archive), home=home)).returncode == 0
+        async with daemon.http.delete(f"/v1/memories/{memory['id']}") as answer:
+            assert answer.status == 200
+        order = {"rule": "tomorrow at 9:00", "prompt": "call Ann"}
+        async with daemon.http.post("/v1/schedules", json=order) as answer:
+            assert answer.status == 201, await answer.text()
+        assert await daemon.terminate() == 0
+    code, said = await asyncio.to_thread(restore, home, str(archive))
+    assert code == 1 and "it has 1 schedule that the backup lacks" in said, said
+    assert "1 memory, removed since, would come back" in said and "Nothing was changed" in said
+    assert (await asyncio.to_thread(restore, home, str(archive), "--force"))[0] == 0

@@ -64,6 +64,51 @@ async def test_K23_a_journal_that_is_damaged_while_it_runs_takes_in_nothing_and_
         await telegram.stop()
 
 
+def put_another(journal: Path) -> None:
+    """A good copy, as a person would bring back an old one."""
+    copy = journal.with_name("copy.db")
+    with closing(sqlite3.connect(journal)) as db, closing(sqlite3.connect(copy)) as other:
+        db.backup(other)
+    copy.replace(journal)
+
+
+def remove_log(journal: Path) -> None:
+    """Of changes that are not in the file yet."""
+    journal.with_name("journal.db-wal").unlink()
+
+
+@pytest.mark.parametrize("harm", [put_another, Path.unlink, remove_log])
+async def test_K23_a_journal_that_is_replaced_or_removed_while_it_runs_loses_nothing_accepted(
+    tmp_path: Path, harm: Callable[[Path], object]
+) -> None:
+    home = tmp_path / "home"
+    journal, kept = home / "journal.db", home / "journal-kept-1.db"
+    async with FakeOpenAI() as model:
+        model.otherwise(says("ok"))
+        written = scripted(model.base_url)
+        async with running_daemon(home, written) as daemon:
+            assert (await daemon.ask("hello 0", "s0"))["reply"] == "ok"
+            harm(journal)
+            async with daemon.http.get("/health") as response:
+                assert response.status == 503 and "replaced or removed" in await response.text()
+            status, why = 0, ""
+            for number in range(1, 4):
+                status, why = await post(daemon, number)
+                assert status == 503 and "Nothing more is taken in" in why
+            async with asyncio.timeout(20):
+                while str(kept) not in why:
+                    status, why = await post(daemon, 4)
+            assert status == 503 and kept.stat().st_mode & 0o777 == 0o600
+            daemon.process.kill()
+        kept.replace(journal)
+        for end in ("-wal", "-shm"):
+            journal.with_name(f"journal.db{end}").unlink(missing_ok=True)
+        async with running_daemon(home, written) as daemon:
+            runs = await daemon.listed("/v1/sessions/web:s0/turns")
+            assert [run["stop_reason"] for run in runs] == ["done"]
+            assert (await daemon.ask("hello again", "s0"))["reply"] == "ok"
+
+
 @asynccontextmanager
 async def restarted(
     home: Path, model: FakeOpenAI, harm: Callable[[], object]
@@ -152,6 +197,26 @@ async def test_a_memory_that_cannot_be_used_is_told_and_left_as_it_is(
         (home / "memory.db").rename(home / "elsewhere")
         async with running_daemon(home, scripted(model.base_url)) as daemon:
             assert (await daemon.ask("and now?"))["reply"] == "ok"
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize(("harm", "state"), [(empty, "is empty"), (Path.unlink, "is absent")])
+async def test_a_memory_that_is_lost_is_told_and_not_silently_new(
+    tmp_path: Path, harm: Callable[[Path], object], state: str
+) -> None:
+    home = tmp_path / "home"
+    memory = home / "memory.db"
+    async with FakeOpenAI() as model:
+        async with restarted(home, model, lambda: harm(memory)) as daemon:
+            told = f"{memory} {state}"
+            assert any(told in line for line in daemon.log)
+            assert told in str((await daemon.post("/v1/messages", text="/status"))["reply"])
+            assert (await daemon.ask("and now?"))["reply"] == "ok"
+        async with running_daemon(home, scripted(model.base_url)) as daemon:
+            assert not any("memory.db" in line for line in daemon.log)
 
 
 @pytest.mark.parametrize(
