@@ -192,9 +192,10 @@ async def _export(file: Path | None, client: "DaemonClient") -> str:
 def _read_batches(file: Path) -> Iterator[list[dict[str, object]]]:
     from daemon.recall.export_files import read_export  # lazy: for this command only
 
-    batch, size = list[dict[str, object]](), 0
+    batch, size, begun = list[dict[str, object]](), 0, False
     try:
         for line in read_export(file):
+            begun = True
             given = line.model_dump(mode="json")
             size += len(json.dumps(given))
             if batch and (len(batch) == BATCH or size > BATCH_BYTES):
@@ -204,8 +205,9 @@ def _read_batches(file: Path) -> Iterator[list[dict[str, object]]]:
     except AidaemonError as error:
         if batch:
             yield batch
+        before = "What stands before it is imported" if begun else "Nothing was imported"
         raise AidaemonError(
-            f"{error}. What stands before it is imported; import the file again when it is mended."
+            f"{error}. {before}; import the file again when it is mended."
         ) from error
     if batch:
         yield batch

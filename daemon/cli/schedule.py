@@ -8,7 +8,8 @@ from daemon.cli.parsing import TERMINAL, Actions, send_command
 from daemon.core.errors import AidaemonError
 from daemon.settings.paths import Paths
 
-UNKNOWN = "There is no schedule"
+UNKNOWN, EMPTY = "There is no schedule", "Nothing is scheduled."
+USAGE = 'aidaemon schedule add "weekdays at 7:30" "sum up the news" makes one.'
 GIVEN = ("remind", "name", "zone", "session", "misfire", "oneshot", "until", "agent")
 NAME = {"NAME": "the schedule, or its id"}
 ACTIONS: Actions = {
@@ -75,6 +76,8 @@ async def _run(args: argparse.Namespace, paths: Paths) -> str:
     if args.action == "change":
         words += f" {args.when}" + (f": {args.task}" if args.task else "")
     reply = await send_command(paths, words)
+    if reply.startswith(EMPTY):
+        return f"{EMPTY}\n{USAGE}"
     if reply.startswith(UNKNOWN):
-        raise AidaemonError(reply)
-    return reply
+        raise AidaemonError(reply.replace("/schedule lists", "aidaemon schedule list shows"))
+    return reply.replace("/schedule show NAME", "aidaemon schedule show NAME")

@@ -1,7 +1,6 @@
 """/approve /deny /grants: answers to questions, and what needs no question any more (A15, B8)."""
 
 import re
-from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 
@@ -90,7 +89,7 @@ class ApprovalCommands:
         waiting, shown = await self._load(call, given.which)
         rows = _select(given.which, waiting, shown)
         if not rows:
-            return await self._list(call, waiting, shown)
+            return await self._list(call, waiting, shown, given.which)
         if given.show:
             whole = shown.whole.union(map(ref_of, rows))
             await self._save(call, waiting, replace(shown, whole=whole))
@@ -112,11 +111,10 @@ class ApprovalCommands:
     async def deny(self, call: CommandCall) -> str:
         """No, with an optional reason. /deny all needs no list, and is for those that wait, too."""
         waiting, shown = await self._load(call, call.argument.partition(" ")[0], denies=True)
-        codes = set(map(code_of, waiting))
-        given = parse_deny(call.argument, len(shown.listed), codes)
+        given = parse_deny(call.argument, len(shown.listed))
         rows = waiting if given.which == "all" else _select(given.which, waiting, shown)
         if not rows:
-            return await self._list(call, waiting, shown)
+            return await self._list(call, waiting, shown, given.which)
         return "\n".join([await self._answer(call, row, given) for row in rows])
 
     async def grants(self, call: CommandCall) -> str:
@@ -159,10 +157,11 @@ class ApprovalCommands:
         return waiting, shown
 
     async def _list(
-        self, call: CommandCall, waiting: list[ApprovalRow], shown: ShownApprovals
+        self, call: CommandCall, waiting: list[ApprovalRow], shown: ShownApprovals, which: str
     ) -> str:
         await self._save(call, waiting, replace(shown, listed=tuple(map(ref_of, waiting))))
-        return render_list(waiting, call.session.id)
+        head = f"No question that waits has the code {which}.\n" if CODE.fullmatch(which) else ""
+        return head + render_list(waiting, call.session.id)
 
     async def _save(
         self, call: CommandCall, waiting: list[ApprovalRow], shown: ShownApprovals
@@ -218,11 +217,13 @@ def parse_approve(argument: str) -> ApproveArguments:
     return given
 
 
-def parse_deny(argument: str, listed: int, codes: Collection[str] = ()) -> ApproveArguments:
-    """`[N|CODE|all] [reason]`; a number or code that is not on the list is part of the reason."""
+def parse_deny(argument: str, listed: int) -> ApproveArguments:
+    """`[N|CODE|all] [reason]`; a number that is not on the list is part of the reason. A code is no
+    word: one that no question has any more denies no other question.
+    """
     which, _, reason = argument.partition(" ")
     is_number = which.isdecimal() and 1 <= int(which) <= listed
-    if which.lower() not in ("all", *codes) and not is_number:
+    if which.lower() != "all" and not CODE.fullmatch(which) and not is_number:
         which, reason = "", argument
     return ApproveArguments(which.lower(), Answer.DENY, reason=reason.strip())
 

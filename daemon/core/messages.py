@@ -319,6 +319,7 @@ def describe_failures(failed: Sequence[OutboxRow], *, public: bool = False) -> s
 
 
 IMAGE = re.compile(r"!\[")
+ADDRESSED = re.compile(r"\]\s*[(\[]")  # without it, or a definition, "![" begins no image
 TAGS = (
     "img|picture|source|svg|image|iframe|video|audio|embed|object|link|style|input|base|meta|script"
 )
@@ -368,16 +369,18 @@ def defuse_images(text: str) -> str:
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # each ends a line for all clients
     parts, start = list[str](), 0
+    last = max((found.start() for found in ADDRESSED.finditer(text)), default=0)
+    end = len(text) if "]:" in text else last  # behind it no image begins
     for code in CODE.finditer(text):
         if code["doubt"]:
             break
-        parts += [_defuse_part(text[start : code.start()]), code[0]]
+        parts += [_defuse_part(text[start : code.start()], max(end - start, 0)), code[0]]
         start = code.end()
-    return "".join((*parts, _defuse_part(text[start:])))
+    return "".join((*parts, _defuse_part(text[start:], max(end - start, 0))))
 
 
-def _defuse_part(text: str) -> str:
-    return TAG.sub("&lt;", IMAGE.sub("[image: ", text))
+def _defuse_part(text: str, end: int) -> str:
+    return TAG.sub("&lt;", IMAGE.sub("[image: ", text[:end]) + text[end:])
 
 
 def drop_lone_surrogates(text: str) -> str:

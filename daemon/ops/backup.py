@@ -48,6 +48,10 @@ def create_backup(
     """
     if target.exists():
         raise BackupFailed(f"{target} exists already; nothing was written. Choose another name.")
+    if not target.parent.is_dir():
+        raise BackupFailed(
+            f"There is no folder {target.parent}; nothing was written. Make it first."
+        )
     sources = {"config.toml": config} | {path.name: path for path in home.glob("config.toml.*")}
     for name in (*DATABASES, *["secrets.toml"] * with_secrets):
         sources[name] = home / name
@@ -66,6 +70,8 @@ def create_backup(
 
 def verify_backup(path: Path) -> BackupArchive:
     """Check every hash and every database of the backup; nothing is restored."""
+    if not path.exists():
+        return BackupArchive(path, {}, ("there is no such file",))
     try:
         with (
             tempfile.TemporaryDirectory(prefix="aidaemon-verify-") as name,

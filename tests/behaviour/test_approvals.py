@@ -50,6 +50,22 @@ async def test_B8_several_questions_are_listed_and_answered_by_their_numbers(
         assert sorted(struck) == ["cups", "pans"] and "too dear" in str(view.calls[0].result)
 
 
+@pytest.mark.parametrize("words", ["/deny bbbb not this", "/approve bbbb"])
+async def test_B8_the_code_of_a_question_that_waits_no_more_answers_no_other(
+    tmp_path: Path, model: FakeOpenAI, words: str
+) -> None:
+    struck: list[str] = []
+    model.script(smash("pots"), says("done"))
+    async with living(tmp_path, model, parts=hammer(struck)) as it:
+        turn = await it.say("smash it")
+        await waits(it, turn)
+        told = await it.command(words)
+        assert "No question that waits has the code bbbb." in told and "smash" in told
+        assert struck == [] and "Denied" in await it.command("/deny not this")
+        view = await it.settled(turn)
+        assert "not this" in str(view.calls[0].result)
+
+
 async def test_B8_all_means_all_that_were_listed(tmp_path: Path, model: FakeOpenAI) -> None:
     struck: list[str] = []
     model.script(smash("pots", "pans"), says("one"), smash("cups", "jars"), says("two"))

@@ -92,6 +92,17 @@ def test_a_drawing_without_a_place_and_other_text_stay(text: str):
     assert defuse(text) == text
 
 
+@pytest.mark.parametrize(
+    "before", ["It costs $5.", "A Vec<u8> is it.", "Use `a | b`.", "1. Do this:", "[docs](https://a.example)"]
+)
+@pytest.mark.parametrize("code", ["let v = vec![1, 2];", "if (!['a'].includes(x)) return;", "echo ![x]"])
+def test_what_begins_like_an_image_and_has_no_address_stays_wherever_it_stands(before: str, code: str):
+    for text in (f"{before}\n\n```\n{code}\n```\n", f"{before}\n\n   {code}"):
+        assert defuse_images(text) == text
+    more = f"{before}\n\n{code}\n\n![b]({EVIL})"
+    assert f"[image: b]({EVIL})" in defuse_images(more)
+
+
 def test_no_style_or_source_is_left_in_any_element():
     for text in (f"<div style='background:url({EVIL})'>", f"<td\nbackground={EVIL}>"):
         assert defuse_images(text).startswith("&lt;")
