@@ -89,7 +89,7 @@ class RuntimeConfig:
         table. Raises ConfigError for a file that does not load: no change.
         """
         fresh = await asyncio.to_thread(load_home_config, self.paths)
-        if self.loaded.text and not fresh.text:
+        if self.loaded.text and not fresh.text.strip():
             raise ConfigError(f"{self.paths.config}: is empty or absent; nothing was changed.")
         await asyncio.to_thread(list_tool_names, fresh.config, self.paths)  # else no next start
         before = self.loaded.config

@@ -12,6 +12,7 @@ from daemon.app.tools import resolve_workspace
 from daemon.cli.parsing import Actions
 from daemon.core.errors import ConfigError
 from daemon.settings.edit import BACKUPS, ConfigChange, ConfigEditor, render_value
+from daemon.settings.load import find_lost_config
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
 from daemon.store.lock import is_locked
@@ -67,6 +68,8 @@ def _check(paths: Paths) -> None:
         settings = config.agent
         resolve_workspace(paths, config.tools.workspace)
         names = list_tool_names(config, paths)
+        if lost := find_lost_config(paths.config, paths.lastgood):
+            faults.append(lost)
     except ConfigError as error:
         faults.append(str(error))
     agents = AgentRegistry(paths.agents, settings)

@@ -27,6 +27,7 @@ from daemon.ops.model_checks import Finding
 from daemon.ops.models import models_dir
 from daemon.providers.chain import ModelRoute
 from daemon.providers.config import ProviderConfig
+from daemon.settings.load import find_lost_config
 from daemon.settings.paths import Paths
 from daemon.settings.secrets import SecretStore
 
@@ -58,6 +59,7 @@ def _gather(paths: Paths, stack: AsyncExitStack) -> DoctorInput:
         config = load_config(
             paths.config, env=os.environ, secrets=SecretStore(paths.secrets).read_values()
         ).config
+        fault = find_lost_config(paths.config, paths.lastgood)
     except ConfigError as error:
         fault = str(error)
     return DoctorInput(

@@ -198,17 +198,25 @@ def read_last_good(path: Path) -> str | None:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def choose_config(path: Path, lastgood: Path, parse: Parse[C]) -> LoadedConfig[C]:
-    """The file if it loads, else the last good one. Raises ConfigError when neither loads.
-
-    A file that is absent or empty where another one worked before is a fault: nobody wrote it so.
+def find_lost_config(path: Path, lastgood: Path) -> str:
+    """That the file is absent or empty where another one worked before: nobody wrote it so. "" for
+    any other. Raises ConfigError.
     """
+    if read_text(path).strip() or not read_last_good(lastgood):
+        return ""
+    state = "it is empty" if path.exists() else "there is no such file"
+    return (
+        f"{path}: {state}, though a config worked before; {lastgood} has its text: copy it there,"
+        " or write a line of your own"
+    )
+
+
+def choose_config(path: Path, lastgood: Path, parse: Parse[C]) -> LoadedConfig[C]:
+    """The file if it loads, else the last good one. Raises ConfigError when neither loads."""
     try:
-        text = read_text(path)
-        if not text and read_last_good(lastgood):
-            state = "it is empty" if path.exists() else "there is no such file"
-            raise ConfigError(f"{path}: {state}, though a config worked before")
-        return parse(text, path)
+        if lost := find_lost_config(path, lastgood):
+            raise ConfigError(lost)
+        return parse(read_text(path), path)
     except ConfigError as fault:
         return load_last_good(path, str(fault), lastgood, parse)
 

@@ -240,7 +240,11 @@ async def test_a_journal_that_is_lost_is_told_and_not_silently_new(
 
 @pytest.mark.parametrize(
     ("harm", "state"),
-    [(Path.unlink, "there is no such file"), (lambda p: p.write_bytes(b""), "it is empty")],
+    [
+        (Path.unlink, "there is no such file"),
+        (lambda p: p.write_bytes(b""), "it is empty"),
+        (lambda p: p.write_bytes(b"\n \n"), "it is empty"),
+    ],
 )
 async def test_a_config_that_is_lost_is_told_and_the_last_good_one_goes_on(
     tmp_path: Path, harm: Callable[[Path], object], state: str
@@ -250,6 +254,9 @@ async def test_a_config_that_is_lost_is_told_and_the_last_good_one_goes_on(
         async with running_daemon(home, scripted(model.base_url)) as daemon:
             assert (await daemon.ask("hello"))["reply"] == "ok"
         harm(home / "config.toml")
+        for words in (("config", "check"), ("doctor",)):
+            found = await asyncio.to_thread(aidaemon, *words, home=home)
+            assert found.returncode and state in found.stdout + found.stderr, words
         async with running_daemon(home, None) as daemon:
             assert any(state in line for line in daemon.log)
             assert (await daemon.ask("and now?"))["reply"] == "ok"
