@@ -136,7 +136,7 @@ class SqliteStore:
         self._read_until = 0.0
         self._cannot_write = self._damage = self._kept = ""
         self._files = path, path.with_name(f"{path.name}-wal")
-        self._inodes = self._list_inodes()
+        self._inodes = [_find_inode(path) for path in self._files]
         self._recheck_at = 0.0
         self._rechecking: asyncio.Task[None] | None = None
         self._watchers: set[Callable[[], None]] = set()
@@ -157,12 +157,9 @@ class SqliteStore:
         damaged = f"the journal is damaged ({self._damage})" if self._damage else ""
         return damaged or self._cannot_write
 
-    def _list_inodes(self) -> list[tuple[int, int] | None]:
-        """Of the file and of its log of changes, which is there once something was written."""
-        return [_find_inode(path) for path in self._files]
-
     def _is_moved(self) -> bool:
-        found = self._list_inodes()
+        """The file, or its log, is another one now. The log begins when something is written."""
+        found = [_find_inode(path) for path in self._files]
         if found != self._inodes and self._inodes[1] is None:
             self._inodes[1] = found[1]
         return found != self._inodes
