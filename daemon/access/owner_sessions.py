@@ -34,6 +34,10 @@ class OwnerSessions:
         """
         return await self.store.read(lambda tx: self._find_private(tx, session))
 
+    async def is_shared(self, session: str) -> bool:
+        """Others are known to read along. A chat in which nobody has written yet is not."""
+        return await self.store.read(lambda tx: self._find_shared(tx, session))
+
     def is_owners(self, tx: Tx, session: str) -> bool:
         """What is used there is the owner's own chat's: it did not begin by itself or outside, and
         a sub-agent's did not either.
@@ -47,7 +51,7 @@ class OwnerSessions:
         row, root = _find_root(tx, session)
         if row is None or root is None:
             return False
-        if root.id in {name.removeprefix("telegram:") for name in self.list_own()}:
+        if self._is_listed(root):
             return True
         names = {row.id, root.id}
         return (
@@ -67,6 +71,21 @@ class OwnerSessions:
         if root.channel in (TERMINAL, *WOKEN_CHANNELS):
             return True
         return not tx.is_shared(root.id) and tx.has_private_messages(root.id)
+
+    def _find_shared(self, tx: Tx, session: str) -> bool:
+        row, root = _find_root(tx, session)
+        if row is None or root is None or self._is_listed(root):
+            return False
+        is_web = root.channel == WEB
+        return (
+            root.label is Label.UNTRUSTED
+            or (is_web and root.chat.partition(".")[0] in self.list_shared_names())
+            or tx.is_shared(root.id)
+            or any(tx.has_other_senders(name) for name in {row.id, root.id})
+        )
+
+    def _is_listed(self, root: SessionRow) -> bool:
+        return root.id in {name.removeprefix("telegram:") for name in self.list_own()}
 
     def _find_private(self, tx: Tx, session: str) -> bool:
         row, root = _find_root(tx, session)

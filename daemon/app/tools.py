@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from daemon.access.owner_sessions import OwnerSessions
 from daemon.app.adapters import OwnerNotifier, StoredGrants
 from daemon.app.config import Config, Loaded, list_mailboxes, make_redactor
 from daemon.app.runtime_config import RuntimeConfig
@@ -97,6 +98,7 @@ class ToolOwner:
 
     store: Store
     notifier: OwnerNotifier
+    owner_sessions: OwnerSessions
 
     def __init__(
         self, paths: Paths, loaded: Loaded, overrides: Overrides, stack: AsyncExitStack
@@ -188,7 +190,7 @@ class ToolOwner:
         if self.config.mcp:
             await self.servers.load()
             self.servers.configure(self.config.mcp)
-        return self._make_executor(guarded, memory.is_own)
+        return self._make_executor(guarded)
 
     def make_answer_times(self) -> AnswerTimes:
         """As the config says; quiet hours that a reload has changed count at once."""
@@ -196,9 +198,7 @@ class ToolOwner:
             self.config.tools.approval_minutes, lambda now: self.config.notify.find_quiet_end(now)
         )
 
-    def _make_executor(
-        self, guarded: tuple[str, ...], is_own: Callable[[str], Awaitable[bool]]
-    ) -> ToolExecutor:
+    def _make_executor(self, guarded: tuple[str, ...]) -> ToolExecutor:
         config = self.config.tools
         self.registry.list_absent = self.servers.problems
         gate = PolicyGate(
@@ -211,7 +211,7 @@ class ToolOwner:
             is_free=self.files.is_own_text,
             runs_later=partial(runs_later, self.sandbox.workspace),
             judge=self.overrides.judge,
-            is_own=is_own,
+            is_shared=self.owner_sessions.is_shared,
         )
         return ToolExecutor(
             registry=self.registry,

@@ -278,5 +278,5 @@ async def test_a_conversation_from_outside_is_shown_nothing_and_answers_nothing(
         assert session is not None
         for name, argument in (("memory", ""), ("memory", f"approve {fact}"), ("forget", fact)):
             call = CommandCall(session, "owner", name, argument, Role.OWNER)
-            assert "conversation from outside" in await house.commands.dispatch(call)
+            assert "is yours alone" in await house.commands.dispatch(call)
         assert await waiting(at) == [POISON[0]]

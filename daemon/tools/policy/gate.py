@@ -36,8 +36,8 @@ OWNER_ONLY = "only the owner can use it, in a chat of theirs"
 READ_ALONG = "it shows what is the owner's alone, and others read along here"
 
 
-async def _is_own(session: str) -> bool:
-    return True
+async def _is_shared(session: str) -> bool:
+    return False
 
 
 def _is_owners_talk(setting: TrustContext) -> bool:
@@ -96,7 +96,7 @@ def find_taint(turn: Turn, setting: TrustContext) -> Taint:
 class PolicyGate:
     """`contacts` gives the people whom the owner has registered, with their addresses; `is_free`:
     the conversation may write the plain text at this path after a stranger's; `runs_later`: what
-    is written at this path runs later by itself; `is_own`: nobody but the owner reads the session.
+    is written at this path runs later by itself; `is_shared`: others read the session.
     """
 
     registry: ToolRegistry
@@ -108,7 +108,7 @@ class PolicyGate:
     is_free: Callable[[str, str], bool] = lambda path, session: False
     runs_later: Callable[[str], bool] = lambda path: False
     judge: Judge = judge
-    is_own: Callable[[str], Awaitable[bool]] = _is_own
+    is_shared: Callable[[str], Awaitable[bool]] = _is_shared
 
     async def check_address(
         self, turn: Turn, call: AdmittedCall, setting: TrustContext, url: str
@@ -152,7 +152,7 @@ class PolicyGate:
         ):
             return GateVerdict(DENY, OWNER_ONLY)
         shows_own = tool.meta.owner_only and effect is Effect.READ and not tool.meta.asks
-        if shows_own and not await self.is_own(turn.session):
+        if shows_own and await self.is_shared(turn.session):
             return GateVerdict(DENY, READ_ALONG)
         if tool.name == PLAN_TOOL and (why := self._explain_bad_plan(turn, call, setting)):
             return GateVerdict(DENY, why)
