@@ -343,9 +343,9 @@ class SqliteStore:
                 if len(batch) > 1:
                     db.execute("RELEASE work")
             if done := any(item.error is None for item in batch):
-                db.execute("COMMIT")
-                if self._is_moved():
+                if self._is_moved():  # before it: what is refused is not written either
                     raise FileMoved(FileMoved.__doc__)
+                db.execute("COMMIT")
         finally:
             if db.in_transaction:
                 db.execute("ROLLBACK")
