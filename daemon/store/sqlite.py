@@ -38,12 +38,12 @@ from daemon.store.migrate import (
 
 MOVED = (
     "{path}: a file of the journal was replaced or removed while the daemon runs. Nothing more is"
-    " taken in or done.{kept} Stop the daemon, put the journal back, or take the last backup with"
-    " `aidaemon backup restore`, and start it."
+    " taken in or done. {advice}, and start it again."
 )
-KEPT = (
-    " All that was accepted before is in {kept}: put it in the place of {name}, and remove"
-    " {name}-wal and {name}-shm."
+PUT_BACK = "Stop the daemon, put it back, or take the last backup with `aidaemon backup restore`"
+USE_KEPT = (
+    "All that was accepted before is in {kept}. Stop the daemon, rename that file to {name}, remove"
+    " {name}-wal and {name}-shm"
 )
 A = TypeVar("A")
 T = TypeVar("T")
@@ -134,7 +134,8 @@ class SqliteStore:
         self._idle = asyncio.Event()
         self._long_reads = 0
         self._read_until = 0.0
-        self._cannot_write = self._damage = self._kept = ""
+        self._cannot_write = self._damage = ""
+        self._advice = PUT_BACK
         self._files = path, path.with_name(f"{path.name}-wal")
         self._inodes = [_find_inode(path) for path in self._files]
         self._recheck_at = 0.0
@@ -221,7 +222,7 @@ class SqliteStore:
 
     def _describe_damage(self) -> str:
         if self._is_moved():
-            return MOVED.format(path=self._path, kept=self._kept)
+            return MOVED.format(path=self._path, advice=self._advice)
         return describe_damage(self._path, self._damage, running=True)
 
     async def _keep(self) -> None:
@@ -230,7 +231,7 @@ class SqliteStore:
         try:
             run = self._read_thread._execute
             kept = await run_to_completion(run(_copy_aside, self._reader, self._path))
-            self._kept = KEPT.format(kept=kept, name=self._path.name)
+            self._advice = USE_KEPT.format(kept=kept, name=self._path.name)
         except (OSError, sqlite3.Error) as error:
             log.error("%s: what was accepted could not be copied: %s", self._path, error)
         finally:
