@@ -42,7 +42,7 @@ TOKEN_BUDGETS: dict[str, int] = {
     "daemon": 1_270,
     "daemon/access": 2_490,
     "daemon/agent": 40_770,
-    "daemon/app": 15_040,
+    "daemon/app": 15_050,
     "daemon/cli": 35_380,
     "daemon/client": 17_430,
     "daemon/commands": 17_010,

@@ -51,7 +51,7 @@ class OwnerSessions:
         row, root = _find_root(tx, session)
         if row is None or root is None:
             return False
-        if self._is_listed(root):
+        if root.id in {name.removeprefix("telegram:") for name in self.list_own()}:
             return True
         names = {row.id, root.id}
         return (
@@ -74,7 +74,8 @@ class OwnerSessions:
 
     def _find_shared(self, tx: Tx, session: str) -> bool:
         row, root = _find_root(tx, session)
-        if row is None or root is None or self._is_listed(root):
+        listed = {name.removeprefix("telegram:") for name in self.list_own()}
+        if row is None or root is None or root.id in listed:
             return False
         is_web = root.channel == WEB
         return (
@@ -83,9 +84,6 @@ class OwnerSessions:
             or tx.is_shared(root.id)
             or any(tx.has_other_senders(name) for name in {row.id, root.id})
         )
-
-    def _is_listed(self, root: SessionRow) -> bool:
-        return root.id in {name.removeprefix("telegram:") for name in self.list_own()}
 
     def _find_private(self, tx: Tx, session: str) -> bool:
         row, root = _find_root(tx, session)

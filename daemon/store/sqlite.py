@@ -137,7 +137,8 @@ class SqliteStore:
         self._cannot_write = self._damage = ""
         self._advice = PUT_BACK
         self._files = path, path.with_name(f"{path.name}-wal")
-        self._inodes = [_find_inode(path) for path in self._files]
+        self._inodes: list[tuple[int, int]] | None = None
+        self._is_moved()
         self._recheck_at = 0.0
         self._rechecking: asyncio.Task[None] | None = None
         self._watchers: set[Callable[[], None]] = set()
@@ -159,10 +160,12 @@ class SqliteStore:
         return damaged or self._cannot_write
 
     def _is_moved(self) -> bool:
-        """The file, or its log, is another one now. The log begins when something is written."""
-        found = [_find_inode(path) for path in self._files]
-        if found != self._inodes and self._inodes[1] is None:
-            self._inodes[1] = found[1]
+        """The file, or its log, is another one now. Before both were seen nothing was written."""
+        try:
+            found = [(one.st_dev, one.st_ino) for one in map(Path.stat, self._files)]
+        except OSError:
+            return self._inodes is not None
+        self._inodes = self._inodes or found
         return found != self._inodes
 
     async def write(self, work: Callable[[Tx], T]) -> T:
@@ -448,14 +451,6 @@ def _rewrite(db: sqlite3.Connection) -> None:
     db.execute("VACUUM")
     if db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
         raise sqlite3.OperationalError("the log of changes is in use")
-
-
-def _find_inode(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _copy_aside(db: sqlite3.Connection, path: Path) -> Path:
