@@ -322,7 +322,7 @@ class Daemon(ToolOwner):
             AdminCommands(people, self.runtime.reload, PinStore(store), self.servers, inbox),
             self.rule_commands,
             UndoCommand(store, self.files),
-            ScheduleCommands(self.schedules, self.owner_sessions.is_own),
+            ScheduleCommands(self.schedules),
             GoalCommands(self.goals, services),
             PlanCommand(inbox),
             MemoryCommands(

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import suppress
+from pathlib import Path
 
 from daemon.settings.paths import Paths
 from daemon.store.migrate import open_readonly
@@ -24,23 +25,28 @@ def list_lost(paths: Paths) -> list[str]:
     return [*filter(None, (_describe_journal(paths), _describe_memory(paths)))]
 
 
+def _find_state(path: Path) -> str:
+    """ "" for a file that holds something."""
+    if not path.exists():
+        return "is absent"
+    return "" if path.stat().st_size else "is empty"
+
+
 def _describe_journal(paths: Paths) -> str:
-    if paths.journal.exists() and paths.journal.stat().st_size:
+    if not (state := _find_state(paths.journal)):
         return ""
     signs = (paths.lastgood, paths.memory, paths.undo, paths.backups)
     left = ", ".join(path.name for path in signs if path.exists())
     if not left:
         return ""
-    state = "is empty" if paths.journal.exists() else "is absent"
     return JOURNAL_LOST.format(path=paths.journal, state=state, home=paths.home, signs=left)
 
 
 def _describe_memory(paths: Paths) -> str:
-    if paths.memory.exists() and paths.memory.stat().st_size:
+    if not (state := _find_state(paths.memory)):
         return ""
     with suppress(sqlite3.Error), open_readonly(paths.journal) as db:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version >= MEMORY_SINCE and db.execute("SELECT 1 FROM turns").fetchone():
-            state = "is empty" if paths.memory.exists() else "is absent"
             return MEMORY_LOST.format(path=paths.memory, state=state)
     return ""

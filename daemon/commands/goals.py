@@ -3,7 +3,7 @@
 import re
 from textwrap import indent
 
-from daemon.commands.registry import CommandCall
+from daemon.commands.registry import NOT_HERE, CommandCall
 from daemon.core import value
 from daemon.core.clock import show_time
 from daemon.core.errors import UsageError
@@ -51,8 +51,6 @@ class GoalCommands:
 
     async def goals(self, call: CommandCall) -> str:
         """/goals"""
-        if call.session.label is Label.UNTRUSTED:
-            raise UsageError(OUTSIDE)
         found = await self.engine.list_all()
         return "\n".join(map(render_goal, found)) if found else f"There is no goal.\n{USAGE}"
 
@@ -60,10 +58,11 @@ class GoalCommands:
         """/goal [budget=USD] [every=WHEN] TEXT, or N [run|pause|resume|stop|budget=USD]"""
         if call.session.label is Label.UNTRUSTED:
             raise UsageError(OUTSIDE)
-        if not call.argument:
-            return await self.goals(call)
-        if known := KNOWN.fullmatch(call.argument):
-            return await self._change(known[1], known[2] or "")
+        known = KNOWN.fullmatch(call.argument)
+        if known or not call.argument:
+            if not call.private:
+                return NOT_HERE.format("goal")
+            return await (self._change(known[1], known[2] or "") if known else self.goals(call))
         options, text = read_options(call.argument)
         if not text:
             raise UsageError(USAGE)

@@ -43,7 +43,7 @@ PROMPT_TEXT = re.compile(r"/[A-Za-z0-9][A-Za-z0-9_-]{0,30}:[^\s:/]\S*(\s.*)?", r
 @value
 class CommandCall:
     """A command as somebody gave it, with their role. `turn`: the id that it has in the inbox, the
-    same when it is carried out again; `private`: the platform says that nobody else reads it.
+    same when it is carried out again; `private`: nobody but the owner reads along.
     """
 
     session: SessionRow
@@ -324,7 +324,8 @@ class CommandRunner:
             )
         if command is None:
             return describe_unknown(call.name)
-        if command.private and not (call.private or await self.is_own(call.session.id)):
+        call = replace(call, private=call.private or await self.is_own(call.session.id))
+        if command.private and not call.private:
             return NOT_HERE.format(call.name)
         if call.name == "help":
             return render_help(call.argument)

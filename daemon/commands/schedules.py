@@ -1,6 +1,6 @@
 """/schedule: what begins by itself at its time (A16)."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from daemon.commands.registry import CommandCall
@@ -40,11 +40,10 @@ def split_order(text: str) -> tuple[str, str]:
 @value
 class ScheduleCommands:
     """For people who may set the assistant to work, in a chat that can be trusted. Where others
-    read along (`is_own` is false) only what is scheduled for that chat is shown or changed.
+    read along only what is scheduled for that chat is shown or changed.
     """
 
     schedules: ScheduleEngine
-    is_own: Callable[[str], Awaitable[bool]]
 
     async def schedule(self, call: CommandCall) -> str:
         """/schedule [WHEN: TASK|show|run|pause|resume|cancel NAME|change NAME WHEN: TASK]"""
@@ -56,7 +55,7 @@ class ScheduleCommands:
             return await self._list(call)
         if verb in ("show", "change", *DONE) and name:
             found = await self.schedules.find(name.partition(" ")[0])
-            if found and not await self._choose(call, [found[0]]):
+            if found and not _choose(call, [found[0]]):
                 return _unknown(name)
         if verb == "show" and name:
             return await self._show(name)
@@ -104,7 +103,7 @@ class ScheduleCommands:
 
     async def _list(self, call: CommandCall) -> str:
         known = await self.schedules.list_all()
-        rows = await self._choose(call, known)
+        rows = _choose(call, known)
         lines = [*map(render_schedule, rows), "/schedule show NAME tells more."]
         if not rows:
             lines = ["Nothing is scheduled here." if known else f"Nothing is scheduled.\n{USAGE}"]
@@ -112,18 +111,15 @@ class ScheduleCommands:
             lines.append("More is scheduled: a chat of your own lists it.")
         return "\n".join(lines)
 
-    async def _choose(
-        self, call: CommandCall, rows: Sequence[ScheduleRow]
-    ) -> Sequence[ScheduleRow]:
-        """Those that may be shown there."""
-        if call.private or await self.is_own(call.session.id):
-            return rows
-        here = call.session.root or call.session.id
-        return [row for row in rows if row.session == here]
-
     async def _show(self, name: str) -> str:
         found = await self.schedules.find(name)
         return render_details(*found) if found else _unknown(name)
+
+
+def _choose(call: CommandCall, rows: Sequence[ScheduleRow]) -> Sequence[ScheduleRow]:
+    """Those that may be shown there."""
+    here = call.session.root or call.session.id
+    return rows if call.private else [row for row in rows if row.session == here]
 
 
 def _unknown(name: str) -> str:

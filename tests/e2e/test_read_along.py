@@ -44,7 +44,7 @@ async def test_a_tool_shows_it_in_a_chat_of_the_owners_own_only(
         assert (word in told) == is_shown, told
 
 
-@pytest.mark.parametrize("text", ["/goals", "/rules", "/people", "/grants", "/mcp", "/memory", "/forget it"])
+@pytest.mark.parametrize("text", ["/goals", "/goal", "/goal 1", "/goal 1 pause", "/rules", "/people", "/grants", "/mcp", "/memory", "/forget it"])
 async def test_a_command_shows_it_in_a_chat_of_the_owners_own_only(daemon: Daemon, text: str) -> None:
     assert "others read" not in await command(daemon, text, "own")
     told = await command(daemon, text, SHARED)

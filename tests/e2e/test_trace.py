@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 import tomli_w
 
 from tests.fakes.command_line import KEPT, ROOT
@@ -176,20 +177,21 @@ async def test_a_plain_telegram_turn_walks_through_few_functions(tmp_path: Path)
     assert len(files(walked)) <= MOST_FILES, sorted(files(walked))
 
 
-async def test_one_write_adds_few_functions_to_a_turn(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("run", "most", "most_files", "place"),
+    [
+        (writing, MOST_FUNCTIONS_OF_A_WRITE, MOST_FILES_OF_A_WRITE, "daemon/tools/"),
+        (asked_command, MOST_FUNCTIONS_OF_A_COMMAND, MOST_FILES_OF_A_COMMAND, "daemon/tools/layers/merge.py"),
+    ],
+)
+async def test_a_write_and_a_command_that_asks_add_few_functions_to_a_turn(
+    tmp_path: Path, run: Callable[[Path], Awaitable[list[str]]], most: int, most_files: int, place: str
+):
     base = await in_each_run(plain, tmp_path / "plain", MOST_FUNCTIONS)
-    more = await added(writing, base, tmp_path, MOST_FUNCTIONS_OF_A_WRITE)
-    assert any(one.startswith("daemon/tools/") for one in more)
-    assert len(more) <= MOST_FUNCTIONS_OF_A_WRITE, more
-    assert len(files(more) - files(base)) <= MOST_FILES_OF_A_WRITE, sorted(files(more) - files(base))
-
-
-async def test_a_command_that_asks_adds_few_functions_to_a_turn(tmp_path: Path):
-    base = await in_each_run(plain, tmp_path / "plain", MOST_FUNCTIONS)
-    more = await added(asked_command, base, tmp_path, MOST_FUNCTIONS_OF_A_COMMAND)
-    assert any(one.startswith("daemon/tools/layers/merge.py") for one in more)
-    assert len(more) <= MOST_FUNCTIONS_OF_A_COMMAND, more
-    assert len(files(more) - files(base)) <= MOST_FILES_OF_A_COMMAND, sorted(files(more) - files(base))
+    more = await added(run, base, tmp_path, most)
+    assert any(one.startswith(place) for one in more)
+    assert len(more) <= most, more
+    assert len(files(more) - files(base)) <= most_files, sorted(files(more) - files(base))
 
 
 async def print_all(place: Path) -> None:
